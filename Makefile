@@ -1,0 +1,30 @@
+# Two commands matter: `make run` and `make test`. Each sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: setup run test check soak bench clean
+
+setup: $(STAMP)
+
+$(STAMP): requirements/dev.txt pyproject.toml scripts/setup
+	@PYTHON="$(PYTHON)" scripts/setup
+
+run: setup
+	@scripts/tour
+
+test: setup
+	@scripts/test
+
+check: setup
+	@scripts/check
+
+soak: setup
+	@scripts/test --soak
+
+bench: setup
+	@scripts/bench
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage
