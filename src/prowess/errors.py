@@ -1,0 +1,95 @@
+"""Every error that Prowess raises on purpose.
+
+ProwessError(message, *, hint)
+├── NotFound          no such skill, artifact, file or version
+├── Invalid           the input is wrong; `.problems` names every fault
+├── Refused           a rule, a person or a limit says no
+├── Conflict          two claim one name or one version
+│   └── DuplicateSkill    a slug that is already taken in its scope
+├── Unavailable       a part is not there; a fallback may serve
+└── RunFailed         it ran and gave nothing good
+
+`code` is stable and meant for programs; the message says what happened and `hint` what to do next.
+Each door translates a family once: the command line to an exit code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+Severity = Literal["error", "warning", "info"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing found wrong with a skill, told so that a person can mend it.
+
+    `field` is the frontmatter key, file or artifact it is about and `line` the line in that file, counted from 1;
+    both are None where the problem belongs to the skill as a whole.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    hint: str = ""
+    field: str | None = None
+    line: int | None = None
+
+
+class ProwessError(Exception):
+    """What every door catches; nothing else leaves the engine on purpose."""
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class NotFound(ProwessError):
+    """There is nothing by that name here."""
+
+    code = "not-found"
+
+
+class Invalid(ProwessError):
+    """The input cannot be accepted; `problems` lists every fault that was found, not just the first."""
+
+    code = "invalid"
+
+    def __init__(self, message: str, *, hint: str = "", problems: Sequence[Problem] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = tuple(problems)
+
+
+class Refused(ProwessError):
+    """A rule, a person or a limit said no."""
+
+    code = "refused"
+
+
+class Conflict(ProwessError):
+    """Somebody else changed it first, or two claim the same name."""
+
+    code = "conflict"
+
+
+class DuplicateSkill(Conflict):
+    """The slug is taken in this scope."""
+
+    code = "duplicate-skill"
+
+
+class Unavailable(ProwessError):
+    """A part that is needed is not installed, not running or not reachable."""
+
+    code = "unavailable"
+
+
+class RunFailed(ProwessError):
+    """It ran and gave nothing good."""
+
+    code = "run-failed"

@@ -1,0 +1,78 @@
+"""Settings: read once, at the edge, from the environment and the command line.
+
+Every setting is an environment variable `PROWESS_<NAME>` and is documented in docs/settings.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from prowess.errors import Invalid
+
+PREFIX = "PROWESS_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Where things live and how large they may be; a limit that is not set is the default of `skill/limits.py`."""
+
+    home: Path
+    workspace: Path
+    user_home: Path
+    database_url: str = ""
+    max_archive_bytes: int | None = None
+    max_skill_bytes: int | None = None
+    max_file_bytes: int | None = None
+    max_files: int | None = None
+    environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    @property
+    def account_database(self) -> str:
+        """The database of the account scope: the one given, or a file in the home folder."""
+        return self.database_url or f"sqlite:///{self.home / 'agents.db'}"
+
+    @property
+    def workspace_database(self) -> str:
+        """The database of the workspace scope."""
+        return f"sqlite:///{self.workspace / '.prowess' / 'agents.db'}"
+
+
+def read_settings(environment: Mapping[str, str] | None = None, *, workspace: str | Path | None = None) -> Settings:
+    """Settings from the environment; an explicit workspace wins over `PROWESS_WORKSPACE`, which wins over `.`."""
+    env = dict(os.environ if environment is None else environment)
+    user_home = Path(env.get("HOME") or Path.home())
+    home = Path(env.get("PROWESS_HOME") or user_home / ".prowess").expanduser()
+    folder = Path(workspace or env.get("PROWESS_WORKSPACE") or ".").expanduser()
+    if not folder.is_dir():
+        raise Invalid(
+            f"The workspace {str(folder)!r} is not a folder.",
+            hint="Give an existing folder with --workspace DIR or PROWESS_WORKSPACE.",
+        )
+    numbers = {name: _number(env, name) for name in _numeric_names() if PREFIX + name.upper() in env}
+    return Settings(
+        home=_absolute(home),
+        workspace=_absolute(folder),
+        user_home=_absolute(user_home),
+        database_url=env.get("PROWESS_DATABASE_URL", ""),
+        environment=env,
+        **numbers,
+    )
+
+
+def _numeric_names() -> list[str]:
+    return [item.name for item in fields(Settings) if item.name.startswith("max_")]
+
+
+def _number(env: Mapping[str, str], name: str) -> int:
+    variable = PREFIX + name.upper()
+    text = env[variable]
+    if text.isascii() and text.isdigit() and int(text) > 0:
+        return int(text)
+    raise Invalid(f"{variable} is {text[:40]!r}, not a positive number.", hint="Give a number of bytes or files.")
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100  (resolve() would follow links that a person chose)
