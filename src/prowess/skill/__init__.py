@@ -1,0 +1,1 @@
+"""What a skill is: pure values and functions, without files, clock or network."""

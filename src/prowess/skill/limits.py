@@ -1,0 +1,29 @@
+"""How large a skill may be. Every reader checks against one `Limits` value before it does any work."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Caps on what is read, with room to spare for honest skills."""
+
+    frontmatter_bytes: int = 16 * KIB
+    skill_md_bytes: int = MIB
+    body_chars: int = 100_000
+    file_bytes: int = 5 * MIB
+    skill_bytes: int = 25 * MIB
+    archive_bytes: int = 16 * MIB
+    files: int = 1000
+    depth: int = 8
+    yaml_depth: int = 8
+
+
+DEFAULT_LIMITS = Limits()
+UNLIMITED = Limits(file_bytes=sys.maxsize, skill_bytes=sys.maxsize, files=sys.maxsize)
+"""For packages that are made from ones that were within their limits; what is kept is checked again."""

@@ -1,0 +1,164 @@
+"""The skill itself, its card, and where it came from."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Literal, get_args
+
+from pydantic import Field, field_validator
+
+from prowess.skill.kinds import Artifact, JsonObject, Kind, Value
+from prowess.skill.package import FileEntry
+from prowess.skill.slug import check_slug
+
+Scope = Literal["session", "workspace", "user", "org", "account", "system"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+"""Nearest first: a nearer scope hides a skill of the same slug in a farther one."""
+
+FormName = Literal["native", "agentskills", "agentcy", "bernstein", "devai", "inklings", "agentlayerrules"]
+FORM_NAMES: tuple[FormName, ...] = get_args(FormName)
+
+Origin = Literal["system", "community", "user"]
+
+
+class Provenance(Value):
+    """Where a skill came from, as far as it says or we know."""
+
+    source: Origin = "user"
+    source_type: Literal["manual", "github", "url", "marketplace"] = "manual"
+    source_url: str | None = None
+    source_ref: str | None = None
+    source_id: str | None = None
+    marketplace_id: str | None = None
+    sync_etag: str | None = None
+
+
+class Hidden(Value):
+    """A skill that a nearer one of the same slug hides."""
+
+    scope: Scope
+    source: Origin
+    digest: str
+
+
+class SkillCard(Value):
+    """What phase 1 and the index may see of a skill: never its content."""
+
+    slug: str
+    title: str
+    description: str
+    version: str
+    tags: tuple[str, ...]
+    scope: Scope
+    source: Origin
+    digest: str
+    kinds: tuple[Kind, ...]
+    hides: tuple[Hidden, ...] = ()
+
+
+class Skill(Value):
+    """One skill, whatever form it came in.
+
+    The files are the truth: `manifest` and `digest` identify them, and everything else here was read from them.
+    `frontmatter` is the raw text between the markers, verbatim; `extra` keeps the fields that Prowess has no
+    meaning for. `id`, `scope`, `location` and the dates are set by the store that keeps the skill.
+    """
+
+    slug: str
+    title: str
+    description: str
+    version: str = "1.0.0"
+    tags: tuple[str, ...] = ()
+    author: str | None = None
+    license: str | None = None
+    compatibility: str | None = None
+    allowed_tools: tuple[str, ...] = ()
+    metadata: JsonObject = Field(default_factory=dict)
+    when_to_use: str | None = None
+    trigger_phrases: tuple[str, ...] = ()
+    intent_patterns: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    parameters: JsonObject | None = None
+    output_schema: JsonObject | None = None
+    policy: JsonObject = Field(default_factory=dict)
+    extra: JsonObject = Field(default_factory=dict)
+    frontmatter: str | None = None
+    provenance: Provenance = Provenance()
+    artifacts: tuple[Artifact, ...] = ()
+    form: FormName = "native"
+    manifest: tuple[FileEntry, ...] = ()
+    digest: str = ""
+    content_length: int = 0
+    id: str = ""
+    scope: Scope = "session"
+    location: str = ""
+    created_at: str = ""
+    updated_at: str = ""
+
+    @field_validator("slug")
+    @classmethod
+    def _slug_by_pattern(cls, slug: str) -> str:
+        return check_slug(slug)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of its artifacts, each once, in order of appearance."""
+        return tuple(dict.fromkeys(artifact.kind for artifact in self.artifacts))
+
+    @property
+    def body(self) -> str:
+        """The instructions that would enter a prompt; '' for a skill without any."""
+        return next((artifact.content for artifact in self.artifacts if artifact.kind == "instructions"), "")
+
+    @property
+    def card(self) -> SkillCard:
+        """What may be shown of it before it is chosen."""
+        return SkillCard(
+            slug=self.slug,
+            title=self.title,
+            description=self.description,
+            version=self.version,
+            tags=self.tags,
+            scope=self.scope,
+            source=self.provenance.source,
+            digest=self.digest,
+            kinds=self.kinds,
+        )
+
+    def artifact(self, name: str, variant: str | None = None) -> Artifact | None:
+        """The artifact of that name, in that variant."""
+        return next((a for a in self.artifacts if a.name == name and a.variant == variant), None)
+
+    def kept_as(self, *, id: str, scope: Scope, location: str = "", **dates: Any) -> Skill:
+        """The same skill as a store keeps it: with its id, and each artifact with the ids that follow from it."""
+        artifacts = tuple(
+            artifact.model_copy(
+                update={
+                    "id": artifact_id(id, artifact.name, artifact.variant),
+                    "skill_id": id,
+                    "revision": self.digest,
+                }
+            )
+            for artifact in self.artifacts
+        )
+        changes = {"id": id, "scope": scope, "location": location, "artifacts": artifacts, **dates}
+        return self.model_copy(update=changes)
+
+
+def artifact_id(skill_id: str, name: str, variant: str | None) -> str:
+    """The id of an artifact: the same for the same skill, name and variant, in every store."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, "\x00".join([skill_id, name, variant or ""])))
+
+
+class Version(Value):
+    """One accepted change of a skill, kept for good; `change` says what was done."""
+
+    slug: str
+    number: int
+    digest: str
+    change: Literal["create", "update", "delete", "rollback"]
+    created_at: str
+    actor: str = ""
+    note: str = ""
+    form: FormName = "native"
+    manifest: tuple[FileEntry, ...] = ()

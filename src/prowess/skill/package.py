@@ -1,0 +1,193 @@
+"""A package: the files of one skill, exactly as they are, and the digest that identifies them.
+
+Files are known by their exact path in the package and by nothing else: no path is ever joined, resolved or
+normalised when a file is looked up, so a name cannot lead outside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from prowess.errors import Invalid
+from prowess.skill.limits import DEFAULT_LIMITS, UNLIMITED, Limits
+
+Mode = Literal["0644", "0755"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEntry:
+    """One line of a manifest: which bytes stand at which path."""
+
+    path: str
+    mode: Mode
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """One file of a package."""
+
+    path: str
+    content: bytes
+    mode: Mode = "0644"
+
+    @cached_property
+    def entry(self) -> FileEntry:
+        """The file's line in the manifest."""
+        return FileEntry(
+            path=self.path,
+            mode=self.mode,
+            size=len(self.content),
+            sha256=hashlib.sha256(self.content).hexdigest(),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Package:
+    """The files of one skill, sorted by path. `name` is what its folder, file or archive was called."""
+
+    name: str
+    files: tuple[File, ...]
+
+    @classmethod
+    def of(cls, name: str, files: Iterable[File], limits: Limits = DEFAULT_LIMITS) -> Package:
+        """Check paths, sizes and counts, then make the package; `Invalid` names the offending entry."""
+        ordered = tuple(sorted(files, key=lambda file: file.path))
+        check_files(ordered, limits)
+        return cls(name=name, files=ordered)
+
+    @classmethod
+    def written(cls, name: str, files: Iterable[File]) -> Package:
+        """The package of files that were read once and changed since: paths are checked, sizes when it is kept."""
+        return cls.of(name, files, UNLIMITED)
+
+    @classmethod
+    def of_texts(cls, name: str, texts: Mapping[str, str | bytes], limits: Limits = DEFAULT_LIMITS) -> Package:
+        """The same from a mapping of path to content."""
+        contents = {path: text.encode() if isinstance(text, str) else text for path, text in texts.items()}
+        return cls.of(name, [File(path=path, content=content) for path, content in contents.items()], limits)
+
+    @cached_property
+    def _by_path(self) -> dict[str, File]:
+        return {file.path: file for file in self.files}
+
+    @cached_property
+    def manifest(self) -> tuple[FileEntry, ...]:
+        """What the digest is made of: one entry a file, sorted by path."""
+        return tuple(file.entry for file in self.files)
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 that identifies exactly these files."""
+        return digest_of(self.manifest)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The exact keys by which files can be read."""
+        return tuple(file.path for file in self.files)
+
+    def get(self, path: str) -> File | None:
+        """The file at exactly this path."""
+        return self._by_path.get(path)
+
+    def with_files(self, files: Iterable[File]) -> Package:
+        """The same package with these files added or replaced."""
+        merged = {**self._by_path, **{file.path: file for file in files}}
+        return Package.written(self.name, merged.values())
+
+    def without(self, paths: Iterable[str]) -> Package:
+        """The same package with these files removed."""
+        gone = set(paths)
+        return Package.written(self.name, [file for file in self.files if file.path not in gone])
+
+
+def digest_of(manifest: Iterable[FileEntry]) -> str:
+    """SHA-256 over the canonical JSON of the sorted list of [path, mode, size, file SHA-256].
+
+    JSON keeps every boundary, so that no two different manifests share a text.
+    """
+    rows = sorted([entry.path, entry.mode, entry.size, entry.sha256] for entry in manifest)
+    text = json.dumps(rows, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def check_files(files: Iterable[File], limits: Limits) -> None:
+    """Refuse duplicate or clashing paths, paths that lead outside, and anything over a limit."""
+    seen: dict[str, str] = {}
+    total = 0
+    for count, file in enumerate(files, start=1):
+        check_path(file.path, limits)
+        check_clash(file.path, seen)
+        check_size(file.path, len(file.content), limits)
+        total += len(file.content)
+        if count > limits.files:
+            raise too_large("files in one skill", limits.files, f"more, up to {file.path!r}", "max_files")
+        if total > limits.skill_bytes:
+            raise too_large("bytes in one skill", limits.skill_bytes, f"{total} with {file.path!r}", "max_skill_bytes")
+
+
+def check_path(path: str, limits: Limits = DEFAULT_LIMITS) -> None:
+    """Refuse a path that is not a plain relative one inside the package."""
+    reason = _path_fault(path, limits)
+    if reason:
+        raise Invalid(
+            f"The entry {path[:200]!r} {reason}.",
+            hint="Use plain relative paths inside the skill's folder, such as 'references/guide.md'.",
+        )
+
+
+def _path_fault(path: str, limits: Limits) -> str:
+    segments = path.split("/")
+    if not path or "" in segments:
+        return "has an empty part" if path and not path.startswith("/") else "is not a relative path"
+    if any(segment in (".", "..") for segment in segments):
+        return "leads outside the skill"
+    if "\\" in path or (len(path) > 1 and path[1] == ":"):
+        return "is not a portable path"
+    if any(unicodedata.category(char) in ("Cc", "Cs") for char in path):
+        return "has control characters in its name"
+    if any(segment != segment.strip(" ") or segment.endswith(".") for segment in segments):
+        return "has a part that begins or ends in a space or ends in a dot"
+    if len(segments) > limits.depth:
+        return f"lies deeper than {limits.depth} levels"
+    if any(len(segment.encode()) > 255 for segment in segments):
+        return "has a name longer than 255 bytes"
+    return ""
+
+
+def check_clash(path: str, seen: dict[str, str]) -> None:
+    """Refuse a path that is there already, or differs only in case or Unicode form, or is a folder elsewhere."""
+    key = unicodedata.normalize("NFC", path).casefold()
+    other = seen.get(key)
+    if other is not None:
+        what = "appears twice" if other == path else f"clashes with {other!r}, which differs only in case or accents"
+        raise Invalid(f"The entry {path!r} {what}.", hint="Keep one of them.")
+    parent = key
+    while "/" in parent:
+        parent = parent.rpartition("/")[0]
+        if parent in seen:
+            raise Invalid(
+                f"The entry {path!r} lies inside {seen[parent]!r}, which is a file.", hint="Rename one of them."
+            )
+    seen[key] = path
+
+
+def check_size(path: str, size: int, limits: Limits) -> None:
+    """Refuse a file over the limit."""
+    if size > limits.file_bytes:
+        raise too_large(f"bytes in one file ({path!r})", limits.file_bytes, str(size), "max_file_bytes")
+
+
+def too_large(what: str, limit: int, actual: str, setting: str) -> Invalid:
+    """The error for anything over a limit: what, how much is allowed, how much there was, how to allow more."""
+    return Invalid(
+        f"Too many {what}: the limit is {limit:,}, this has {actual}.",
+        hint=f"Make it smaller, or raise the setting PROWESS_{setting.upper()}.",
+    )

@@ -1,0 +1,74 @@
+"""Slugs: what a skill is called by programs.
+
+A slug is `name` or `namespace.name`. Each segment is made of lowercase letters, digits and single hyphens, as the
+open standard has it (letters of any script that have no upper case count as lowercase), and the last segment has at
+most 64 characters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from prowess.errors import Invalid
+
+NAME_LIMIT = 64
+SLUG_LIMIT = 200
+
+_PLAIN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)*", re.ASCII)
+
+
+def is_slug(text: str) -> bool:
+    """Whether `text` is a slug as it stands."""
+    if not text or len(text) > SLUG_LIMIT:
+        return False
+    if _PLAIN.fullmatch(text):
+        return len(text.rpartition(".")[2]) <= NAME_LIMIT
+    if text.isascii():
+        return False
+    segments = text.split(".")
+    return all(_is_segment(segment) for segment in segments) and len(segments[-1]) <= NAME_LIMIT
+
+
+def _is_segment(segment: str) -> bool:
+    return (
+        bool(segment)
+        and unicodedata.normalize("NFKC", segment) == segment
+        and segment == segment.lower()
+        and "--" not in segment
+        and not segment.startswith("-")
+        and not segment.endswith("-")
+        and all(char.isalnum() or char == "-" for char in segment)
+    )
+
+
+def check_slug(text: str) -> str:
+    """Give `text` back if it is a slug, else raise `Invalid` with the rule."""
+    if is_slug(text):
+        return text
+    suggestion = slugify(text)
+    hint = f"Try {suggestion!r}." if suggestion else "Use letters, digits and hyphens, such as 'release-notes'."
+    raise Invalid(
+        f"{text[:80]!r} is not a slug: lowercase letters, digits and single hyphens, segments joined by dots, "
+        f"the last one at most {NAME_LIMIT} characters.",
+        hint=hint,
+    )
+
+
+def slugify(text: str) -> str:
+    """The slug nearest to a free-text name, or '' when nothing of it can stay.
+
+    Dots between words that are slugs already are kept as namespaces, so a slug is its own slug.
+    """
+    text = unicodedata.normalize("NFKC", text).strip()
+    if is_slug(text):
+        return text
+    words = "".join(char if char.isalnum() else "-" for char in text.lower())
+    words = unicodedata.normalize("NFKC", words)
+    joined = "-".join(word for word in words.split("-") if word)
+    return joined[:NAME_LIMIT].strip("-")
+
+
+def tool_name(slug: str) -> str:
+    """The name under which agents call the skill as a tool."""
+    return "skill_" + slug.replace(".", "_").replace("-", "_")
