@@ -1,0 +1,1 @@
+"""Reading the text that people wrote: frontmatter, YAML, hidden characters."""

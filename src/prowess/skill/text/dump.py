@@ -1,0 +1,107 @@
+"""Writing YAML: one value, one text, that reads back as the same value here and in every other reader."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, cast
+
+import yaml
+
+from prowess.errors import Invalid
+
+_AMBIGUOUS = re.compile(r"[-+.]?[0-9]|[-+]?\.(?:inf|nan)|[yn]\Z|[yn](?:es|o)?\Z|o(?:n|ff)\Z|=\Z", re.IGNORECASE)
+"""Text that some YAML reader or other takes for a number, a date or a flag."""
+
+_BLOCK = re.compile(r"[^\s\x00-\x1f\x7f-\xa0\ufeff][^\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]*\Z")
+"""Text that a literal block can hold: it starts visibly and has no characters that need escapes."""
+
+_ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+"""Characters that only a double-quoted text keeps."""
+
+_MAX_DEPTH = 100
+
+
+def float_text(number: float) -> str:
+    """The one way in which a number is written: Python's shortest, with the point that YAML 1.1 asks for."""
+    text = repr(number)
+    return text if "." in text else text.replace("e", ".0e")
+
+
+class _Dumper(yaml.SafeDumper):
+    """PyYAML's dumper without aliases, with list items set in under their key."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  the signature is PyYAML's
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002  as above
+        super().increase_indent(flow, indentless=False)
+
+
+def _text(dumper: Any, text: str) -> yaml.ScalarNode:
+    style = None
+    if "\n" in text and _BLOCK.match(text):
+        style = "|"
+    elif _ESCAPED.search(text):
+        style = '"'
+    elif _AMBIGUOUS.match(text):
+        style = "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _float(dumper: Any, number: float) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:float", float_text(number))
+
+
+_Dumper.add_representer(str, _text)
+_Dumper.add_representer(float, _float)
+
+
+def dump(value: Any) -> str:
+    """The value as block YAML: keys in their order, long text as literal blocks, always the same for the same value.
+
+    It takes what JSON can hold, and `Invalid` says what it cannot write.
+    """
+    _check(value)
+    return yaml.dump(
+        value,
+        Dumper=_Dumper,
+        sort_keys=False,
+        default_flow_style=False,
+        allow_unicode=True,
+        width=float("inf"),
+        indent=2,
+    )
+
+
+def _check(value: Any) -> None:
+    """Refuse what the dumper would choke on; a list of work stands in for recursion."""
+    pending: list[tuple[Any, int]] = [(value, 0)]
+    while pending:
+        item, depth = pending.pop()
+        if depth > _MAX_DEPTH:
+            raise Invalid(f"The value nests deeper than {_MAX_DEPTH} levels.", hint="Flatten it.")
+        if isinstance(item, dict):
+            mapping = cast("dict[Any, Any]", item)
+            pending += [(part, depth + 1) for pair in mapping.items() for part in pair]
+            if not all(isinstance(key, str) for key in mapping):
+                raise Invalid("A mapping has a key that is not text.", hint="Use text for every key.")
+        elif isinstance(item, (list, tuple)):
+            pending += [(part, depth + 1) for part in cast("list[Any]", item)]
+        else:
+            _check_scalar(item)
+
+
+def _check_scalar(item: Any) -> None:
+    if isinstance(item, str):
+        try:
+            item.encode()
+        except UnicodeEncodeError as fault:
+            raise Invalid(
+                f"The text {item[:40]!r} has half a character (a lone surrogate) in it.",
+                hint=f"Remove the character at position {fault.start + 1}.",
+            ) from None
+    elif isinstance(item, float) and not math.isfinite(item):
+        raise Invalid(f"The number {item} cannot be written.", hint="Use a finite number.")
+    elif item is not None and not isinstance(item, (bool, int, float)):
+        raise Invalid(f"A value of type {type(item).__name__} cannot be written.", hint="Use what JSON can hold.")
