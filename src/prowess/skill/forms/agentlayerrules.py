@@ -1,0 +1,194 @@
+"""AgentLayerRules descriptors: a YAML file per skill, with its prompts and rubrics in registries beside it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from prowess.errors import Problem
+from prowess.skill.forms.artifacts import checked
+from prowess.skill.forms.codes import error, info, unknown_fields
+from prowess.skill.forms.data import Parsed, parse_yaml
+from prowess.skill.forms.descriptor import (
+    CONFIG_FIELDS,
+    IMPLEMENTATIONS,
+    TEMPLATES,
+    implementation_of,
+    named_apart,
+    read_implementation,
+    read_template,
+    registry_artifacts,
+    template_of,
+)
+from prowess.skill.forms.draft import folder_name, words
+from prowess.skill.forms.form import Reading
+from prowess.skill.forms.layout import files_of
+from prowess.skill.forms.origin import Origin, apply, changes
+from prowess.skill.forms.registry import is_data, write_prompt
+from prowess.skill.forms.source import Source
+from prowess.skill.kinds import Artifact, JsonObject, PromptTemplate, Review
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.model import Skill
+from prowess.skill.package import File, Package
+from prowess.skill.slug import slugify
+from prowess.skill.text.fields import as_list, as_text
+from prowess.skill.text.yaml import dump
+
+__all__ = [
+    "CONFIG_FIELDS",
+    "FIELDS",
+    "IMPLEMENTATIONS",
+    "TEMPLATES",
+    "controls",
+    "origin",
+    "read",
+    "recognises",
+    "render",
+]
+
+FIELDS = (
+    *("skill_id", "version", "title", "description", "tags", "input_schema", "output_schema"),
+    *("implementation", "template_type", "template_config", "produces_artifacts", "policy", "observability"),
+)
+KEPT = ("produces_artifacts", "observability")
+"""Fields that are the platform's own business: known, kept, without a meaning here."""
+
+
+def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> list[tuple[str, Parsed]]:
+    """The descriptors in the package: YAML with a `skill_id`, the topmost first."""
+    found: list[tuple[str, Parsed]] = []
+    for file in sorted(package.files, key=lambda file: (file.path.count("/"), file.path)):
+        if file.path.endswith((".yaml", ".yml")) and b"skill_id" in file.content:
+            parsed = parse_yaml(file.path, file.content, limits)
+            if "skill_id" in (parsed.object or {}) or parsed.problems:
+                found.append((file.path, parsed))
+    return sorted(found, key=lambda item: item[1].value is None)
+
+
+def recognises(package: Package) -> bool:
+    """YAML with a skill_id."""
+    return bool(find(package))
+
+
+def controls(package: Package) -> frozenset[str]:
+    """The file that says what the skill is."""
+    found = find(package)
+    return frozenset({found[0][0]} if found else ())
+
+
+def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
+    """Read the descriptor and the registries beside it, and check the one against the others."""
+    found = find(package, limits)
+    path, parsed = found[0] if found else ("", Parsed(None))
+    problems = list(parsed.problems)
+    document = parsed.object
+    values = _values(document, parsed, package, problems) if document is not None else None
+    if document is None or values is None:
+        if not problems:
+            problems.append(error("no-skill", "There is no YAML with a skill_id.", "Check the file."))
+        return Reading(form="agentlayerrules", package=package, skill=None, problems=tuple(problems))
+    for other, _ in found[1:]:
+        message = f"{other} is a descriptor as well; only {path} is read."
+        problems.append(error("several-descriptors", message, "Keep one descriptor a package.", field=other))
+    artifacts = checked(_artifacts(document, parsed, package, problems), problems)
+    values |= {"artifacts": artifacts, "form": "agentlayerrules"}
+    values |= {"manifest": package.manifest, "digest": package.digest}
+    skill = Skill.model_validate(values)
+    return Reading(form="agentlayerrules", package=package, skill=skill, problems=tuple(problems))
+
+
+def _values(document: JsonObject, parsed: Parsed, package: Package, problems: list[Problem]) -> dict[str, Any] | None:
+    given = as_text(document.get("skill_id")).strip()
+    slug = slugify(given) or slugify(folder_name(package))
+    if not slug:
+        line = parsed.line("skill_id")
+        problems.append(
+            error("no-slug", "The skill_id is empty.", "Give the skill a name.", field="skill_id", line=line)
+        )
+        return None
+    if slug != given:
+        message = f"The skill_id {given[:80]!r} is not a slug; {slug!r} is used."
+        problems.append(info("slug-invalid", message, field="skill_id", line=parsed.line("skill_id")))
+    title = as_text(document.get("title")).strip()
+    description = as_text(document.get("description")).strip()
+    if not description:
+        hint = "Add 'description: …'."
+        problems.append(error("description-missing", "The descriptor has no description.", hint, field="description"))
+    values: dict[str, Any] = {"slug": slug, "title": title or words(slug), "description": description}
+    if document.get("version") is not None:
+        values["version"] = as_text(document["version"])
+    values["tags"] = as_list(document.get("tags"))
+    for field, key in (("parameters", "input_schema"), ("output_schema", "output_schema"), ("policy", "policy")):
+        values[field] = _object(key, document, parsed, problems)
+    values["policy"] = values["policy"] or {}
+    values["extra"] = {key: value for key, value in document.items() if key not in FIELDS or key in KEPT}
+    problems += unknown_fields([key for key in values["extra"] if key not in KEPT], parsed.line)
+    return values
+
+
+def _object(key: str, document: JsonObject, parsed: Parsed, problems: list[Problem]) -> JsonObject | None:
+    value = document.get(key)
+    if value is None or isinstance(value, dict):
+        return cast("JsonObject | None", value)
+    message = f"The field {key!r} is not a mapping; it is left aside."
+    problems.append(error("wrong-type", message, "Write it as a mapping.", field=key, line=parsed.line(key)))
+    return None
+
+
+def _artifacts(document: JsonObject, parsed: Parsed, package: Package, problems: list[Problem]) -> list[Artifact]:
+    registry = registry_artifacts(package, problems)
+    template = read_template(document, parsed, registry, problems)
+    implementation = read_implementation(document, parsed, problems)
+    if isinstance(template, Review):
+        registry = [artifact for artifact in registry if artifact.path != template.path]
+    taken = {artifact.name for artifact in registry}
+    return [*named_apart(template, taken), *named_apart(implementation, taken), *registry]
+
+
+def plain(skill: Skill) -> JsonObject:
+    """The descriptor that says what the skill says."""
+    document: JsonObject = {"skill_id": skill.slug, "version": skill.version, "title": skill.title}
+    document |= {"description": skill.description, "tags": list(skill.tags)}
+    if skill.parameters is not None:
+        document["input_schema"] = skill.parameters
+    if skill.output_schema is not None:
+        document["output_schema"] = skill.output_schema
+    document |= implementation_of(skill) | template_of(skill)
+    document |= {key: skill.extra[key] for key in KEPT if key in skill.extra}
+    return document | ({"policy": skill.policy} if skill.policy else {})
+
+
+def origin(reading: Reading) -> Origin:
+    """What only this form needs: everything in which the descriptor differs from the plain one."""
+    found = find(reading.package)
+    path, document = (found[0][0], found[0][1].object) if found else (None, None)
+    made = changes(plain(reading.skill), document) if reading.skill and document is not None else []
+    return Origin(form="agentlayerrules", path=path, changes=tuple(made))
+
+
+def render(skill: Skill, source: Source) -> list[File]:
+    """Write the descriptor, the prompts that are Mustache and the rubrics; other files of the package stay."""
+    document = plain(skill)
+    path = f"{skill.slug}.yaml"
+    if source.origin is not None and source.origin.form == "agentlayerrules":
+        document = apply(document, source.origin.changes)
+        path = source.origin.path or path
+    files = [File(path=path, content=dump(document).encode())]
+    for artifact in skill.artifacts:
+        files += _registry_files(artifact, source)
+    taken = {file.path for file in files}
+    return files + [file for file in source.others if file.path not in taken]
+
+
+def _registry_files(artifact: Artifact, source: Source) -> list[File]:
+    if isinstance(artifact, PromptTemplate) and artifact.syntax == "mustache":
+        path = artifact.path if artifact.path and "prompts/" in artifact.path else None
+        if path is not None:
+            return files_of(artifact, path, source.package, source.before(artifact))
+        path = f"prompts/{slugify(artifact.name) or 'prompt'}.json"
+        return [File(path=path, content=write_prompt(path, artifact.model_dump(), None))]
+    if isinstance(artifact, Review) and artifact.content:
+        ending = ".json" if artifact.content.lstrip().startswith("{") else ".yaml"
+        path = artifact.path if artifact.path and "rubrics/" in artifact.path and is_data(artifact.path) else None
+        path = path or f"rubrics/{slugify(artifact.rubric_id) or 'rubric'}{ending}"
+        return files_of(artifact, path, source.package, source.before(artifact))
+    return []

@@ -1,0 +1,161 @@
+"""JSON and YAML files of a skill: read under limits, every fault reported, nothing raised."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from prowess.errors import Problem
+from prowess.skill.forms.codes import error, warning
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.text.yaml import YamlRefused, load
+
+DATA_DEPTH = 64
+"""How deep a JSON or YAML file may nest: schemas go deeper than frontmatter."""
+
+_SHOWN = 20
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The value of a file, or None with the reason in `problems`; `lines` gives the line of each top-level YAML key."""
+
+    value: Any
+    problems: tuple[Problem, ...] = ()
+    lines: dict[str, int] | None = None
+
+    @property
+    def object(self) -> dict[str, Any] | None:
+        """The value, if it is an object."""
+        return cast("dict[str, Any]", self.value) if isinstance(self.value, dict) else None
+
+    def line(self, key: str) -> int | None:
+        """The line on which a top-level key stands, where that is known."""
+        return self.lines.get(key) if self.lines else None
+
+
+def parse(path: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> Parsed:
+    """Read a file by its ending: JSON, or else YAML (of which JSON is a part)."""
+    if path.endswith(".json"):
+        return parse_json(path, data, limits.file_bytes)
+    return parse_yaml(path, data, limits)
+
+
+def parse_json(path: str, data: bytes, cap: int = DEFAULT_LIMITS.file_bytes) -> Parsed:
+    """Read JSON: no NaN, no repeated keys without a word, no bottomless nesting, no half characters."""
+    if len(data) > cap:
+        return Parsed(None, (too_large(path, len(data), cap),))
+    repeated: list[str] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(items)
+        if len(made) < len(items):
+            counted = Counter(key for key, _ in items)
+            repeated.extend(key for key in counted if counted[key] > 1)
+        return made
+
+    value: Any = None
+    try:
+        text = data.decode("utf-8-sig")
+        value = json.loads(text, object_pairs_hook=pairs, parse_constant=_refuse_constant, parse_float=_finite)
+        fault = _fault(value, check_text=_SURROGATE.search(text) is not None)
+    except json.JSONDecodeError as problem:
+        hint = "Mend it there; any JSON checker shows the place."
+        message = f"{path} is not JSON: {problem.msg} in column {problem.colno}."
+        return Parsed(None, (error("json-unreadable", message, hint, field=path, line=problem.lineno),))
+    except UnicodeDecodeError as problem:
+        fault = f"is not UTF-8 text (byte {problem.start + 1})"
+    except RecursionError:
+        fault = f"nests deeper than {DATA_DEPTH} levels"
+    except ValueError as problem:
+        fault = f"has a number that cannot be used ({problem})"
+    if fault:
+        return Parsed(
+            None, (error("json-unreadable", f"{path} {fault}.", "Write it as plain JSON in UTF-8.", field=path),)
+        )
+    return Parsed(value, tuple(_repeated(path, key) for key in list(dict.fromkeys(repeated))[:_SHOWN]))
+
+
+def parse_yaml(path: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> Parsed:
+    """Read YAML with types, under the same rules as frontmatter but with room for schemas."""
+    roomy = replace(limits, frontmatter_bytes=limits.skill_md_bytes, yaml_depth=DATA_DEPTH)
+    try:
+        loaded = load(data.decode("utf-8-sig"), typed=True, limits=roomy)
+    except UnicodeDecodeError as problem:
+        message = f"{path} is not UTF-8 text (byte {problem.start + 1})."
+        return Parsed(None, (error("yaml-unreadable", message, "Save it as UTF-8.", field=path),))
+    except YamlRefused as refused:
+        message = f"{path} cannot be read. {refused.message}"
+        return Parsed(None, (error("yaml-unreadable", message, "Mend that line.", field=path, line=refused.line),))
+    return Parsed(loaded.value, (), loaded.lines)
+
+
+def json_text(value: Any) -> str:
+    """The value as tidy JSON with a newline at the end."""
+    return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def too_large(path: str, size: int, cap: int, code: str = "file-too-large") -> Problem:
+    """The problem of a file over its limit."""
+    return error(code, f"{path} has {size:,} bytes; the limit is {cap:,}.", "Make it smaller.", field=path)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two JSON values are the same, types included (1 is not true, and not 1.0)."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        ours, theirs = cast("dict[str, Any]", left), cast("dict[str, Any]", right)
+        return ours.keys() == theirs.keys() and all(same(value, theirs[key]) for key, value in ours.items())
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        mine, other = cast("list[Any]", left), cast("list[Any]", right)
+        return len(mine) == len(other) and all(same(a, b) for a, b in zip(mine, other, strict=True))
+    one, another = cast("tuple[object, object]", (left, right))
+    return type(one) is type(another) and one == another
+
+
+def _repeated(path: str, key: str) -> Problem:
+    return warning(
+        "json-duplicate-key", f"{path} has the key {key[:80]!r} twice in one object.", "Keep one.", field=path
+    )
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text[:40])
+    return number
+
+
+def _fault(value: Any, *, check_text: bool) -> str:
+    """What is wrong with a parsed value: depth, or half characters where the text had escapes that make them."""
+    level: list[Any] = [value]
+    for _ in range(DATA_DEPTH + 1):
+        if check_text and any(isinstance(item, str) and _is_broken(item) for item in level):
+            return "has an escape that stands for half a character"
+        level = [part for item in level for part in _parts(item)]
+        if not level:
+            return ""
+    return f"nests deeper than {DATA_DEPTH} levels"
+
+
+def _parts(item: Any) -> list[Any]:
+    if isinstance(item, dict):
+        mapping = cast("dict[str, Any]", item)
+        return [*mapping.keys(), *mapping.values()]
+    return cast("list[Any]", item) if isinstance(item, list) else []
+
+
+def _is_broken(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

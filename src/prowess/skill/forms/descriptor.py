@@ -1,0 +1,227 @@
+"""The parts of an AgentLayerRules descriptor that are artifacts, and the rules that bind them to the registries."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from prowess.errors import Problem
+from prowess.skill.forms.artifacts import artifact_from
+from prowess.skill.forms.codes import error, warning
+from prowess.skill.forms.data import Parsed
+from prowess.skill.forms.layout import settings_of
+from prowess.skill.forms.registry import is_data
+from prowess.skill.kinds import (
+    Artifact,
+    CliCommand,
+    Function,
+    HttpCall,
+    JsonGeneration,
+    JsonObject,
+    Kind,
+    PromptTemplate,
+    Review,
+)
+from prowess.skill.model import Skill
+from prowess.skill.package import Package
+
+IMPLEMENTATIONS: dict[str, Kind] = {
+    "ts_function": "function",
+    "http_call": "http_call",
+    "cli_command": "cli_command",
+}
+TEMPLATES: dict[str, Kind] = {"LLM_JSON_GENERATION": "json_generation", "LLM_REVIEW": "review"}
+CONFIG_FIELDS: dict[str, tuple[str, ...]] = {
+    "LLM_JSON_GENERATION": (
+        *("prompt_id", "prompt_version", "model", "temperature", "max_tokens", "retry_on_validation_failure"),
+    ),
+    "LLM_REVIEW": ("rubric_id", "rubric_version", "evaluation_model", "include_criteria_details"),
+}
+REVIEW_RESULT = ("pass", "issues", "suggested_fixes", "indeterminate")
+"""What the output of a review must be able to hold."""
+
+_IDS = {"LLM_JSON_GENERATION": "prompt_id", "LLM_REVIEW": "rubric_id"}
+_NAMES = {"LLM_JSON_GENERATION": "generate", "LLM_REVIEW": "review"}
+
+
+def registry_artifacts(package: Package, problems: list[Problem]) -> list[Artifact]:
+    """The prompts and rubrics that lie beside the descriptor; the latest version of a prompt has its plain name."""
+    found: list[Artifact] = []
+    for file in package.files:
+        folders = file.path.split("/")[:-1]
+        if "prompts" in folders and (is_data(file.path) or file.path.endswith(".mustache")):
+            settings = settings_of("prompt_template", file.path, package, problems)
+        elif "rubrics" in folders and is_data(file.path):
+            settings = settings_of("review", file.path, package, problems)
+            settings["name"] = settings["rubric_id"]
+        else:
+            continue
+        artifact = artifact_from(settings, file.path, problems)
+        if artifact is not None:
+            found.append(artifact)
+    return _named_by_version(found)
+
+
+def _named_by_version(artifacts: list[Artifact]) -> list[Artifact]:
+    """The artifacts under names that do not repeat: older versions of a prompt carry theirs."""
+    latest: dict[str, PromptTemplate] = {}
+    for artifact in artifacts:
+        if isinstance(artifact, PromptTemplate):
+            other = latest.get(artifact.name)
+            if other is None or _order(artifact.version) >= _order(other.version):
+                latest[artifact.name] = artifact
+    return [
+        artifact.model_copy(update={"name": f"{artifact.name}@{artifact.version}"})
+        if isinstance(artifact, PromptTemplate) and artifact.version and latest[artifact.name] is not artifact
+        else artifact
+        for artifact in artifacts
+    ]
+
+
+def _order(version: str | None) -> list[int]:
+    return [int(part) if part.isdecimal() else 0 for part in (version or "0").split(".")]
+
+
+def read_template(
+    document: JsonObject, parsed: Parsed, registry: list[Artifact], problems: list[Problem]
+) -> Artifact | None:
+    """The artifact of a descriptor that declares a template type."""
+    template = document.get("template_type")
+    if template is None:
+        return None
+    line = parsed.line("template_type")
+    if not isinstance(template, str) or template not in TEMPLATES:
+        message = f"The template type {template!r} is none of {', '.join(TEMPLATES)}."
+        problems.append(error("template-type-unknown", message, "Use one of these.", field="template_type", line=line))
+        return None
+    config = document.get("template_config")
+    if not isinstance(config, dict):
+        message = f"The template type {template} needs a template_config."
+        hint = f"Add template_config with {_IDS[template]}."
+        problems.append(error("template-config-missing", message, hint, field="template_config", line=line))
+        config = {}
+    settings = _template_settings(template, cast("JsonObject", config), document)
+    if not _check_id(template, settings, parsed, registry, problems):
+        return None
+    _check_output(template, document, parsed, problems)
+    if template == "LLM_REVIEW":
+        _take_rubric(settings, registry)
+    return artifact_from(settings, "template_config", problems)
+
+
+def _template_settings(template: str, config: JsonObject, document: JsonObject) -> JsonObject:
+    known = CONFIG_FIELDS[template]
+    settings: JsonObject = {"kind": TEMPLATES[template], "name": _NAMES[template]}
+    settings |= {key: value for key, value in config.items() if key in known and value is not None}
+    settings["metadata"] = {key: value for key, value in config.items() if key not in known}
+    if isinstance(document.get("output_schema"), dict):
+        settings["output_schema"] = document["output_schema"]
+    return settings
+
+
+def _check_id(
+    template: str, settings: JsonObject, parsed: Parsed, registry: list[Artifact], problems: list[Problem]
+) -> bool:
+    """Whether the prompt or rubric is named; where a registry is there, it must be in it."""
+    field = _IDS[template]
+    what = field.removesuffix("_id")
+    line = parsed.line("template_config")
+    wanted = settings.get(field)
+    if not wanted:
+        message = f"template_config has no {field}."
+        problems.append(
+            error(f"{what}-id-missing", message, f"Name a {what}.", field=f"template_config.{field}", line=line)
+        )
+        return False
+    there = {
+        artifact.rubric_id if isinstance(artifact, Review) else artifact.name.partition("@")[0]
+        for artifact in registry
+        if isinstance(artifact, PromptTemplate if what == "prompt" else Review)
+    }
+    if str(wanted) not in there:
+        message = f"The {what} {wanted!r} is not among the package's {what}s."
+        names = ", ".join(sorted(there))
+        hint = f"The registry has: {names}." if there else f"Put it into {what}s/, or make sure it is registered."
+        severity = error if there else warning
+        problems.append(severity(f"{what}-unknown", message, hint, field=f"template_config.{field}", line=line))
+    return True
+
+
+def _check_output(template: str, document: JsonObject, parsed: Parsed, problems: list[Problem]) -> None:
+    schema = document.get("output_schema")
+    line = parsed.line("output_schema")
+    if template == "LLM_JSON_GENERATION" and not isinstance(schema, dict):
+        message = "A generation needs an output_schema to be checked against."
+        problems.append(error("output-schema-missing", message, "Add one.", field="output_schema", line=line))
+    if template == "LLM_REVIEW" and isinstance(schema, dict):
+        properties = cast("JsonObject", schema).get("properties")
+        lacking = [name for name in REVIEW_RESULT if name not in cast("JsonObject", properties or {})]
+        if lacking:
+            message = f"The output_schema has no {', '.join(lacking)}, which a review gives."
+            problems.append(warning("output-schema-not-review", message, "Add them.", field="output_schema", line=line))
+
+
+def _take_rubric(settings: JsonObject, registry: list[Artifact]) -> None:
+    """Give the review the rubric's own text, where the package has it."""
+    for artifact in registry:
+        if isinstance(artifact, Review) and artifact.rubric_id == str(settings["rubric_id"]):
+            settings["content"] = artifact.content
+            settings["path"] = artifact.path
+            return
+
+
+def read_implementation(document: JsonObject, parsed: Parsed, problems: list[Problem]) -> Artifact | None:
+    """The artifact of a descriptor that names its handler."""
+    given = document.get("implementation")
+    if given is None:
+        return None
+    implementation = cast("JsonObject", given) if isinstance(given, dict) else {}
+    kind = IMPLEMENTATIONS.get(str(implementation.get("type")))
+    if kind is None:
+        message = f"The implementation type {implementation.get('type')!r} is none of {', '.join(IMPLEMENTATIONS)}."
+        line = parsed.line("implementation")
+        problems.append(
+            error("implementation-unknown", message, "Use one of these.", field="implementation", line=line)
+        )
+        return None
+    settings: JsonObject = {"kind": kind, "name": "handler", "handler": implementation.get("handler")}
+    settings["metadata"] = {key: value for key, value in implementation.items() if key not in ("type", "handler")}
+    if kind == "function":
+        settings["language"] = "typescript"
+    return artifact_from(settings, "implementation", problems)
+
+
+def implementation_of(skill: Skill) -> JsonObject:
+    """The implementation of a descriptor, from the artifact that stands for it."""
+    for artifact in skill.artifacts:
+        if isinstance(artifact, (Function, HttpCall, CliCommand)):
+            kind = next(name for name, kind in IMPLEMENTATIONS.items() if kind == artifact.kind)
+            if isinstance(artifact, Function) and artifact.language != "typescript":
+                continue
+            return {"implementation": {"type": kind, "handler": artifact.handler, **artifact.metadata}}
+    return {}
+
+
+def template_of(skill: Skill) -> JsonObject:
+    """The template type and configuration of a descriptor, from the artifact that stands for them."""
+    for artifact in skill.artifacts:
+        if isinstance(artifact, JsonGeneration) or (isinstance(artifact, Review) and not _is_registered(artifact)):
+            template = next(name for name, kind in TEMPLATES.items() if kind == artifact.kind)
+            stated = artifact.model_dump(exclude_defaults=True, include=set(CONFIG_FIELDS[template]))
+            config: dict[str, Any] = {key: stated[key] for key in CONFIG_FIELDS[template] if key in stated}
+            return {"template_type": template, "template_config": {**config, **artifact.metadata}}
+    return {}
+
+
+def _is_registered(review: Review) -> bool:
+    """Whether a review is only a rubric of the registry, called by its id."""
+    return review.name == review.rubric_id
+
+
+def named_apart(artifact: Artifact | None, taken: set[str]) -> list[Artifact]:
+    """The artifact under a name that no other has."""
+    if artifact is None:
+        return []
+    name = artifact.name
+    while name in taken:
+        name += "-skill"
+    return [artifact.model_copy(update={"name": name})]

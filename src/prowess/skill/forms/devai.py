@@ -1,0 +1,186 @@
+"""Devai skills: a manifest `skill.json` and a function in `execute.ts`, `.js` or `.py`."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from prowess.errors import Problem
+from prowess.skill.forms.codes import error, unknown_fields, warning
+from prowess.skill.forms.data import Parsed, json_text, parse_json
+from prowess.skill.forms.draft import folder_name, words
+from prowess.skill.forms.form import Reading
+from prowess.skill.forms.layout import LANGUAGES, text_of
+from prowess.skill.forms.origin import Origin, apply, changes
+from prowess.skill.forms.source import Source
+from prowess.skill.kinds import Function, JsonObject
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.model import Skill
+from prowess.skill.package import File, Package
+from prowess.skill.slug import is_slug, slugify
+from prowess.skill.text.fields import as_list, as_text
+
+MANIFEST = "skill.json"
+FIELDS = ("id", "name", "description", "version", "parameters", "createdBy", "tags")
+REMOVED = ("toolAllowList", "systemPrompt")
+CODE = tuple(f"execute{suffix}" for suffix in (".ts", ".js", ".py"))
+
+
+def recognises(package: Package) -> bool:
+    """A folder with a manifest and a function, or a manifest that is not a package of another form."""
+    manifest = package.get(MANIFEST)
+    if manifest is None:
+        return False
+    if any(package.get(path) is not None for path in CODE):
+        return True
+    return "artifacts" not in (_manifest(package).object or {})
+
+
+def controls(package: Package) -> frozenset[str]:
+    """The file that says what the skill is."""
+    return frozenset({MANIFEST} if package.get(MANIFEST) is not None else ())
+
+
+def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
+    """Read the manifest and the function."""
+    parsed = _manifest(package, limits)
+    problems = list(parsed.problems)
+    manifest = parsed.object
+    if manifest is None:
+        if not problems:
+            problems.append(error("wrong-type", f"{MANIFEST} is not an object.", "Check the file.", field=MANIFEST))
+        return Reading(form="devai", package=package, skill=None, problems=tuple(problems))
+    values = _values(manifest, package, problems)
+    if values is None:
+        return Reading(form="devai", package=package, skill=None, problems=tuple(problems))
+    values["artifacts"] = _functions(package, problems)
+    values |= {"form": "devai", "manifest": package.manifest, "digest": package.digest}
+    return Reading(form="devai", package=package, skill=Skill.model_validate(values), problems=tuple(problems))
+
+
+def _manifest(package: Package, limits: Limits = DEFAULT_LIMITS) -> Parsed:
+    file = package.get(MANIFEST)
+    return parse_json(MANIFEST, file.content if file else b"", limits.skill_md_bytes)
+
+
+def _values(manifest: JsonObject, package: Package, problems: list[Problem]) -> dict[str, Any] | None:
+    given = as_text(manifest.get("id")).strip()
+    name = as_text(manifest.get("name")).strip()
+    slug = slugify(given) or slugify(name) or slugify(folder_name(package))
+    if not slug:
+        problems.append(error("no-slug", f"{MANIFEST} has no id.", 'Add "id".', field="id"))
+        return None
+    if not is_slug(given):
+        message = f"The id {given[:80]!r} is not a slug; {slug!r} is used."
+        problems.append(warning("slug-invalid", message, f'Write "id": "{slug}".', field="id"))
+    description = as_text(manifest.get("description")).strip()
+    if not description:
+        hint = 'Add "description": what the skill does.'
+        problems.append(error("description-missing", f"{MANIFEST} has no description.", hint, field="description"))
+    values: dict[str, Any] = {"slug": slug, "title": name or words(slug), "description": description}
+    if manifest.get("version") is not None:
+        values["version"] = as_text(manifest["version"])
+    if manifest.get("createdBy") is not None:
+        values["author"] = as_text(manifest["createdBy"])
+    values["tags"] = as_list(manifest.get("tags"))
+    values["parameters"] = _schema(manifest.get("parameters"), problems)
+    values["extra"] = {key: value for key, value in manifest.items() if key not in FIELDS}
+    problems += [_removed(key) for key in REMOVED if key in values["extra"]]
+    problems += unknown_fields([key for key in values["extra"] if key not in REMOVED])
+    return values
+
+
+def _removed(key: str) -> Problem:
+    message = f"The field {key!r} was removed from the format: a skill is a function, not a prompt. It is kept."
+    return warning("removed-field", message, "Take it out; put instructions into a SKILL.md.", field=key)
+
+
+def _schema(parameters: Any, problems: list[Problem]) -> JsonObject | None:
+    """The parameters as a JSON Schema; the manifest gives each by name, with a flag where it is required."""
+    if parameters is None:
+        return None
+    if not isinstance(parameters, dict):
+        message = "The field 'parameters' is not an object; it is left aside."
+        problems.append(warning("wrong-type", message, "Write one entry a parameter.", field="parameters"))
+        return None
+    given = cast("JsonObject", parameters)
+    if is_schema(given):
+        return given
+    properties: JsonObject = {}
+    required: list[str] = []
+    for name, value in given.items():
+        one = dict(cast("JsonObject", value)) if isinstance(value, dict) else {"type": value}
+        if isinstance(one.get("required"), bool) and one.pop("required"):
+            required.append(name)
+        properties[name] = one
+    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
+
+def is_schema(parameters: JsonObject) -> bool:
+    """Whether parameters are a JSON Schema already."""
+    return parameters.get("type") == "object" and isinstance(parameters.get("properties"), dict)
+
+
+def short_form(schema: JsonObject) -> JsonObject:
+    """The parameters as a manifest writes them; a schema that says more than that stays a schema."""
+    required = schema.get("required", [])
+    properties = schema.get("properties")
+    if set(schema) - {"type", "properties", "required"} or not isinstance(properties, dict):
+        return schema
+    short: JsonObject = {}
+    for name, value in cast("JsonObject", properties).items():
+        if not isinstance(value, dict) or "required" in value:
+            return schema
+        short[name] = {**cast("JsonObject", value), **({"required": True} if name in required else {})}
+    return short if _schema(short, []) == schema else schema
+
+
+def _functions(package: Package, problems: list[Problem]) -> list[Function]:
+    paths = [path for path in CODE if package.get(path) is not None]
+    if not paths:
+        message = f"There is no execute file beside {MANIFEST}."
+        problems.append(warning("function-missing", message, f"Add one of: {', '.join(CODE)}.", field=MANIFEST))
+        return []
+    if len(paths) > 1:
+        message = f"There are several execute files ({', '.join(paths)}); {paths[0]} is the function."
+        problems.append(warning("several-functions", message, "Keep one.", field=paths[0]))
+    file = package.get(paths[0])
+    content = text_of(paths[0], file.content if file else b"", problems)
+    language = cast("Any", LANGUAGES[paths[0][7:]])
+    return [Function(name="execute", ordinal=1, path=paths[0], content=content, language=language)]
+
+
+def plain(skill: Skill) -> JsonObject:
+    """The manifest that says what the skill says."""
+    manifest: JsonObject = {"id": skill.slug, "name": skill.title, "description": skill.description}
+    manifest["version"] = skill.version
+    if skill.parameters is not None:
+        manifest["parameters"] = short_form(skill.parameters)
+    if skill.author is not None:
+        manifest["createdBy"] = skill.author
+    if skill.tags:
+        manifest["tags"] = list(skill.tags)
+    return manifest
+
+
+def origin(reading: Reading) -> Origin:
+    """What only this form needs: everything in which the manifest differs from the plain one."""
+    manifest = _manifest(reading.package).object
+    made = changes(plain(reading.skill), manifest) if reading.skill and manifest is not None else []
+    return Origin(form="devai", changes=tuple(made))
+
+
+def render(skill: Skill, source: Source) -> list[File]:
+    """Write the manifest and the first function; other files of the package stay."""
+    manifest = plain(skill)
+    if source.origin is not None and source.origin.form == "devai":
+        manifest = apply(manifest, source.origin.changes)
+    files = [File(path=MANIFEST, content=json_text(manifest).encode())]
+    function = next((artifact for artifact in skill.artifacts if isinstance(artifact, Function)), None)
+    if function is not None and function.content:
+        suffix = next(suffix for suffix, language in LANGUAGES.items() if language == function.language)
+        before = source.before(function)
+        kept = source.package.get(function.path or "") if before and before.content == function.content else None
+        content = kept.content if kept else function.content.encode()
+        files.append(File(path=f"execute{suffix}", content=content, mode=kept.mode if kept else "0644"))
+    taken = {file.path for file in files}
+    return files + [file for file in source.others if file.path not in taken]

@@ -1,0 +1,263 @@
+"""Inklings packages: one JSON object with the skill's columns and its artifacts."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from contextlib import suppress
+from typing import Any, cast, get_args
+
+from prowess.errors import Problem
+from prowess.skill.forms.artifacts import artifact_from, capped, checked, json_object
+from prowess.skill.forms.codes import error, unknown_fields, warning
+from prowess.skill.forms.data import Parsed, json_text, parse_json
+from prowess.skill.forms.draft import folder_name, words
+from prowess.skill.forms.form import Reading
+from prowess.skill.forms.origin import Origin, apply, changes
+from prowess.skill.forms.source import Source
+from prowess.skill.kinds import Artifact, DspyModule, Instructions, JsonObject
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.model import Origin as SourceName
+from prowess.skill.model import Skill
+from prowess.skill.package import File, Package
+from prowess.skill.slug import slugify
+from prowess.skill.text.fields import as_list, as_text
+
+KINDS = ("description", "prompt_template", "code_template", "dspy_module", "approach", "example")
+TEXT_FIELDS = ("version", "author")
+LIST_FIELDS = ("tags", "intent_patterns", "trigger_phrases")
+SOURCE_FIELDS = ("source", "marketplace_id", "sync_etag")
+COLUMNS = frozenset(
+    {
+        "id",
+        "name",
+        "slug",
+        "description",
+        *TEXT_FIELDS,
+        *LIST_FIELDS,
+        *SOURCE_FIELDS,
+        "created_at",
+        "updated_at",
+        "artifacts",
+    }
+)
+ARTIFACT_COLUMNS = frozenset(
+    {"id", "skill_id", "kind", "name", "ordinal", "content", "model_variant", "metadata", "state_blob"}
+    | {"created_at", "updated_at"}
+)
+_KIND_MARK = "prowess_kind"
+"""In metadata: the kind of an artifact that Inklings knows by its nearest kind only."""
+
+
+def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> tuple[str, Parsed] | None:
+    """The JSON file that is a package: an object with `artifacts`, or the only file there is."""
+    for file in package.files:
+        if file.path.endswith(".json") and "/" not in file.path:
+            if len(package.files) > 1 and b'"artifacts"' not in file.content:
+                continue
+            parsed = parse_json(file.path, file.content, limits.file_bytes)
+            if "artifacts" in (parsed.object or {}) or (parsed.value is None and len(package.files) == 1):
+                return file.path, parsed
+    return None
+
+
+def recognises(package: Package) -> bool:
+    """A JSON object with artifacts."""
+    return find(package) is not None
+
+
+def controls(package: Package) -> frozenset[str]:
+    """The file that says what the skill is."""
+    found = find(package)
+    return frozenset({found[0]} if found else ())
+
+
+def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
+    """Read the package; an artifact that is no good does not keep the others from being read."""
+    found = find(package, limits)
+    problems = list(found[1].problems) if found else []
+    document = found[1].object if found else None
+    if document is None:
+        if not problems:
+            problems.append(error("no-skill", "There is no JSON object with artifacts.", "Check the file."))
+        return Reading(form="inklings", package=package, skill=None, problems=tuple(problems))
+    values = _values(document, package, problems)
+    if values is None:
+        return Reading(form="inklings", package=package, skill=None, problems=tuple(problems))
+    artifacts = checked(_artifacts(document, problems), problems)
+    values |= {"artifacts": artifacts, "form": "inklings", "manifest": package.manifest, "digest": package.digest}
+    values["content_length"] = sum(len(one.content) for one in artifacts if one.kind == "instructions")
+    return Reading(form="inklings", package=package, skill=Skill.model_validate(values), problems=tuple(problems))
+
+
+def _values(document: JsonObject, package: Package, problems: list[Problem]) -> dict[str, Any] | None:
+    name = as_text(document.get("name")).strip()
+    slug = slugify(as_text(document.get("slug"))) or slugify(name) or slugify(folder_name(package))
+    if not slug:
+        problems.append(error("no-slug", "The package has no name.", 'Add "name".', field="name"))
+        return None
+    if not name:
+        message = f"The package has no name; {slug!r} is used."
+        problems.append(warning("name-missing", message, 'Add "name".', field="name"))
+    description = as_text(document.get("description")).strip()
+    if not description:
+        hint = 'Add "description": one sentence for the catalogue.'
+        problems.append(error("description-missing", "The package has no description.", hint, field="description"))
+    values: dict[str, Any] = {"slug": slug, "title": name or words(slug), "description": description}
+    values["id"] = as_text(document.get("id"))
+    for field in TEXT_FIELDS:
+        if document.get(field) is not None:
+            values[field] = as_text(document[field])
+    for field in LIST_FIELDS:
+        if document.get(field) is not None:
+            values[field] = _texts(document[field])
+    values["provenance"] = _provenance(document, problems)
+    values["extra"] = {key: value for key, value in document.items() if key not in COLUMNS}
+    problems += unknown_fields(list(values["extra"]))
+    return values
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """A list of texts; the columns of the database hold it as JSON text."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        with suppress(ValueError):
+            value = json.loads(value)
+    return as_list(value)
+
+
+def _provenance(document: JsonObject, problems: list[Problem]) -> JsonObject:
+    provenance = {field: as_text(document[field]) for field in SOURCE_FIELDS if document.get(field) is not None}
+    if provenance.get("source", "user") not in get_args(SourceName):
+        message = f"The source {provenance['source']!r} is none of {', '.join(get_args(SourceName))}."
+        problems.append(warning("wrong-type", message, "'user' is used.", field="source"))
+        del provenance["source"]
+    return cast("JsonObject", provenance)
+
+
+def _artifacts(document: JsonObject, problems: list[Problem]) -> list[Artifact]:
+    listed = document.get("artifacts")
+    if not isinstance(listed, list):
+        problems.append(error("wrong-type", "'artifacts' is not a list.", "Write it as a list.", field="artifacts"))
+        return []
+    rows = capped(cast("list[Any]", listed), problems)
+    found = [_artifact(f"artifacts[{index}]", row, problems) for index, row in enumerate(rows)]
+    return [artifact for artifact in found if artifact is not None]
+
+
+def _artifact(where: str, item: Any, problems: list[Problem]) -> Artifact | None:
+    row = cast("JsonObject", item) if isinstance(item, dict) else {}
+    kind = row.get("kind")
+    if kind not in KINDS:
+        message = f"{where} has the kind {kind!r}; the kinds are {', '.join(KINDS)}."
+        problems.append(error("unknown-kind", message, "Use one of these.", field=f"{where}.kind"))
+        return None
+    metadata = _metadata(row, where, problems)
+    settings: JsonObject = {"kind": kind, "name": row.get("name"), "ordinal": row.get("ordinal", 0)}
+    settings["content"] = row.get("content", "")
+    settings["variant"] = row.get("model_variant")
+    if isinstance(metadata.get("fallback_artifact"), str):
+        settings["fallback"] = metadata.pop("fallback_artifact")
+    assertions = metadata.get("assertions")
+    if isinstance(assertions, list) and all(isinstance(one, dict) for one in cast("list[Any]", assertions)):
+        settings["assertions"] = metadata.pop("assertions")
+    if metadata.get(_KIND_MARK) == "instructions":
+        settings["kind"] = metadata.pop(_KIND_MARK)
+    if row.get("state_blob") is not None:
+        _state(row, where, settings, metadata, problems)
+    settings["metadata"] = {**{key: value for key, value in row.items() if key not in ARTIFACT_COLUMNS}, **metadata}
+    return artifact_from(settings, where, problems)
+
+
+def _metadata(row: JsonObject, where: str, problems: list[Problem]) -> JsonObject:
+    metadata = row.get("metadata")
+    if isinstance(metadata, str):
+        metadata = json_object(metadata)
+    if metadata is None and row.get("metadata") is None:
+        return {}
+    if isinstance(metadata, dict):
+        return dict(cast("JsonObject", metadata))
+    message = f"{where}.metadata is not an object; it is kept as it stands."
+    problems.append(warning("wrong-type", message, "Write it as an object.", field=f"{where}.metadata"))
+    return {"metadata": row["metadata"]}
+
+
+def _state(row: JsonObject, where: str, settings: JsonObject, metadata: JsonObject, problems: list[Problem]) -> None:
+    """Decode the saved state of a dspy_module; what cannot be decoded is kept as it stands."""
+    state = decoded(row["state_blob"]) if settings["kind"] == "dspy_module" else None
+    if state is not None:
+        settings["state"] = state
+        return
+    metadata["state_blob"] = row["state_blob"]
+    message = f"{where}.state_blob is not base64 of JSON; it is kept, but the module has no saved state."
+    hint = "Put in what module.save(path, save_program=False) writes, as base64."
+    problems.append(warning("state-blob-unreadable", message, hint, field=f"{where}.state_blob"))
+
+
+def decoded(blob: Any) -> str | None:
+    """The JSON text in a base64 blob, or None."""
+    if not isinstance(blob, str):
+        return None
+    try:
+        data = base64.b64decode("".join(blob.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return data.decode() if parse_json("state_blob", data).value is not None else None
+
+
+def plain(skill: Skill) -> JsonObject:
+    """The package that says what the skill says, as far as Inklings has a column for it."""
+    package: JsonObject = {"id": skill.id} if skill.id else {}
+    package |= {"name": skill.title, "description": skill.description, "version": skill.version}
+    if skill.slug != slugify(skill.title):
+        package["slug"] = skill.slug
+    package["tags"] = list(skill.tags)
+    provenance = skill.provenance.model_dump(include=set(SOURCE_FIELDS), exclude_none=True)
+    package |= {field: provenance[field] for field in SOURCE_FIELDS if field in provenance}
+    if skill.author is not None:
+        package["author"] = skill.author
+    for field, values in (("intent_patterns", skill.intent_patterns), ("trigger_phrases", skill.trigger_phrases)):
+        if values:
+            package[field] = list(values)
+    rows = [_row(artifact) for artifact in skill.artifacts]
+    return package | {"artifacts": [row for row in rows if row is not None]}
+
+
+def _row(artifact: Artifact) -> JsonObject | None:
+    metadata = dict(artifact.metadata)
+    kind = artifact.kind
+    if isinstance(artifact, Instructions):
+        kind, metadata[_KIND_MARK] = "approach", "instructions"
+    if kind not in KINDS:
+        return None
+    row: JsonObject = {"kind": kind, "name": artifact.name, "ordinal": artifact.ordinal, "content": artifact.content}
+    if artifact.variant is not None:
+        row["model_variant"] = artifact.variant
+    if isinstance(artifact, DspyModule):
+        if artifact.state is not None:
+            row["state_blob"] = base64.b64encode(artifact.state.encode()).decode()
+        elif "state_blob" in metadata:
+            row["state_blob"] = metadata.pop("state_blob")
+    if artifact.fallback is not None:
+        metadata["fallback_artifact"] = artifact.fallback
+    if artifact.assertions:
+        metadata["assertions"] = list(artifact.assertions)
+    return row | ({"metadata": metadata} if metadata else {})
+
+
+def origin(reading: Reading) -> Origin:
+    """What only this form needs: everything in which the file differs from the plain package."""
+    found = find(reading.package)
+    path, document = (found[0], found[1].object) if found else (None, None)
+    made = changes(plain(reading.skill), document) if reading.skill and document is not None else []
+    return Origin(form="inklings", path=path, changes=tuple(made))
+
+
+def render(skill: Skill, source: Source) -> list[File]:
+    """Write the package as one JSON file."""
+    package = plain(skill)
+    path = f"{skill.slug}.json"
+    if source.origin is not None and source.origin.form == "inklings":
+        package = apply(package, source.origin.changes)
+        path = source.origin.path or path
+    return [File(path=path, content=json_text(package).encode())]

@@ -1,0 +1,259 @@
+"""Which file of a native folder is which artifact, and where an artifact goes when it is written."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from prowess.errors import Invalid, Problem
+from prowess.skill.forms.codes import warning
+from prowess.skill.forms.draft import BUCKETS
+from prowess.skill.forms.markdown import short_name
+from prowess.skill.forms.registry import is_data, read_prompt, read_rubric, stem, write_prompt
+from prowess.skill.kinds import FILE_KINDS, Artifact, DspyModule, Function, JsonObject, Kind, PromptTemplate
+from prowess.skill.package import File, Package, check_path
+from prowess.skill.slug import slugify
+
+SIDECAR = "agents/prowess.yaml"
+LANGUAGES = {".py": "python", ".ts": "typescript", ".js": "javascript"}
+STATE_SUFFIX = ".state.json"
+
+_PROMPTS = (".j2", ".jinja", ".md", ".mustache")
+_FOLDERS: dict[Kind, str] = {
+    "description": "descriptions",
+    "instructions": "instructions",
+    "approach": "approaches",
+    "example": "examples",
+    "reference": "references",
+    "script": "scripts",
+    "asset": "assets",
+    "prompt_template": "prompts",
+    "json_generation": "generations",
+    "review": "rubrics",
+    "code_template": "code",
+    "function": "functions",
+    "http_call": "calls",
+    "cli_command": "calls",
+    "dspy_module": "dspy",
+}
+_SUFFIXES: dict[Kind, str] = {
+    "description": ".md",
+    "instructions": ".md",
+    "approach": ".md",
+    "prompt_template": ".j2",
+    "review": ".json",
+    "code_template": ".py",
+    "dspy_module": ".json",
+}
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*", re.ASCII)
+
+
+def kind_of(path: str) -> Kind | None:
+    """The kind that a file has by where it lies."""
+    folder, _, rest = path.partition("/")
+    if not rest:
+        if path == "approach.md":
+            return "approach"
+        return "function" if path.startswith("execute.") and path[7:] in LANGUAGES else None
+    if folder in BUCKETS:
+        return BUCKETS[folder]
+    return _kind_in(folder, path)
+
+
+def _kind_in(folder: str, path: str) -> Kind | None:
+    if folder == "examples":
+        return "example"
+    if folder == "prompts" and (path.endswith(_PROMPTS) or is_data(path)):
+        return "prompt_template"
+    if folder == "code" and path.endswith(".py"):
+        return "code_template"
+    if folder == "dspy" and path.endswith(".json") and not path.endswith(STATE_SUFFIX):
+        return "dspy_module"
+    if folder == "rubrics" and is_data(path):
+        return "review"
+    return None
+
+
+def settings_of(
+    kind: Kind, path: str, package: Package, problems: list[Problem], state_path: str | None = None
+) -> JsonObject:
+    """What an artifact is by its file alone: name, variant, content and what else the file says."""
+    file = package.get(path)
+    content = file.content if file else b""
+    settings: JsonObject = {"kind": kind, "path": path, "ordinal": 1, "name": name_of(kind, path)}
+    if kind in FILE_KINDS:
+        return settings
+    if kind == "prompt_template":
+        if is_data(path):
+            return settings | {"variant": None} | read_prompt(path, content, problems)
+        settings["name"], settings["variant"] = _name_and_variant(path)
+        settings["syntax"] = "mustache" if path.endswith(".mustache") else "jinja"
+    settings["content"] = text_of(path, content, problems)
+    if kind == "function":
+        settings["language"] = LANGUAGES.get(_suffix(path), "python")
+    elif kind == "review":
+        rubric = read_rubric(path, content, problems).object if is_data(path) else None
+        settings["rubric_id"] = str((rubric or {}).get("rubric_id") or stem(path))
+    elif kind == "dspy_module":
+        state = package.get(state_path or state_path_of(path))
+        settings["state"] = None if state is None else text_of(state.path, state.content, problems)
+    return settings
+
+
+def text_of(path: str, content: bytes, problems: list[Problem]) -> str:
+    """The text of a file, exactly; what is not UTF-8 is reported."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError as fault:
+        message = f"{path} is not UTF-8 text (byte {fault.start + 1}); the odd bytes are shown as replacement signs."
+        problems.append(warning("not-text", message, "Save it as UTF-8.", field=path))
+        return content.decode(errors="replace")
+
+
+def name_of(kind: Kind, path: str) -> str:
+    """What an artifact is called by its path."""
+    if kind in FILE_KINDS or kind == "example":
+        return short_name(path)
+    below = short_name(path)
+    return below[: -len(_suffix(below))] if _suffix(below) else below
+
+
+def _name_and_variant(path: str) -> tuple[str, str | None]:
+    name = name_of("prompt_template", path)
+    folder, slash, last = name.rpartition("/")
+    plain, dot, variant = last.rpartition(".")
+    return (folder + slash + plain, variant) if dot and plain and variant else (name, None)
+
+
+def _suffix(path: str) -> str:
+    last = path.rpartition("/")[2]
+    name, dot, suffix = last.rpartition(".")
+    return dot + suffix if name and dot else ""
+
+
+def state_path_of(path: str) -> str:
+    """Where the saved state of a dspy_module lies: beside it."""
+    return (path[: -len(_suffix(path))] if _suffix(path) else path) + STATE_SUFFIX
+
+
+class Places:
+    """Hands out paths in a package, none of them twice, also where only upper and lower case differ."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self._taken = {path.casefold() for path in taken}
+
+    def place(self, artifact: Artifact) -> str:
+        """A path for the artifact: its own where it has one that is free, else one by kind and name."""
+        if artifact.path is not None and self._is_usable(artifact, artifact.path):
+            return self._take(artifact, artifact.path)
+        return next(
+            path for path in _candidates(artifact) if self._is_free(artifact, path) and self._take(artifact, path)
+        )
+
+    def _is_usable(self, artifact: Artifact, path: str) -> bool:
+        try:
+            check_path(path)
+        except Invalid:
+            return False
+        if path.lower() in ("skill.md", "skills.md", SIDECAR):
+            return False
+        return self._is_free(artifact, path) and (artifact.kind in FILE_KINDS or fits(artifact, path))
+
+    def _is_free(self, artifact: Artifact, path: str) -> bool:
+        return not any(
+            candidate.casefold() in self._taken or self._lies_across(candidate.casefold())
+            for candidate in _paths(artifact, path)
+        )
+
+    def _lies_across(self, path: str) -> bool:
+        """Whether a file would have to be a folder, or the other way round."""
+        parents = ["/".join(path.split("/")[:count]) for count in range(1, path.count("/") + 1)]
+        return any(parent in self._taken for parent in parents) or any(
+            other.startswith(path + "/") for other in self._taken
+        )
+
+    def _take(self, artifact: Artifact, path: str) -> str:
+        self._taken.update(taken.casefold() for taken in _paths(artifact, path))
+        return path
+
+
+def fits(artifact: Artifact, path: str) -> bool:
+    """Whether a file at `path` can hold this artifact: some endings say how the file is to be read."""
+    if isinstance(artifact, PromptTemplate) and is_data(path):
+        return artifact.syntax == "mustache"
+    return True
+
+
+def _paths(artifact: Artifact, path: str) -> list[str]:
+    return [path, state_path_of(path)] if artifact.kind == "dspy_module" else [path]
+
+
+def _candidates(artifact: Artifact) -> Any:
+    """Paths for an artifact, the best one first, without end."""
+    if artifact.kind == "approach":
+        yield "approach.md"
+    if isinstance(artifact, Function):
+        yield "execute" + _suffix_for(artifact)
+    name = artifact.name if _PLAIN_NAME.fullmatch(artifact.name) else slugify(artifact.name).replace(".", "-")
+    variant = slugify(artifact.variant or "").replace(".", "-")
+    base = f"{_FOLDERS[artifact.kind]}/{name or artifact.kind}{'.' + variant if variant else ''}"
+    if artifact.kind in FILE_KINDS or artifact.kind == "example":
+        yield f"{_FOLDERS[artifact.kind]}/{artifact.name}" if _is_path(artifact.name) else base
+    count = 1
+    while True:
+        yield f"{base}{'' if count == 1 else f'-{count}'}{_suffix_for(artifact)}"
+        count += 1
+
+
+def _is_path(name: str) -> bool:
+    try:
+        check_path(f"x/{name}")
+    except Invalid:
+        return False
+    return True
+
+
+def _suffix_for(artifact: Artifact) -> str:
+    if isinstance(artifact, Function):
+        return next(suffix for suffix, language in LANGUAGES.items() if language == artifact.language)
+    if isinstance(artifact, PromptTemplate) and artifact.syntax == "mustache":
+        return ".mustache"
+    if artifact.kind == "review" and not artifact.content.lstrip().startswith("{"):
+        return ".yaml"
+    return _SUFFIXES.get(artifact.kind, "")
+
+
+def has_file(artifact: Artifact, package: Package) -> bool:
+    """Whether the artifact needs a file of its own."""
+    if artifact.content or (isinstance(artifact, DspyModule) and artifact.state is not None):
+        return True
+    return artifact.path is not None and package.get(artifact.path) is not None
+
+
+def files_of(artifact: Artifact, path: str, package: Package, unchanged: Artifact | None) -> list[File]:
+    """The files that hold the artifact; an artifact that did not change keeps its bytes and mode."""
+    before = package.get(artifact.path) if artifact.path else None
+    if before is not None and (artifact.kind in FILE_KINDS and not artifact.content):
+        return [File(path=path, content=before.content, mode=before.mode)]
+    kept = before is not None and unchanged is not None and _same_text(artifact, unchanged)
+    content = before.content if before is not None and kept else _encoded(artifact, path, before)
+    files = [File(path=path, content=content, mode=before.mode if before else "0644")]
+    if isinstance(artifact, DspyModule) and artifact.state is not None:
+        files.append(File(path=state_path_of(path), content=artifact.state.encode()))
+    return files
+
+
+def _same_text(artifact: Artifact, other: Artifact) -> bool:
+    """Whether a file that says the one also says the other."""
+    if artifact.kind != other.kind or artifact.content != other.content:
+        return False
+    if isinstance(artifact, PromptTemplate) and artifact.path and is_data(artifact.path):
+        fields = ("name", "syntax", "version", "vars_schema", "output_schema")
+        return all(getattr(artifact, field) == getattr(other, field) for field in fields)
+    return True
+
+
+def _encoded(artifact: Artifact, path: str, before: File | None) -> bytes:
+    if isinstance(artifact, PromptTemplate) and is_data(path):
+        return write_prompt(path, artifact.model_dump(), before.content if before else None)
+    return artifact.content.encode()
