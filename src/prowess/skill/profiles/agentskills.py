@@ -1,0 +1,70 @@
+"""The open standard, judged as its reference validator (`skills-ref`) judges.
+
+The verdict is the reference's on every file, except where the reference itself breaks the specification; those cases
+are listed in docs/profiles.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prowess.errors import Problem
+from prowess.skill.forms.form import Reading
+from prowess.skill.profiles import rules
+from prowess.skill.profiles.profile import Profile
+from prowess.skill.profiles.strict import read_strictly
+
+REFUSAL = "The reference validator refuses it."
+
+
+def check(reading: Reading) -> Iterator[Problem]:
+    """Everything the standard has to say; a file that cannot be read strictly is judged on what could be read."""
+    file = rules.skill_md(reading.package)
+    if file is None:
+        yield rules.missing_file()
+        return
+    strict = read_strictly(file.content)
+    yield from strict.refusals
+    fields, lines = strict.fields, strict.lines
+    if fields is None:
+        if reading.document is None or reading.document.raw is None:
+            return
+        fields, lines = dict(reading.document.fields), dict(reading.document.lines)
+    yield from rules.check_keys(fields, lines, rules.STANDARD_KEYS, "the open standard")
+    yield from rules.check_name(fields, lines, reading.package.name)
+    yield from rules.check_description(fields, lines)
+    yield from rules.check_compatibility(fields, lines)
+    yield from _check_types(fields, lines)
+
+
+def _check_types(fields: dict[str, Any], lines: dict[str, int]) -> Iterator[Problem]:
+    """What the reference lets pass although the specification asks for another type."""
+    for key, fits, wanted in (
+        ("license", isinstance(fields.get("license"), str), "one text"),
+        ("allowed-tools", isinstance(fields.get("allowed-tools"), str), "one text with spaces between the tools"),
+        ("metadata", _is_flat(fields.get("metadata")), "a mapping of text to text"),
+    ):
+        if key in fields and not fits:
+            yield Problem(
+                code="value-type",
+                severity="warning",
+                message=f"The specification wants {key} to be {wanted}; other clients may drop it.",
+                hint=f"Write {key} as {wanted}.",
+                field=key,
+                line=lines.get(key),
+            )
+
+
+def _is_flat(value: Any) -> bool:
+    mapping = rules.as_mapping(value)
+    return mapping is not None and rules.are_texts(mapping.values())
+
+
+AGENTSKILLS = Profile(
+    name="agentskills",
+    summary="The open standard, with the verdict of its reference validator.",
+    check=check,
+    refusal=REFUSAL,
+    superseded=rules.NAME_AND_DESCRIPTION | rules.FIELDS,
+)

@@ -1,0 +1,54 @@
+"""The Claude platform: the open standard, with stricter names and no markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from prowess.errors import Problem
+from prowess.skill.forms.form import Reading
+from prowess.skill.profiles import agentskills, rules
+from prowess.skill.profiles.profile import Profile
+from prowess.skill.profiles.strict import read_strictly
+
+NAME = re.compile(r"[a-z0-9-]+")
+RESERVED = ("anthropic", "claude")
+
+
+def check(reading: Reading) -> Iterator[Problem]:
+    """The standard's rules, then those of the upload interface."""
+    yield from agentskills.check(reading)
+    file = rules.skill_md(reading.package)
+    if file is None:
+        return
+    strict = read_strictly(file.content)
+    fields, lines = strict.fields, strict.lines
+    if fields is None:
+        document = reading.document
+        fields, lines = (dict(document.fields), dict(document.lines)) if document else ({}, {})
+    name, description = fields.get("name"), fields.get("description")
+    if isinstance(name, str):
+        yield from _check_name(name.strip(), lines.get("name"))
+    for key, value in (("name", name), ("description", description)):
+        if isinstance(value, str) and ("<" in value or ">" in value):
+            message = f"The {key} has angle brackets in it, which the upload refuses."
+            yield rules.error("markup", message, "Write it without < and >.", key, lines.get(key))
+
+
+def _check_name(name: str, line: int | None) -> Iterator[Problem]:
+    if name and not name.isascii() and name.lower() == name:
+        message = f"The name {name[:80]!r} has letters outside a-z."
+        yield rules.error("name-ascii", message, "Use the letters a to z, digits and hyphens.", "name", line)
+    taken = [word for word in RESERVED if word in name.lower()]
+    if taken:
+        message = f"The name {name[:80]!r} contains {' and '.join(repr(word) for word in taken)}, which is reserved."
+        yield rules.error("name-reserved", message, "Choose a name without that word.", "name", line)
+
+
+CLAUDE_API = Profile(
+    name="claude-api",
+    summary="Skills uploaded to the Claude platform: the open standard, ASCII names, no reserved words, no markup.",
+    check=check,
+    refusal=agentskills.REFUSAL,
+    superseded=agentskills.AGENTSKILLS.superseded,
+)

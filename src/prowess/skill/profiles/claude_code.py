@@ -1,0 +1,132 @@
+"""Claude Code: every standard key is optional, some more exist, and their types are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from prowess.errors import Problem
+from prowess.skill.forms.form import Reading
+from prowess.skill.profiles import rules
+from prowess.skill.profiles.profile import Profile
+from prowess.skill.text.fields import as_flag
+
+LISTING_LIMIT = 1536
+
+FLAGS = ("disable-model-invocation", "user-invocable", "background")
+TEXTS = (
+    "name",
+    "description",
+    "when_to_use",
+    "argument-hint",
+    "model",
+    "effort",
+    "context",
+    "agent",
+    "shell",
+    "license",
+)
+LISTS = ("arguments", "allowed-tools", "disallowed-tools", "paths")
+WORDS: Mapping[str, tuple[str, ...]] = {
+    "effort": ("low", "medium", "high", "xhigh", "max"),
+    "context": ("fork",),
+    "shell": ("bash", "powershell"),
+}
+KEYS = (*TEXTS, *FLAGS, *LISTS, "hooks", "compatibility", "metadata")
+
+
+def check(reading: Reading) -> Iterator[Problem]:
+    """The types of the known keys, what the listing cuts, and what is missing for it."""
+    document = reading.document
+    if rules.skill_md(reading.package) is None or document is None:
+        yield rules.missing_file()
+        return
+    fields, lines = document.fields, document.lines
+    yield from _check_name(fields, lines)
+    yield from _check_listing(fields, lines)
+    for key, value in fields.items():
+        problem = check_value(key, value, lines.get(key))
+        if problem:
+            yield problem
+    for problem in rules.check_keys(fields, lines, KEYS, "Claude Code"):
+        yield replace(problem, severity="info", hint="Claude Code passes over it; nothing needs to be done.")
+
+
+def _check_name(fields: rules.Fields, lines: rules.Lines) -> Iterator[Problem]:
+    name = fields.get("name")
+    if isinstance(name, str) and name.strip():
+        for problem in rules.check_name_text(name.strip(), lines.get("name")):
+            yield replace(problem, severity="warning")
+
+
+def _check_listing(fields: rules.Fields, lines: rules.Lines) -> Iterator[Problem]:
+    description, when = fields.get("description"), fields.get("when_to_use")
+    if not isinstance(description, str) or not description.strip():
+        yield Problem(
+            code="description-missing",
+            severity="warning",
+            message="There is no description; Claude Code shows the first paragraph of the text instead.",
+            hint="Say in one or two sentences what the skill does and when to use it.",
+            field="description",
+            line=lines.get("description"),
+        )
+        return
+    length = len(description) + (len(when) if isinstance(when, str) else 0)
+    if length > LISTING_LIMIT:
+        yield Problem(
+            code="listing-cut",
+            severity="warning",
+            message=f"Description and when_to_use have {length:,} characters; the listing cuts at {LISTING_LIMIT:,}.",
+            hint="Put what matters most first, and the details into the body.",
+            field="description",
+            line=lines.get("description"),
+        )
+
+
+def check_value(key: str, value: Any, line: int | None) -> Problem | None:
+    """What is wrong with the value of a key, as far as Claude Code documents it."""
+    wanted = _wanted(key, value)
+    if wanted:
+        hint = f"Write {key} as {wanted}."
+        return rules.error("value-type", f"{key} is not {wanted}.", hint, key, line)
+    if key in WORDS and value is not None and value not in WORDS[key]:
+        message = f"{str(value)[:80]!r} is not a known value of {key}."
+        return Problem(
+            code="value-unknown",
+            severity="warning",
+            message=message,
+            hint=f"The known ones are {', '.join(WORDS[key])}.",
+            field=key,
+            line=line,
+        )
+    return None
+
+
+def _wanted(key: str, value: Any) -> str:
+    """The type that the key ought to have, where it has another; an empty value counts as left out."""
+    if value is None:
+        return ""
+    if key in FLAGS and as_flag(value) is None:
+        return "true or false"
+    if key in TEXTS and not isinstance(value, str):
+        return "one text"
+    if key in LISTS and not _is_texts(value):
+        return "a text or a list of texts"
+    if key == "hooks" and not isinstance(value, dict):
+        return "a mapping of events to hooks"
+    return ""
+
+
+def _is_texts(value: Any) -> bool:
+    items = rules.as_items(value)
+    return isinstance(value, str) or (items is not None and rules.are_texts(items))
+
+
+CLAUDE_CODE = Profile(
+    name="claude-code",
+    summary="Claude Code: name and description optional, its own keys by type, unknown keys passed over.",
+    check=check,
+    superseded=rules.NAME_AND_DESCRIPTION | rules.FIELDS,
+    severities={"skill-md-spelling": "error"},
+)

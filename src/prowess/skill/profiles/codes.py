@@ -1,0 +1,116 @@
+"""Every code that the profiles report themselves, in one line each, and how they go with those of the readers."""
+
+from __future__ import annotations
+
+CODES: dict[str, str] = {
+    "asks-for": "The skill asks for something (tools, hooks, servers, commands); nothing of it is granted by keeping it.",
+    "body-long": "The text has more lines than the open standard recommends.",
+    "compatibility-long": "The compatibility note is over the limit.",
+    "compatibility-type": "The compatibility note is not text.",
+    "control-characters": "Control characters in the text, as a wrong decoding leaves them.",
+    "description-empty": "The description is empty or not text.",
+    "description-long": "The description is over the limit of the profile.",
+    "description-missing": "There is no description where the profile wants one.",
+    "description-short": "The description is under the minimum of the profile.",
+    "hidden-text": "Text that people cannot see but models read.",
+    "listing-cut": "Description and when_to_use are longer than what the client lists.",
+    "markup": "Name or description has angle brackets in it.",
+    "mcp-bytes": "The skill has more bytes than the MCP extension allows.",
+    "mcp-files": "The skill has more files than the MCP extension allows.",
+    "mcp-reserved": "A metadata key has the prefix that the protocol keeps for itself.",
+    "missing-file": "A file that the manifest lists is not in the package.",
+    "name-ascii": "The name has letters outside a-z.",
+    "name-differs-from-folder": "The name is not the one of the folder that the skill lies in.",
+    "name-empty": "The name is empty or not text.",
+    "name-long": "The name is over the limit.",
+    "name-missing": "There is no name where the profile wants one.",
+    "name-pattern": "The name breaks the pattern of the profile.",
+    "name-reserved": "The name contains a word that the platform keeps for itself.",
+    "no-skill-md": "The package has no SKILL.md.",
+    "not-json": "A key or value of the frontmatter has no form in JSON.",
+    "openai-yaml": "Something in agents/openai.yaml that Codex passes over.",
+    "over-limit": "The package is larger than Prowess keeps.",
+    "strict-anchor": "The frontmatter has an anchor or an alias in it.",
+    "strict-duplicate": "The frontmatter has a key twice.",
+    "strict-encoding": "The file is not UTF-8 text.",
+    "strict-flow": "The frontmatter has a list or mapping in brackets.",
+    "strict-frontmatter": "The file does not begin with frontmatter, or the frontmatter does not end.",
+    "strict-indentation": "Mappings of one level are indented differently.",
+    "strict-mapping": "The frontmatter holds no fields.",
+    "strict-size": "The frontmatter is over the size that is read.",
+    "strict-tag": "The frontmatter has a type tag in it.",
+    "strict-yaml": "The frontmatter is not YAML as it is written.",
+    "unknown-field": "A key that the profile does not know.",
+    "unusable": "Nothing could be read that makes a skill.",
+    "value-type": "A key has a value of another type than the profile asks for.",
+    "value-unknown": "A key has a value that the client does not document.",
+}
+
+FIT_CODES: dict[str, str] = {
+    "completed": "A field that the profile wants was filled in from what else is known.",
+    "left-out": "Something was left out because the profile has no place for it.",
+    "lengthened": "A text was lengthened to reach the minimum of the profile.",
+    "moved-to-sidecar": "A key was moved to agents/prowess.yaml because the profile does not allow it.",
+    "renamed": "The skill was given a name that the profile accepts.",
+    "replaced": "Characters that the profile refuses were replaced by similar ones.",
+    "rewritten": "SKILL.md was written anew, with the same content, in the way the profile wants.",
+    "shortened": "A text was shortened to the limit of the profile.",
+}
+
+MARKERS = frozenset(
+    {
+        "blank-before-frontmatter",
+        "bom",
+        "comment-before-frontmatter",
+        "fenced-frontmatter",
+        "frontmatter-not-closed",
+        "frontmatter-not-opened",
+        "marker-form",
+        "no-frontmatter",
+        "not-utf8",
+        "text-after-marker",
+        "text-before-frontmatter",
+        "utf-16",
+    }
+)
+_SYNTAX = frozenset(
+    {
+        "bad-escape",
+        "bad-indent",
+        "broken-flow",
+        "frontmatter-not-a-mapping",
+        "leading-sign",
+        "line-without-key",
+        "list-on-key-line",
+        "merge-conflict",
+        "nul-character",
+        "tab-indent",
+        "text-after-block-sign",
+        "text-after-list",
+        "text-after-quote",
+        "unclosed-bracket",
+        "unclosed-quote",
+        "unescaped-quote",
+        "unquoted-colon",
+        "yaml-alias",
+        "yaml-character",
+        "yaml-documents",
+        "yaml-duplicate-key",
+        "yaml-key",
+        "yaml-merge-key",
+        "yaml-syntax",
+        "yaml-tag",
+    }
+)
+
+EXPLAINED_BY: dict[str, frozenset[str]] = {
+    "strict-anchor": frozenset({"leading-sign", "yaml-alias"}),
+    "strict-duplicate": frozenset({"yaml-duplicate-key"}),
+    "strict-encoding": frozenset({"not-utf8", "utf-16"}),
+    "strict-frontmatter": MARKERS,
+    "strict-mapping": frozenset({"empty-frontmatter", "frontmatter-not-a-mapping", "line-without-key", "marker-form"}),
+    "strict-size": frozenset({"frontmatter-too-large"}),
+    "strict-tag": frozenset({"leading-sign", "yaml-tag"}),
+    "strict-yaml": _SYNTAX | MARKERS,
+}
+"""Which problems of the readers say why a strict reading fails."""

@@ -1,0 +1,125 @@
+"""Codex: a frontmatter between plain markers, a description, and a sidecar of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from prowess.errors import Problem
+from prowess.skill.forms.form import Reading
+from prowess.skill.package import Package
+from prowess.skill.profiles import rules
+from prowess.skill.profiles.profile import Profile
+from prowess.skill.text.yaml import YamlRefused, load
+
+SIDECAR = "agents/openai.yaml"
+SHORT, LONG = 64, 1024
+INTERFACE = ("display_name", "short_description", "icon_small", "icon_large", "brand_color", "default_prompt")
+TOOL = ("type", "value", "description", "transport", "command", "url")
+
+
+def check(reading: Reading) -> Iterator[Problem]:
+    """The markers, the name if there is one, the description, and the sidecar if there is one."""
+    file = rules.skill_md(reading.package)
+    document = reading.document
+    if file is None or document is None:
+        yield rules.missing_file()
+        return
+    yield from check_sidecar(reading.package)
+    if not _has_markers(file.content.decode("utf-8", "replace")):
+        hint = "Begin the file with a line of three dashes, and end the frontmatter with another."
+        yield rules.error(
+            "strict-frontmatter", "SKILL.md has no frontmatter between two lines of three dashes.", hint, None, 1
+        )
+        return
+    if document.how not in ("yaml", "repaired"):
+        hint = "Mend the YAML; put values with special characters in quotes."
+        yield rules.error("strict-yaml", "The frontmatter is not YAML, not even with small repairs.", hint, None, 1)
+    yield from _check_name(document.fields, document.lines)
+    yield from rules.check_description(document.fields, document.lines)
+
+
+def _has_markers(text: str) -> bool:
+    lines = text.splitlines()
+    return bool(lines) and lines[0].strip() == "---" and any(line.strip() == "---" for line in lines[1:])
+
+
+def _check_name(fields: rules.Fields, lines: rules.Lines) -> Iterator[Problem]:
+    name = " ".join(str(fields.get("name") or "").split())
+    if len(name) > rules.NAME_LIMIT:
+        message = f"The name has {len(name)} characters; the limit is {rules.NAME_LIMIT}."
+        yield rules.error("name-long", message, "Shorten it.", "name", lines.get("name"))
+
+
+def check_sidecar(package: Package) -> Iterator[Problem]:
+    """What Codex passes over in its sidecar; it never refuses a skill for it."""
+    file = package.get(SIDECAR)
+    if file is None:
+        return
+    try:
+        value: Any = load(file.content.decode("utf-8-sig"), typed=True).value
+    except (YamlRefused, UnicodeDecodeError) as refused:
+        line = refused.line if isinstance(refused, YamlRefused) else None
+        yield _soft(f"{SIDECAR} cannot be read: {refused}", line)
+        return
+    sections = {"interface": _interface, "policy": _policy, "dependencies": _dependencies}
+    content = rules.as_mapping(value)
+    if content is None:
+        yield _soft(f"{SIDECAR} is not a mapping.")
+        return
+    for section, faults in sections.items():
+        if content.get(section) is None:
+            continue
+        part = rules.as_mapping(content[section])
+        found = faults(part) if part is not None else iter(["is not a mapping"])
+        yield from (_soft(f"{section} in {SIDECAR} {fault}.") for fault in found)
+
+
+def _interface(part: dict[str, Any]) -> Iterator[str]:
+    for key, value in part.items():
+        if key in INTERFACE:
+            yield from _text_faults(key, value)
+
+
+def _policy(part: dict[str, Any]) -> Iterator[str]:
+    if not isinstance(part.get("allow_implicit_invocation", True), bool):
+        yield "has an allow_implicit_invocation that is not true or false"
+    if not isinstance(part.get("products", []), list):
+        yield "has products that are not a list"
+
+
+def _dependencies(part: dict[str, Any]) -> Iterator[str]:
+    tools = rules.as_items(part.get("tools", []))
+    if tools is None or not all(isinstance(tool, dict) for tool in tools):
+        yield "has tools that are not a list of mappings"
+        return
+    for tool in tools:
+        for key, value in (rules.as_mapping(tool) or {}).items():
+            if key in TOOL:
+                yield from _text_faults(key, value)
+
+
+def _text_faults(key: str, value: Any) -> Iterator[str]:
+    limit = SHORT if key in ("type", "transport") else LONG
+    if not isinstance(value, str):
+        yield f"has a {key} that is not text"
+    elif len(value) > limit:
+        yield f"has a {key} of {len(value):,} characters, over the limit of {limit:,}"
+
+
+def _soft(message: str, line: int | None = None) -> Problem:
+    problem = rules.error(
+        "openai-yaml", message, "Codex passes over that part; mend it or leave it out.", SIDECAR, line
+    )
+    return replace(problem, severity="warning")
+
+
+CODEX = Profile(
+    name="codex",
+    summary="Codex: a frontmatter with a description of at most 1,024 characters; the name is optional.",
+    check=check,
+    refusal="Codex does not load it.",
+    superseded=rules.NAME_AND_DESCRIPTION | rules.FIELDS,
+    severities={"skill-md-spelling": "error"},
+)

@@ -1,0 +1,73 @@
+"""What a skill asks for: tools, hooks, servers, commands. Prowess keeps such requests as data and grants none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from prowess.errors import Problem
+from prowess.skill.forms.form import Reading
+
+_HINT = "Nothing of this happens by keeping the skill; grant it only if you trust the skill."
+_FILES = {
+    ".mcp.json": "to connect to MCP servers",
+    ".claude/settings.json": "to change the settings of Claude Code, hooks included",
+    ".claude/settings.local.json": "to change the settings of Claude Code, hooks included",
+    "hooks/hooks.json": "to run hooks",
+}
+_SHOWN = 10
+_COMMAND = re.compile(r"(?:^|[\s(])!`[^`\n]+`|^```!", re.MULTILINE)
+
+
+def requests(reading: Reading) -> Iterator[Problem]:
+    """One entry for each thing asked for."""
+    yield from _in_frontmatter(reading)
+    yield from _in_body(reading)
+    for path in reading.package.paths:
+        what = _what_a_file_asks(path)
+        if what:
+            yield _asks(what, path, None)
+
+
+def _in_frontmatter(reading: Reading) -> Iterator[Problem]:
+    fields: Mapping[str, Any] = reading.document.fields if reading.document else {}
+    lines: Mapping[str, int] = reading.document.lines if reading.document else {}
+    if fields.get("hooks"):
+        yield _asks("to run hooks", "hooks", lines.get("hooks"))
+    tools = reading.skill.allowed_tools if reading.skill else ()
+    if tools:
+        key = next((key for key in fields if key.replace("_", "-").lower() in _TOOL_KEYS), "allowed-tools")
+        named = ", ".join(tools[:_SHOWN]) + (", …" if len(tools) > _SHOWN else "")
+        yield _asks(f"to use tools without asking ({named[:300]})", key, lines.get(key))
+
+
+_TOOL_KEYS = frozenset({"allowed-tools", "allowedtools"})
+
+
+def _in_body(reading: Reading) -> Iterator[Problem]:
+    document = reading.document
+    if document is None or not ("!`" in document.body or "```!" in document.body):
+        return
+    found = _COMMAND.search(document.body)
+    if found is not None:
+        line = document.body_line + document.body.count("\n", 0, found.start() + len(found[0]) - len(found[0].lstrip()))
+        yield _asks("to run a command whenever its text is loaded", "body", line)
+
+
+def _what_a_file_asks(path: str) -> str:
+    name = path.rpartition("/")[2]
+    for known, what in _FILES.items():
+        if path == known or path.endswith("/" + known):
+            return what
+    if name.endswith(".pth"):
+        return "to run code whenever Python starts"
+    if "/" in path and name in ("SKILL.md", "skill.md"):
+        return "to bring along another skill, which needs consent of its own"
+    return ""
+
+
+def _asks(what: str, key: str, line: int | None) -> Problem:
+    return Problem(
+        code="asks-for", severity="info", message=f"The skill asks {what}.", hint=_HINT, field=key, line=line
+    )

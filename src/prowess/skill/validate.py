@@ -1,0 +1,70 @@
+"""Judging a package: read it in whatever form it is, and hold it against a profile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prowess.errors import Invalid, Problem
+from prowess.skill.forms import read_package
+from prowess.skill.forms.codes import CODES as FORM_CODES
+from prowess.skill.forms.form import Reading
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.package import Package, check_files
+from prowess.skill.profiles import PROFILES, ProfileName
+from prowess.skill.profiles.codes import CODES as PROFILE_CODES
+from prowess.skill.text.codes import CODES as TEXT_CODES
+
+CODES: dict[str, str] = {**TEXT_CODES, **FORM_CODES, **PROFILE_CODES}
+"""Every code that a report can hold, with its meaning in one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A package held against a profile: what was read, and everything found, worst first, then by line."""
+
+    reading: Reading
+    profile: ProfileName
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the profile accepts it: no problem is an error."""
+        return not self.errors
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """What the profile does not accept."""
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
+
+def validate(package: Package, profile: ProfileName = "prowess", limits: Limits = DEFAULT_LIMITS) -> Report:
+    """Read a package and judge it; never raises for bad content."""
+    over = _over_limit(package, limits)
+    reading = read_package(package, limits)
+    problems = PROFILES[profile].judge(reading)
+    return Report(reading=reading, profile=profile, problems=(*over, *problems))
+
+
+def accept(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
+    """The reading of a package that Prowess can keep, its skill there; else `Invalid` with every problem found."""
+    report = validate(package, "prowess", limits)
+    if report.ok and report.reading.skill is not None:
+        return report.reading
+    raise refusal(report)
+
+
+def refusal(report: Report) -> Invalid:
+    """The error that says why a package is not accepted."""
+    first, others = report.errors[0], len(report.errors) - 1
+    more = f" (and {others} more)" if others else ""
+    where = f" (line {first.line})" if first.line else ""
+    message = f"{report.reading.package.name!r} is not accepted by the {report.profile} profile: {first.message}"
+    return Invalid(f"{message}{where}{more}", hint=first.hint, problems=report.problems)
+
+
+def _over_limit(package: Package, limits: Limits) -> tuple[Problem, ...]:
+    try:
+        check_files(package.files, limits)
+    except Invalid as refused:
+        return (Problem(code="over-limit", severity="error", message=refused.message, hint=refused.hint),)
+    return ()

@@ -1,0 +1,138 @@
+"""Validation as the rest of the engine sees it: reports, acceptance, limits, and the real files."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prowess.errors import Invalid
+from prowess.skill.limits import Limits
+from prowess.skill.package import Package
+from prowess.skill.profiles import PROFILE_NAMES
+from prowess.skill.text.codes import CODES as TEXT_CODES
+from prowess.skill.validate import CODES, accept, validate
+
+GOOD = "---\nname: notes\ndescription: Takes notes in meetings and sorts them.\n---\n# Notes\n\nWrite them down.\n"
+
+
+def test_a_report_holds_the_reading_the_profile_and_the_verdict() -> None:
+    report = validate(Package.of_texts("notes", {"SKILL.md": GOOD}))
+    assert report.ok
+    assert report.profile == "prowess"
+    assert report.reading.skill is not None
+    assert report.reading.skill.slug == "notes"
+
+
+def test_accepting_a_usable_skill_gives_its_reading() -> None:
+    reading = accept(Package.of_texts("notes", {"SKILL.md": "# Notes\n\nTakes notes.\n"}))
+    assert reading.skill is not None
+    assert (reading.skill.slug, reading.skill.description) == ("notes", "Takes notes.")
+
+
+def test_accepting_an_unusable_skill_raises_with_every_problem() -> None:
+    package = Package.of_texts("notes", {"SKILL.md": "---\nname: notes\ncolour: red\n---\n", "a.txt": "\u202ex\n"})
+    with pytest.raises(Invalid) as refused:
+        accept(package)
+    found = {problem.code for problem in refused.value.problems}
+    assert {"description-missing", "hidden-text", "unknown-field"} <= found
+    assert refused.value.hint
+    assert "notes" in refused.value.message
+
+
+def test_a_package_over_the_limits_is_an_error_under_every_profile() -> None:
+    package = Package.of_texts("notes", {"SKILL.md": GOOD, "a.txt": "x" * 100})
+    for profile in PROFILE_NAMES:
+        report = validate(package, profile, Limits(file_bytes=90))
+        assert "over-limit" in {problem.code for problem in report.errors}
+
+
+def test_nothing_that_is_a_skill_in_no_form_is_an_error_and_not_an_exception() -> None:
+    for profile in PROFILE_NAMES:
+        assert not validate(Package.of_texts("notes", {"picture.png": b"\x89PNG"}), profile).ok
+
+
+PIECES = st.sampled_from(
+    [
+        "---", "\n", "name: notes", "name: [a]", "description: d", "description: a: b", "tags: [a, b", "\t", "  - x", "# H",
+        "key:\n  sub: 1", "&a", "*b", "!t", "```", "\ufeff", "\x00", "\u202e", "\U000e0041", "é", "'", '"', "{", "}", "\r\n",
+        "metadata:", "hooks: x", "allowed-tools: *",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=12), st.sampled_from(PROFILE_NAMES))
+@settings(max_examples=200, deadline=None)
+def test_validation_never_raises_and_never_says_the_same_twice(pieces: list[str], profile: Any) -> None:
+    problems = validate(Package.of_texts("notes", {"SKILL.md": "".join(pieces)}), profile).problems
+    assert len(set(problems)) == len(problems)
+    assert all(problem.code in CODES for problem in problems)
+    assert all(problem.message for problem in problems)
+
+
+REASONS = {"hidden-text", "description-missing", "no-slug", "body-too-long", "frontmatter-too-large"}
+"""Why a real file may be refused."""
+
+
+def corpus(shared: Callable[[str], Path]) -> Iterator[Package]:
+    with gzip.open(shared("corpus/skills.jsonl.gz"), "rt", encoding="utf-8") as lines:
+        for line in lines:
+            row: dict[str, Any] = json.loads(line)
+            folder = Path(row["path"]).parent.name or row["repo"].rpartition("/")[2]
+            data = row["text"] if "text" in row else base64.b64decode(row["base64"])
+            yield Package.of_texts(folder, {"SKILL.md": data})
+
+
+def test_every_irregular_file_is_told_why_and_every_code_has_a_meaning(shared: Callable[[str], Path]) -> None:
+    causes = TEXT_CODES.keys() - {"crlf"}
+    irregular = 0
+    for package in corpus(shared):
+        report = validate(package)
+        assert {problem.code for problem in report.problems} <= CODES.keys()
+        assert {problem.code for problem in report.errors} <= REASONS
+        document = report.reading.document
+        if document is not None and document.how == "yaml":
+            continue
+        irregular += 1
+        named = [problem for problem in report.problems if problem.code in causes]
+        assert named, package.name
+        assert all(problem.message and problem.hint and problem.line for problem in named)
+    assert irregular > 900
+
+
+def test_every_profile_explains_itself_on_real_files(shared: Callable[[str], Path]) -> None:
+    for package in list(corpus(shared))[::9]:
+        for profile in PROFILE_NAMES:
+            problems = validate(package, profile).problems
+            assert {problem.code for problem in problems} <= CODES.keys()
+            assert all(problem.message and problem.hint for problem in problems if problem.severity != "info")
+
+
+@pytest.mark.parametrize(
+    "frontmatter",
+    ["a: " + "[" * 200_000, "".join(f"k{number}: v\n" for number in range(20_000)), "a: " + "x" * 20_000],
+)
+@pytest.mark.parametrize("profile", PROFILE_NAMES)
+def test_a_frontmatter_made_to_exhaust_the_reader_is_refused_by_its_size(frontmatter: str, profile: Any) -> None:
+    report = validate(
+        Package.of_texts("notes", {"SKILL.md": f"---\nname: notes\n{frontmatter}\n---\nBody.\n"}), profile
+    )
+    assert "frontmatter-too-large" in {problem.code for problem in report.problems}
+    assert report.ok == (profile == "claude-code")
+
+
+def test_a_hidden_character_in_a_file_name_is_an_error() -> None:
+    report = validate(Package.of_texts("notes", {"SKILL.md": GOOD, "assets/a\u202eb.txt": "x"}))
+    assert [(problem.code, problem.field) for problem in report.errors] == [("hidden-text", "assets/a\\u{202E}b.txt")]
+
+
+def test_files_that_are_not_text_are_not_searched_for_hidden_text() -> None:
+    files = {"SKILL.md": GOOD, "assets/a.bin": b"\xff\xfe\x00\x01", "assets/b.bin": b"\x00\x01\x02"}
+    assert validate(Package.of_texts("notes", files)).problems == ()
