@@ -1,0 +1,125 @@
+"""Archives: the files of one or more skills in one piece, read with suspicion and written the same way each time.
+
+What an archive is, its first bytes say; the file's name is never asked. Entries are read one by one with running
+limits on what really comes out, and nothing is ever unpacked to disk. A bad entry ends the reading with its name.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import stat
+import tarfile
+import zipfile
+from typing import Literal
+
+from prowess.errors import Invalid
+from prowess.skill.archive.intake import Intake
+from prowess.skill.archive.tarred import GZIP, gunzip, is_tar, take_tar
+from prowess.skill.archive.zipped import MAGIC, take_zip
+from prowess.skill.borders import is_marker, outermost
+from prowess.skill.limits import DEFAULT_LIMITS, KIB, Limits
+from prowess.skill.package import File, Package, check_path, too_large
+
+__all__ = ["ARCHIVE_SUFFIXES", "ArchiveKind", "is_archive", "read_archive", "write_archive"]
+
+ArchiveKind = Literal["zip", "tar.gz"]
+ARCHIVE_SUFFIXES = (".skill", ".zip", ".tar.gz", ".tgz", ".tar")
+
+_TAR_OVERHEAD = 4 * KIB
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def is_archive(data: bytes) -> bool:
+    """Whether the bytes (the first 512 are enough) begin an archive that can be read."""
+    return data.startswith((*MAGIC, GZIP)) or is_tar(data)
+
+
+def read_archive(data: bytes, name: str, limits: Limits = DEFAULT_LIMITS) -> list[Package]:
+    """The skills in an archive, at least one; `name` is what the archive is called.
+
+    A single folder at the top is taken off and names the skill, else the archive's own name does. Where the top is
+    no skill itself but folders below are, each is a skill of its own.
+    """
+    if len(data) > limits.archive_bytes:
+        raise too_large("bytes in one archive", limits.archive_bytes, f"{len(data):,}", "max_archive_bytes")
+    intake = Intake(limits)
+    if data.startswith(MAGIC):
+        take_zip(data, intake)
+    elif data.startswith(GZIP):
+        take_tar(_tar_in_gzip(data, limits), intake)
+    elif is_tar(data):
+        take_tar(data, intake)
+    else:
+        raise Invalid(
+            f"{name!r} is not an archive that can be read.",
+            hint="Archives are zip (.skill, .zip) or tar (.tar.gz, .tgz, .tar) files, with nothing before their start.",
+        )
+    if not intake.files:
+        raise Invalid(f"The archive {name!r} holds no files.", hint="Pack the skill's folder.")
+    return _packages(intake.files, _stem(name), limits)
+
+
+def _tar_in_gzip(data: bytes, limits: Limits) -> bytes:
+    unpacked = gunzip(data, limits.skill_bytes + limits.files * _TAR_OVERHEAD)
+    if not is_tar(unpacked):
+        raise Invalid("The gzip file holds no tar archive.", hint="Pack the skill's folder with `tar -czf`.")
+    return unpacked
+
+
+def _stem(name: str) -> str:
+    name = name.rpartition("/")[2]
+    lower = name.lower()
+    suffix = next((suffix for suffix in ARCHIVE_SUFFIXES if lower.endswith(suffix)), "")
+    return name[: len(name) - len(suffix)] or name
+
+
+def _packages(files: list[File], name: str, limits: Limits) -> list[Package]:
+    tops = {file.path.partition("/")[0] for file in files}
+    if len(tops) == 1 and all("/" in file.path for file in files):
+        name = tops.pop()
+        files = _below(files, name)
+    marked = [folder for folder, _, last in (file.path.rpartition("/") for file in files) if is_marker(last)]
+    if "" in marked or not marked:
+        return [Package.of(name, files, limits)]
+    return [Package.of(folder.rpartition("/")[2], _below(files, folder), limits) for folder in outermost(marked)]
+
+
+def _below(files: list[File], folder: str) -> list[File]:
+    prefix = folder + "/"
+    return [
+        File(path=file.path.removeprefix(prefix), content=file.content, mode=file.mode)
+        for file in files
+        if file.path.startswith(prefix)
+    ]
+
+
+def write_archive(package: Package, kind: ArchiveKind) -> bytes:
+    """Pack a skill with its folder as the top level; the same files always give the same bytes."""
+    top = package.name
+    if "/" in top:
+        raise Invalid(f"{top[:80]!r} cannot name a folder.", hint="Rename the skill.")
+    check_path(top)
+    return _zip(package, top) if kind == "zip" else _tar_gz(package, top)
+
+
+def _zip(package: Package, top: str) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in package.files:
+            info = zipfile.ZipInfo(f"{top}/{file.path}", _EPOCH)
+            info.create_system = 3
+            info.external_attr = (stat.S_IFREG | int(file.mode, 8)) << 16
+            archive.writestr(info, file.content, zipfile.ZIP_DEFLATED)
+    return out.getvalue()
+
+
+def _tar_gz(package: Package, top: str) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for file in package.files:
+            info = tarfile.TarInfo(f"{top}/{file.path}")
+            info.size = len(file.content)
+            info.mode = int(file.mode, 8)
+            archive.addfile(info, io.BytesIO(file.content))
+    return gzip.compress(out.getvalue(), mtime=0)

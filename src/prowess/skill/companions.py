@@ -1,0 +1,45 @@
+"""The prompts and rubrics that a descriptor names: which files of a registry are the ones it means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from prowess.skill.forms.data import parse
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.slug import slugify
+
+REGISTRIES = {"prompts": "prompt_id", "rubrics": "rubric_id"}
+"""The folders in which companions lie, with the field by which a descriptor and a companion agree."""
+
+_ENDINGS = (".json", ".yaml", ".yml", ".mustache")
+
+
+def companion_ids(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> dict[str, str]:
+    """For each registry, the id that a descriptor names in it."""
+    if not name.endswith((".yaml", ".yml")):
+        return {}
+    config = (parse(name, data, limits).object or {}).get("template_config")
+    settings = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
+    named = {folder: settings.get(field) for folder, field in REGISTRIES.items()}
+    return {folder: wanted for folder, wanted in named.items() if isinstance(wanted, str) and wanted.strip()}
+
+
+def choose_companions(folder: str, wanted: str, names: Iterable[str], read: Callable[[str], bytes]) -> list[str]:
+    """The files of a registry that hold an entry: those that are named after it, else those that say that they do."""
+    known = sorted(name for name in names if name.endswith(_ENDINGS))
+    stems = {wanted, slugify(wanted)}
+    named = [name for name in known if any(_is_named(name, stem) for stem in stems)]
+    if named:
+        return named
+    says = re.compile(
+        rb"[\"']?%s[\"']?\s*:\s*[\"']?%s[\"']?\s*(?:[,}#\n]|$)"
+        % (REGISTRIES[folder].encode(), re.escape(wanted.encode()))
+    )
+    return [name for name in known if says.search(read(name))]
+
+
+def _is_named(name: str, stem: str) -> bool:
+    """Whether a file is called `stem.json`, or has a version in between, as in `stem.v2.json`."""
+    return bool(stem) and name.startswith(stem) and name[len(stem)] in ".@"
