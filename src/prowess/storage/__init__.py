@@ -1,0 +1,1 @@
+"""How skills are kept: databases, folders and archives."""

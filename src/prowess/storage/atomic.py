@@ -1,0 +1,225 @@
+"""Writing folders and files so that a reader, or a crash, finds all of the old or all of the new.
+
+What is new is made complete in a temporary folder, `.prowess-tmp-…`, and is on disk before it takes its place in one
+rename; what was old leaves through the same folder. `recover` clears what a killed writer left behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
+from prowess.skill.package import File, Package, check_path
+from prowess.storage import rename
+from prowess.storage.lock import locked
+
+PREFIX = ".prowess-tmp-"
+
+_JOURNAL = "journal.json"
+_JOURNAL_BYTES = 8192
+
+
+def write_folder(package: Package, target: Path, *, replace: bool) -> None:
+    """Write a package as a folder; with `replace`, it takes the place of what is there, else that is a `Conflict`."""
+    with _told(target), locked(target.parent), staged(package, target.parent) as stage:
+        if replace and os.path.lexists(target):
+            stage.replace(target)
+        else:
+            stage.place(target)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file in one step, in the place of what is there."""
+    refuse_link(path)
+    with _told(path), _temporary(path.parent) as folder:
+        _write(folder / "new", data, 0o666)
+        (folder / "new").replace(path)
+        sync(path.parent)
+
+
+@contextmanager
+def _told(path: Path) -> Generator[None]:
+    """Tell what the system refuses as an error of ours."""
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(
+            f"{str(path)!r} cannot be written: {error.strerror or error}.",
+            hint="Check the permissions there and the space on the disk.",
+        ) from error
+
+
+def refuse_link(path: Path) -> None:
+    """Refuse to write where a link stands: what it leads to would be changed."""
+    if path.is_symlink():
+        raise Refused(f"{str(path)!r} is a symbolic link.", hint="Name the place that it leads to, or remove the link.")
+
+
+@contextmanager
+def staged(package: Package, parent: Path, *, lone: bool = False) -> Generator[Stage]:
+    """A package, complete and on disk, that only waits to take its place; gone again if it never does.
+
+    With `lone`, its single file is what takes the place, not a folder.
+    """
+    with _temporary(parent) as folder:
+        new = folder / "new"
+        if lone:
+            (file,) = package.files
+            _write(new, file.content, int(file.mode, 8))
+        else:
+            _write_tree(new, package.files)
+        yield Stage(folder)
+
+
+class Stage:
+    """Something new that waits in a temporary folder. Paths given to it lie at or below that folder's parent."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._new = folder / "new"
+        self._old = folder / "old"
+
+    def place(self, target: Path) -> None:
+        """Take a place that is free."""
+        if os.path.lexists(target):
+            raise Conflict(f"{str(target)!r} is there already.", hint="Choose another name, or replace it.")
+        self._new.rename(target)
+        sync(target.parent)
+
+    def replace(self, target: Path, old: Path | None = None) -> None:
+        """Take the place of what is at `target`; or go to `target`, which is free, while `old` goes."""
+        old = old or target
+        refuse_link(old)
+        if old != target or not rename.exchange(str(self._new), str(target)):
+            self._replace_in_two_steps(target, old)
+        sync(target.parent)
+
+    def _replace_in_two_steps(self, target: Path, old: Path) -> None:
+        if old != target and os.path.lexists(target):
+            raise Conflict(f"{str(target)!r} is there already.", hint="Move it away.")
+        root = self._folder.parent
+        journal = {"old": str(old.relative_to(root)), "target": str(target.relative_to(root))}
+        _write(self._folder / _JOURNAL, json.dumps(journal).encode(), 0o600)
+        sync(self._folder)
+        old.rename(self._old)
+        try:
+            self._new.rename(target)
+        except OSError:
+            self._old.rename(old)
+            raise
+        sync(old.parent)
+
+
+def remove(path: Path, parent: Path) -> None:
+    """Remove a file or a folder in one step, by way of a temporary folder in `parent`."""
+    refuse_link(path)
+    if not os.path.lexists(path):
+        raise NotFound(f"There is nothing at {str(path)!r}.", hint="Somebody removed it already.")
+    with _temporary(parent) as folder:
+        path.rename(folder / "old")
+        sync(path.parent)
+
+
+def recover(root: Path) -> int:
+    """Clear what killed writers left in a folder, bringing back what was about to be replaced; says how many.
+
+    To be called while holding the folder's lock, so that nobody is writing.
+    """
+    leftovers = sorted(path for path in root.iterdir() if path.name.startswith(PREFIX))
+    for folder in leftovers:
+        if not folder.is_symlink():
+            _bring_back(root, folder)
+        _clear(folder)
+    if leftovers:
+        sync(root)
+    return len(leftovers)
+
+
+def _bring_back(root: Path, folder: Path) -> None:
+    journal = _read_journal(folder / _JOURNAL)
+    if journal is None or not os.path.lexists(folder / "old"):
+        return
+    old, target = root / journal[0], root / journal[1]
+    inside = all(path.parent.resolve().is_relative_to(root.resolve()) for path in (old, target))
+    if inside and not os.path.lexists(target) and not os.path.lexists(old):
+        with suppress(OSError):
+            (folder / "old").rename(old)
+            sync(old.parent)
+
+
+def _read_journal(path: Path) -> tuple[str, str] | None:
+    """Where the old came from and the new was going; None unless both are plain paths."""
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+            journal: Any = json.loads(file.read(_JOURNAL_BYTES))
+        old, target = str(journal["old"]), str(journal["target"])
+        check_path(old)
+        check_path(target)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, Invalid):
+        return None
+    return old, target
+
+
+@contextmanager
+def _temporary(parent: Path) -> Generator[Path]:
+    folder = parent / f"{PREFIX}{secrets.token_hex(8)}"
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        _clear(folder)
+
+
+def _clear(path: Path) -> None:
+    """Remove a tree without following links; what resists is left to the next `recover`."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+        if path.exists():
+            _unlock(path)
+            shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _unlock(path: Path) -> None:
+    """Let the owner remove folders that were written without the right to."""
+    for folder, _, _ in os.walk(path):
+        with suppress(OSError):
+            Path(folder).chmod(0o700)
+
+
+def _write_tree(root: Path, files: tuple[File, ...]) -> None:
+    folders = {root}
+    root.mkdir()
+    for file in files:
+        path = root / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folders.update(parent for parent in path.parents if parent.is_relative_to(root))
+        _write(path, file.content, int(file.mode, 8))
+    for folder in folders:
+        sync(folder)
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, mode), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync(folder: Path) -> None:
+    """Bring a folder's own entries to disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,77 @@
+"""The bytes of files, kept once per content: versions and skills that share a file share its row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from prowess.errors import Unavailable
+from prowess.skill.package import File, FileEntry, Package
+from prowess.storage.tables import skill_blobs
+
+_INSERTS: dict[str, sa.Insert] = {
+    "sqlite": sqlite.insert(skill_blobs).on_conflict_do_nothing(),
+    "postgresql": postgresql.insert(skill_blobs).on_conflict_do_nothing(),
+}
+_SELECT = sa.select(skill_blobs.c.sha256, skill_blobs.c.content).where(
+    skill_blobs.c.sha256.in_(sa.bindparam("wanted", expanding=True))
+)
+# SQLite takes at most 999 parameters where it was built with the old default.
+CHUNK = 500
+
+
+def put_blobs(connection: sa.Connection, packages: Iterable[Package]) -> None:
+    """Keep every file of these packages."""
+    files = {file.entry.sha256: file.content for package in packages for file in package.files}
+    # In one order for everybody, so that two writers of the same files cannot wait for each other.
+    rows = [{"sha256": sha256, "size": len(files[sha256]), "content": files[sha256]} for sha256 in sorted(files)]
+    if rows:
+        connection.execute(_INSERTS[connection.dialect.name], rows)
+
+
+def get_package(connection: sa.Connection, name: str, manifest: Sequence[FileEntry]) -> Package:
+    """The files that a manifest names."""
+    blobs: dict[str, bytes] = {}
+    for wanted in chunks(sorted({entry.sha256 for entry in manifest})):
+        blobs.update((row.sha256, bytes(row.content)) for row in connection.execute(_SELECT, {"wanted": wanted}))
+    missing = [entry.path for entry in manifest if entry.sha256 not in blobs]
+    if missing:
+        raise _gone(missing[0])
+    files = (File(path=entry.path, content=blobs[entry.sha256], mode=entry.mode) for entry in manifest)
+    return Package(name=name, files=tuple(files))
+
+
+def get_blob(connection: sa.Connection, path: str, sha256: str) -> bytes:
+    """The bytes of one file."""
+    row = connection.execute(_SELECT, {"wanted": [sha256]}).first()
+    if row is None:
+        raise _gone(path)
+    return bytes(row.content)
+
+
+def _gone(path: str) -> Unavailable:
+    return Unavailable(
+        f"The bytes of {path!r} are gone from the database.",
+        hint="Restore the database from a backup, or import the skill again.",
+    )
+
+
+def manifest_json(manifest: Iterable[FileEntry]) -> list[list[str | int]]:
+    """A manifest as it is stored."""
+    return [[entry.path, entry.mode, entry.size, entry.sha256] for entry in manifest]
+
+
+def manifest_of(rows: Iterable[Sequence[Any]]) -> tuple[FileEntry, ...]:
+    """A manifest as it was stored."""
+    return tuple(FileEntry(path=path, mode=mode, size=size, sha256=sha256) for path, mode, size, sha256 in rows)
+
+
+def chunks(values: Sequence[str]) -> Iterable[list[str]]:
+    """The values in portions that fit into one query."""
+    rest = iter(values)
+    while chunk := list(islice(rest, CHUNK)):
+        yield chunk

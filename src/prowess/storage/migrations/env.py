@@ -1,0 +1,16 @@
+"""What alembic runs: the migrations, on the connection and in the transaction that `storage.migrate` hands over."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from prowess.storage.tables import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    render_as_batch=True,
+    transaction_per_migration=False,
+)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,277 @@
+"""Skills as rows of `skills`, and back: plain functions over a connection, one tenant at a time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from prowess.skill.model import FormName, Provenance, Skill, SkillCard
+from prowess.skill.package import FileEntry, Package
+from prowess.storage.artifacts import COLUMNS, artifact_of
+from prowess.storage.blobs import chunks, manifest_json, manifest_of
+from prowess.storage.prepared import Prepared
+from prowess.storage.rows import built, decoded, defaults_of, filled, raw
+from prowess.storage.tables import skill_artifacts, skills
+from prowess.storage.tenant import Tenant, belongs
+
+_PLAIN = {
+    "slug": skills.c.slug,
+    "title": skills.c.name,
+    "description": skills.c.description,
+    "version": skills.c.version,
+    "author": skills.c.author,
+    "form": skills.c.form,
+    "digest": skills.c.digest,
+    "content_length": skills.c.content_length,
+    "id": skills.c.id,
+    "created_at": skills.c.created_at,
+    "updated_at": skills.c.updated_at,
+}
+_ORIGIN = ("source", "source_type", "source_url", "source_ref", "source_id", "marketplace_id", "sync_etag")
+_WORDS = ("tags", "trigger_phrases", "intent_patterns")
+# Everything else that a skill has, now or in a later version, is kept as a document.
+_DETAILS = tuple(
+    name
+    for name in Skill.model_fields
+    if name not in {*_PLAIN, *_WORDS, "provenance", "artifacts", "manifest", "scope", "location"}
+)
+_DEFAULTS = defaults_of(Skill, _DETAILS)
+# Where in a row of `_READ` the origin, the words, the documents and the artifact begin.
+_A = len(_PLAIN)
+_B = _A + len(_ORIGIN)
+_C = _B + len(_WORDS)
+_D = _C + 2
+
+_CARDS = (
+    sa.select(
+        skills.c.slug,
+        skills.c.name,
+        skills.c.description,
+        skills.c.version,
+        raw(skills.c.tags),
+        skills.c.source,
+        skills.c.digest,
+        raw(skills.c.kinds),
+    )
+    .where(belongs(skills))
+    .order_by(skills.c.slug)
+)
+_SLUGS = sa.select(skills.c.slug).where(belongs(skills))
+
+
+def _once(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
+    """A wide column of the skill, on the row of its first artifact only."""
+    return sa.case((skill_artifacts.c.position > sa.literal_column("0"), sa.null()), else_=raw(column))
+
+
+# One query for the skill and its artifacts, both from one state.
+_READ = (
+    sa.select(
+        *_PLAIN.values(),
+        *(skills.c[name] for name in _ORIGIN),
+        *(raw(skills.c[name]) for name in _WORDS),
+        _once(skills.c.manifest),
+        _once(skills.c.details),
+        *COLUMNS,
+    )
+    .select_from(skills.outerjoin(skill_artifacts))
+    .where(belongs(skills))
+)
+_BY_ID = Prepared(_READ.where(skills.c.id == sa.bindparam("which")))
+_BY_SLUG = Prepared(_READ.where(skills.c.slug == sa.bindparam("which")))
+_FILES = sa.select(skills.c.slug, skills.c.digest, skills.c.form, skills.c.package, skills.c.manifest).where(
+    belongs(skills), skills.c.id == sa.bindparam("which")
+)
+_FILES_LOCKED = _FILES.with_for_update()
+_STAND = (
+    sa.select(skills.c.slug, skills.c.id, skills.c.digest, skills.c.created_at)
+    .where(belongs(skills), skills.c.slug.in_(sa.bindparam("of", expanding=True)))
+    .order_by(skills.c.slug)
+    .with_for_update()
+)
+_TAKEN = sa.select(skills.c.id).where(skills.c.id.in_(sa.bindparam("of", expanding=True)))
+_INSERT = sa.insert(skills)
+_UPDATE = sa.update(skills).where(belongs(skills), skills.c.id == sa.bindparam("which"))
+_DELETE = sa.delete(skills).where(belongs(skills), skills.c.id == sa.bindparam("which"))
+
+DAMAGE = (ValueError, TypeError, KeyError)
+"""What reading raises where another program wrote into a row what cannot stand there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What is kept under a slug at the moment, locked until the transaction ends."""
+
+    id: str
+    digest: str
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """What the files of a skill are, without their bytes."""
+
+    slug: str
+    digest: str
+    form: FormName
+    package: str
+    manifest: tuple[FileEntry, ...]
+
+
+def get_cards(connection: sa.Connection, tenant: Tenant) -> list[SkillCard]:
+    """The cards of all skills; `DAMAGE` where a row cannot be read."""
+    rows = connection.execute(_CARDS, tenant.key)
+    return [
+        built(
+            SkillCard,
+            {
+                "slug": slug,
+                "title": title,
+                "description": description,
+                "version": version,
+                "tags": tuple(decoded(tags)),
+                "scope": tenant.scope,
+                "source": source,
+                "digest": digest,
+                "kinds": tuple(decoded(kinds)),
+                "hides": (),
+            },
+        )
+        for slug, title, description, version, tags, source, digest, kinds in rows
+    ]
+
+
+def get_slugs(connection: sa.Connection, tenant: Tenant) -> list[str]:
+    """The slugs of all skills."""
+    return sorted(connection.execute(_SLUGS, tenant.key).scalars())
+
+
+def get_skill(connection: sa.Connection, tenant: Tenant, id: str, location: str) -> Skill | None:
+    """One skill with its artifacts, by id."""
+    return _get(connection, tenant, _BY_ID, id, location)
+
+
+def get_skill_by_slug(connection: sa.Connection, tenant: Tenant, slug: str, location: str) -> Skill | None:
+    """One skill with its artifacts, by slug."""
+    return _get(connection, tenant, _BY_SLUG, slug, location)
+
+
+def get_files(connection: sa.Connection, tenant: Tenant, id: str) -> Files | None:
+    """What the files of one skill are."""
+    return _files(connection.execute(_FILES, {**tenant.key, "which": id}).first())
+
+
+def lock_by_slug(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> dict[str, Standing]:
+    """What is kept under these slugs, locked against other writers."""
+    found: dict[str, Standing] = {}
+    for chunk in chunks(sorted(slugs)):
+        for row in connection.execute(_STAND, {**tenant.key, "of": chunk}):
+            found[row.slug] = Standing(id=row.id, digest=row.digest, created_at=row.created_at)
+    return found
+
+
+def lock_files(connection: sa.Connection, tenant: Tenant, id: str) -> Files | None:
+    """The same, with the skill locked against other writers."""
+    return _files(connection.execute(_FILES_LOCKED, {**tenant.key, "which": id}).first())
+
+
+def taken_ids(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
+    """Which of these ids are in use, by whomever."""
+    found: set[str] = set()
+    for chunk in chunks(sorted(set(ids))):
+        found.update(connection.execute(_TAKEN, {"of": chunk}).scalars())
+    return found
+
+
+def insert_skills(connection: sa.Connection, tenant: Tenant, pairs: Iterable[tuple[Skill, Package]]) -> None:
+    """Add rows for new skills."""
+    rows = [_row(skill, package, tenant) for skill, package in pairs]
+    if rows:
+        connection.execute(_INSERT, rows)
+
+
+def update_skills(connection: sa.Connection, tenant: Tenant, pairs: Iterable[tuple[Skill, Package]]) -> None:
+    """Replace the rows of skills that exist."""
+    rows = [{**_row(skill, package, tenant), **tenant.key, "which": skill.id} for skill, package in pairs]
+    if rows:
+        connection.execute(_UPDATE, rows)
+
+
+def delete_skill(connection: sa.Connection, tenant: Tenant, id: str) -> None:
+    """Remove a skill; its artifacts go with it."""
+    connection.execute(_DELETE, {**tenant.key, "which": id})
+
+
+def _get(connection: sa.Connection, tenant: Tenant, query: Prepared, which: str, location: str) -> Skill | None:
+    rows = sorted(query.rows(connection, {**tenant.key, "which": which}), key=_place)
+    if not rows:
+        return None
+    values = _values(rows[0])
+    artifacts = rows if rows[0][_D] is not None else ()
+    values["artifacts"] = tuple(artifact_of(row[_D:], values["id"], values["digest"]) for row in artifacts)
+    values["scope"] = tenant.scope
+    values["location"] = location
+    return built(Skill, values)
+
+
+def _place(row: Sequence[Any]) -> int:
+    return row[_D] or 0
+
+
+def _files(row: Any) -> Files | None:
+    if row is None:
+        return None
+    manifest = manifest_of(row.manifest)
+    return Files(slug=row.slug, digest=row.digest, form=row.form, package=row.package, manifest=manifest)
+
+
+def _values(row: Sequence[Any]) -> dict[str, Any]:
+    """The fields of a skill that stand in a row of `_READ`, taken by place."""
+    plain, origin, words = row[:_A], row[_A:_B], row[_B:_C]
+    manifest, details = row[_C:_D]
+    return {
+        **dict(zip(_PLAIN, plain, strict=True)),
+        **{name: tuple(decoded(value)) for name, value in zip(_WORDS, words, strict=True)},
+        **filled(_DEFAULTS, decoded(details)),
+        "provenance": built(Provenance, dict(zip(_ORIGIN, origin, strict=True))),
+        "manifest": manifest_of(decoded(manifest)),
+    }
+
+
+def _row(skill: Skill, package: Package, tenant: Tenant) -> dict[str, Any]:
+    content = _markdown(package)
+    values: Mapping[str, Any] = {name: getattr(skill, name) for name in _DETAILS}
+    return {
+        **tenant.columns,
+        **{name: getattr(skill.provenance, name) for name in _ORIGIN},
+        "id": skill.id,
+        "slug": skill.slug,
+        "name": skill.title,
+        "description": skill.description,
+        "version": skill.version,
+        "tags": list(skill.tags),
+        "digest": skill.digest,
+        "kinds": list(skill.kinds),
+        "form": skill.form,
+        "author": skill.author,
+        "created_at": skill.created_at,
+        "updated_at": skill.updated_at,
+        "intent_patterns": list(skill.intent_patterns),
+        "trigger_phrases": list(skill.trigger_phrases),
+        "content_length": skill.content_length,
+        "content_hash": hashlib.sha256(content.encode()).hexdigest(),
+        "package": package.name,
+        "manifest": manifest_json(skill.manifest),
+        "details": {name: value for name, value in values.items() if value != _DEFAULTS[name]},
+        "content": content,
+    }
+
+
+def _markdown(package: Package) -> str:
+    """The SKILL.md as text; PostgreSQL has no NUL in text, and this copy is for people who query."""
+    file = package.get("SKILL.md")
+    return file.content.decode(errors="replace").replace("\x00", "\ufffd") if file else ""

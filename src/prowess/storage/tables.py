@@ -1,0 +1,146 @@
+"""The tables, alike on SQLite and PostgreSQL.
+
+Every row of a skill, its artifacts and its versions carries its tenant (organization, user, scope). Dates are ISO-8601
+text in UTC. Large columns stand last, so that reading a card never walks through a skill's text.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
+
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+WORDS = sa.JSON().with_variant(JSONB(), "postgresql")
+"""A list of words that can be searched by."""
+
+DOCUMENT = sa.JSON()
+"""A value that must come back as it was written: on PostgreSQL `json`, because `jsonb` forgets the order of keys."""
+
+
+def _tenant() -> list[sa.Column[str]]:
+    return [
+        sa.Column("organization_id", sa.Text),
+        sa.Column("user_id", sa.Text),
+        sa.Column("scope", sa.Text, nullable=False),
+    ]
+
+
+def or_empty(column: sa.Column[str]) -> sa.ColumnElement[str]:
+    """The column with a missing value as '', written as the unique indexes write it, so that they are used."""
+    return sa.func.coalesce(column, sa.literal_column("''"))
+
+
+skills = sa.Table(
+    "skills",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    *_tenant(),
+    sa.Column("slug", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),  # the title, for people
+    sa.Column("description", sa.Text, nullable=False),
+    sa.Column("version", sa.Text, nullable=False),
+    sa.Column("tags", WORDS, nullable=False),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("kinds", WORDS, nullable=False),
+    sa.Column("form", sa.Text, nullable=False),
+    sa.Column("author", sa.Text),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("updated_at", sa.Text, nullable=False),
+    sa.Column("enabled", sa.Boolean, nullable=False, server_default=sa.true()),
+    sa.Column("intent_patterns", WORDS, nullable=False),
+    sa.Column("trigger_phrases", WORDS, nullable=False),
+    sa.Column("marketplace_id", sa.Text),
+    sa.Column("sync_etag", sa.Text),
+    sa.Column("source_type", sa.Text, nullable=False),
+    sa.Column("source_url", sa.Text),
+    sa.Column("source_ref", sa.Text),
+    sa.Column("source_id", sa.Text),
+    sa.Column("content_length", sa.Integer, nullable=False),
+    sa.Column("content_hash", sa.Text, nullable=False),
+    sa.Column("package", sa.Text, nullable=False),  # what its folder, file or archive was called
+    sa.Column("manifest", DOCUMENT, nullable=False),
+    sa.Column("details", DOCUMENT, nullable=False),
+    sa.Column("content", sa.Text, nullable=False),  # the whole SKILL.md, for people who query; empty without one
+)
+
+skill_artifacts = sa.Table(
+    "skill_artifacts",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("skill_id", sa.Text, sa.ForeignKey("skills.id", ondelete="CASCADE"), nullable=False),
+    *_tenant(),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("ordinal", sa.Integer, nullable=False),
+    sa.Column("position", sa.Integer, nullable=False),  # its place in the skill as it was read
+    sa.Column("model_variant", sa.Text),
+    sa.Column("path", sa.Text),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("updated_at", sa.Text, nullable=False),
+    sa.Column("metadata", DOCUMENT, nullable=False),
+    sa.Column("details", DOCUMENT, nullable=False),
+    sa.Column("content", sa.Text, nullable=False),  # empty where the artifact is a file of the package
+    sa.Column("state_blob", sa.LargeBinary),
+)
+
+skill_versions = sa.Table(
+    "skill_versions",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    *_tenant(),
+    sa.Column("place", sa.Text, nullable=False),  # the skill folder it is about; '' for the database's own skills
+    sa.Column("slug", sa.Text, nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("change", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("note", sa.Text, nullable=False),
+    sa.Column("form", sa.Text, nullable=False),
+    sa.Column("package", sa.Text, nullable=False),
+    sa.Column("manifest", DOCUMENT, nullable=False),
+)
+
+skill_blobs = sa.Table(
+    "skill_blobs",
+    metadata,
+    sa.Column("sha256", sa.Text, primary_key=True),
+    sa.Column("size", sa.Integer, nullable=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+)
+
+sa.Index(
+    "uq_skills_tenant_slug",
+    or_empty(skills.c.organization_id),
+    or_empty(skills.c.user_id),
+    skills.c.scope,
+    skills.c.slug,
+    unique=True,
+)
+sa.Index(
+    "uq_skill_artifacts_name_variant",
+    skill_artifacts.c.skill_id,
+    skill_artifacts.c.name,
+    or_empty(skill_artifacts.c.model_variant),
+    unique=True,
+)
+sa.Index(
+    "uq_skill_versions_tenant_slug_number",
+    or_empty(skill_versions.c.organization_id),
+    or_empty(skill_versions.c.user_id),
+    skill_versions.c.scope,
+    skill_versions.c.place,
+    skill_versions.c.slug,
+    skill_versions.c.number,
+    unique=True,
+)

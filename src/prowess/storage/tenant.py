@@ -1,0 +1,46 @@
+"""Whose rows a query may see. Every query over skills, artifacts and versions takes a `Tenant`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from prowess.skill.model import Scope
+from prowess.storage.tables import or_empty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """One organization, one user in it (or neither), and the scope that they keep skills in.
+
+    `place` is the skill folder that a version log is about; '' for skills that the database itself keeps.
+    """
+
+    organization_id: str | None = None
+    user_id: str | None = None
+    scope: Scope
+    place: str = ""
+
+    @property
+    def key(self) -> dict[str, str]:
+        """The parameters that `belongs` binds; a missing value is ''."""
+        return {
+            "tenant_organization": self.organization_id or "",
+            "tenant_user": self.user_id or "",
+            "tenant_scope": self.scope,
+        }
+
+    @property
+    def columns(self) -> dict[str, str | None]:
+        """The values of a new row."""
+        return {"organization_id": self.organization_id or None, "user_id": self.user_id or None, "scope": self.scope}
+
+
+def belongs(table: sa.Table) -> sa.ColumnElement[bool]:
+    """The condition that a row is the tenant's own; bind it with `Tenant.key`."""
+    return sa.and_(
+        or_empty(table.c.organization_id) == sa.bindparam("tenant_organization"),
+        or_empty(table.c.user_id) == sa.bindparam("tenant_user"),
+        table.c.scope == sa.bindparam("tenant_scope"),
+    )
