@@ -1,0 +1,1 @@
+"""Where skills live, and which one wins."""

@@ -1,0 +1,169 @@
+"""The catalog: many stores seen as one, in which the nearest scope wins and says what it hides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from prowess.catalog.codes import fault_problem, slug_conflict
+from prowess.catalog.near import near_hint
+from prowess.catalog.store import Fault, Store
+from prowess.errors import NotFound, ProwessError
+from prowess.skill.model import SCOPES, Hidden, Scope, Skill, SkillCard, Version
+
+Stores = Sequence[Store] | Callable[[], Sequence[Store]]
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What one look at all stores gave."""
+
+    cards: list[SkillCard] = field(default_factory=list[SkillCard])
+    faults: list[Fault] = field(default_factory=list[Fault])
+
+
+class Catalog:
+    """Merges stores: nearest scope first, and within a scope in the order given.
+
+    Across scopes the nearer skill wins and its card names what it hides. Within one scope a second claim on a
+    slug is reported and skipped, unless its files are the same. A store that fails is reported, and the others serve.
+    """
+
+    def __init__(self, stores: Stores) -> None:
+        self._given = stores
+
+    def stores(self) -> list[Store]:
+        """The stores in the order in which they are asked."""
+        given = self._given() if callable(self._given) else self._given
+        return sorted(given, key=lambda store: SCOPES.index(store.scope))
+
+    def store(self, scope: Scope) -> Store:
+        """The store that keeps new skills of a scope: its first."""
+        for store in self.stores():
+            if store.scope == scope:
+                return store
+        raise NotFound(f"There is no store for the {scope} scope.", hint="Choose a scope that has one.")
+
+    def cards(self) -> list[SkillCard]:
+        """One card a slug, sorted, each with what it hides."""
+        return self._look().cards
+
+    def faults(self) -> list[Fault]:
+        """Everything that is there and not served: bad skills, second claims on a slug, stores that fail."""
+        stores = self.stores()
+        faults = self._look(stores).faults
+        for store in stores:
+            try:
+                faults += store.faults()
+            except (ProwessError, OSError):
+                continue  # the look has reported it
+        return sorted(faults, key=lambda fault: (fault.location, fault.slug))
+
+    def get(self, slug: str) -> Skill:
+        """One skill by slug, or by `scope:slug` for one that a nearer scope hides."""
+        return self.find(slug)[1]
+
+    def find(self, slug: str) -> tuple[Store, Skill]:
+        """The same, with the store that keeps it. Stores are asked by name, nearest first; none is listed."""
+        stores, name = self._addressed(slug)
+        away: list[str] = []
+        for store in stores:
+            try:
+                skill = store.get_skill_by_name(name)
+            except (ProwessError, OSError):
+                away.append(store.location)
+                continue
+            if skill is not None:
+                return store, skill
+        raise self._not_found(slug, name, away)
+
+    def history(self, slug: str) -> tuple[Store, list[Version]]:
+        """The versions of a skill, at least one, with the store that keeps them; also of one that was deleted."""
+        try:
+            store, skill = self.find(slug)
+        except NotFound:
+            stores, name = self._addressed(slug)
+            for store, versions in _with_versions(stores, name):
+                return store, versions
+            raise
+        versions = store.versions(skill.slug)
+        if not versions:
+            raise NotFound(
+                f"{skill.slug!r} has no versions yet.",
+                hint="A version is kept each time a skill is created or changed through Prowess.",
+            )
+        return store, versions
+
+    def _addressed(self, slug: str) -> tuple[list[Store], str]:
+        """The stores that an address means, and the name to ask them for."""
+        scope, colon, name = slug.partition(":")
+        if colon and scope in SCOPES:
+            return [store for store in self.stores() if store.scope == scope], name
+        return self.stores(), slug
+
+    def _not_found(self, slug: str, name: str, away: Sequence[str]) -> NotFound:
+        view = self._look()
+        broken = next((fault for fault in self.faults() if fault.slug == name), None)
+        if broken is not None and broken.problems:
+            first = broken.problems[0]
+            return NotFound(
+                f"The skill {slug[:80]!r} at {broken.location!r} cannot be served: {first.message}", hint=first.hint
+            )
+        hint = near_hint(name, [card.slug for card in view.cards])
+        if away:
+            hint += f" Not asked, because they do not answer: {', '.join(away)}."
+        return NotFound(f"There is no skill {slug[:80]!r}.", hint=hint)
+
+    def _look(self, stores: Sequence[Store] | None = None) -> _View:
+        """All cards of all stores, merged."""
+        view = _View()
+        merged: dict[str, list[tuple[Store, SkillCard]]] = {}
+        for store in self.stores() if stores is None else stores:
+            try:
+                cards = store.list_skills()
+            except (ProwessError, OSError) as error:
+                view.faults.append(_away(store, error))
+                continue
+            for card in cards:
+                merged.setdefault(card.slug, []).append((store, card))
+        for slug in sorted(merged):
+            card, faults = _resolve(merged[slug])
+            view.cards.append(card)
+            view.faults.extend(faults)
+        return view
+
+
+def _resolve(claims: list[tuple[Store, SkillCard]]) -> tuple[SkillCard, list[Fault]]:
+    """Which of the claims on a slug is served, and which are conflicts; nearest first."""
+    winner = claims[0][1]
+    if len(claims) == 1:
+        return winner, []
+    first: dict[Scope, tuple[Store, SkillCard]] = {}
+    faults: list[Fault] = []
+    for store, card in claims:
+        served, kept = first.setdefault(card.scope, (store, card))
+        if served is not store and kept.digest != card.digest:
+            problem = slug_conflict(card.slug, served.location, store.location)
+            faults.append(Fault(location=store.location, slug=card.slug, problems=(problem,)))
+    hidden = [card for _, card in first.values() if card.scope != winner.scope]
+    hides = tuple(Hidden(scope=card.scope, source=card.source, digest=card.digest) for card in hidden)
+    return winner.model_copy(update={"hides": hides}), faults
+
+
+def _away(store: Store, error: Exception) -> Fault:
+    told = error.message if isinstance(error, ProwessError) else str(error)
+    hint = error.hint if isinstance(error, ProwessError) else ""
+    problem = fault_problem(
+        "store-unavailable", f"The {store.scope} skills in {store.location!r} are not served: {told}", hint
+    )
+    return Fault(location=store.location, slug="", problems=(problem,))
+
+
+def _with_versions(stores: Sequence[Store], slug: str) -> Iterator[tuple[Store, list[Version]]]:
+    for store in stores:
+        try:
+            versions = store.versions(slug)
+        except (ProwessError, OSError):
+            continue
+        if versions:
+            yield store, versions

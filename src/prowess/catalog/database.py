@@ -1,0 +1,244 @@
+"""A store in a database: many skills, many tenants, every write one transaction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from prowess.catalog.database_versions import DatabaseVersions
+from prowess.catalog.decide import accepted, changed_meanwhile
+from prowess.catalog.editing import Change, Editing, unknown_file
+from prowess.catalog.near import unknown_id
+from prowess.catalog.record import Outcome, Wish, record
+from prowess.catalog.store import Fault, Saved
+from prowess.errors import Conflict, Invalid, Problem, ProwessError
+from prowess.skill.forms.form import Reading
+from prowess.skill.kinds import Artifact
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.model import Scope, Skill, SkillCard, Version
+from prowess.skill.package import Package
+from prowess.skill.slug import is_slug
+from prowess.skill.validate import accept
+from prowess.storage import artifacts, blobs, skills, versions
+from prowess.storage.database import Database
+from prowess.storage.tenant import Tenant
+
+BATCH = 200
+BATCH_BYTES = 16 * 1024 * 1024
+
+_ATTEMPTS = 3
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class DatabaseStore(Editing):
+    """Keeps the skills of one tenant in one scope. Skills of other tenants do not exist for it.
+
+    An id or slug that cannot be one never reaches the database.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        scope: Scope,
+        organization_id: str | None = None,
+        user_id: str | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self.scope = scope
+        self.limits = limits
+        self.location = database.location
+        self._database = database
+        self._tenant = Tenant(scope=scope, organization_id=organization_id, user_id=user_id)
+        self._log = DatabaseVersions(database, scope=scope, organization_id=organization_id, user_id=user_id)
+        self._faults: list[Fault] = []
+
+    def list_skills(self) -> list[SkillCard]:
+        """The cards of all skills, sorted by slug; only the columns of the cards are read."""
+        try:
+            with self._database.read() as connection:
+                cards = skills.get_cards(connection, self._tenant)
+            self._faults = []
+        except skills.DAMAGE:
+            cards = self._sound_cards()
+        return sorted(cards, key=lambda card: card.slug)
+
+    def faults(self) -> list[Fault]:
+        """The skills whose rows another program damaged, as of the last `list_skills`."""
+        return list(self._faults)
+
+    def get_skill(self, skill_id: str) -> Skill | None:
+        """One skill with all its artifacts."""
+        if not _ID.fullmatch(skill_id):
+            return None
+        try:
+            with self._database.read() as connection:
+                return skills.get_skill(connection, self._tenant, skill_id, self.location)
+        except skills.DAMAGE as error:
+            raise self._damaged(skill_id, error) from error
+
+    def get_skill_by_name(self, name: str) -> Skill | None:
+        """The same, by slug."""
+        if not is_slug(name):
+            return None
+        try:
+            with self._database.read() as connection:
+                return skills.get_skill_by_slug(connection, self._tenant, name, self.location)
+        except skills.DAMAGE as error:
+            raise self._damaged(name, error) from error
+
+    def get_artifact(self, artifact_id: str) -> Artifact | None:
+        """One artifact."""
+        if not _ID.fullmatch(artifact_id):
+            return None
+        with self._database.read() as connection:
+            owner = artifacts.owner_of(connection, self._tenant, artifact_id)
+        skill = self.get_skill(owner) if owner else None
+        return next((artifact for artifact in skill.artifacts if artifact.id == artifact_id), None) if skill else None
+
+    def get_package(self, skill_id: str) -> Package | None:
+        """All the files of a skill."""
+        if not _ID.fullmatch(skill_id):
+            return None
+        with self._database.read() as connection:
+            files = skills.get_files(connection, self._tenant, skill_id)
+            return blobs.get_package(connection, files.package, files.manifest) if files else None
+
+    def read_file(self, skill_id: str, path: str) -> bytes:
+        """One file by its exact path in the manifest; only its bytes are read."""
+        if not _ID.fullmatch(skill_id):
+            raise unknown_id("skill", skill_id, self.location)
+        with self._database.read() as connection:
+            files = skills.get_files(connection, self._tenant, skill_id)
+            if files is None:
+                raise unknown_id("skill", skill_id, self.location)
+            hashes = {entry.path: entry.sha256 for entry in files.manifest}
+            if path not in hashes:
+                raise unknown_file(path, hashes)
+            return blobs.get_blob(connection, path, hashes[path])
+
+    def keep(self, reading: Reading, *, expected: str | None, change: Change | None, actor: str, note: str) -> Skill:
+        """Keep an accepted reading in one transaction, with the skill locked from the comparison on."""
+        outcome = self._keep(Wish(reading=reading, expected=expected, change=change, actor=actor, note=note))
+        if outcome.error:
+            raise outcome.error
+        return outcome.kept
+
+    def save_all(self, packages: Iterable[Package], *, replace: bool = False, actor: str = "") -> list[Saved]:
+        """Keep many packages, each on its own merits; a few hundred share one transaction."""
+        saved: list[Saved] = []
+        for batch in _batches(packages, self.limits, actor, replace=replace):
+            wishes = [item for item in batch if isinstance(item, Wish)]
+            outcomes = iter(self._keep_all(wishes))
+            saved += [_saved(next(outcomes)) if isinstance(item, Wish) else item for item in batch]
+        return saved
+
+    def delete_skill(self, skill_id: str, *, expected: str | None = None, actor: str = "", note: str = "") -> None:
+        """Remove a skill with its artifacts; its versions stay."""
+        if not _ID.fullmatch(skill_id):
+            raise unknown_id("skill", skill_id, self.location)
+        with self._database.write() as connection:
+            files = skills.lock_files(connection, self._tenant, skill_id)
+            if files is None:
+                raise unknown_id("skill", skill_id, self.location)
+            if expected is not None and files.digest != expected:
+                raise changed_meanwhile(files.slug, expected, files.digest)
+            entry = versions.Entry(
+                slug=files.slug,
+                package=files.package,
+                manifest=files.manifest,
+                digest=files.digest,
+                form=files.form,
+                change="delete",
+                actor=actor,
+                note=note,
+            )
+            versions.append_versions(connection, self._tenant, [entry])
+            skills.delete_skill(connection, self._tenant, skill_id)
+
+    def versions(self, slug: str) -> list[Version]:
+        """Every accepted change, oldest first; also of a skill that was deleted."""
+        return self._log.versions(slug)
+
+    def version_package(self, slug: str, number: int) -> Package:
+        """The files as of one version; `NotFound` if there is no such version."""
+        return self._log.package(slug, number)
+
+    def _keep(self, wish: Wish) -> Outcome:
+        """A writer who lost a race that the database decided looks again, and then sees what the winner wrote."""
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(Conflict):
+                return self._record([wish])[0]
+        return self._record([wish])[0]
+
+    def _keep_all(self, wishes: list[Wish]) -> list[Outcome]:
+        """All in one transaction; where one of them spoils it, each in its own."""
+        try:
+            return self._record(wishes)
+        except (Conflict, Invalid):
+            return [self._keep_alone(wish) for wish in wishes]
+
+    def _keep_alone(self, wish: Wish) -> Outcome:
+        try:
+            return self._keep(wish)
+        except ProwessError as error:
+            return Outcome(wish=wish, error=error)
+
+    def _record(self, wishes: list[Wish]) -> list[Outcome]:
+        with self._database.write() as connection:
+            return record(connection, self._tenant, wishes, self.location)
+
+    def _sound_cards(self) -> list[SkillCard]:
+        """The cards that can be read, one by one; what cannot becomes a fault."""
+        with self._database.read() as connection:
+            slugs = skills.get_slugs(connection, self._tenant)
+        cards: list[SkillCard] = []
+        faults: list[Fault] = []
+        for slug in slugs:
+            try:
+                skill = self.get_skill_by_name(slug)
+            except Invalid as error:
+                faults.append(Fault(location=self.location, slug=slug, problems=error.problems))
+            else:
+                cards += [skill.card] if skill else []
+        self._faults = faults
+        return cards
+
+    def _damaged(self, which: str, error: Exception) -> Invalid:
+        problem = Problem(
+            code="damaged-row",
+            severity="error",
+            message=f"The row of the skill {which!r} in {self.location} cannot be read: {error}.",
+            hint="Import the skill again, replacing what is there.",
+        )
+        return Invalid(problem.message, hint=problem.hint, problems=[problem])
+
+
+def _batches(packages: Iterable[Package], limits: Limits, actor: str, *, replace: bool) -> Iterator[list[Wish | Saved]]:
+    """What to save in portions: bounded in number and bytes, no slug twice, so that each may share a transaction."""
+    batch: list[Wish | Saved] = []
+    slugs: set[str] = set()
+    size = 0
+    for package in packages:
+        try:
+            reading = accept(package, limits)
+            slug = accepted(reading)[0].slug
+        except ProwessError as error:
+            batch.append(Saved(package=package, skill=None, error=error, changed=False))
+            continue
+        if slug in slugs or len(batch) >= BATCH or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+            slugs.clear()
+        batch.append(Wish(reading=reading, replace=replace, actor=actor))
+        slugs.add(slug)
+        size += sum(len(file.content) for file in package.files)
+    if batch:
+        yield batch
+
+
+def _saved(outcome: Outcome) -> Saved:
+    return Saved(
+        package=outcome.wish.reading.package, skill=outcome.skill, error=outcome.error, changed=outcome.changed
+    )

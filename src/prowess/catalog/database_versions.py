@@ -1,0 +1,68 @@
+"""A version log in a database, for stores that keep the skills themselves elsewhere."""
+
+from __future__ import annotations
+
+from prowess.catalog.versions import Change, unknown_version
+from prowess.skill.model import FormName, Scope, Version
+from prowess.skill.package import Package
+from prowess.skill.slug import check_slug, is_slug
+from prowess.storage import blobs, versions
+from prowess.storage.database import Database
+from prowess.storage.tenant import Tenant
+
+_LARGEST = 2**31 - 1
+
+
+class DatabaseVersions:
+    """Remembers the versions of the skills that one place, such as a skill folder, keeps in one scope; without a place, the database's own."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        scope: Scope,
+        place: str = "",
+        organization_id: str | None = None,
+        user_id: str | None = None,
+    ) -> None:
+        self._database = database
+        self._tenant = Tenant(scope=scope, place=place, organization_id=organization_id, user_id=user_id)
+
+    def append(
+        self, slug: str, package: Package, *, form: FormName, change: Change, actor: str = "", note: str = ""
+    ) -> Version:
+        """Add the next version of a skill; it survives the death of the process once this returns."""
+        entry = versions.Entry(
+            slug=check_slug(slug),
+            package=package.name,
+            manifest=package.manifest,
+            digest=package.digest,
+            form=form,
+            change=change,
+            actor=actor,
+            note=note,
+        )
+        with self._database.write() as connection:
+            versions.lock_slug(connection, self._tenant, slug)
+            blobs.put_blobs(connection, [package])
+            return versions.append_versions(connection, self._tenant, [entry])[0]
+
+    def versions(self, slug: str) -> list[Version]:
+        """All versions of a skill, oldest first."""
+        if not is_slug(slug):
+            return []
+        with self._database.read() as connection:
+            return versions.get_versions(connection, self._tenant, slug)
+
+    def package(self, slug: str, number: int) -> Package:
+        """The files as of one version; `NotFound` if there is none."""
+        if not is_slug(slug):
+            raise unknown_version(slug, number, 0)
+        with self._database.read() as connection:
+            package = None
+            if 1 <= number <= _LARGEST:
+                package = versions.get_version_package(connection, self._tenant, slug, number)
+            if package is None:
+                last = versions.last_numbers(connection, self._tenant, [slug]).get(slug, 0)
+                raise unknown_version(slug, number, last)
+            return package

@@ -1,0 +1,267 @@
+"""A store over a folder of skills: live, because the folder belongs to the person and their editor.
+
+Every call first looks at the folder; what has not changed costs one glance at each file's metadata. A skill that was
+good and is now broken is no longer listed: its good bytes are not on disk any more, so nothing could be served. It is
+reported as a fault until it is mended, and its accepted versions stay in the log.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from prowess.catalog.decide import accepted, changed_meanwhile, decide
+from prowess.catalog.editing import Change, Editing
+from prowess.catalog.near import unknown_id
+from prowess.catalog.placing import as_kept, free_place
+from prowess.catalog.site import Site, read_site
+from prowess.catalog.store import Fault, Saved
+from prowess.catalog.tree import Tree
+from prowess.catalog.versions import VersionLog
+from prowess.errors import Conflict, ProwessError, Unavailable
+from prowess.skill.forms.form import Reading
+from prowess.skill.kinds import Artifact
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.model import Scope, Skill, SkillCard, Version
+from prowess.skill.package import Package
+from prowess.skill.validate import accept
+from prowess.storage.atomic import recover, remove, staged
+from prowess.storage.folders import read_folder
+from prowess.storage.lock import locked, locked_if_free
+
+_ATTEMPTS = 5
+
+
+class DirectoryStore(Editing):
+    """Serves and keeps the skills in a folder: skill folders, also in categories, and skills of a single file.
+
+    A link to a skill in this folder, or in another well-known one of the same base, is an alias and passed over. The
+    folder is made at the first write. Ids follow from the folder's place and the slug, unless a skill
+    declares its own.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        scope: Scope,
+        versions: VersionLog,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self.scope = scope
+        self.root = root.absolute()
+        self.location = str(self.root)
+        self._log = versions
+        self.limits = limits
+        self._lock = threading.RLock()
+        self._tree = Tree(self.root, scope, limits)
+        self._index = self._tree.index
+        self._clear_leftovers()
+
+    def _clear_leftovers(self) -> None:
+        """Finish for a writer that was killed; a live one holds the lock and is left alone."""
+        with suppress(OSError, ProwessError), locked_if_free(self.root) as free:
+            if free:
+                recover(self.root)
+
+    # Reading
+
+    def list_skills(self) -> list[SkillCard]:
+        """The cards of all skills, sorted by slug."""
+        with self._lock:
+            self._tree.refresh()
+            return list(self._index.cards())
+
+    def faults(self) -> list[Fault]:
+        """Broken skills, second claims on a slug, and links that lead out of the skill folders."""
+        with self._lock:
+            self._tree.refresh()
+            return self._tree.faults()
+
+    def get_skill(self, skill_id: str) -> Skill | None:
+        """One skill with all its artifacts."""
+        return self._one(lambda: self._index.by_id(skill_id))
+
+    def get_skill_by_name(self, name: str) -> Skill | None:
+        """The same, by slug."""
+        return self._one(lambda: self._index.serving(name))
+
+    def get_artifact(self, artifact_id: str) -> Artifact | None:
+        """One artifact."""
+        skill = self._one(lambda: self._index.by_artifact(artifact_id))
+        artifacts = skill.artifacts if skill else ()
+        return next((artifact for artifact in artifacts if artifact.id == artifact_id), None)
+
+    def get_package(self, skill_id: str) -> Package | None:
+        """All the files of a skill."""
+        found = self._read(lambda: self._index.by_id(skill_id))
+        return found[1] if found else None
+
+    def versions(self, slug: str) -> list[Version]:
+        """Every accepted change, oldest first."""
+        return self._log.versions(slug)
+
+    def version_package(self, slug: str, number: int) -> Package:
+        """The files as of one version."""
+        return self._log.package(slug, number)
+
+    def _one(self, find: Callable[[], Site | None]) -> Skill | None:
+        with self._lock:
+            found = self._read(find)
+            return self._skill(*found) if found else None
+
+    def _read(self, find: Callable[[], Site | None]) -> tuple[Site, Package] | None:
+        """A site with its files, which are those of the digest that the site has."""
+        with self._lock:
+            for _ in range(_ATTEMPTS):
+                self._tree.refresh()
+                site = find()
+                if site is None:
+                    return None
+                with suppress(ProwessError):
+                    package = self._files(site)
+                    if package.digest == site.digest:
+                        return site, package
+        raise Conflict("The skill is being changed right now.", hint="Try again when that is done.")
+
+    def _files(self, site: Site) -> Package:
+        return read_site(site.location, self.location, self.limits, lone=site.lone).package
+
+    def _skill(self, site: Site, package: Package) -> Skill:
+        skill, _ = accepted(accept(package, self.limits))
+        oldest, newest = site.dates()
+        log = self._log.versions(site.slug)
+        return skill.kept_as(
+            id=self._index.id_of(site),
+            scope=self.scope,
+            location=site.location,
+            created_at=log[0].created_at if log else oldest,
+            updated_at=newest,
+        )
+
+    # Writing
+
+    def keep(self, reading: Reading, *, expected: str | None, change: Change | None, actor: str, note: str) -> Skill:
+        """Keep an accepted reading as a folder, or as a single file where it was one."""
+        with self._writing():
+            return self._keep(reading, expected, change, actor, note, replace=False)[0]
+
+    def save_all(self, packages: Iterable[Package], *, replace: bool = False, actor: str = "") -> list[Saved]:
+        """Keep many packages, each on its own merits, under one lock."""
+        with self._writing():
+            return [self._save_one(package, actor, replace=replace) for package in packages]
+
+    def delete_skill(self, skill_id: str, *, expected: str | None = None, actor: str = "", note: str = "") -> None:
+        """Remove a skill with its files and any further copies of the same; its versions stay."""
+        with self._writing():
+            site = self._index.by_id(skill_id)
+            if site is None:
+                raise unknown_id("skill", skill_id, self.location)
+            if expected is not None and site.digest != expected:
+                raise changed_meanwhile(site.slug, expected, site.digest)
+            package = self._remember(site)
+            form = accept(package, self.limits).form
+            self._log.append(site.slug, package, form=form, change="delete", actor=actor, note=note)
+            for copy in [*self._index.copies(site), site]:
+                remove(self._home(copy), self.root)
+                self._tree.look_again(copy.location, lone=copy.lone)
+
+    @contextmanager
+    def _writing(self) -> Generator[None]:
+        """One writer at a time, who sees the folder as it is."""
+        with self._lock:
+            try:
+                self.root.mkdir(parents=True, exist_ok=True)
+                with locked(self.root):
+                    recover(self.root)
+                    self._tree.refresh()
+                    yield
+            except OSError as error:
+                raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> Unavailable:
+        return Unavailable(
+            f"The folder {self.location!r} cannot be written: {error.strerror or error}.",
+            hint="Check its permissions and the space on the disk.",
+        )
+
+    def _save_one(self, package: Package, actor: str, *, replace: bool) -> Saved:
+        try:
+            skill, changed = self._keep(accept(package, self.limits), None, None, actor, "", replace=replace)
+        except ProwessError as error:
+            return Saved(package=package, skill=None, error=error, changed=False)
+        except OSError as error:
+            return Saved(package=package, skill=None, error=self._unwritable(error), changed=False)
+        return Saved(package=package, skill=skill, changed=changed)
+
+    def _keep(
+        self, reading: Reading, expected: str | None, change: Change | None, actor: str, note: str, *, replace: bool
+    ) -> tuple[Skill, bool]:
+        """The kept skill, and whether anything had to change for it."""
+        reading = as_kept(reading)
+        skill, package = accepted(reading)
+        site = self._index.serving(skill.slug)
+        step = decide(
+            skill.slug,
+            package.digest,
+            site.digest if site else None,
+            expected=expected,
+            replace=replace,
+            location=self.location,
+            known=self._index.slugs,
+        )
+        if site and step == "same":
+            return self._skill(site, self._files(site)), False
+        if site:
+            self._remember(site)
+        done = change or ("update" if site else "create")
+        self._write(
+            reading,
+            site,
+            lambda: self._log.append(skill.slug, package, form=reading.form, change=done, actor=actor, note=note),
+        )
+        kept = self._index.serving(skill.slug)
+        if kept is None or kept.digest != package.digest:
+            raise Conflict(f"{skill.slug!r} was changed while it was being kept.", hint="Look at it and try again.")
+        return self._skill(kept, package), True
+
+    def _write(self, reading: Reading, site: Site | None, record: Callable[[], object]) -> None:
+        """Make the new files ready, record the version, then let them take their place."""
+        package = reading.package
+        lone = site is not None and site.lone and package.paths == (Path(site.location).name,)
+        home = None if site is None else Path(site.location) if lone else self._home(site)
+        stays = home is not None and (lone or home.is_dir())
+        target = home if home is not None and stays else free_place(reading, self.root)
+        with staged(package, self.root, lone=lone) as stage:
+            record()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if home is None:
+                stage.place(target)
+            else:
+                stage.replace(target, home)
+        if site is not None and site.location != str(target):
+            self._tree.look_again(site.location, lone=site.lone)
+        self._tree.find(str(target))
+
+    def _home(self, site: Site) -> Path:
+        """What goes when the skill goes: its folder; its file; or the file's folder, if that holds nothing else."""
+        location = Path(site.location)
+        if site.lone and location.parent != self.root:
+            with suppress(ProwessError):
+                if read_folder(location.parent, self.limits).digest == site.digest:
+                    return location.parent
+        return location
+
+    def _remember(self, site: Site) -> Package:
+        """The files of a site; what somebody changed by hand since the last version becomes a version first."""
+        package = self._files(site)
+        if package.digest != site.digest:
+            raise changed_meanwhile(site.slug, site.digest, package.digest)
+        log = self._log.versions(site.slug)
+        if not log or log[-1].change == "delete" or log[-1].digest != package.digest:
+            reading = accept(package, self.limits)
+            change: Change = "update" if log else "create"
+            self._log.append(site.slug, package, form=reading.form, change=change, note="as found in the folder")
+        return package

@@ -1,0 +1,40 @@
+"""What to say when a name is not found: the names nearest to it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+
+from prowess.errors import NotFound
+
+_COMPARED = 2000
+
+
+def unknown_skill(name: str, known: Collection[str], location: str) -> NotFound:
+    """The error for a slug that is not there, with the slugs that look like it."""
+    return NotFound(f"There is no skill {name[:80]!r} in {location}.", hint=near_hint(name, known))
+
+
+def unknown_id(what: str, id: str, location: str) -> NotFound:
+    """The error for an id that is not there; an id of somebody else reads exactly the same."""
+    return NotFound(
+        f"There is no {what} with the id {id[:80]!r} in {location}.", hint="List the skills to see them all."
+    )
+
+
+def near_hint(name: str, known: Collection[str]) -> str:
+    """A sentence with the known names nearest to `name`."""
+    if not known:
+        return "Nothing is kept here yet."
+    found = difflib.get_close_matches(name[:200], _comparable(name, known), n=3, cutoff=0.5)
+    if not found:
+        return "List the skills to see them all."
+    return "Did you mean " + " or ".join(repr(match) for match in found) + "?"
+
+
+def _comparable(name: str, known: Collection[str]) -> Collection[str]:
+    """Comparing is quadratic in the length of names, so a large catalog is cut down to those that begin alike."""
+    if len(known) <= _COMPARED:
+        return known
+    alike = [other for other in known if other[:2] == name[:2]]
+    return alike[:_COMPARED]

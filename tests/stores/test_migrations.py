@@ -1,0 +1,184 @@
+"""Migrations: the same on both databases, run once whoever opens first, never run backwards."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from prowess.catalog.database import DatabaseStore
+from prowess.errors import Invalid, Unavailable
+from prowess.skill.package import Package
+from prowess.storage.database import Database, open_database
+from prowess.storage.migrate import HEAD, MIGRATIONS
+from prowess.storage.tables import metadata
+
+OPEN = """
+import sys
+from prowess.storage.database import open_database
+open_database(sys.argv[1]).close()
+print("alembic" in sys.modules)
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database without any table."""
+    if request.param == "postgres":
+        return request.getfixturevalue("empty_postgres_url")
+    return f"sqlite:///{tmp_path}/new/agents.db"
+
+
+@pytest.fixture
+def script() -> ScriptDirectory:
+    return ScriptDirectory(str(MIGRATIONS))
+
+
+def revision(database: Database) -> str:
+    with database.read() as connection:
+        return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one()
+
+
+def test_the_constant_is_the_newest_revision(script: ScriptDirectory) -> None:
+    assert script.get_heads() == [HEAD]
+
+
+def test_revisions_are_numbered_without_gaps(script: ScriptDirectory) -> None:
+    numbers = sorted(revision.revision for revision in script.walk_revisions())
+
+    assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]
+
+
+@pytest.mark.filterwarnings("ignore:autogenerate skipping metadata-specified expression-based index")
+@pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index")
+def test_the_migrations_give_exactly_the_tables_of_the_code(empty_url: str) -> None:
+    database = open_database(empty_url)
+
+    with database.read() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "render_as_batch": True})
+        differences = compare_metadata(context, metadata)
+
+    assert differences == []
+    database.close()
+
+
+def test_both_databases_have_the_same_unique_indexes(empty_url: str) -> None:
+    database = open_database(empty_url)
+    catalog = {
+        "sqlite": "SELECT name, sql AS text FROM sqlite_master WHERE type = 'index' AND name LIKE 'uq_%'",
+        "postgresql": "SELECT indexname AS name, indexdef AS text FROM pg_indexes WHERE indexname LIKE 'uq_%'",
+    }
+
+    with database.read() as connection:
+        rows = connection.execute(sa.text(catalog[connection.dialect.name])).all()
+
+    assert sorted(row.name for row in rows) == [
+        "uq_skill_artifacts_name_variant",
+        "uq_skill_versions_tenant_slug_number",
+        "uq_skills_tenant_slug",
+    ]
+    assert all("UNIQUE" in row.text and "coalesce" in row.text.lower() for row in rows)
+    database.close()
+
+
+def test_migrating_down_and_up_again_gives_the_same_tables(empty_url: str) -> None:
+    database = open_database(empty_url)
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "base")
+    with database.read() as connection:
+        assert sa.inspect(connection).get_table_names() == ["alembic_version"]
+
+    database.migrate()
+
+    with database.read() as connection:
+        assert set(sa.inspect(connection).get_table_names()) == {*metadata.tables, "alembic_version"}
+    database.close()
+
+
+def test_programs_that_open_a_new_database_at_once_all_succeed(empty_url: str) -> None:
+    openers = [
+        subprocess.Popen([sys.executable, "-c", OPEN, empty_url], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for _ in range(4)
+    ]
+    outputs = [opener.communicate()[0].decode() for opener in openers]
+
+    assert [opener.returncode for opener in openers] == [0] * 4, outputs
+    database = open_database(empty_url)
+    assert revision(database) == HEAD
+    database.close()
+
+
+def test_an_up_to_date_database_is_opened_without_alembic(empty_url: str) -> None:
+    open_database(empty_url).close()
+
+    opened = subprocess.run([sys.executable, "-c", OPEN, empty_url], capture_output=True, text=True, check=True)
+
+    assert opened.stdout.strip() == "False"
+
+
+def test_a_newer_database_is_refused_and_left_as_it_is(database_url: str, pack: Callable[..., Package]) -> None:
+    database = open_database(database_url)
+    DatabaseStore(database, scope="account").save(pack("release-notes"))
+    with database.write() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+
+    with pytest.raises(Unavailable, match="newer") as caught:
+        open_database(database_url)
+
+    assert "pip install -U prowess" in caught.value.hint
+    assert revision(database) == "9999"
+    database.close()
+
+
+def test_a_database_of_another_program_is_refused(database_url: str) -> None:
+    database = open_database(database_url)
+    with database.write() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = 'ae1027a6acf'"))
+    database.close()
+
+    with pytest.raises(Invalid, match="another program"):
+        open_database(database_url)
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken = tmp_path / "migrations"
+    shutil.copytree(MIGRATIONS, broken, ignore=shutil.ignore_patterns("__pycache__"))
+    (broken / "versions" / "0002_broken.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\n\n"
+        "revision, down_revision, branch_labels, depends_on = '0002', '0001', None, None\n\n\n"
+        "def upgrade():\n"
+        "    op.create_table('half_done', sa.Column('id', sa.Text))\n"
+        "    op.execute('SELECT * FROM nothing_by_that_name')\n"
+    )
+    monkeypatch.setattr("prowess.storage.migrate.MIGRATIONS", broken)
+
+    with pytest.raises(Unavailable):
+        open_database(empty_url)
+
+    monkeypatch.undo()
+    database = open_database(empty_url)
+    with database.read() as connection:
+        assert set(sa.inspect(connection).get_table_names()) == {*metadata.tables, "alembic_version"}
+    assert revision(database) == HEAD
+    database.close()
+
+
+def test_the_migrations_are_part_of_the_package() -> None:
+    names = {path.name for path in MIGRATIONS.rglob("*") if path.suffix in (".py", ".mako")}
+
+    assert {"env.py", "script.py.mako", "0001_skills.py"} <= names
