@@ -1,0 +1,53 @@
+"""Prowess, the skill engine for AI agents.
+
+The names below are the public API; each is imported when it is first used, so that `import prowess` stays quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prowess.build import Prowess
+    from prowess.errors import Conflict, Invalid, NotFound, Problem, ProwessError, Refused, RunFailed, Unavailable
+    from prowess.skill.forms import read_package, write_package
+    from prowess.skill.model import Skill, SkillCard
+    from prowess.skill.package import File, Package
+    from prowess.skill.validate import validate
+
+__all__ = [
+    "Conflict",
+    "File",
+    "Invalid",
+    "NotFound",
+    "Package",
+    "Problem",
+    "Prowess",
+    "ProwessError",
+    "Refused",
+    "RunFailed",
+    "Skill",
+    "SkillCard",
+    "Unavailable",
+    "read_package",
+    "validate",
+    "write_package",
+]
+
+_HOMES = {
+    "File": "skill.package",
+    "Package": "skill.package",
+    "Prowess": "build",
+    "Skill": "skill.model",
+    "SkillCard": "skill.model",
+    "read_package": "skill.forms",
+    "validate": "skill.validate",
+    "write_package": "skill.forms",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'prowess' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"prowess.{_HOMES.get(name, 'errors')}"), name)

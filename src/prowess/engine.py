@@ -1,0 +1,172 @@
+"""The engine: everything that a door can ask for, over one catalog.
+
+Stores are plain blocking code; `_blocking` is the one place where their work is handed to a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ParamSpec, Self, TypeVar
+
+from prowess.catalog.catalog import Catalog
+from prowess.catalog.intake import Checked, Imported, Watch, check_path, ignore, import_path
+from prowess.catalog.outlet import Exported, export_skill
+from prowess.catalog.store import Fault, Store
+from prowess.errors import NotFound
+from prowess.skill.diff import FileChange, diff_packages
+from prowess.skill.kinds import FILE_KINDS, Artifact, Kind
+from prowess.skill.limits import Limits
+from prowess.skill.model import Scope, Skill, SkillCard, Version
+from prowess.skill.package import Package
+from prowess.skill.profiles import ProfileName
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What changed from one version of a skill to another; a `None` number is the skill as it is now."""
+
+    slug: str
+    before: int | None
+    after: int | None
+    changes: tuple[FileChange, ...]
+
+
+class Engine:
+    """Keeps, finds and gives out skills. Opened by `prowess.Prowess.open`; close it, or use `async with`."""
+
+    def __init__(
+        self, catalog: Catalog, *, limits: Limits, writable: Callable[[Scope], Store], close: Callable[[], None]
+    ) -> None:
+        self.catalog = catalog
+        self._limits = limits
+        self._writable = writable
+        self._close = close
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of databases and files."""
+        await self._blocking(self._close)
+
+    async def _blocking(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(work, *args, **kwargs)
+
+    async def cards(self) -> list[SkillCard]:
+        """Every skill in reach, by slug; the nearest of each slug, with what it hides."""
+        return await self._blocking(self.catalog.cards)
+
+    async def faults(self) -> list[Fault]:
+        """What is there but cannot be served, and why."""
+        return await self._blocking(self.catalog.faults)
+
+    async def skill(self, slug: str) -> Skill:
+        """One skill by slug, or by `scope:slug` for one that is hidden."""
+        return await self._blocking(self.catalog.get, slug)
+
+    async def read_file(self, slug: str, path: str) -> bytes:
+        """One file of a skill, by its exact path."""
+        return await self._blocking(self._read_file, slug, path)
+
+    def _read_file(self, slug: str, path: str) -> bytes:
+        store, skill = self.catalog.find(slug)
+        return store.read_file(skill.id, path)
+
+    async def part(self, slug: str, name: str, *, kind: Kind | None = None) -> tuple[Artifact, bytes]:
+        """One artifact with its content, by name or by `name@variant`; with `kind`, only one of that kind."""
+        return await self._blocking(self._part, slug, name, kind)
+
+    def _part(self, slug: str, name: str, kind: Kind | None) -> tuple[Artifact, bytes]:
+        store, skill = self.catalog.find(slug)
+        candidates = [artifact for artifact in skill.artifacts if kind in (None, artifact.kind)]
+        found = next((artifact for artifact in candidates if name in _names(artifact)), None)
+        if found is None:
+            there = ", ".join(_names(artifact)[0] for artifact in candidates)
+            raise NotFound(f"{skill.slug!r} has no {kind or 'artifact'} {name!r}.", hint=f"It has: {there or 'none'}.")
+        if found.kind in FILE_KINDS and found.path:
+            return found, store.read_file(skill.id, found.path)
+        return found, found.content.encode()
+
+    async def check(self, path: Path, profile: ProfileName = "prowess", watch: Watch = ignore) -> list[Checked]:
+        """Validate every skill at or below a path."""
+        return await self._blocking(lambda: list(check_path(path, profile, self._limits, watch)))
+
+    async def import_path(
+        self, path: Path, *, scope: Scope = "workspace", replace: bool = False, actor: str = "", watch: Watch = ignore
+    ) -> list[Imported]:
+        """Keep every skill at or below a path."""
+
+        def work() -> list[Imported]:
+            store = self._writable(scope)
+            return list(import_path(path, store, replace=replace, actor=actor, limits=self._limits, watch=watch))
+
+        return await self._blocking(work)
+
+    async def export(
+        self,
+        slug: str,
+        folder: Path,
+        *,
+        form: str | None = None,
+        profile: ProfileName | None = None,
+        replace: bool = False,
+    ) -> Exported:
+        """Write a skill below a folder."""
+
+        def work() -> Exported:
+            skill, package = self._package(slug)
+            return export_skill(skill, package, folder, form=form, profile=profile, replace=replace)
+
+        return await self._blocking(work)
+
+    def _package(self, slug: str) -> tuple[Skill, Package]:
+        store, skill = self.catalog.find(slug)
+        package = store.get_package(skill.id)
+        if package is None:
+            raise NotFound(f"The files of {slug!r} are gone.", hint="Run `prowess doctor`.")
+        return skill, package
+
+    async def history(self, slug: str) -> list[Version]:
+        """The versions of a skill, oldest first; also of one that was deleted."""
+        return await self._blocking(lambda: self.catalog.history(slug)[1])
+
+    async def diff(self, slug: str, before: int | None = None, after: int | None = None) -> Difference:
+        """What changed between two versions; without numbers, what the last change did."""
+        return await self._blocking(self._diff, slug, before, after)
+
+    def _diff(self, slug: str, before: int | None, after: int | None) -> Difference:
+        store, versions = self.catalog.history(slug)
+        name = versions[-1].slug
+        if before is None and after is None:
+            after = versions[-1].number
+            before = versions[-2].number if len(versions) > 1 else None
+            old = store.version_package(name, before) if before else Package(name=name, files=())
+        else:
+            old = store.version_package(name, before or versions[0].number)
+        new = store.version_package(name, after) if after else self._package(slug)[1]
+        return Difference(slug=name, before=before, after=after, changes=tuple(diff_packages(old, new)))
+
+    async def rollback(self, slug: str, number: int, *, actor: str = "", note: str = "") -> Skill:
+        """Make the files of an earlier version current again, as a new version."""
+
+        def work() -> Skill:
+            store, versions = self.catalog.history(slug)
+            return store.rollback(versions[-1].slug, number, actor=actor, note=note)
+
+        return await self._blocking(work)
+
+
+def _names(artifact: Artifact) -> tuple[str, ...]:
+    """What an artifact may be called by: its full name first."""
+    if artifact.variant is None:
+        return (artifact.name,)
+    return (f"{artifact.name}@{artifact.variant}", artifact.name)

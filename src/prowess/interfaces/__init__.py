@@ -1,0 +1,1 @@
+"""The doors: they translate between people or programs and the engine, and decide nothing."""

@@ -1,0 +1,72 @@
+"""`prowess list`: the cards of all skills in reach."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from prowess.interfaces.cli.opening import common_options, with_engine
+
+if TYPE_CHECKING:
+    from prowess.build import Prowess
+    from prowess.catalog.store import Fault
+    from prowess.skill.model import SkillCard
+
+
+@click.command("list")
+@click.option("--tag", "tags", multiple=True, help="Only skills with this tag (may be given again).")
+@click.option("--scope", help="Only skills of this scope.")
+@common_options
+def command(tags: tuple[str, ...], scope: str | None, workspace: str | None, as_json: bool) -> None:
+    """Show the skills that are in reach, nearest scope first where two share a slug."""
+    from prowess.interfaces.cli.printing import print_json
+
+    async def work(prowess: Prowess) -> tuple[list[SkillCard], list[Fault]]:
+        return await prowess.cards(), await prowess.faults()
+
+    cards, faults = with_engine(workspace, work)
+    chosen = [card for card in cards if set(tags) <= set(card.tags) and scope in (None, card.scope)]
+    if as_json:
+        print_json([card.model_dump(mode="json") for card in chosen])
+    else:
+        _show(chosen, len(cards))
+    _mention_faults(len(faults))
+
+
+def _show(cards: list[SkillCard], total: int) -> None:
+    from rich.text import Text
+
+    from prowess.interfaces.cli.printing import console, one_line, table
+
+    if not cards and total:
+        click.echo(f"None of the {total} skills fits. Try `prowess list` without filters.")
+        return
+    if not cards:
+        click.echo(EMPTY)
+        return
+    grid = table("slug", "description", "version", "scope")
+    for card in cards:
+        hides = f" (hides {', '.join(hidden.scope for hidden in card.hides)})" if card.hides else ""
+        grid.add_row(
+            Text(one_line(card.slug), style="cyan"),
+            one_line(card.description, 160),
+            one_line(card.version, 16),
+            card.scope + hides,
+        )
+    console().print(grid)
+    click.echo(f"\n{len(cards)} skill{'s' if len(cards) != 1 else ''}. `prowess show SLUG` shows one.")
+
+
+def _mention_faults(count: int) -> None:
+    if count:
+        things = "1 thing here is" if count == 1 else f"{count} things here are"
+        click.echo(f"{things} not served; `prowess doctor` says why.", err=True)
+
+
+EMPTY = """There are no skills here yet. You can:
+  prowess import PATH     keep skills from a folder, a file or a .skill archive
+  mkdir -p .agents/skills/my-skill && $EDITOR .agents/skills/my-skill/SKILL.md
+                          write one; it is seen at once
+  prowess -w DIR list     look in another workspace
+Skills in .agents/skills, .claude/skills and the folders of other agents are found by themselves."""

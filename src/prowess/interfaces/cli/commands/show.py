@@ -1,0 +1,106 @@
+"""`prowess show`: one skill, or one part of it."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from prowess.interfaces.cli.opening import common_options, with_engine
+
+if TYPE_CHECKING:
+    from prowess.build import Prowess
+    from prowess.skill.kinds import Kind
+    from prowess.skill.model import Skill
+
+
+@click.command("show")
+@click.argument("slug")
+@click.option("--reference", metavar="F", help="Print this reference.")
+@click.option("--script", metavar="F", help="Print this script.")
+@click.option("--artifact", metavar="A", help="Print this artifact (NAME, or NAME@VARIANT).")
+@common_options
+def command(
+    slug: str,
+    reference: str | None,
+    script: str | None,
+    artifact: str | None,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
+    """Show one skill, or one file or artifact of it.
+
+    SLUG may be SCOPE:SLUG to see a skill that a nearer one hides.
+    """
+    wanted = [name for name in (reference, script, artifact) if name]
+    if len(wanted) > 1:
+        raise click.UsageError("Choose one of --reference, --script and --artifact.")
+    if wanted:
+        kind = "reference" if reference else "script" if script else None
+        _show_part(slug, wanted[0], kind, workspace=workspace, as_json=as_json)
+        return
+    skill = with_engine(workspace, lambda prowess: prowess.skill(slug))
+    if as_json:
+        from prowess.interfaces.cli.printing import print_json
+
+        print_json(skill.model_dump(mode="json"))
+    else:
+        _show_skill(skill)
+
+
+def _show_part(slug: str, name: str, kind: Kind | None, *, workspace: str | None, as_json: bool) -> None:
+    from prowess.interfaces.cli.printing import clean, print_json
+
+    async def work(prowess: Prowess) -> tuple[str, bytes]:
+        found, data = await prowess.part(slug, name, kind=kind)
+        return found.path or found.name, data
+
+    path, data = with_engine(workspace, work)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = None
+    if as_json:
+        content = {"content": text} if text is not None else {"base64": base64.b64encode(data).decode()}
+        print_json({"slug": slug, kind or "artifact": name, "path": path, **content})
+    elif text is None or not sys.stdout.isatty():
+        sys.stdout.buffer.write(data)
+    else:
+        click.echo(clean(text))
+
+
+def _show_skill(skill: Skill) -> None:
+    from rich.text import Text
+
+    from prowess.interfaces.cli.printing import clean, console, one_line, table
+
+    out = console()
+    out.print(Text.assemble((one_line(skill.title), "bold"), f"  {skill.slug} {one_line(skill.version)}"))
+    out.print(one_line(skill.description))
+    facts = {
+        "tags": ", ".join(skill.tags),
+        "triggers": "; ".join((*skill.trigger_phrases, *skill.intent_patterns)),
+        "author": skill.author,
+        "license": skill.license,
+        "asks for tools": " ".join(skill.allowed_tools),
+        "scope": skill.scope,
+        "form": skill.form,
+        "where": skill.location,
+        "digest": skill.digest,
+    }
+    out.print()
+    for name, value in facts.items():
+        if value:
+            out.print(Text.assemble((f"{name}: ", "dim"), one_line(str(value))))
+    if skill.artifacts:
+        grid = table("artifact", "kind", "file")
+        for artifact in skill.artifacts:
+            name = f"{artifact.name}@{artifact.variant}" if artifact.variant else artifact.name
+            grid.add_row(one_line(name), artifact.kind, one_line(artifact.path or ""))
+        out.print()
+        out.print(grid)
+    if skill.body.strip():
+        out.print()
+        click.echo(clean(skill.body).strip())

@@ -1,0 +1,85 @@
+"""The `prowess` command: a group whose sub-commands are loaded when they are called.
+
+`--help` must stay quick, so nothing heavier than click is imported here, and each command's line of help stands in
+the table below.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "list": ("list", "Show the skills that are in reach."),
+    "show": ("show", "Show one skill, or one file or artifact of it."),
+    "validate": ("validate", "Check skills and say what to mend."),
+    "import": ("import_", "Keep skills from a folder, a file or an archive."),
+    "export": ("export", "Write a skill to a folder, in any form."),
+    "history": ("history", "List the versions of a skill."),
+    "diff": ("diff", "Show what changed between two versions."),
+    "rollback": ("rollback", "Make an earlier version current again."),
+    "doctor": ("doctor", "Check that everything works here."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports each on demand."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Every command, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"prowess.interfaces.cli.commands.{COMMANDS[cmd_name][0]}")
+        return module.command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The help, from the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or suggest the one that was meant."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(name, COMMANDS, n=1)
+            meant = f" Did you mean {near[0]!r}?" if near else f" There are: {', '.join(COMMANDS)}."
+            ctx.fail(f"There is no command {name!r}.{meant}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--workspace", "-w", metavar="DIR", help="The folder whose skills come first (default: PROWESS_WORKSPACE, or here)."
+)
+@click.version_option(None, "-V", "--version", package_name="prowess", message="prowess %(version)s")
+@click.pass_context
+def cli(ctx: click.Context, workspace: str | None) -> None:
+    """Prowess, the skill engine for AI agents.
+
+    Start with `prowess list`, or `prowess import PATH` to keep skills you have.
+    """
+    ctx.obj = workspace
+
+
+def run() -> None:
+    """The console script: click runs the command, and every error leaves as words and an exit code."""
+    try:
+        code = cli.main(prog_name="prowess", standalone_mode=False)
+    except Exception as error:  # noqa: BLE001
+        from prowess.interfaces.cli.failures import report
+
+        code = report(error)
+    except KeyboardInterrupt:
+        click.echo("Interrupted; what was done so far is kept.", err=True)
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,72 @@
+"""How a command reaches the engine: shared options, opening, and a progress bar for what takes longer."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from prowess.build import Prowess
+    from prowess.catalog.intake import Progress, Watch
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+PATIENCE_SECONDS = 1.0
+
+
+def common_options(function: F) -> F:
+    """`--workspace` and `--json`, which every command takes."""
+    function = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(function)
+    return click.option("--workspace", "-w", metavar="DIR", help="The folder whose skills come first.")(function)
+
+
+def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]]) -> T:
+    """Open the engine for a workspace, do the work, and close it."""
+    from prowess.build import Prowess
+
+    chosen = workspace or click.get_current_context().find_root().obj
+
+    async def session() -> T:
+        async with Prowess.open(workspace=chosen) as prowess:
+            return await work(prowess)
+
+    return asyncio.run(session())
+
+
+@contextmanager
+def progress(words: str) -> Generator[Watch]:
+    """A bar on a terminal's stderr, shown once the work has taken over a second."""
+    from prowess.catalog.intake import ignore
+
+    if not sys.stderr.isatty():
+        yield ignore
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    from prowess.interfaces.cli.printing import console
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Bar(*columns, console=console(err=True), transient=True)
+    task = bar.add_task(words, total=None)
+    began = time.monotonic()
+    shown = False
+
+    def watch(step: Progress) -> None:
+        nonlocal shown
+        if not shown and time.monotonic() - began > PATIENCE_SECONDS:
+            bar.start()
+            shown = True
+        bar.update(task, completed=step.done, total=step.total or None)
+
+    try:
+        yield watch
+    finally:
+        bar.stop()

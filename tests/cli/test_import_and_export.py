@@ -1,0 +1,190 @@
+"""Skills come in, are kept, changed, and go out again."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_every_form_in_a_folder_is_imported_at_once(prowess, sample):
+    ran = prowess("import", "../more", "--json")
+    assert ran.code == 0, ran.err
+    assert {(item["slug"], item["form"]) for item in ran.json} == {
+        ("sre.on-call-handover", "agentcy"),
+        ("timeline-checker", "inklings"),
+        ("word-count", "devai"),
+        ("review-minutes", "agentlayerrules"),
+    }
+    assert all(item["changed"] and item["error"] is None for item in ran.json)
+    slugs = [card["slug"] for card in prowess("list", "--json").json]
+    assert "timeline-checker" in slugs
+    assert "sre.on-call-handover" in slugs
+
+
+def test_importing_twice_changes_nothing(prowess, sample):
+    prowess("import", "../more")
+    again = prowess("import", "../more", "--json")
+    assert again.code == 0
+    assert not any(item["changed"] for item in again.json)
+    assert len(prowess("history", "word-count", "--json").json) == 1
+
+
+@pytest.mark.parametrize("slug", ["timeline-checker", "word-count", "sre.on-call-handover", "review-minutes"])
+def test_what_was_imported_comes_out_byte_for_byte(prowess, sample, tmp_path, slug):
+    prowess("import", "../more")
+    done = prowess("export", slug, "--to", tmp_path / "out", "--json").json
+    written = Path(done["path"])
+    exported = files_below(written) if written.is_dir() else {written.name: written.read_bytes()}
+    source = sample.parent / "more"
+    originals = {**files_below(source), **files_below(source / "word-count"), **files_below(source / "review-minutes")}
+    assert exported
+    assert all(originals[path] == content for path, content in exported.items())
+
+
+def test_a_package_goes_through_the_native_form_and_back_without_loss(prowess, sample, tmp_path):
+    prowess("import", "../more/timeline-checker.json")
+    prowess("export", "timeline-checker", "--form", "native", "--to", tmp_path / "native")
+    assert (tmp_path / "native/timeline-checker/SKILL.md").exists()
+    other = tmp_path / "other"
+    other.mkdir()
+    prowess("-w", other, "import", tmp_path / "native")
+    done = prowess("-w", other, "export", "timeline-checker", "--form", "inklings", "--to", tmp_path / "back", "--json")
+    assert done.code == 0, done.err
+    assert done.json["left_out"] == []
+    before = json.loads((sample.parent / "more/timeline-checker.json").read_text())
+    assert json.loads(Path(done.json["path"]).read_text()) == before
+
+
+@pytest.mark.parametrize(
+    "profile", ["agentskills", "claude-api", "claude-code", "codex", "mcp", "bernstein", "prowess"]
+)
+def test_every_sample_can_be_exported_to_every_profile(prowess, sample, tmp_path, profile):
+    prowess("import", "../more")
+    for card in prowess("list", "--json").json:
+        done = prowess("export", card["slug"], "--profile", profile, "--to", tmp_path / "out", "--json")
+        assert done.code == 0, done.err
+    checked = prowess("validate", tmp_path / "out", "--profile", profile, "--json")
+    assert checked.code == 0, checked.out
+    assert len(checked.lines) == 7
+
+
+def test_what_a_profile_has_no_place_for_is_reported(prowess, sample, tmp_path):
+    done = prowess("export", "commit-messages", "--profile", "agentskills", "--to", tmp_path / "out", "--json").json
+    assert any("argument-hint" in problem["message"] for problem in done["left_out"])
+
+
+@pytest.mark.parametrize(("form", "suffix"), [("skill", ".skill"), ("zip", ".zip"), ("tar.gz", ".tar.gz")])
+def test_a_skill_travels_as_an_archive(prowess, sample, tmp_path, form, suffix):
+    done = prowess("export", "release-notes", "--form", form, "--to", tmp_path / "out", "--json").json
+    assert done["path"].endswith("release-notes" + suffix)
+    other = tmp_path / "other"
+    other.mkdir()
+    assert prowess("-w", other, "import", done["path"]).code == 0
+    digest = {card["slug"]: card["digest"] for card in prowess("list", "--json").json}["release-notes"]
+    assert prowess("-w", other, "list", "--json").json[0]["digest"] == digest
+
+
+def test_export_never_overwrites_unasked(prowess, sample, tmp_path):
+    assert prowess("export", "release-notes", "--to", tmp_path / "out").code == 0
+    (tmp_path / "out/release-notes/mine.txt").write_text("mine")
+    ran = prowess("export", "release-notes", "--to", tmp_path / "out")
+    assert ran.code == 6
+    assert "--replace" in ran.err
+    assert (tmp_path / "out/release-notes/mine.txt").read_text() == "mine"
+    assert prowess("export", "release-notes", "--to", tmp_path / "out", "--replace").code == 0
+    assert not (tmp_path / "out/release-notes/mine.txt").exists()
+
+
+def test_a_changed_skill_needs_replace_and_keeps_its_history(prowess, sample):
+    prowess("import", "../more/word-count")
+    manifest = sample.parent / "more/word-count/skill.json"
+    manifest.write_text(manifest.read_text().replace("Counts the words", "Tells how many words there are"))
+    refused = prowess("import", "../more/word-count")
+    assert refused.code == 6
+    assert "--replace" in refused.out + refused.err
+    assert prowess("import", "../more/word-count", "--replace").code == 0
+    assert [version["change"] for version in prowess("history", "word-count", "--json").json] == ["create", "update"]
+    [change] = prowess("diff", "word-count", "--json").json["changes"]
+    assert change["path"] == "skill.json"
+    assert "+" in change["text"]
+    assert "Tells how many words" in prowess("diff", "word-count", "1", "2").out
+    assert prowess("rollback", "word-count", "1", "--note", "better before").code == 0
+    versions = prowess("history", "word-count", "--json").json
+    assert [version["number"] for version in versions] == [1, 2, 3]
+    assert versions[2]["digest"] == versions[0]["digest"]
+    assert versions[2]["note"] == "better before"
+    assert prowess("diff", "word-count", "1", "--json").json["changes"] == []
+
+
+def test_rollback_to_a_version_that_never_was_is_not_found(prowess, sample):
+    prowess("import", "../more/word-count")
+    ran = prowess("rollback", "word-count", "9")
+    assert ran.code == 4
+    assert "Traceback" not in ran.err
+
+
+def test_a_bad_archive_is_refused_by_the_name_of_its_entry_and_nothing_is_kept(prowess, workspace):
+    with zipfile.ZipFile("evil.skill", "w") as archive:
+        archive.writestr("good/SKILL.md", "---\nname: good\ndescription: fine so far\n---\n")
+        archive.writestr("good/../../outside.md", "out")
+    ran = prowess("import", "evil.skill")
+    assert ran.code == 3
+    assert "outside.md" in ran.out + ran.err
+    assert prowess("list", "--json").json == []
+    assert not (workspace.parent / "outside.md").exists()
+
+
+def test_links_and_special_files_are_refused_by_name(prowess, workspace, tmp_path):
+    for name, make in {"link": lambda p: p.symlink_to("/etc/passwd"), "pipe": os.mkfifo}.items():
+        folder = tmp_path / f"with-{name}"
+        folder.mkdir()
+        (folder / "SKILL.md").write_text(f"---\nname: with-{name}\ndescription: has a {name} in it\n---\n")
+        make(folder / name)
+        ran = prowess("import", folder)
+        assert ran.code == 3
+        assert name in ran.out
+    with tarfile.open("links.tar.gz", "w:gz") as archive:
+        entry = tarfile.TarInfo("skill/hard")
+        entry.type, entry.linkname = tarfile.LNKTYPE, "/etc/passwd"
+        archive.addfile(entry)
+    assert "hard" in prowess("import", "links.tar.gz").out
+    assert prowess("list", "--json").json == []
+
+
+def test_one_bad_skill_does_not_stop_the_others(prowess, sample):
+    bad = sample.parent / "more" / "broken.json"
+    bad.write_text(
+        '{"name": "Broken", "description": "x", "artifacts": [{"kind": "dspy_module", "name": "m", "content": "{}"}]}'
+    )
+    ran = prowess("import", "../more", "--json")
+    assert ran.code == 3
+    kept = [item["slug"] for item in ran.json if item["error"] is None]
+    assert len(kept) == 4
+    [error] = [item["error"] for item in ran.json if item["error"]]
+    assert any(problem["code"] == "dspy-without-fallback" for problem in error["problems"])
+
+
+def test_importing_what_is_not_there_says_so(prowess, workspace):
+    ran = prowess("import", "nowhere")
+    assert ran.code == 4
+    (workspace / "empty").mkdir()
+    assert prowess("import", "empty").code == 4
+
+
+def test_a_skill_folder_edited_by_hand_can_be_rolled_back_without_losing_the_edit(prowess, workspace, write_skill):
+    folder = write_skill("greet")
+    original = (folder / "SKILL.md").read_text()
+    assert prowess("rollback", "greet", "1").code == 4
+    prowess("history", "greet")
+    ran = prowess("doctor")
+    assert ran.code == 0, ran.out
+    assert (folder / "SKILL.md").read_text() == original

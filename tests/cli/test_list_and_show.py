@@ -1,0 +1,186 @@
+"""What a person sees of the catalog."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+CARD_KEYS = {"slug", "title", "description", "version", "tags", "scope", "source", "digest", "kinds", "hides"}
+
+
+def test_an_empty_catalog_says_what_to_do_next(prowess, workspace):
+    ran = prowess("list")
+    assert ran.code == 0
+    assert "no skills here yet" in ran.out
+    assert "prowess import" in ran.out
+
+
+def test_an_empty_catalog_is_an_empty_list_for_programs(prowess, workspace):
+    assert prowess("list", "--json").json == []
+
+
+def test_looking_leaves_nothing_behind(prowess, workspace, home):
+    prowess("list")
+    assert list(workspace.iterdir()) == []
+    assert not (home / ".prowess").exists()
+
+
+def test_skills_in_the_folders_of_agents_are_listed_as_cards(prowess, sample):
+    cards = prowess("list", "--json").json
+    assert [card["slug"] for card in cards] == ["commit-messages", "consistency-checker", "release-notes"]
+    assert all(set(card) == CARD_KEYS for card in cards)
+    checker = cards[1]
+    assert checker["title"] == "Consistency Checker"
+    assert checker["version"] == "1.10.0"
+    assert checker["scope"] == "workspace"
+    assert set(checker["kinds"]) == {"instructions", "reference", "prompt_template", "code_template", "dspy_module"}
+
+
+def test_the_table_names_every_skill(prowess, sample):
+    out = prowess("list").out
+    for slug in ("commit-messages", "consistency-checker", "release-notes"):
+        assert slug in out
+    assert "3 skills" in out
+
+
+def test_list_filters_by_tag(prowess, sample):
+    assert [card["slug"] for card in prowess("list", "--tag", "analysis", "--json").json] == ["consistency-checker"]
+    assert "None of the 3 skills fits" in prowess("list", "--tag", "nothing-has-this").out
+
+
+def test_an_edit_is_seen_on_the_next_call(prowess, workspace, write_skill):
+    write_skill("greet")
+    first = prowess("list", "--json").json[0]
+    write_skill("greet", "---\nname: greet\ndescription: Now it says something else.\n---\nHello.\n")
+    second = prowess("list", "--json").json[0]
+    assert second["description"] == "Now it says something else."
+    assert second["digest"] != first["digest"]
+
+
+def test_the_workspace_may_be_named_before_or_after_the_command(prowess, sample, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = prowess("--workspace", sample, "list", "--json").json
+    after = prowess("list", "--workspace", sample, "--json").json
+    monkeypatch.setenv("PROWESS_WORKSPACE", str(sample))
+    assert before == after == prowess("list", "--json").json
+    assert len(before) == 3
+
+
+def test_a_workspace_that_is_not_a_folder_is_an_error_with_a_remedy(prowess, workspace):
+    ran = prowess("-w", "nowhere", "list")
+    assert ran.code == 3
+    assert "nowhere" in ran.err
+    assert "--workspace" in ran.err
+
+
+def test_a_nearer_skill_says_what_it_hides(prowess, workspace, write_skill):
+    write_skill("greet")
+    prowess("import", workspace / ".agents/skills/greet", "--scope", "account")
+    write_skill("greet", "---\nname: greet\ndescription: The workspace has its own.\n---\nHi.\n")
+    [card] = prowess("list", "--json").json
+    assert card["description"] == "The workspace has its own."
+    assert [hidden["scope"] for hidden in card["hides"]] == ["account"]
+    hidden = prowess("show", "account:greet", "--json").json
+    assert hidden["description"] == "What greet does, in one line."
+    assert hidden["digest"] == card["hides"][0]["digest"]
+
+
+def test_show_gives_the_whole_skill(prowess, sample):
+    skill = prowess("show", "consistency-checker", "--json").json
+    assert skill["slug"] == "consistency-checker"
+    assert skill["parameters"]["required"] == ["entity"]
+    assert {artifact["name"] for artifact in skill["artifacts"]} >= {"check", "collect-claims", "checker"}
+    module = next(artifact for artifact in skill["artifacts"] if artifact["kind"] == "dspy_module")
+    assert module["fallback"] == "check"
+
+
+def test_show_prints_body_and_artifacts_for_people(prowess, sample):
+    out = prowess("show", "consistency-checker").out
+    assert "Consistency Checker" in out
+    assert "Checking notes for contradictions" in out
+    assert "prompts/check.j2" in out
+
+
+def test_show_prints_one_reference_script_or_artifact_exactly(prowess, sample):
+    folder = sample / ".agents/skills"
+    assert (
+        prowess("show", "release-notes", "--reference", "tone.md").out
+        == (folder / "release-notes/references/tone.md").read_text()
+    )
+    assert (
+        prowess("show", "release-notes", "--script", "list-changes.sh").out
+        == (folder / "release-notes/scripts/list-changes.sh").read_text()
+    )
+    default = prowess("show", "consistency-checker", "--artifact", "check").out
+    assert default == (folder / "consistency-checker/prompts/check.j2").read_text()
+    variant = prowess("show", "consistency-checker", "--artifact", "check@anthropic", "--json").json
+    assert variant["content"] == (folder / "consistency-checker/prompts/check.anthropic.j2").read_text()
+
+
+def test_show_of_a_file_that_leads_outside_finds_nothing(prowess, sample):
+    for name in ("../SKILL.md", "/etc/passwd", "references/../SKILL.md", ""):
+        ran = prowess("show", "release-notes", "--reference", name or ".")
+        assert ran.code == 4
+        assert "tone.md" in ran.err
+
+
+def test_an_unknown_slug_is_answered_with_near_ones(prowess, sample):
+    ran = prowess("show", "consistancy-checker")
+    assert ran.code == 4
+    assert "consistency-checker" in ran.err
+
+
+def test_an_error_is_json_when_json_is_asked_for(prowess, workspace):
+    ran = prowess("show", "nothing", "--json")
+    assert ran.code == 4
+    assert ran.out == ""
+    assert json.loads(ran.err)["error"]["code"] == "not-found"
+
+
+def test_terminal_escapes_of_a_skill_never_reach_the_terminal(prowess, workspace, write_skill):
+    write_skill(
+        "evil", '---\nname: evil\ndescription: "safe \\e[31mred\\e]0;owned\\a text"\n---\n\x1b[2J\x1b]0;title\x07body\n'
+    )
+    for args in (("list",), ("show", "evil"), ("validate", "."), ("doctor",)):
+        ran = prowess(*args)
+        assert "\x1b" not in ran.out + ran.err
+        assert "\x07" not in ran.out + ran.err
+
+
+def test_one_broken_skill_hides_no_other(prowess, workspace, write_skill):
+    write_skill("good")
+    bad = write_skill("bad")
+    (bad / "link").symlink_to("/etc/passwd")
+    ran = prowess("list", "--json")
+    assert [card["slug"] for card in ran.json] == ["good"]
+    assert "prowess doctor" in ran.err
+    assert "link" in prowess("doctor").out
+
+
+def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(prowess, workspace):
+    ran = prowess("lst")
+    assert ran.code == 2
+    assert "'list'" in ran.err
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys\nfrom prowess.interfaces.cli.main import cli\n"
+        "cli.main(['--help'], standalone_mode=False)\n"
+        "heavy = {'pydantic', 'sqlalchemy', 'alembic', 'rich', 'yaml', 'asyncio'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ}, check=False)
+    assert ran.returncode == 0, ran.stderr
+    for name in ("list", "show", "validate", "import", "export", "history", "diff", "rollback", "doctor"):
+        assert name in ran.stdout
+
+
+def test_the_installed_command_runs(sample: Path):
+    script = Path(sys.executable).parent / "prowess"
+    ran = subprocess.run([script, "list", "--json"], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0
+    assert len(json.loads(ran.stdout)) == 3

@@ -1,0 +1,97 @@
+"""What `validate` says about skills, for people and for scripts."""
+
+from __future__ import annotations
+
+import zipfile
+
+KEYS = {"path", "form", "slug", "title", "description", "ok", "problems"}
+PROBLEM_KEYS = {"code", "severity", "field", "line", "message", "hint"}
+
+
+def test_validate_prints_one_object_a_line(prowess, sample):
+    ran = prowess("validate", ".", "../more", "--json")
+    assert ran.code == 0, ran.out
+    assert len(ran.lines) == 7
+    for line in ran.lines:
+        assert set(line) == KEYS
+        assert line["ok"] is True
+        assert all(set(problem) == PROBLEM_KEYS for problem in line["problems"])
+
+
+def test_an_irregular_file_is_read_and_the_line_to_mend_is_named(prowess, sample):
+    [line] = prowess("validate", ".claude/skills/commit-messages", "--json").lines
+    assert line["ok"] is True
+    assert line["slug"] == "commit-messages"
+    assert line["description"].startswith("Writes commit messages: one imperative")
+    colon = next(problem for problem in line["problems"] if problem["line"] == 2)
+    assert colon["severity"] == "warning"
+    assert colon["hint"]
+
+
+def test_the_same_file_fails_a_strict_profile(prowess, sample):
+    ran = prowess("validate", ".claude/skills/commit-messages", "--profile", "agentskills", "--json")
+    assert ran.code == 3
+    assert ran.lines[0]["ok"] is False
+
+
+def test_a_skill_may_be_named_by_its_file(prowess, sample):
+    [by_file] = prowess("validate", ".claude/skills/commit-messages/SKILL.md", "--json").lines
+    [by_folder] = prowess("validate", ".claude/skills/commit-messages", "--json").lines
+    assert by_file["slug"] == by_folder["slug"]
+    assert by_file["problems"] == by_folder["problems"]
+
+
+def test_a_file_without_frontmatter_gets_its_card_from_folder_heading_and_paragraph(prowess, workspace, write_skill):
+    folder = write_skill("tidy-desk", "# Tidy the desk\n\nPut every pen where it belongs.\n\nThen rest.\n")
+    [line] = prowess("validate", folder, "--json").lines
+    assert (line["slug"], line["title"], line["description"]) == (
+        "tidy-desk",
+        "Tidy the desk",
+        "Put every pen where it belongs.",
+    )
+    assert any(problem["code"] == "no-frontmatter" for problem in line["problems"])
+
+
+def test_text_stays_as_written(prowess, workspace, write_skill):
+    folder = write_skill("v", "---\nname: v\ndescription: yes\nversion: 1.10\n---\nx\n")
+    [line] = prowess("validate", folder, "--json").lines
+    assert line["description"] == "yes"
+    assert prowess("show", "v", "--json").json["version"] == "1.10"
+
+
+def test_hidden_text_is_an_error_shown_escaped(prowess, workspace, write_skill):
+    folder = write_skill("sly", "---\nname: sly\ndescription: fine\n---\nhello \U000e0041\U000e0042 there\n")
+    ran = prowess("validate", folder, "--json")
+    assert ran.code == 3
+    problem = next(problem for problem in ran.lines[0]["problems"] if problem["code"] == "hidden-text")
+    assert problem["line"] == 5
+    assert "\U000e0041" not in ran.out
+    assert prowess("list", "--json").json == []
+
+
+def test_a_path_that_is_not_there_is_an_error(prowess, workspace):
+    ran = prowess("validate", "nowhere")
+    assert ran.code == 4
+    assert "nowhere" in ran.err
+
+
+def test_an_unreadable_archive_is_reported_in_the_same_shape(prowess, workspace):
+    (workspace / "bad.skill").write_bytes(b"PK\x03\x04 not really")
+    ran = prowess("validate", "bad.skill", "--json")
+    assert ran.code == 3
+    assert ran.lines[0]["ok"] is False
+    assert ran.lines[0]["problems"][0]["message"]
+
+
+def test_an_archive_is_checked_without_unpacking_it(prowess, workspace):
+    with zipfile.ZipFile("fine.skill", "w") as archive:
+        archive.writestr("fine/SKILL.md", "---\nname: fine\ndescription: All is well in here.\n---\nBody.\n")
+    [line] = prowess("validate", "fine.skill", "--json", "--profile", "agentskills").lines
+    assert line["ok"] is True
+    assert line["slug"] == "fine"
+
+
+def test_people_see_a_verdict_and_what_to_do(prowess, sample):
+    out = prowess("validate", ".").out
+    assert "3 checked against prowess: all are in order." in out
+    assert "SKILL.md" in out or "commit-messages" in out

@@ -1,0 +1,63 @@
+"""The repository keeps its own promises: a small core, locked dependencies, an error for every door."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from prowess.errors import ProwessError
+from prowess.interfaces.cli.failures import EXIT_CODES, exit_code
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def locked(name: str) -> set[str]:
+    return set(re.findall(r"^([a-z0-9-]+)==", (ROOT / f"requirements/{name}.txt").read_text(), re.MULTILINE))
+
+
+def test_the_core_install_is_small_and_free_of_model_frameworks():
+    core = locked("core")
+    assert len(core) <= 25
+    assert not core & {"dspy", "dspy-ai", "litellm", "torch"}
+
+
+def test_every_locked_dependency_has_hashes_and_no_address():
+    for name in ("core", "dev"):
+        text = (ROOT / f"requirements/{name}.txt").read_text()
+        assert text.count("==") <= text.count("--hash=sha256:")
+        assert "://" not in text
+        assert "--index" not in text
+
+
+def test_importing_prowess_is_light():
+    code = (
+        "import sys, prowess\n"
+        "heavy = {'sqlalchemy', 'alembic', 'click', 'rich', 'dspy', 'litellm', 'psycopg'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_the_public_names_are_sorted_and_all_there():
+    import prowess
+
+    assert list(prowess.__all__) == sorted(prowess.__all__)
+    for name in prowess.__all__:
+        assert getattr(prowess, name) is not None
+
+
+def test_every_error_family_has_an_exit_code_of_its_own():
+    families = ProwessError.__subclasses__()
+    codes = [EXIT_CODES[family] for family in families]
+    assert len(set(codes)) == len(families)
+    for family in families:
+        for error in (family, *family.__subclasses__()):
+            assert exit_code(error("x")) == EXIT_CODES[family]
+
+
+def test_no_source_file_is_too_large():
+    ran = subprocess.run([sys.executable, ROOT / "scripts/file_sizes.py"], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout
