@@ -1,0 +1,44 @@
+"""Write docs/problems.md from the tables of problem codes: `python scripts/problem_codes.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prowess.catalog.codes import CODES as CATALOG
+from prowess.skill.forms.codes import CODES as FORMS
+from prowess.skill.profiles.codes import CODES as PROFILES
+from prowess.skill.profiles.codes import FIT_CODES
+from prowess.skill.text.codes import CODES as TEXT
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "problems.md"
+
+HEAD = """# Problems
+
+Validation reports every problem, each with a code, a severity, the field and line it is about, a message, and a hint that
+says what to do. An `error` keeps a skill from passing the profile; under the profile `prowess` it also keeps the skill from
+being kept or served. A `warning` is irregular but usable, an `info` is a fact worth knowing. The same code may be an error
+under one profile and a warning under another. Codes are stable.
+
+This page is written by `scripts/problem_codes.py`.
+"""
+
+SECTIONS = {
+    "Reading markdown and frontmatter": TEXT,
+    "Reading and writing forms": FORMS,
+    "Checking against profiles": PROFILES,
+    "Fitting to a profile on export": FIT_CODES,
+    "Serving": CATALOG,
+}
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD]
+    for title, codes in SECTIONS.items():
+        rows = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in sorted(codes.items()))
+        parts.append(f"## {title}\n\n| code | meaning |\n|---|---|\n{rows}\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

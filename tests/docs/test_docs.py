@@ -1,0 +1,120 @@
+"""The documentation says what is there, and what it shows is true."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import click
+import pytest
+
+from prowess.errors import ProwessError
+from prowess.interfaces.cli.failures import EXIT_CODES
+from prowess.interfaces.cli.main import COMMANDS
+from prowess.settings import Settings
+from prowess.skill.kinds import KINDS
+from prowess.skill.model import FORM_NAMES, SCOPES
+from prowess.skill.profiles import PROFILES
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+
+
+def page(name: str) -> str:
+    return (DOCS / f"{name}.md").read_text()
+
+
+def all_errors(kind: type[ProwessError] = ProwessError) -> list[type[ProwessError]]:
+    return [kind, *(error for sub in kind.__subclasses__() for error in all_errors(sub))]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_option_is_documented(name):
+    command = importlib.import_module(f"prowess.interfaces.cli.commands.{COMMANDS[name][0]}").command
+    section = page("commands").split(f"## prowess {name}\n")[1].split("\n## ")[0]
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and parameter.name not in ("workspace", "as_json"):
+            assert f"`{parameter.opts[0]}" in section, parameter.opts
+    assert "--json" in page("commands")
+    assert "--workspace" in page("commands")
+
+
+def test_every_setting_is_documented():
+    own = {"PROWESS_" + item.name.upper() for item in fields(Settings)} - {"PROWESS_USER_HOME", "PROWESS_ENVIRONMENT"}
+    for variable in own:
+        assert f"`{variable}`" in page("settings")
+
+
+def test_every_variable_that_the_source_reads_is_documented():
+    source = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    for variable in set(re.findall(r"\bPROWESS_[A-Z_]+[A-Z]\b", source)):
+        assert f"`{variable}`" in page("settings"), variable
+
+
+def test_every_error_is_documented_with_its_code_and_exit_code():
+    for error in all_errors():
+        code = next(EXIT_CODES[kind] for kind in error.__mro__ if kind in EXIT_CODES)
+        assert f"| `{error.__name__}` | `{error.code}` | {code} |" in page("errors")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("skill", KINDS), ("skill", SCOPES), ("forms", FORM_NAMES), ("profiles", tuple(PROFILES)), ("catalog", SCOPES)],
+)
+def test_every_word_of_a_family_is_documented(name, words):
+    for word in words:
+        assert f"`{word}`" in page(name)
+
+
+def test_every_page_is_in_the_index():
+    pages = {path.name for path in DOCS.glob("*.md")} - {"README.md"}
+    assert pages == set(re.findall(r"\(([a-z-]+\.md)\)", page("README")))
+
+
+def snippets() -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for path in sorted([*DOCS.glob("*.md"), ROOT / "README.md"]):
+        for number, code in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL), start=1):
+            found.append((f"{path.name}-{number}", code))
+    return found
+
+
+@pytest.mark.parametrize(("name", "code"), snippets(), ids=[name for name, _ in snippets()])
+def test_a_python_snippet_runs(name, code):
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_the_terminal_excerpt_of_the_readme_is_true():
+    blocks = re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        for part in block.split("$ ")[1:]:
+            line, _, shown = part.partition("\n")
+            script = Path(sys.executable).parent / "prowess"
+            ran = subprocess.run(
+                [script, *line.split()[1:]],
+                capture_output=True,
+                text=True,
+                cwd=ROOT / "examples/workspace",
+                check=False,
+            )
+            printed = [row.rstrip() for row in ran.stdout.splitlines()]
+            for row in shown.splitlines():
+                if row.strip() and row.strip() != "…":
+                    assert row.rstrip() in printed, (row, ran.stdout)
+
+
+def test_every_problem_code_is_documented():
+    ran = subprocess.run(
+        [sys.executable, "-c", "import problem_codes; print(problem_codes.page(), end='')"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT / "scripts",
+        check=True,
+    )
+    assert page("problems") == ran.stdout, "run: .venv/bin/python scripts/problem_codes.py"
