@@ -22,7 +22,7 @@ class Settings:
     home: Path
     workspace: Path
     user_home: Path
-    database_url: str = ""
+    database_url: str = field(default="", repr=False)
     max_archive_bytes: int | None = None
     max_skill_bytes: int | None = None
     max_file_bytes: int | None = None
