@@ -45,17 +45,22 @@ def _show(cards: list[SkillCard], total: int) -> None:
     if not cards:
         click.echo(EMPTY)
         return
+    out = console()
+    rows = [(one_line(card.slug), one_line(card.version, 16), _scope(card)) for card in cards]
+    headed = [("slug", "version", "scope"), *rows]
+    room = out.width - sum(max(map(len, column)) + 3 for column in zip(*headed, strict=True))
     grid = table("slug", "description", "version", "scope")
-    for card in cards:
-        hides = f" (hides {', '.join(hidden.scope for hidden in card.hides)})" if card.hides else ""
-        grid.add_row(
-            Text(one_line(card.slug), style="cyan"),
-            one_line(card.description, 160),
-            one_line(card.version, 16),
-            card.scope + hides,
-        )
-    console().print(grid)
+    for card, (slug, version, scope) in zip(cards, rows, strict=True):
+        description = Text(one_line(card.description))
+        description.truncate(max(room, 24), overflow="ellipsis")
+        grid.add_row(Text(slug, style="cyan"), description, version, scope)
+    out.print(grid)
     click.echo(f"\n{len(cards)} skill{'s' if len(cards) != 1 else ''}. `prowess show SLUG` shows one.")
+
+
+def _scope(card: SkillCard) -> str:
+    hidden = ", ".join(other.scope for other in card.hides)
+    return f"{card.scope} (hides {hidden})" if hidden else card.scope
 
 
 def _mention_faults(count: int) -> None:

@@ -50,7 +50,7 @@ def command(
             _show(item)
     bad = sum(not item.ok for item in checked)
     if not as_json:
-        verdict = "all are in order" if not bad else f"{bad} cannot be used as they are"
+        verdict = "all are in order" if not bad else f"{bad} not in order"
         click.echo(f"{len(checked)} checked against {profile}: {verdict}.")
     if bad:
         raise click.exceptions.Exit(EXIT_CODES[Invalid])
