@@ -135,6 +135,16 @@ class Engine:
             raise NotFound(f"The files of {slug!r} are gone.", hint="Run `prowess doctor`.")
         return skill, package
 
+    async def delete(self, slug: str, *, actor: str = "", note: str = "") -> Version:
+        """Remove a skill; the version that is given back can be rolled back to."""
+
+        def work() -> Version:
+            store, skill = self.catalog.find(slug)
+            store.delete_skill(skill.id, expected=skill.digest, actor=actor, note=note)
+            return store.versions(skill.slug)[-1]
+
+        return await self._blocking(work)
+
     async def history(self, slug: str) -> list[Version]:
         """The versions of a skill, oldest first; also of one that was deleted."""
         return await self._blocking(lambda: self.catalog.history(slug)[1])

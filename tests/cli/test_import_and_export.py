@@ -125,6 +125,26 @@ def test_a_changed_skill_needs_replace_and_keeps_its_history(prowess, sample):
     assert prowess("diff", "word-count", "1", "--json").json["changes"] == []
 
 
+def test_a_deleted_skill_is_gone_and_can_be_brought_back(prowess, sample):
+    prowess("import", "../more/word-count")
+    gone = prowess("delete", "word-count", "--note", "not needed")
+    assert gone.code == 0
+    assert "prowess rollback word-count 2" in gone.out
+    assert prowess("show", "word-count").code == 4
+    assert [version["change"] for version in prowess("history", "word-count", "--json").json] == ["create", "delete"]
+    assert prowess("rollback", "word-count", "2").code == 0
+    assert prowess("show", "word-count", "--json").json["form"] == "devai"
+
+
+def test_a_deleted_skill_folder_can_be_brought_back_too(prowess, sample):
+    folder = sample / ".agents/skills/release-notes"
+    before = files_below(folder)
+    number = prowess("delete", "release-notes", "--json").json["version"]
+    assert not folder.exists()
+    assert prowess("rollback", "release-notes", str(number)).code == 0
+    assert files_below(folder) == before
+
+
 def test_rollback_to_a_version_that_never_was_is_not_found(prowess, sample):
     prowess("import", "../more/word-count")
     ran = prowess("rollback", "word-count", "9")

@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "validate": ("validate", "Check skills and say what to mend."),
     "import": ("import_", "Keep skills from a folder, a file or an archive."),
     "export": ("export", "Write a skill to a folder, in any form."),
+    "delete": ("delete", "Remove a skill; it can be brought back."),
     "history": ("history", "List the versions of a skill."),
     "diff": ("diff", "Show what changed between two versions."),
     "rollback": ("rollback", "Make an earlier version current again."),

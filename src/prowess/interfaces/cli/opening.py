@@ -41,6 +41,28 @@ def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]]) 
 
 
 @contextmanager
+def patience(words: str) -> Generator[None]:
+    """A moving line on a terminal's stderr, shown once the work has taken over a second."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from threading import Timer
+
+    from prowess.interfaces.cli.printing import console
+
+    status = console(err=True).status(words)
+    timer = Timer(PATIENCE_SECONDS, status.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        status.stop()
+
+
+@contextmanager
 def progress(words: str) -> Generator[Watch]:
     """A bar on a terminal's stderr, shown once the work has taken over a second."""
     from prowess.catalog.intake import ignore

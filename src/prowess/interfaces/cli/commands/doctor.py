@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from prowess.interfaces.cli.opening import common_options
+from prowess.interfaces.cli.opening import common_options, patience
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
 
@@ -18,7 +18,8 @@ def command(workspace: str | None, as_json: bool) -> None:
     from prowess.build import examine
     from prowess.interfaces.cli.printing import clean, print_json
 
-    findings = examine(workspace=workspace or click.get_current_context().find_root().obj)
+    with patience("Looking at everything …"):
+        findings = examine(workspace=workspace or click.get_current_context().find_root().obj)
     worst = any(finding.status == "error" for finding in findings)
     if as_json:
         print_json({"ok": not worst, "checks": [asdict(finding) for finding in findings]})

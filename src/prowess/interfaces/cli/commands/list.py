@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.interfaces.cli.opening import common_options, with_engine
+from prowess.interfaces.cli.opening import common_options, patience, with_engine
 
 if TYPE_CHECKING:
     from prowess.build import Prowess
@@ -25,7 +25,8 @@ def command(tags: tuple[str, ...], scope: str | None, workspace: str | None, as_
     async def work(prowess: Prowess) -> tuple[list[SkillCard], list[Fault]]:
         return await prowess.cards(), await prowess.faults()
 
-    cards, faults = with_engine(workspace, work)
+    with patience("Reading skills …"):
+        cards, faults = with_engine(workspace, work)
     chosen = [card for card in cards if set(tags) <= set(card.tags) and scope in (None, card.scope)]
     if as_json:
         print_json([card.model_dump(mode="json") for card in chosen])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.interfaces.cli.opening import common_options, with_engine
+from prowess.interfaces.cli.opening import common_options, patience, with_engine
 
 if TYPE_CHECKING:
     from prowess.build import Prowess
@@ -41,7 +41,8 @@ def command(
         kind = "reference" if reference else "script" if script else None
         _show_part(slug, wanted[0], kind, workspace=workspace, as_json=as_json)
         return
-    skill = with_engine(workspace, lambda prowess: prowess.skill(slug))
+    with patience("Reading skills …"):
+        skill = with_engine(workspace, lambda prowess: prowess.skill(slug))
     if as_json:
         from prowess.interfaces.cli.printing import print_json
 
