@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prowess.skill.forms import FORMS, read_package, write_package
+from prowess.skill.forms import read_package, write_package
 from prowess.skill.package import Package
 
 
@@ -22,7 +22,7 @@ def test_the_printed_document_is_recognised_and_read(triage):
     reading = read_package(triage)
     skill = reading.skill
     assert reading.form == "agentcy"
-    assert FORMS["agentcy"].recognises(triage)
+    assert read_package(triage).form == "agentcy"
     assert reading.problems == ()
     assert skill.slug == "postgres.health-triage"
     assert skill.title == "PostgreSQL Health Triage"

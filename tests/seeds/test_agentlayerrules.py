@@ -8,7 +8,7 @@ import re
 import pytest
 
 from prowess.skill.edit import rewrite
-from prowess.skill.forms import FORMS, agentlayerrules, read_package, write_package
+from prowess.skill.forms import agentlayerrules, read_package, write_package
 from prowess.skill.forms.descriptor import CONFIG_FIELDS
 from prowess.skill.kinds import PromptTemplate, Review
 from prowess.skill.model import Skill
@@ -130,7 +130,7 @@ def test_a_generation_is_recognised_and_read():
     reading = read_package(package)
     skill = reading.skill
     assert reading.form == "agentlayerrules"
-    assert FORMS["agentlayerrules"].recognises(package)
+    assert read_package(package).form == "agentlayerrules"
     assert reading.problems == ()
     assert (skill.slug, skill.version, skill.title) == ("outline-writer", "1.10", "Outline writer")
     assert skill.parameters == GENERATION["input_schema"]

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from prowess.skill.forms import FORMS, bernstein, read_package, write_package
+from prowess.skill.forms import read_package, write_package
 from prowess.skill.package import File, Package
+from prowess.skill.profiles.bernstein import KEYS
 
 REFERENCES = ("python-conventions.md", "test-patterns.md", "error-handling.md")
 
@@ -30,7 +31,7 @@ def test_the_printed_pack_is_recognised_and_read(pack):
     reading = read_package(pack)
     skill = reading.skill
     assert reading.form == "bernstein"
-    assert FORMS["bernstein"].recognises(pack)
+    assert read_package(pack).form == "bernstein"
     assert reading.problems == ()
     assert skill.slug == "backend"
     assert skill.title == "Backend Engineering Skill"
@@ -58,7 +59,7 @@ def test_the_layout_that_the_page_draws_is_the_layout_that_is_read(printed, pack
 def test_every_field_of_the_frontmatter_table_is_understood(printed):
     table = printed("bernstein", "| field | type | notes |\n", "Validation failures")
     names = re.findall(r"^\s*(?:\| )?`?(\w+)`? \| ", table, re.MULTILINE)
-    assert tuple(names) == bernstein.FIELDS
+    assert tuple(names) == KEYS
     fields = {"name": "x", "description": "A description of some length.", "version": "2.0.0", "author": "me"}
     lists = "".join(f"{name}: [a]\n" for name in ("trigger_keywords", "references", "scripts", "assets"))
     text = "---\n" + "".join(f"{key}: {value}\n" for key, value in fields.items()) + lists + "---\nBody\n"
@@ -92,7 +93,7 @@ def test_written_afresh_it_has_only_the_fields_of_the_schema(pack):
     skill = read_package(pack).skill.model_copy(update={"tags": ("api",), "output_schema": {"type": "object"}})
     writing = write_package(skill, pack, "bernstein")
     document = read_package(writing.package).document
-    assert set(document.fields) <= set(bernstein.FIELDS)
+    assert set(document.fields) <= set(KEYS)
     assert document.fields["trigger_keywords"] == list(skill.keywords)
     assert {problem.field for problem in writing.left_out} == {"tags", "output_schema"}
     assert {problem.severity for problem in writing.left_out} == {"warning"}

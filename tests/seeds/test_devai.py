@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from prowess.skill.forms import FORMS, read_package, write_package
+from prowess.skill.forms import read_package, write_package
 from prowess.skill.package import Package
 from prowess.skill.slug import tool_name
 
@@ -30,7 +30,7 @@ def test_the_printed_folder_is_recognised_and_read(folder):
     reading = read_package(folder)
     skill = reading.skill
     assert reading.form == "devai"
-    assert FORMS["devai"].recognises(folder)
+    assert read_package(folder).form == "devai"
     assert reading.problems == ()
     assert (skill.slug, skill.title) == ("generate-image", "Bildgenerierung")
     assert skill.description.startswith("Generiert Bilder")

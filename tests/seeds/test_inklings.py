@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from prowess.skill.forms import FORMS, read_package, write_package
+from prowess.skill.forms import read_package, write_package
 from prowess.skill.package import Package
 
 
@@ -26,7 +26,7 @@ def test_the_printed_package_is_recognised_and_read(checker):
     reading = read_package(checker)
     skill = reading.skill
     assert reading.form == "inklings"
-    assert FORMS["inklings"].recognises(checker)
+    assert read_package(checker).form == "inklings"
     assert (skill.slug, skill.title) == ("consistency-checker", "Consistency Checker")
     assert skill.id == "550e8400-e29b-41d4-a716-446655440000"
     assert skill.version == "1.0.0"

@@ -7,6 +7,7 @@ import pytest
 from prowess.skill.edit import rewrite
 from prowess.skill.forms import read_package
 from prowess.skill.kinds import Instructions, PromptTemplate, Reference
+from prowess.skill.limits import Limits
 from prowess.skill.model import Skill
 from prowess.skill.package import File, Package
 
@@ -164,3 +165,135 @@ def test_a_file_that_is_not_text_is_reported_and_keeps_its_bytes(pack):
     reading = read_package(native)
     assert "not-text" in [problem.code for problem in reading.problems]
     assert rewrite(changed(reading.skill, title="Newer"), native).get("code/odd.py").content == b"\xff\xfe"
+
+
+# The author's frontmatter
+
+
+OWN = """---
+# read by other clients
+name: notes
+description: >-
+  Writes
+  notes.
+
+# how it is called
+disable-model-invocation: true
+model: opus  # the large one
+version: 1.10
+hooks: {start: [a, b]}
+tags:
+  - a
+---
+# Notes
+
+Write them.
+"""
+
+
+def own(text=OWN, **files):
+    pack = Package.of_texts("notes", {"SKILL.md": text, **files})
+    return pack, read_package(pack).skill
+
+
+def with_body(skill, body):
+    return changed(skill, artifacts=(skill.artifacts[0].model_copy(update={"content": body}), *skill.artifacts[1:]))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_an_edit_of_the_body_leaves_the_frontmatter_byte_for_byte(end):
+    text = OWN.replace("\n", end)
+    pack, skill = own(text)
+    package = rewrite(with_body(skill, f"# Notes{end}{end}Otherwise.{end}"), pack)
+    assert package.get("SKILL.md").content == text.replace("Write them.", "Otherwise.").encode()
+    again = read_package(package).skill
+    assert again.extra == skill.extra
+    assert b"opus" not in package.get("agents/prowess.yaml").content
+
+
+@pytest.mark.parametrize(
+    ("values", "old", "new"),
+    [
+        ({"description": "Better."}, "description: >-\n  Writes\n  notes.\n", "description: Better.\n"),
+        ({"tags": ("a", "b")}, "tags:\n  - a\n", "tags:\n  - a\n  - b\n"),
+        ({"tags": ()}, "tags:\n  - a\n", ""),
+        ({"version": "2.0"}, "version: 1.10\n", "version: '2.0'\n"),
+        ({"slug": "team.other"}, "name: notes\n", "name: other\n"),
+    ],
+)
+def test_an_edit_of_a_field_leaves_all_other_lines(values, old, new):
+    pack, skill = own()
+    package = rewrite(changed(skill, **values), pack)
+    assert package.get("SKILL.md").content.decode() == OWN.replace(old, new)
+    again = read_package(package).skill
+    for field in ("slug", "title", "description", "version", "tags", "extra", "body"):
+        assert getattr(again, field) == values.get(field, getattr(skill, field))
+
+
+def test_a_field_that_other_clients_read_changes_or_goes_with_the_edit():
+    pack, skill = own()
+    extra = {**skill.extra, "model": "sonnet"}
+    del extra["hooks"]
+    text = rewrite(changed(skill, extra=extra), pack).get("SKILL.md").content.decode()
+    assert text == OWN.replace("model: opus  # the large one\n", "model: sonnet\n").replace(
+        "hooks: {start: [a, b]}\n", ""
+    )
+
+
+def test_a_value_that_frontmatter_cannot_give_back_is_kept_in_the_sidecar():
+    pack, skill = own()
+    extra = {**skill.extra, "model": {"large": True, "size": None}}
+    assert read_package(rewrite(changed(skill, extra=extra), pack)).skill.extra == extra
+
+
+def test_frontmatter_that_cannot_be_mended_line_by_line_keeps_the_fields_of_other_clients():
+    text = "---\n{name: notes, description: d, model: opus, disable-model-invocation: true}\n---\n# Notes\n"
+    pack, skill = own(text)
+    package = rewrite(changed(skill, description="Better."), pack)
+    assert package.get("SKILL.md").content.decode() == (
+        "---\nname: notes\ndescription: Better.\nmodel: opus\ndisable-model-invocation: true\n---\n# Notes\n"
+    )
+    assert read_package(package).skill.extra == skill.extra
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "{\nname: notes,\ndescription: d,\nmodel: opus\n}\n",
+        "name: notes\ndescription: a: b: c\nmodel: opus\n",
+        "name: notes\nmodel: opus\ndescription: d\nmodel: opus\n",
+        "? name\n: notes\n? description\n: d\n? model\n: opus\n",
+        "name: notes\ndescription: |+\n  d\n\n\nmodel: opus\n",
+        'name: notes\ndescription: "d\u2028e"\nmodel: opus\n',
+        "name: notes\nmodel: opus\ndescription: d",
+        "name: notes\ndescription: d\nhooks:\n\tstart: a\nmodel: opus\n",
+    ],
+)
+@pytest.mark.parametrize(
+    "values", [{"description": "Better: by far."}, {"description": "e", "extra": {"model": "big"}}]
+)
+def test_an_edit_of_irregular_frontmatter_leaves_it_readable_with_all_its_fields(raw, values):
+    pack, skill = own(f"---\n{raw}---\n# Notes\n")
+    reading = read_package(rewrite(changed(skill, **values), pack))
+    assert reading.document.how == "yaml"
+    assert reading.document.fields["model"] == values.get("extra", {"model": "opus"})["model"]
+    assert reading.document.fields["description"] == values["description"]
+    assert (reading.skill.description, reading.skill.body) == (values["description"], skill.body)
+
+
+def test_a_version_edited_by_hand_after_an_edit_counts():
+    pack, skill = own()
+    package = rewrite(changed(skill, title="New"), pack)
+    text = package.get("SKILL.md").content.replace(b"version: 1.10", b"version: 3.0")
+    assert read_package(package.with_files([File(path="SKILL.md", content=text)])).skill.version == "3.0"
+
+
+def test_raised_limits_hold_for_an_edit():
+    limits = Limits(skill_md_bytes=4 * 1024 * 1024, body_chars=3_000_000, frontmatter_bytes=64 * 1024)
+    text = OWN.replace("tags:\n", f"long: {'x' * 20_000}\ntags:\n") + "x" * 2_000_000
+    pack = Package.of_texts("notes", {"SKILL.md": text}, limits)
+    skill = read_package(pack, limits).skill
+    package = rewrite(changed(skill, description="Better."), pack, limits)
+    again = read_package(package, limits)
+    assert (again.skill.description, again.skill.extra, again.skill.body) == ("Better.", skill.extra, skill.body)
+    assert [problem for problem in again.problems if problem.severity == "error"] == []

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prowess.skill.forms import CODES, FORMS, read_package, write_package
+from prowess.skill.borders import has_marker
+from prowess.skill.forms import CODES, read_package, write_package
 from prowess.skill.limits import Limits
 from prowess.skill.model import FORM_NAMES, Provenance, Skill
 from prowess.skill.package import File, Package
@@ -53,13 +54,6 @@ def test_a_form_is_recognised_by_its_content(files, form):
     reading = read_package(made)
     assert reading.form == form
     assert reading.skill is not None
-    assert FORMS[form].recognises(made)
-    assert FORMS[form].read(made).skill == reading.skill
-
-
-def test_there_is_a_row_for_every_form():
-    assert tuple(FORMS) == FORM_NAMES
-    assert [FORMS[name].name for name in FORM_NAMES] == list(FORM_NAMES)
 
 
 @pytest.mark.parametrize("files", [{}, {"README.txt": "hello"}, {"a.json": "[1]", "b.json": "{}"}, {"a.yaml": "b: 1"}])
@@ -321,7 +315,11 @@ def test_an_inklings_package_of_odd_values_is_reported_not_raised(value):
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.text(max_size=5)
+        | st.sampled_from(["native", "devai", "inklings", "[["]),
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.dictionaries(
@@ -347,6 +345,8 @@ def test_an_inklings_package_of_odd_values_is_reported_not_raised(value):
                         "output_schema",
                         "policy",
                         "slug",
+                        *("provenance", "source_type", "origin", "form", "changes", "at", "frontmatter", "title"),
+                        *("properties", "required", "path", "rubric_id", "fallback", "variant", "not_artifacts"),
                     ]
                 ),
                 inner,
@@ -365,6 +365,8 @@ def test_no_data_makes_a_reader_raise(value):
         {"skill.json": text, "execute.py": "x"},
         {"x.yaml": dump({"skill_id": "x", **value}), "prompts/p.json": text, "rubrics/r.json": text},
         {"SKILL.md": PLAIN, "agents/prowess.yaml": text, "rubrics/r.json": text},
+        {"SKILL.md": PLAIN, "agents/prowess.yaml": dump({"provenance": value, "parameters": value})},
+        {"SKILL.md": PLAIN, "agents/prowess.yaml": dump({"origin": {"form": "devai", "changes": [value], **value}})},
         {"SKILL.md": PLAIN, "agents/prowess.yaml": dump({"artifacts": [value, {"path": "SKILL.md", **value}]})},
         {"SKILL.md": f"---\n{dump(value)}---\n"},
     ):
@@ -529,6 +531,38 @@ def test_very_many_unknown_fields_are_summed_up():
     reading = read_package(package({"x.json": json.dumps(value)}))
     assert len(reading.problems) == 51
     assert "50 more fields" in reading.problems[-1].message
+
+
+def test_very_many_unknown_fields_of_a_document_are_summed_up_too():
+    text = document(name="notes", description="d", **{f"k{number}": "1" for number in range(100)})
+    reading = read_package(package(text))
+    assert codes(reading) == ["unknown-field"] * 51
+    assert "50 more fields" in reading.problems[-1].message
+    assert len(reading.skill.extra) == 100
+
+
+@pytest.mark.parametrize("kind", ["prompt", "rubric"])
+@pytest.mark.parametrize("what", ["id-missing", "unknown"])
+def test_the_codes_of_a_registry_are_explained(kind, what):
+    template = {"prompt": "LLM_JSON_GENERATION", "rubric": "LLM_REVIEW"}[kind]
+    config = {f"{kind}_id": "x"} if what == "unknown" else {}
+    value = {"skill_id": "a", "description": "b", "template_type": template, "template_config": config}
+    found = codes(read_package(package({"a.yaml": dump({**value, "output_schema": {}})})))
+    assert f"{kind}-{what}" in found
+    assert set(found) <= set(CODES)
+
+
+@pytest.mark.parametrize(("slug", "name"), [("notes", "notes"), ("team.notes", "notes"), ("a.b.c", "c")])
+def test_a_skill_is_called_by_the_last_segment_of_its_slug(slug, name):
+    skill = Skill(slug=slug, title="N", description="d")
+    assert skill.name == name
+    assert "name" not in skill.model_dump()
+
+
+def test_the_old_spelling_skills_md_is_read_but_marks_no_folder():
+    assert read_package(package({"SKILLS.md": PLAIN, "references/a.md": "A"})).skill.slug == "notes"
+    assert not has_marker(["SKILLS.md", "README.md"])
+    assert has_marker(["Skill.md"])
 
 
 def test_every_code_is_explained():

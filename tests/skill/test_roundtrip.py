@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prowess.skill.forms import FORMS, read_package, write_package
+from prowess.skill.forms import read_package, write_package
+from prowess.skill.forms.convert import MEMBERS
 from prowess.skill.forms.origin import apply, changes
-from prowess.skill.forms.source import content_of
+from prowess.skill.forms.original import content_of
 from prowess.skill.kinds import (
     Approach,
     Asset,
@@ -31,6 +32,7 @@ from prowess.skill.kinds import (
     Review,
     Script,
 )
+from prowess.skill.limits import DEFAULT_LIMITS, MIB, Limits
 from prowess.skill.model import FORM_NAMES, Provenance, Skill
 from prowess.skill.package import File, Package
 from prowess.skill.text.yaml import dump, load
@@ -132,10 +134,14 @@ def data(made):
         if file.path.endswith(".json") and "/" not in file.path:
             told[file.path] = json.loads(file.content)
         elif file.path.startswith("catalog/"):
-            told[file.path] = load(file.content.decode(), typed=True).value
+            told[file.path] = load(file.content.decode(), typed=True, limits=Limits(frontmatter_bytes=4 * MIB)).value
         else:
             told[file.path] = (file.content, file.mode)
     return told
+
+
+def test_there_is_a_row_for_every_form():
+    assert tuple(MEMBERS) == FORM_NAMES
 
 
 @pytest.mark.parametrize("form", FORM_NAMES)
@@ -179,7 +185,7 @@ def test_what_a_form_has_no_place_for_is_named_and_all_else_survives(source, tar
     assert all(problem.code == "left-out" and problem.severity == "warning" for problem in writing.left_out)
     lost = {problem.field.partition(".")[0] for problem in writing.left_out}
     names = {problem.field for problem in writing.left_out}
-    again = FORMS[target].read(writing.package).skill
+    again = MEMBERS[target].read(writing.package, DEFAULT_LIMITS).skill
     for field, value in content_of(skill).items():
         if field in ("artifacts", "metadata", "provenance", "extra") or field in lost:
             continue
@@ -197,10 +203,46 @@ def test_a_skill_that_a_form_can_hold_comes_back_from_it_with_the_same_content(s
     there = write_package(skill, made, target)
     if there.left_out:
         return
-    middle = FORMS[target].read(there.package).skill
+    middle = MEMBERS[target].read(there.package, DEFAULT_LIMITS).skill
     back = write_package(middle, there.package, source)
-    again = FORMS[source].read(back.package).skill
+    again = MEMBERS[source].read(back.package, DEFAULT_LIMITS).skill
     assert comparable(again) == comparable(skill)
+
+
+@pytest.mark.parametrize("form", ["devai", "agentlayerrules", "inklings"])
+def test_a_data_form_names_the_text_and_the_fields_that_it_cannot_hold(form):
+    made = package({"SKILL.md": document(name="notes", description="d", model="opus", hooks=None), "LICENSE": "MIT"})
+    lost = {problem.field for problem in write_package(read_package(made).skill, made, form).left_out}
+    assert {"extra.model", "extra.hooks"} <= lost
+    assert ("instructions" in lost) == (form != "inklings")
+    assert ("LICENSE" in lost) == (form == "inklings")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("target", ["native", "agentskills", "agentcy", "bernstein"])
+def test_line_ends_survive_every_document_form(end, target):
+    text = "---\nname: notes\ndescription: d\nmodel: opus\n---\n# Notes\n\nWrite them.\n".replace("\n", end)
+    made = package({"SKILL.md": text})
+    there = write_package(read_package(made).skill, made, target).package
+    middle = MEMBERS[target].read(there, DEFAULT_LIMITS).skill
+    back = write_package(middle, there, "agentskills").package.get("SKILL.md").content.decode()
+    assert back.endswith(f"---{end}# Notes{end}{end}Write them.{end}")
+    if target != "bernstein":
+        assert back == text
+
+
+@pytest.mark.parametrize("form", ["devai", "agentlayerrules"])
+def test_raised_limits_hold_on_the_way_to_the_native_form_and_back(form):
+    limits = Limits(skill_md_bytes=4 * MIB)
+    (path, text), *others = EXAMPLES[form].items()
+    more = {"more": "x" * MIB}
+    text = text + dump(more) if path.endswith(".yaml") else json.dumps({**json.loads(text), **more})
+    made = Package.of_texts("note", {path: text, **dict(others)}, limits)
+    writing = write_package(read_package(made, limits).skill, made, "native", limits)
+    assert writing.left_out == ()
+    back = write_package(read_package(writing.package, limits).skill, writing.package, form, limits)
+    assert back.left_out == ()
+    assert data(back.package) == data(made)
 
 
 def comparable(skill):
@@ -375,7 +417,9 @@ def test_real_skills_come_back_from_the_native_form(shared):
         assert native.left_out == ()
         again = read_package(native.package)
         assert comparable(again.skill) == comparable(reading.skill)
-        back = FORMS[reading.form].read(write_package(again.skill, native.package, reading.form).package)
+        back = MEMBERS[reading.form].read(
+            write_package(again.skill, native.package, reading.form).package, DEFAULT_LIMITS
+        )
         assert comparable(back.skill) == comparable(reading.skill)
         assert list(back.document.fields.items()) == list(reading.document.fields.items())
         assert back.document.body == reading.document.body

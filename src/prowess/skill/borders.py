@@ -7,8 +7,13 @@ import re
 from collections.abc import Iterable
 from typing import Any, cast
 
-MARKERS = frozenset({"skill.md", "skill.json"})
-"""A folder that holds one of these, in upper or lower case, is a skill; everything below it belongs to it."""
+from prowess.skill.filenames import SKILL_MD
+
+MARKERS = frozenset({SKILL_MD.lower(), "skill.json"})
+"""A folder that holds one of these, in upper or lower case, is a skill; everything below it belongs to it.
+
+The old spelling SKILLS.md is read as SKILL.md but marks no folder: collections call the list of their skills so.
+"""
 
 SKIPPED = frozenset({".git", "__pycache__", "node_modules", "__MACOSX", ".DS_Store"})
 """Left behind by tools; never part of a skill, wherever it lies."""

@@ -42,4 +42,4 @@ def choose_companions(folder: str, wanted: str, names: Iterable[str], read: Call
 
 def _is_named(name: str, stem: str) -> bool:
     """Whether a file is called `stem.json`, or has a version in between, as in `stem.v2.json`."""
-    return bool(stem) and name.startswith(stem) and name[len(stem)] in ".@"
+    return bool(stem) and name.startswith(stem) and name[len(stem) :][:1] in (".", "@")

@@ -18,13 +18,13 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 FormName = Literal["native", "agentskills", "agentcy", "bernstein", "devai", "inklings", "agentlayerrules"]
 FORM_NAMES: tuple[FormName, ...] = get_args(FormName)
 
-Origin = Literal["system", "community", "user"]
+SourceName = Literal["system", "community", "user"]
 
 
 class Provenance(Value):
     """Where a skill came from, as far as it says or we know."""
 
-    source: Origin = "user"
+    source: SourceName = "user"
     source_type: Literal["manual", "github", "url", "marketplace"] = "manual"
     source_url: str | None = None
     source_ref: str | None = None
@@ -37,7 +37,7 @@ class Hidden(Value):
     """A skill that a nearer one of the same slug hides."""
 
     scope: Scope
-    source: Origin
+    source: SourceName
     digest: str
 
 
@@ -50,7 +50,7 @@ class SkillCard(Value):
     version: str
     tags: tuple[str, ...]
     scope: Scope
-    source: Origin
+    source: SourceName
     digest: str
     kinds: tuple[Kind, ...]
     hides: tuple[Hidden, ...] = ()
@@ -99,6 +99,11 @@ class Skill(Value):
     @classmethod
     def _slug_by_pattern(cls, slug: str) -> str:
         return check_slug(slug)
+
+    @property
+    def name(self) -> str:
+        """The last segment of the slug: what its folder is called."""
+        return self.slug.rpartition(".")[2]
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from prowess.skill.forms.codes import CODES
-from prowess.skill.forms.convert import FORMS, write_package
-from prowess.skill.forms.form import Form, Reading, Writing
+from prowess.skill.forms.convert import write_package
+from prowess.skill.forms.form import Reading, Writing
 from prowess.skill.forms.recognise import read_package
 
-__all__ = ["CODES", "FORMS", "Form", "Reading", "Writing", "read_package", "write_package"]
+__all__ = ["CODES", "Reading", "Writing", "read_package", "write_package"]

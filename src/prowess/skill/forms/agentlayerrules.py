@@ -9,9 +9,6 @@ from prowess.skill.forms.artifacts import checked
 from prowess.skill.forms.codes import error, info, unknown_fields
 from prowess.skill.forms.data import Parsed, parse_yaml
 from prowess.skill.forms.descriptor import (
-    CONFIG_FIELDS,
-    IMPLEMENTATIONS,
-    TEMPLATES,
     implementation_of,
     named_apart,
     read_implementation,
@@ -23,8 +20,8 @@ from prowess.skill.forms.draft import folder_name, words
 from prowess.skill.forms.form import Reading
 from prowess.skill.forms.layout import files_of
 from prowess.skill.forms.origin import Origin, apply, changes
+from prowess.skill.forms.original import Original
 from prowess.skill.forms.registry import is_data, write_prompt
-from prowess.skill.forms.source import Source
 from prowess.skill.kinds import Artifact, JsonObject, PromptTemplate, Review
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
@@ -32,18 +29,6 @@ from prowess.skill.package import File, Package
 from prowess.skill.slug import slugify
 from prowess.skill.text.fields import as_list, as_text
 from prowess.skill.text.yaml import dump
-
-__all__ = [
-    "CONFIG_FIELDS",
-    "FIELDS",
-    "IMPLEMENTATIONS",
-    "TEMPLATES",
-    "controls",
-    "origin",
-    "read",
-    "recognises",
-    "render",
-]
 
 FIELDS = (
     *("skill_id", "version", "title", "description", "tags", "input_schema", "output_schema"),
@@ -64,14 +49,14 @@ def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> list[tuple[str, P
     return sorted(found, key=lambda item: item[1].value is None)
 
 
-def recognises(package: Package) -> bool:
+def recognises(package: Package, limits: Limits) -> bool:
     """YAML with a skill_id."""
-    return bool(find(package))
+    return bool(find(package, limits))
 
 
-def controls(package: Package) -> frozenset[str]:
+def controls(package: Package, limits: Limits) -> frozenset[str]:
     """The file that says what the skill is."""
-    found = find(package)
+    found = find(package, limits)
     return frozenset({found[0][0]} if found else ())
 
 
@@ -89,7 +74,7 @@ def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
     for other, _ in found[1:]:
         message = f"{other} is a descriptor as well; only {path} is read."
         problems.append(error("several-descriptors", message, "Keep one descriptor a package.", field=other))
-    artifacts = checked(_artifacts(document, parsed, package, problems), problems)
+    artifacts = checked(_artifacts(document, parsed, package, problems, limits), problems)
     values |= {"artifacts": artifacts, "form": "agentlayerrules"}
     values |= {"manifest": package.manifest, "digest": package.digest}
     skill = Skill.model_validate(values)
@@ -134,8 +119,10 @@ def _object(key: str, document: JsonObject, parsed: Parsed, problems: list[Probl
     return None
 
 
-def _artifacts(document: JsonObject, parsed: Parsed, package: Package, problems: list[Problem]) -> list[Artifact]:
-    registry = registry_artifacts(package, problems)
+def _artifacts(
+    document: JsonObject, parsed: Parsed, package: Package, problems: list[Problem], limits: Limits
+) -> list[Artifact]:
+    registry = registry_artifacts(package, problems, limits)
     template = read_template(document, parsed, registry, problems)
     implementation = read_implementation(document, parsed, problems)
     if isinstance(template, Review):
@@ -157,38 +144,37 @@ def plain(skill: Skill) -> JsonObject:
     return document | ({"policy": skill.policy} if skill.policy else {})
 
 
-def origin(reading: Reading) -> Origin:
+def origin(reading: Reading, limits: Limits) -> Origin:
     """What only this form needs: everything in which the descriptor differs from the plain one."""
-    found = find(reading.package)
+    found = find(reading.package, limits)
     path, document = (found[0][0], found[0][1].object) if found else (None, None)
     made = changes(plain(reading.skill), document) if reading.skill and document is not None else []
     return Origin(form="agentlayerrules", path=path, changes=tuple(made))
 
 
-def render(skill: Skill, source: Source) -> list[File]:
+def render(skill: Skill, original: Original) -> list[File]:
     """Write the descriptor, the prompts that are Mustache and the rubrics; other files of the package stay."""
     document = plain(skill)
-    path = f"{skill.slug}.yaml"
-    if source.origin is not None and source.origin.form == "agentlayerrules":
-        document = apply(document, source.origin.changes)
-        path = source.origin.path or path
+    if original.origin is not None and original.origin.form == "agentlayerrules":
+        document = apply(document, original.origin.changes)
+    path = original.path_in("agentlayerrules", f"{skill.slug}.yaml")
     files = [File(path=path, content=dump(document).encode())]
     for artifact in skill.artifacts:
-        files += _registry_files(artifact, source)
+        files += _registry_files(artifact, original)
     taken = {file.path for file in files}
-    return files + [file for file in source.others if file.path not in taken]
+    return files + [file for file in original.others if file.path not in taken]
 
 
-def _registry_files(artifact: Artifact, source: Source) -> list[File]:
+def _registry_files(artifact: Artifact, original: Original) -> list[File]:
     if isinstance(artifact, PromptTemplate) and artifact.syntax == "mustache":
         path = artifact.path if artifact.path and "prompts/" in artifact.path else None
         if path is not None:
-            return files_of(artifact, path, source.package, source.before(artifact))
+            return files_of(artifact, path, original.package, original.before(artifact), original.limits)
         path = f"prompts/{slugify(artifact.name) or 'prompt'}.json"
         return [File(path=path, content=write_prompt(path, artifact.model_dump(), None))]
     if isinstance(artifact, Review) and artifact.content:
         ending = ".json" if artifact.content.lstrip().startswith("{") else ".yaml"
         path = artifact.path if artifact.path and "rubrics/" in artifact.path and is_data(artifact.path) else None
         path = path or f"rubrics/{slugify(artifact.rubric_id) or 'rubric'}{ending}"
-        return files_of(artifact, path, source.package, source.before(artifact))
+        return files_of(artifact, path, original.package, original.before(artifact), original.limits)
     return []

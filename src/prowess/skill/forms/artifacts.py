@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any, cast, get_args
 
@@ -11,6 +10,7 @@ from pydantic import ValidationError
 
 from prowess.errors import Problem
 from prowess.skill.forms.codes import error, warning
+from prowess.skill.forms.data import parse_json
 from prowess.skill.forms.sidecar import unknown_field
 from prowess.skill.kinds import ARTIFACT, KINDS, Artifact, ArtifactFields, DspyModule, JsonObject
 
@@ -117,9 +117,5 @@ def _check_dspy(artifact: DspyModule, problems: list[Problem]) -> None:
 
 
 def json_object(text: str) -> JsonObject | None:
-    """The object that a JSON text is, or None."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return cast("JsonObject", value) if isinstance(value, dict) else None
+    """The object that a JSON text is, or None where it is none that a skill may use."""
+    return parse_json("", text.encode("utf-8", "surrogatepass")).object

@@ -21,6 +21,7 @@ from prowess.skill.kinds import (
     PromptTemplate,
     Review,
 )
+from prowess.skill.limits import Limits
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
 
@@ -41,17 +42,21 @@ REVIEW_RESULT = ("pass", "issues", "suggested_fixes", "indeterminate")
 
 _IDS = {"LLM_JSON_GENERATION": "prompt_id", "LLM_REVIEW": "rubric_id"}
 _NAMES = {"LLM_JSON_GENERATION": "generate", "LLM_REVIEW": "review"}
+_MISSING = {"prompt": "prompt-id-missing", "rubric": "rubric-id-missing"}
+_UNKNOWN = {"prompt": "prompt-unknown", "rubric": "rubric-unknown"}
+_DIGITS = 10
+"""A part of a version with as many digits is no number to order by, and Python may be unwilling to read it."""
 
 
-def registry_artifacts(package: Package, problems: list[Problem]) -> list[Artifact]:
+def registry_artifacts(package: Package, problems: list[Problem], limits: Limits) -> list[Artifact]:
     """The prompts and rubrics that lie beside the descriptor; the latest version of a prompt has its plain name."""
     found: list[Artifact] = []
     for file in package.files:
         folders = file.path.split("/")[:-1]
         if "prompts" in folders and (is_data(file.path) or file.path.endswith(".mustache")):
-            settings = settings_of("prompt_template", file.path, package, problems)
+            settings = settings_of("prompt_template", file.path, package, problems, limits=limits)
         elif "rubrics" in folders and is_data(file.path):
-            settings = settings_of("review", file.path, package, problems)
+            settings = settings_of("review", file.path, package, problems, limits=limits)
             settings["name"] = settings["rubric_id"]
         else:
             continue
@@ -78,7 +83,7 @@ def _named_by_version(artifacts: list[Artifact]) -> list[Artifact]:
 
 
 def _order(version: str | None) -> list[int]:
-    return [int(part) if part.isdecimal() else 0 for part in (version or "0").split(".")]
+    return [int(part) if part.isdecimal() and len(part) < _DIGITS else 0 for part in (version or "0").split(".")]
 
 
 def read_template(
@@ -128,9 +133,7 @@ def _check_id(
     wanted = settings.get(field)
     if not wanted:
         message = f"template_config has no {field}."
-        problems.append(
-            error(f"{what}-id-missing", message, f"Name a {what}.", field=f"template_config.{field}", line=line)
-        )
+        problems.append(error(_MISSING[what], message, f"Name a {what}.", field=f"template_config.{field}", line=line))
         return False
     there = {
         artifact.rubric_id if isinstance(artifact, Review) else artifact.name.partition("@")[0]
@@ -142,7 +145,7 @@ def _check_id(
         names = ", ".join(sorted(there))
         hint = f"The registry has: {names}." if there else f"Put it into {what}s/, or make sure it is registered."
         severity = error if there else warning
-        problems.append(severity(f"{what}-unknown", message, hint, field=f"template_config.{field}", line=line))
+        problems.append(severity(_UNKNOWN[what], message, hint, field=f"template_config.{field}", line=line))
     return True
 
 
@@ -153,8 +156,9 @@ def _check_output(template: str, document: JsonObject, parsed: Parsed, problems:
         message = "A generation needs an output_schema to be checked against."
         problems.append(error("output-schema-missing", message, "Add one.", field="output_schema", line=line))
     if template == "LLM_REVIEW" and isinstance(schema, dict):
-        properties = cast("JsonObject", schema).get("properties")
-        lacking = [name for name in REVIEW_RESULT if name not in cast("JsonObject", properties or {})]
+        given = cast("JsonObject", schema).get("properties")
+        properties = cast("JsonObject", given) if isinstance(given, dict) else {}
+        lacking = [name for name in REVIEW_RESULT if name not in properties]
         if lacking:
             message = f"The output_schema has no {', '.join(lacking)}, which a review gives."
             problems.append(warning("output-schema-not-review", message, "Add them.", field="output_schema", line=line))

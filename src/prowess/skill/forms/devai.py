@@ -9,9 +9,9 @@ from prowess.skill.forms.codes import error, unknown_fields, warning
 from prowess.skill.forms.data import Parsed, json_text, parse_json
 from prowess.skill.forms.draft import folder_name, words
 from prowess.skill.forms.form import Reading
-from prowess.skill.forms.layout import LANGUAGES, text_of
+from prowess.skill.forms.layout import LANGUAGES, decoded_text
 from prowess.skill.forms.origin import Origin, apply, changes
-from prowess.skill.forms.source import Source
+from prowess.skill.forms.original import Original
 from prowess.skill.kinds import Function, JsonObject
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
@@ -25,17 +25,17 @@ REMOVED = ("toolAllowList", "systemPrompt")
 CODE = tuple(f"execute{suffix}" for suffix in (".ts", ".js", ".py"))
 
 
-def recognises(package: Package) -> bool:
+def recognises(package: Package, limits: Limits) -> bool:
     """A folder with a manifest and a function, or a manifest that is not a package of another form."""
     manifest = package.get(MANIFEST)
     if manifest is None:
         return False
     if any(package.get(path) is not None for path in CODE):
         return True
-    return "artifacts" not in (_manifest(package).object or {})
+    return "artifacts" not in (_manifest(package, limits).object or {})
 
 
-def controls(package: Package) -> frozenset[str]:
+def controls(package: Package, limits: Limits) -> frozenset[str]:  # noqa: ARG001  the signature of all forms
     """The file that says what the skill is."""
     return frozenset({MANIFEST} if package.get(MANIFEST) is not None else ())
 
@@ -57,7 +57,7 @@ def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
     return Reading(form="devai", package=package, skill=Skill.model_validate(values), problems=tuple(problems))
 
 
-def _manifest(package: Package, limits: Limits = DEFAULT_LIMITS) -> Parsed:
+def _manifest(package: Package, limits: Limits) -> Parsed:
     file = package.get(MANIFEST)
     return parse_json(MANIFEST, file.content if file else b"", limits.skill_md_bytes)
 
@@ -124,7 +124,8 @@ def short_form(schema: JsonObject) -> JsonObject:
     """The parameters as a manifest writes them; a schema that says more than that stays a schema."""
     required = schema.get("required", [])
     properties = schema.get("properties")
-    if set(schema) - {"type", "properties", "required"} or not isinstance(properties, dict):
+    plain_only = set(schema) <= {"type", "properties", "required"}
+    if not plain_only or not isinstance(properties, dict) or not isinstance(required, list):
         return schema
     short: JsonObject = {}
     for name, value in cast("JsonObject", properties).items():
@@ -144,7 +145,7 @@ def _functions(package: Package, problems: list[Problem]) -> list[Function]:
         message = f"There are several execute files ({', '.join(paths)}); {paths[0]} is the function."
         problems.append(warning("several-functions", message, "Keep one.", field=paths[0]))
     file = package.get(paths[0])
-    content = text_of(paths[0], file.content if file else b"", problems)
+    content = decoded_text(paths[0], file.content if file else b"", problems)
     language = cast("Any", LANGUAGES[paths[0][7:]])
     return [Function(name="execute", ordinal=1, path=paths[0], content=content, language=language)]
 
@@ -162,25 +163,25 @@ def plain(skill: Skill) -> JsonObject:
     return manifest
 
 
-def origin(reading: Reading) -> Origin:
+def origin(reading: Reading, limits: Limits) -> Origin:
     """What only this form needs: everything in which the manifest differs from the plain one."""
-    manifest = _manifest(reading.package).object
+    manifest = _manifest(reading.package, limits).object
     made = changes(plain(reading.skill), manifest) if reading.skill and manifest is not None else []
     return Origin(form="devai", changes=tuple(made))
 
 
-def render(skill: Skill, source: Source) -> list[File]:
+def render(skill: Skill, original: Original) -> list[File]:
     """Write the manifest and the first function; other files of the package stay."""
     manifest = plain(skill)
-    if source.origin is not None and source.origin.form == "devai":
-        manifest = apply(manifest, source.origin.changes)
+    if original.origin is not None and original.origin.form == "devai":
+        manifest = apply(manifest, original.origin.changes)
     files = [File(path=MANIFEST, content=json_text(manifest).encode())]
     function = next((artifact for artifact in skill.artifacts if isinstance(artifact, Function)), None)
     if function is not None and function.content:
         suffix = next(suffix for suffix, language in LANGUAGES.items() if language == function.language)
-        before = source.before(function)
-        kept = source.package.get(function.path or "") if before and before.content == function.content else None
+        before = original.before(function)
+        kept = original.package.get(function.path or "") if before and before.content == function.content else None
         content = kept.content if kept else function.content.encode()
         files.append(File(path=f"execute{suffix}", content=content, mode=kept.mode if kept else "0644"))
     taken = {file.path for file in files}
-    return files + [file for file in source.others if file.path not in taken]
+    return files + [file for file in original.others if file.path not in taken]

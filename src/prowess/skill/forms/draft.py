@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from typing import Any, cast
 
 from prowess.errors import Problem, Severity
-from prowess.skill.kinds import JsonObject, Kind
+from prowess.skill.filenames import BUCKETS, SKILL_MD, is_skill_md
+from prowess.skill.forms.codes import unknown_fields
+from prowess.skill.kinds import JsonObject
 from prowess.skill.model import FormName
 from prowess.skill.package import Package
 from prowess.skill.slug import is_slug, slugify
 from prowess.skill.text.document import Document
 from prowess.skill.text.fields import as_list, as_text, as_tools, first_heading, first_paragraph
 
-SKILL_MD = "SKILL.md"
-SPELLINGS = frozenset({"skill.md", "skills.md"})
-BUCKETS: dict[str, Kind] = {"references": "reference", "scripts": "script", "assets": "asset"}
 DEFAULT_VERSION = "1.0.0"
 
 _KEYS: dict[str, str] = {
@@ -28,7 +26,6 @@ _KEYS: dict[str, str] = {
     **dict.fromkeys(("intent_patterns", "intent-patterns"), "intent_patterns"),
     **dict.fromkeys(("when_to_use", "when-to-use", "whenToUse"), "when_to_use"),
 }
-_OPENING = re.compile(r"\n*# ([^\s#*_`<>\[\]][^\r\n#*_`<>\[\]]*)\n")
 _LISTS = frozenset({"tags", "keywords", "trigger_phrases", "intent_patterns"})
 _IN_METADATA: dict[str, str] = {
     **{key: key for key in ("author", "version", "title", "when_to_use", "tags", "keywords", "intent_patterns")},
@@ -44,10 +41,15 @@ def draft(
     return Draft(package, path, document, problems).fields(form)
 
 
+def meaning(key: str) -> str | None:
+    """The field of a skill that a key of the frontmatter stands for, also when it is written in other letters."""
+    return _KEYS.get(key) or _KEYS.get(key.lower())
+
+
 class Draft:
     """The fields of one document on their way to those of a skill."""
 
-    __slots__ = ("document", "extra", "metadata", "package", "path", "problems", "values")
+    __slots__ = ("document", "extra", "metadata", "package", "path", "problems", "unknown", "values")
 
     def __init__(self, package: Package, path: str, document: Document, problems: list[Problem]) -> None:
         self.package = package
@@ -57,12 +59,15 @@ class Draft:
         self.values: dict[str, Any] = {}
         self.extra: JsonObject = {}
         self.metadata: JsonObject = {}
+        self.unknown: list[str] = []
 
     def fields(self, form: FormName) -> dict[str, Any] | None:
         """All fields that are given, settled and in the types of the skill; None without a slug."""
         values = self.values
         for key, value in self.document.fields.items():
             self.take(key, value)
+        if self.unknown:
+            self.problems += unknown_fields(self.unknown, self.document.lines.get)
         if self.metadata:
             self.take_metadata()
         if self.path != SKILL_MD:
@@ -105,7 +110,7 @@ class Draft:
 
     def by_spelling(self, key: str) -> str | None:
         """The meaning of a key that is written in other letters."""
-        field = _KEYS.get(key.lower())
+        field = meaning(key)
         if field is not None:
             message = f"The field {key!r} is read as {key.lower()!r}."
             self.tell("field-spelling", "info", message, f"Write {key.lower()!r}.", key)
@@ -114,8 +119,7 @@ class Draft:
     def keep(self, key: str, value: Any) -> None:
         """Keep a field that has no meaning."""
         self.extra[key] = value
-        message = f"The field {key!r} has no meaning here; it is kept."
-        self.tell("unknown-field", "info", message, "", key)
+        self.unknown.append(key)
 
     def text(self, key: str, value: Any) -> str:
         """The text of a value that should have been text."""
@@ -157,7 +161,7 @@ class Draft:
 
     def check_spelling(self) -> None:
         """Report a SKILL.md that is spelt another way."""
-        if self.path.lower() in SPELLINGS:
+        if is_skill_md(self.path):
             message = f"The file is called {self.path!r}; some clients look for exactly {SKILL_MD!r}."
             self.problems.append(
                 Problem(
@@ -183,7 +187,7 @@ class Draft:
         values["slug"] = slug
         if not values.get("title"):
             is_title = name and name != slug and (form == "agentcy" or not is_slug(name))
-            values["title"] = name if is_title else heading(self.document.body) or words(slug)
+            values["title"] = name if is_title else first_heading(self.document.body) or words(slug)
         if name and form != "agentcy" and name != self.package.name:
             self.check_folder(name)
         return True
@@ -214,7 +218,7 @@ class Draft:
     def check_folder(self, name: str) -> None:
         """Report a name that is not the folder's."""
         folder = self.package.name
-        if not folder or self.path.lower() not in SPELLINGS:
+        if not folder or not is_skill_md(self.path):
             return
         if unicodedata.normalize("NFKC", name) != unicodedata.normalize("NFKC", folder):
             message = f"The name {name[:80]!r} differs from the folder {folder[:80]!r}."
@@ -237,12 +241,6 @@ class Draft:
                 message = "There is no description, and no text to take one from."
                 self.tell("description-missing", "error", message, hint, "description")
         self.values["description"] = found
-
-
-def heading(body: str) -> str:
-    """The first heading: at once where the body opens with a plain one, as most do."""
-    opening = _OPENING.match(body)
-    return " ".join(opening[1].split()) if opening else first_heading(body)
 
 
 def folder_name(package: Package) -> str:

@@ -2,49 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Mapping
 from typing import Any, cast
 
+from prowess.skill.filenames import BUCKETS, SKILL_MD
 from prowess.skill.forms.data import same
-from prowess.skill.forms.draft import BUCKETS, DEFAULT_VERSION, SKILL_MD
-from prowess.skill.forms.source import Source, content_of
+from prowess.skill.forms.draft import DEFAULT_VERSION
+from prowess.skill.forms.markdown import read
+from prowess.skill.forms.origin import DATA_FORMS
+from prowess.skill.forms.original import Original, content_of
 from prowess.skill.kinds import FILE_KINDS, Artifact, JsonObject
+from prowess.skill.limits import Limits
 from prowess.skill.model import FormName, Skill
 from prowess.skill.package import File, Package
 from prowess.skill.text.fields import as_list, as_tools
-from prowess.skill.text.yaml import dump
-
-Reader = Callable[[Package], Skill | None]
+from prowess.skill.text.yaml import dump, load
 
 _MARKER = "---"
+_LINE_END = re.compile(r"\r\n?|\n")
+_ROW = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
+_BETWEEN = re.compile(r"#|[ \t]*[\r\n]")
+"""A row that belongs to the key below it: blank, or a comment."""
+
+
+def line_end(text: str) -> str:
+    """How the lines of a text end: as the first one does."""
+    found = _LINE_END.search(text)
+    return found[0] if found else "\n"
 
 
 def compose(raw: str | None, body: str) -> bytes:
     """A document with this frontmatter and body."""
     if raw is None:
         return body.encode()
-    newline = "\r\n" if "\r\n" in raw else "\n"
+    newline = line_end(raw)
     closed = raw if not raw or raw.endswith(("\n", "\r")) else raw + newline
     return f"{_MARKER}{newline}{closed}{_MARKER}{newline}{body}".encode()
 
 
-def block(fields: JsonObject) -> str:
+def mend(raw: str, changes: Mapping[str, Any], limits: Limits) -> str | None:
+    """The frontmatter with these keys saying something else, or gone where that is nothing; all other lines stay.
+
+    None where the keys do not stand on lines of their own.
+    """
+    starts = sorted((line, key) for key, line in load(raw, limits=limits).lines.items())
+    rows = _ROW.findall(raw)
+    if len({line for line, _ in starts}) < len(starts):
+        return None
+    ends = [line - 1 for line, _ in starts[1:]] + [len(rows)]
+    for (line, key), end in reversed(list(zip(starts, ends, strict=True))):
+        if key in changes:
+            last = next(row for row in range(end, line - 1, -1) if row == line or not _BETWEEN.match(rows[row - 1]))
+            rows[line - 1 : last] = [block({key: changes[key]}).replace("\n", line_end(raw))]
+    return "".join(rows)
+
+
+def stated(fields: Mapping[str, Any]) -> JsonObject:
+    """The fields without those that are empty."""
+    return {key: value for key, value in fields.items() if value not in (None, "", [], (), {})}
+
+
+def block(fields: Mapping[str, Any]) -> str:
     """Frontmatter with these fields, without those that are empty."""
-    stated = {key: value for key, value in fields.items() if value not in (None, "", [], (), {})}
-    return dump(stated) if stated else ""
+    there = stated(fields)
+    return dump(there) if there else ""
 
 
-def listed(values: Iterable[str]) -> list[str]:
-    """Values as a list for YAML."""
-    return list(values)
+def body_holder(skill: Skill) -> Artifact | None:
+    """The artifact whose content is the body of the document: the instructions, or else the description, if any."""
+    for kind in ("instructions", "description"):
+        for artifact in skill.artifacts:
+            if artifact.kind == kind and artifact.content:
+                return artifact
+    return None
 
 
 def text_of(skill: Skill) -> str:
-    """The text of a skill that is one document: its instructions, or else its description artifact."""
-    held = [
-        artifact for kind in ("instructions", "description") for artifact in skill.artifacts if artifact.kind == kind
-    ]
-    return held[0].content if held else ""
+    """The body of the document that a skill is."""
+    holder = body_holder(skill)
+    return holder.content if holder is not None else ""
 
 
 def tools_text(tools: tuple[str, ...]) -> str | list[str]:
@@ -78,32 +115,31 @@ def _joined(values: tuple[str, ...]) -> str | list[str]:
     return text if as_list(text) == values else list(values)
 
 
-def write_document(
-    form: FormName, skill: Skill, source: Source, *, path: str, fields: JsonObject, read: Reader
-) -> list[File]:
+def write_document(form: FormName, skill: Skill, original: Original, *, path: str, fields: JsonObject) -> list[File]:
     """All files of a skill in a form that is one document and files beside it.
 
     The frontmatter is the author's own where it says all that a fresh one would, and fresh otherwise.
     """
     body = text_of(skill)
-    beside = [*_bucket_files(skill, source), *source.others]
+    beside = [*_bucket_files(skill, original), *original.others]
     fresh = File(path=path, content=compose(block(fields), body))
-    for raw in _own_frontmatter(form, source):
+    for raw in _own_frontmatter(form, original):
         own = File(path=path, content=compose(raw, body))
-        mine, theirs = (read(Package.written(source.package.name, [file, *beside])) for file in (own, fresh))
+        packages = (Package.written(original.package.name, [file, *beside]) for file in (own, fresh))
+        mine, theirs = (read(form, package, original.limits).skill for package in packages)
         if _says_as_much(mine, theirs, skill):
             return [own, *beside]
     return [fresh, *beside]
 
 
-def _own_frontmatter(form: FormName, source: Source) -> list[str | None]:
+def _own_frontmatter(form: FormName, original: Original) -> list[str | None]:
     """What the author wrote, in the source's first form and in the one it has now; None for a bare body."""
     found: list[str | None] = []
-    origin = source.origin
+    origin = original.origin
     if origin is not None and origin.form == form and (origin.frontmatter is not None or origin.bare):
         found.append(origin.frontmatter)
-    if source.reading.document is not None and source.reading.document.raw is not None:
-        found.append(source.reading.document.raw)
+    if original.reading.document is not None and original.reading.document.raw is not None:
+        found.append(original.reading.document.raw)
     return found
 
 
@@ -117,19 +153,19 @@ def _says_as_much(mine: Skill | None, theirs: Skill | None, skill: Skill) -> boo
     return all(same(old[field], value) or not same(new[field], value) for field, value in wanted.items())
 
 
-def _bucket_files(skill: Skill, source: Source) -> list[File]:
+def _bucket_files(skill: Skill, original: Original) -> list[File]:
     """The files of references, scripts and assets, in the folder that says which they are."""
     files: list[File] = []
     for artifact in skill.artifacts:
         if artifact.kind in FILE_KINDS:
-            files += bucket_file(artifact, source)
+            files += bucket_file(artifact, original)
     return files
 
 
-def bucket_file(artifact: Artifact, source: Source) -> list[File]:
+def bucket_file(artifact: Artifact, original: Original) -> list[File]:
     """The file of one such artifact; none where the package does not have it."""
     bucket = next(name for name, kind in BUCKETS.items() if kind == artifact.kind)
-    before = source.package.get(artifact.path or "")
+    before = original.package.get(artifact.path or "")
     if before is None and not artifact.content:
         return []
     kept = artifact.path is not None and artifact.path.startswith(bucket + "/")
@@ -138,14 +174,14 @@ def bucket_file(artifact: Artifact, source: Source) -> list[File]:
     return [File(path=path, content=content, mode=before.mode if before else "0644")]
 
 
-def default_path(skill: Skill, source: Source) -> str:
+def default_path(skill: Skill, original: Original) -> str:
     """SKILL.md, or a file called by the slug where the skill is one document only."""
-    alone = not source.others and all(artifact.kind not in FILE_KINDS for artifact in skill.artifacts)
+    alone = not original.others and all(artifact.kind not in FILE_KINDS for artifact in skill.artifacts)
     return f"{skill.slug}.md" if alone else SKILL_MD
 
 
-def frontmatter_extra(skill: Skill, source: Source) -> JsonObject:
+def frontmatter_extra(skill: Skill, original: Original) -> JsonObject:
     """The fields without a meaning here that stood in frontmatter; those of data forms have no place in one."""
-    if source.origin is not None and source.origin.form in ("inklings", "devai", "agentlayerrules"):
+    if original.origin is not None and original.origin.form in DATA_FORMS:
         return {}
     return skill.extra

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
-from contextlib import suppress
 from typing import Any, cast, get_args
 
 from prowess.errors import Problem
@@ -15,11 +13,10 @@ from prowess.skill.forms.data import Parsed, json_text, parse_json
 from prowess.skill.forms.draft import folder_name, words
 from prowess.skill.forms.form import Reading
 from prowess.skill.forms.origin import Origin, apply, changes
-from prowess.skill.forms.source import Source
+from prowess.skill.forms.original import Original
 from prowess.skill.kinds import Artifact, DspyModule, Instructions, JsonObject
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.model import Origin as SourceName
-from prowess.skill.model import Skill
+from prowess.skill.model import Skill, SourceName
 from prowess.skill.package import File, Package
 from prowess.skill.slug import slugify
 from prowess.skill.text.fields import as_list, as_text
@@ -62,14 +59,14 @@ def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> tuple[str, Parsed
     return None
 
 
-def recognises(package: Package) -> bool:
+def recognises(package: Package, limits: Limits) -> bool:
     """A JSON object with artifacts."""
-    return find(package) is not None
+    return find(package, limits) is not None
 
 
-def controls(package: Package) -> frozenset[str]:
+def controls(package: Package, limits: Limits) -> frozenset[str]:
     """The file that says what the skill is."""
-    found = find(package)
+    found = find(package, limits)
     return frozenset({found[0]} if found else ())
 
 
@@ -121,8 +118,8 @@ def _values(document: JsonObject, package: Package, problems: list[Problem]) -> 
 def _texts(value: Any) -> tuple[str, ...]:
     """A list of texts; the columns of the database hold it as JSON text."""
     if isinstance(value, str) and value.lstrip().startswith("["):
-        with suppress(ValueError):
-            value = json.loads(value)
+        items = parse_json("", value.encode("utf-8", "surrogatepass")).value
+        value = value if items is None else items
     return as_list(value)
 
 
@@ -245,19 +242,18 @@ def _row(artifact: Artifact) -> JsonObject | None:
     return row | ({"metadata": metadata} if metadata else {})
 
 
-def origin(reading: Reading) -> Origin:
+def origin(reading: Reading, limits: Limits) -> Origin:
     """What only this form needs: everything in which the file differs from the plain package."""
-    found = find(reading.package)
+    found = find(reading.package, limits)
     path, document = (found[0], found[1].object) if found else (None, None)
     made = changes(plain(reading.skill), document) if reading.skill and document is not None else []
     return Origin(form="inklings", path=path, changes=tuple(made))
 
 
-def render(skill: Skill, source: Source) -> list[File]:
+def render(skill: Skill, original: Original) -> list[File]:
     """Write the package as one JSON file."""
     package = plain(skill)
-    path = f"{skill.slug}.json"
-    if source.origin is not None and source.origin.form == "inklings":
-        package = apply(package, source.origin.changes)
-        path = source.origin.path or path
+    if original.origin is not None and original.origin.form == "inklings":
+        package = apply(package, original.origin.changes)
+    path = original.path_in("inklings", f"{skill.slug}.json")
     return [File(path=path, content=json_text(package).encode())]

@@ -6,15 +6,14 @@ import re
 from typing import Any
 
 from prowess.errors import Invalid, Problem
+from prowess.skill.filenames import BUCKETS, SIDECAR, is_skill_md, short_name
 from prowess.skill.forms.codes import warning
-from prowess.skill.forms.draft import BUCKETS
-from prowess.skill.forms.markdown import short_name
 from prowess.skill.forms.registry import is_data, read_prompt, read_rubric, stem, write_prompt
 from prowess.skill.kinds import FILE_KINDS, Artifact, DspyModule, Function, JsonObject, Kind, PromptTemplate
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import File, Package, check_path
 from prowess.skill.slug import slugify
 
-SIDECAR = "agents/prowess.yaml"
 LANGUAGES = {".py": "python", ".ts": "typescript", ".js": "javascript"}
 STATE_SUFFIX = ".state.json"
 
@@ -75,7 +74,13 @@ def _kind_in(folder: str, path: str) -> Kind | None:
 
 
 def settings_of(
-    kind: Kind, path: str, package: Package, problems: list[Problem], state_path: str | None = None
+    kind: Kind,
+    path: str,
+    package: Package,
+    problems: list[Problem],
+    *,
+    state_path: str | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> JsonObject:
     """What an artifact is by its file alone: name, variant, content and what else the file says."""
     file = package.get(path)
@@ -85,22 +90,22 @@ def settings_of(
         return settings
     if kind == "prompt_template":
         if is_data(path):
-            return settings | {"variant": None} | read_prompt(path, content, problems)
+            return settings | {"variant": None} | read_prompt(path, content, problems, limits)
         settings["name"], settings["variant"] = _name_and_variant(path)
         settings["syntax"] = "mustache" if path.endswith(".mustache") else "jinja"
-    settings["content"] = text_of(path, content, problems)
+    settings["content"] = decoded_text(path, content, problems)
     if kind == "function":
         settings["language"] = LANGUAGES.get(_suffix(path), "python")
     elif kind == "review":
-        rubric = read_rubric(path, content, problems).object if is_data(path) else None
+        rubric = read_rubric(path, content, problems, limits).object if is_data(path) else None
         settings["rubric_id"] = str((rubric or {}).get("rubric_id") or stem(path))
     elif kind == "dspy_module":
         state = package.get(state_path or state_path_of(path))
-        settings["state"] = None if state is None else text_of(state.path, state.content, problems)
+        settings["state"] = None if state is None else decoded_text(state.path, state.content, problems)
     return settings
 
 
-def text_of(path: str, content: bytes, problems: list[Problem]) -> str:
+def decoded_text(path: str, content: bytes, problems: list[Problem]) -> str:
     """The text of a file, exactly; what is not UTF-8 is reported."""
     try:
         return content.decode()
@@ -151,11 +156,7 @@ class Places:
         )
 
     def _is_usable(self, artifact: Artifact, path: str) -> bool:
-        try:
-            check_path(path)
-        except Invalid:
-            return False
-        if path.lower() in ("skill.md", "skills.md", SIDECAR):
+        if not is_path(path) or is_skill_md(path) or path.lower() == SIDECAR:
             return False
         return self._is_free(artifact, path) and (artifact.kind in FILE_KINDS or fits(artifact, path))
 
@@ -198,16 +199,21 @@ def _candidates(artifact: Artifact) -> Any:
     variant = slugify(artifact.variant or "").replace(".", "-")
     base = f"{_FOLDERS[artifact.kind]}/{name or artifact.kind}{'.' + variant if variant else ''}"
     if artifact.kind in FILE_KINDS or artifact.kind == "example":
-        yield f"{_FOLDERS[artifact.kind]}/{artifact.name}" if _is_path(artifact.name) else base
+        yield (
+            f"{_FOLDERS[artifact.kind]}/{artifact.name}"
+            if is_path(f"{_FOLDERS[artifact.kind]}/{artifact.name}")
+            else base
+        )
     count = 1
     while True:
         yield f"{base}{'' if count == 1 else f'-{count}'}{_suffix_for(artifact)}"
         count += 1
 
 
-def _is_path(name: str) -> bool:
+def is_path(path: str) -> bool:
+    """Whether a file of a package may stand at this path."""
     try:
-        check_path(f"x/{name}")
+        check_path(path)
     except Invalid:
         return False
     return True
@@ -230,13 +236,15 @@ def has_file(artifact: Artifact, package: Package) -> bool:
     return artifact.path is not None and package.get(artifact.path) is not None
 
 
-def files_of(artifact: Artifact, path: str, package: Package, unchanged: Artifact | None) -> list[File]:
+def files_of(
+    artifact: Artifact, path: str, package: Package, unchanged: Artifact | None, limits: Limits = DEFAULT_LIMITS
+) -> list[File]:
     """The files that hold the artifact; an artifact that did not change keeps its bytes and mode."""
     before = package.get(artifact.path) if artifact.path else None
     if before is not None and (artifact.kind in FILE_KINDS and not artifact.content):
         return [File(path=path, content=before.content, mode=before.mode)]
     kept = before is not None and unchanged is not None and _same_text(artifact, unchanged)
-    content = before.content if before is not None and kept else _encoded(artifact, path, before)
+    content = before.content if before is not None and kept else _encoded(artifact, path, before, limits)
     files = [File(path=path, content=content, mode=before.mode if before else "0644")]
     if isinstance(artifact, DspyModule) and artifact.state is not None:
         files.append(File(path=state_path_of(path), content=artifact.state.encode()))
@@ -253,7 +261,7 @@ def _same_text(artifact: Artifact, other: Artifact) -> bool:
     return True
 
 
-def _encoded(artifact: Artifact, path: str, before: File | None) -> bytes:
+def _encoded(artifact: Artifact, path: str, before: File | None, limits: Limits) -> bytes:
     if isinstance(artifact, PromptTemplate) and is_data(path):
-        return write_prompt(path, artifact.model_dump(), before.content if before else None)
+        return write_prompt(path, artifact.model_dump(), before.content if before else None, limits)
     return artifact.content.encode()

@@ -8,7 +8,7 @@ from prowess.errors import Problem
 from prowess.skill.forms.codes import warning
 from prowess.skill.forms.data import same
 from prowess.skill.forms.form import Reading
-from prowess.skill.forms.source import Source, content_of
+from prowess.skill.forms.original import Original, content_of
 from prowess.skill.kinds import JsonObject
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
@@ -17,14 +17,14 @@ _OBJECTS = ("metadata", "extra", "provenance")
 _SHOWN = 60
 
 
-def left_out(skill: Skill, source: Source, written: Package, reading: Reading) -> tuple[Problem, ...]:
+def left_out(skill: Skill, original: Original, written: Package, reading: Reading) -> tuple[Problem, ...]:
     """One warning for everything that the written package does not say as the skill does."""
     form = reading.form
     wanted = content_of(skill)
     found = content_of(reading.skill) if reading.skill is not None else {}
     lost = [_field(form, name, value) for name, value in _lost_fields(wanted, found)]
     lost += _lost_artifacts(form, wanted["artifacts"], found.get("artifacts", []))
-    lost += [_file(form, file.path) for file in source.others if written.get(file.path) is None]
+    lost += [_file(form, file.path) for file in original.others if written.get(file.path) is None]
     return tuple(lost)
 
 
@@ -38,7 +38,7 @@ def _lost_fields(wanted: JsonObject, found: JsonObject) -> list[tuple[str, Any]]
             lost += [
                 (f"{name}.{key}", part)
                 for key, part in cast("JsonObject", value).items()
-                if not same(there.get(key), part)
+                if key not in there or not same(there[key], part)
             ]
         else:
             lost.append((name, value))

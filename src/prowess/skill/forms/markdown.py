@@ -2,56 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 from prowess.errors import Problem
+from prowess.skill.filenames import BUCKETS, NAME_LENGTH, SKILL_MD, document_path, short_name
 from prowess.skill.forms.codes import error, info
 from prowess.skill.forms.data import too_large
-from prowess.skill.forms.draft import BUCKETS, SKILL_MD, SPELLINGS, draft
+from prowess.skill.forms.draft import draft
 from prowess.skill.forms.form import Reading
 from prowess.skill.forms.origin import Origin
 from prowess.skill.forms.trusted import trusted_instructions, trusted_skill
 from prowess.skill.kinds import Artifact, Asset, Kind, Reference, Script
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import FormName, Skill
-from prowess.skill.package import Package
+from prowess.skill.package import File, Package
 from prowess.skill.text.document import Document
 from prowess.skill.text.reader import read_document
-
-NAME_LENGTH = 200
 
 _MODELS = {"reference": Reference, "script": Script, "asset": Asset}
 
 
-def find_skill_md(package: Package) -> str | None:
-    """The path of SKILL.md, however it is spelt."""
-    if package.get(SKILL_MD) is not None:
-        return SKILL_MD
-    return next((file.path for file in package.files if file.path.lower() in SPELLINGS), None)
+def read(form: FormName, package: Package, limits: Limits) -> Reading:
+    """Read the document of a package in this form, whether or not it claims to be in it."""
+    path = document_path(package)
+    document = document_of(package.get(path), limits)
+    if isinstance(document, Problem):
+        return Reading(form=form, package=package, skill=None, problems=(document,))
+    return read_skill(form, package, path, document, limits)
 
 
-def document_of(package: Package, path: str, limits: Limits = DEFAULT_LIMITS) -> Document | Problem:
-    """The document at `path`, or the problem that keeps it from being read."""
-    file = package.get(path)
+def document_of(file: File | None, limits: Limits) -> Document | Problem:
+    """The document in a file, empty where there is none, or the problem that keeps it from being read."""
     content = file.content if file else b""
-    if len(content) > limits.skill_md_bytes:
-        return too_large(path, len(content), limits.skill_md_bytes, "skill-md-too-large")
+    if file is not None and len(content) > limits.skill_md_bytes:
+        return too_large(file.path, len(content), limits.skill_md_bytes, "skill-md-too-large")
     return read_document(content, limits=limits)
 
 
-def document_origin(reading: Reading) -> Origin:
+def origin(reading: Reading, limits: Limits) -> Origin:  # noqa: ARG001  the signature of all forms
     """The origin of a skill that is a document: its path, where that is not SKILL.md, and its frontmatter."""
     path = document_path(reading.package)
     raw = reading.document.raw if reading.document else None
     return Origin(form=reading.form, path=None if path == SKILL_MD else path, frontmatter=raw, bare=raw is None)
 
 
-def document_path(package: Package) -> str:
-    """The document of the package: SKILL.md, or the only file there is."""
-    return find_skill_md(package) or next((file.path for file in package.files), SKILL_MD)
-
-
-def controls(package: Package) -> frozenset[str]:
+def controls(package: Package, limits: Limits) -> frozenset[str]:  # noqa: ARG001  the signature of all forms
     """The file that says what the skill is."""
     return frozenset({document_path(package)})
 
@@ -111,13 +108,13 @@ def file_artifacts(package: Package, taken: set[str]) -> list[Artifact]:
 
 def file_artifact(kind: Kind, path: str, taken: set[str]) -> Artifact:
     """The artifact that a file is, called by its path below the bucket, or by the whole path where that is taken."""
-    name = short_name(path)
-    while name in taken:
-        name = path[-NAME_LENGTH:] if name == short_name(path) else f"{name}~"[-NAME_LENGTH:]
+    name = next(name for name in _names(path) if name not in taken)
     taken.add(name)
     return _MODELS[kind](name=name, path=path, ordinal=1)
 
 
-def short_name(path: str) -> str:
-    """What a file is called inside its folder."""
-    return path.partition("/")[2][-NAME_LENGTH:] or path
+def _names(path: str) -> Iterator[str]:
+    """What a file may be called, the best first; no two are the same, and there is always another."""
+    yield short_name(path)
+    yield path[-NAME_LENGTH:]
+    yield from (f"{path}~{number}"[-NAME_LENGTH:] for number in count(2))

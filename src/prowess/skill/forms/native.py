@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from prowess.errors import Problem
+from prowess.skill.filenames import SIDECAR, SKILL_MD, find_skill_md
 from prowess.skill.forms.artifacts import MODELS, artifact_from, build_artifact, capped, checked
 from prowess.skill.forms.codes import error, info
-from prowess.skill.forms.draft import SKILL_MD, draft
+from prowess.skill.forms.draft import draft
 from prowess.skill.forms.form import Reading
-from prowess.skill.forms.layout import SIDECAR, kind_of, settings_of
-from prowess.skill.forms.markdown import check_body, document_of, file_artifact, find_skill_md, finish
+from prowess.skill.forms.layout import kind_of, settings_of
+from prowess.skill.forms.markdown import check_body, document_of, file_artifact, finish
 from prowess.skill.forms.origin import Origin
 from prowess.skill.forms.registry import is_data
 from prowess.skill.forms.sidecar import FIELD_OF, Sidecar, read_sidecar
 from prowess.skill.forms.trusted import trusted_instructions
 from prowess.skill.kinds import FILE_KINDS, KINDS, Artifact, Instructions, JsonObject, Kind
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.model import Provenance
 from prowess.skill.package import File, Package
 from prowess.skill.slug import is_slug
 from prowess.skill.text.document import Document
 
 
-def recognises(package: Package) -> bool:
-    """A native skill has the sidecar."""
-    return package.get(SIDECAR) is not None
-
-
 def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
     """Read SKILL.md, then let the sidecar have the last word."""
-    path = find_skill_md(package) or SKILL_MD
-    document = document_of(package, path, limits)
+    skill_md = find_skill_md(package)
+    path = skill_md.path if skill_md else SKILL_MD
+    document = document_of(skill_md, limits)
     if isinstance(document, Problem):
         return Reading(form="native", package=package, skill=None, problems=(document,))
     problems = list(document.problems)
-    if package.get(path) is None:
+    if skill_md is None:
         hint = "Add a SKILL.md with name and description."
         problems = [error("skill-md-missing", f"There is {SIDECAR} but no SKILL.md.", hint, field=SKILL_MD)]
     sidecar = sidecar_of(package, problems, limits)
@@ -42,7 +40,7 @@ def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
     if values is None:
         return Reading(form="native", package=package, skill=None, problems=tuple(problems), document=document)
     overlay(values, sidecar, problems)
-    artifacts = checked(_artifacts(package, path, document, sidecar, problems), problems)
+    artifacts = checked(_artifacts(package, path, document, sidecar, problems, limits), problems)
     if document.body or not artifacts:
         check_body(document, limits, problems)
     skill = finish(values, "native", package, document, artifacts)
@@ -55,14 +53,15 @@ def sidecar_of(package: Package, problems: list[Problem] | None = None, limits: 
     return Sidecar() if file is None else read_sidecar(file.content, [] if problems is None else problems, limits)
 
 
-def origin(reading: Reading) -> Origin | None:
+def origin(reading: Reading, limits: Limits) -> Origin | None:
     """The form that the skill had before it became native, as the sidecar tells."""
-    return sidecar_of(reading.package).origin
+    return sidecar_of(reading.package, limits=limits).origin
 
 
-def controls(package: Package) -> frozenset[str]:
+def controls(package: Package, limits: Limits) -> frozenset[str]:  # noqa: ARG001  the signature of all forms
     """The files that say what the skill is."""
-    return frozenset({SIDECAR, find_skill_md(package) or SKILL_MD})
+    skill_md = find_skill_md(package)
+    return frozenset({SIDECAR, skill_md.path if skill_md else SKILL_MD})
 
 
 def overlay(values: dict[str, Any], sidecar: Sidecar, problems: list[Problem]) -> None:
@@ -70,24 +69,30 @@ def overlay(values: dict[str, Any], sidecar: Sidecar, problems: list[Problem]) -
     for name, field in FIELD_OF.items():
         if name in sidecar.model_fields_set:
             value = getattr(sidecar, name)
-            if value is None and field in ("title", "version"):
+            if not value and field in ("title", "version"):
                 continue
             values[field] = value
     if sidecar.id:
         values["id"] = sidecar.id
-    if sidecar.slug and is_slug(sidecar.slug):
-        values["slug"] = sidecar.slug
-    elif sidecar.slug:
-        message = f"{SIDECAR}: the slug {sidecar.slug[:80]!r} breaks the pattern; {values['slug']!r} is used."
-        problems.append(error("slug-invalid", message, "Use lowercase letters, digits and hyphens.", field="slug"))
+    if sidecar.slug:
+        _take_slug(values, sidecar.slug, problems)
     if sidecar.description is not None:
         _describe(values, sidecar.description, problems)
     extra: JsonObject = {**sidecar.frontmatter, **(sidecar.origin.extra if sidecar.origin else {})}
     if extra:
         values["extra"] = {**extra, **values.get("extra", {})}
-    provenance = {"source": sidecar.source, **sidecar.provenance.model_dump(exclude_none=True)}
-    if provenance != {"source": "user"}:
-        values["provenance"] = provenance
+    if sidecar.provenance != Provenance() or sidecar.source:
+        values["provenance"] = sidecar.provenance.model_copy(
+            update={"source": sidecar.source or sidecar.provenance.source}
+        )
+
+
+def _take_slug(values: dict[str, Any], slug: str, problems: list[Problem]) -> None:
+    if is_slug(slug):
+        values["slug"] = slug
+    else:
+        message = f"{SIDECAR}: the slug {slug[:80]!r} breaks the pattern; {values['slug']!r} is used."
+        problems.append(error("slug-invalid", message, "Use lowercase letters, digits and hyphens.", field="slug"))
 
 
 def _describe(values: dict[str, Any], full: str, problems: list[Problem]) -> None:
@@ -102,7 +107,7 @@ def _describe(values: dict[str, Any], full: str, problems: list[Problem]) -> Non
 
 
 def _artifacts(
-    package: Package, path: str, document: Document, sidecar: Sidecar, problems: list[Problem]
+    package: Package, path: str, document: Document, sidecar: Sidecar, problems: list[Problem], limits: Limits
 ) -> list[Artifact]:
     """The body, then what the sidecar lists in its order, then what lies where its kind lies."""
     listed = {entry.get("path") for entry in sidecar.artifacts if isinstance(entry.get("path"), str)}
@@ -111,13 +116,15 @@ def _artifacts(
         found.append(trusted_instructions(path, document.body))
     for index, entry in enumerate(capped(sidecar.artifacts, problems)):
         body = trusted_instructions(path, document.body)
-        found.append(_listed(f"artifacts[{index}]", entry, package, body, problems))
+        found.append(_listed(f"artifacts[{index}]", entry, package, body, problems, limits))
     taken = {artifact.name for artifact in found if artifact is not None}
     for kind, unlisted in _unlisted(package, listed, sidecar.not_artifacts):
         if kind in FILE_KINDS:
             found.append(file_artifact(kind, unlisted, taken))
         else:
-            found.append(artifact_from(settings_of(kind, unlisted, package, problems), unlisted, problems))
+            found.append(
+                artifact_from(settings_of(kind, unlisted, package, problems, limits=limits), unlisted, problems)
+            )
     return [artifact for artifact in found if artifact is not None]
 
 
@@ -141,7 +148,7 @@ def _is_other_data(kind: Kind, file: File) -> bool:
 
 
 def _listed(
-    where: str, entry: JsonObject, package: Package, body: Instructions, problems: list[Problem]
+    where: str, entry: JsonObject, package: Package, body: Instructions, problems: list[Problem], limits: Limits
 ) -> Artifact | None:
     path = entry.get("path")
     if path is None:
@@ -154,9 +161,10 @@ def _listed(
         problems.append(error("missing-file", message, "Add the file, or take it off the list.", field=where))
         return None
     kind = entry.get("kind", kind_of(path))
-    if kind not in MODELS:
+    if not isinstance(kind, str) or kind not in MODELS:
         return build_artifact({**entry, "kind": kind}, entry, where, problems)
     state = entry.get("state")
-    settings = settings_of(kind, path, package, problems, state if isinstance(state, str) else None)
+    state = state if isinstance(state, str) else None
+    settings = settings_of(cast("Kind", kind), path, package, problems, state_path=state, limits=limits)
     settings |= {name: value for name, value in entry.items() if name not in ("state", "content")}
     return build_artifact(settings, entry, where, problems)

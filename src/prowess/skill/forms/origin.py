@@ -18,7 +18,12 @@ from prowess.skill.forms.data import same
 from prowess.skill.kinds import JsonObject, Value
 from prowess.skill.model import FormName
 
+DATA_FORMS: tuple[FormName, ...] = ("devai", "inklings", "agentlayerrules")
+"""The forms that are JSON or YAML; the others are a document with frontmatter."""
+
 _INLINE = 80
+_DIGITS = 10
+"""No index has as many; a number may be longer than Python is willing to read."""
 
 
 class Origin(Value):
@@ -93,7 +98,12 @@ def _step(inside: Any, key: str) -> Any:
 
 
 def _has_item(inside: Any, key: str) -> bool:
-    return isinstance(inside, list) and key.isdecimal() and int(key) < len(cast("list[Any]", inside))
+    return (
+        isinstance(inside, list)
+        and key.isdecimal()
+        and len(key) < _DIGITS
+        and int(key) < len(cast("list[Any]", inside))
+    )
 
 
 def _replace(inside: Any, key: str, change: JsonObject) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from prowess.skill.forms import agentcy, agentlayerrules, bernstein, devai, inklings, native
+from prowess.skill.filenames import SIDECAR, find_skill_md
+from prowess.skill.forms import agentcy, agentlayerrules, bernstein, devai, inklings, markdown, native
 from prowess.skill.forms.codes import error
 from prowess.skill.forms.form import Reading
-from prowess.skill.forms.layout import SIDECAR
-from prowess.skill.forms.markdown import document_of, find_skill_md, read_skill
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import FormName
-from prowess.skill.package import Package
+from prowess.skill.package import File, Package
 from prowess.skill.text.document import Document
 
 _SHOWN = 5
@@ -19,22 +18,22 @@ def read_package(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
     """Read a package in the form that it is in. Bad content never raises; it is reported."""
     if package.get(SIDECAR) is not None:
         return native.read(package, limits)
-    path = find_skill_md(package)
-    if path is not None:
-        return _read_document(package, path, limits)
+    skill_md = find_skill_md(package)
+    if skill_md is not None:
+        return _read_document(package, skill_md, limits)
     if agentcy.is_lone(package):
-        return agentcy.read(package, limits)
-    if devai.recognises(package):
+        return markdown.read("agentcy", package, limits)
+    if devai.recognises(package, limits):
         return devai.read(package, limits)
-    if inklings.recognises(package):
+    if inklings.recognises(package, limits):
         return inklings.read(package, limits)
-    if agentlayerrules.recognises(package):
+    if agentlayerrules.recognises(package, limits):
         return agentlayerrules.read(package, limits)
     return _nothing(package)
 
 
-def _read_document(package: Package, path: str, limits: Limits) -> Reading:
-    document = document_of(package, path, limits)
+def _read_document(package: Package, file: File, limits: Limits) -> Reading:
+    document = markdown.document_of(file, limits)
     if not isinstance(document, Document):
         return Reading(form="agentskills", package=package, skill=None, problems=(document,))
     form: FormName = "agentskills"
@@ -42,7 +41,7 @@ def _read_document(package: Package, path: str, limits: Limits) -> Reading:
         form = "bernstein"
     elif agentcy.claims(document):
         form = "agentcy"
-    return read_skill(form, package, path, document, limits)
+    return markdown.read_skill(form, package, file.path, document, limits)
 
 
 def _nothing(package: Package) -> Reading:

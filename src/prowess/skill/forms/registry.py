@@ -49,9 +49,9 @@ def read_prompt(path: str, data: bytes, problems: list[Problem], limits: Limits 
     return settings
 
 
-def write_prompt(path: str, settings: JsonObject, before: bytes | None) -> bytes:
+def write_prompt(path: str, settings: JsonObject, before: bytes | None, limits: Limits = DEFAULT_LIMITS) -> bytes:
     """A registry file for a prompt; whatever else the file said before stays in it."""
-    document = (parse(path, before).object if before is not None else None) or {}
+    document = (parse(path, before, limits).object if before is not None else None) or {}
     name = str(settings["name"]).removesuffix(f"@{settings.get('version')}")
     fresh = {"prompt_id": name, **{field: settings.get(field) for field in PROMPT_FIELDS}}
     for field, value in {**fresh, "template": settings["content"]}.items():

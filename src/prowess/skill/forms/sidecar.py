@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import BeforeValidator, Field, ValidationError
 
 from prowess.errors import Problem
+from prowess.skill.filenames import SIDECAR
 from prowess.skill.forms.codes import SHOWN, error
 from prowess.skill.forms.data import parse_yaml
-from prowess.skill.forms.layout import SIDECAR
 from prowess.skill.forms.origin import Origin
 from prowess.skill.kinds import JsonObject, Value
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.model import Origin as SourceName
+from prowess.skill.model import Provenance, SourceName
 from prowess.skill.text.fields import as_list
 from prowess.skill.text.yaml import dump
 
@@ -24,18 +24,14 @@ def _listed(value: Any) -> Any:
     return as_list(value) if isinstance(value, str) else value
 
 
+def _given(value: Any) -> Any:
+    """A mapping without the keys that are left empty."""
+    if not isinstance(value, dict):
+        return value
+    return {key: part for key, part in cast("JsonObject", value).items() if part is not None}
+
+
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-
-
-class SourceFields(Value):
-    """Where the skill was copied from."""
-
-    source_type: str | None = None
-    source_url: str | None = None
-    source_ref: str | None = None
-    source_id: str | None = None
-    marketplace_id: str | None = None
-    sync_etag: str | None = None
 
 
 class Sidecar(Value):
@@ -64,8 +60,8 @@ class Sidecar(Value):
     parameters: JsonObject | None = None
     output_schema: JsonObject | None = None
     policy: JsonObject = Field(default_factory=dict)
-    source: SourceName = "user"
-    provenance: SourceFields = SourceFields()
+    source: SourceName | None = None
+    provenance: Annotated[Provenance, BeforeValidator(_given)] = Provenance()
     metadata: JsonObject = Field(default_factory=dict)
     frontmatter: JsonObject = Field(default_factory=dict)
     artifacts: tuple[JsonObject, ...] = ()

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from prowess.skill.forms.form import Reading
-from prowess.skill.forms.layout import state_path_of
+from prowess.skill.forms.layout import is_path, state_path_of
 from prowess.skill.forms.origin import Origin
 from prowess.skill.kinds import Artifact
-from prowess.skill.model import Skill
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.model import FormName, Skill
 from prowess.skill.package import File, Package
 
 _BY_STORE = {"id", "scope", "location", "created_at", "updated_at"}
@@ -18,11 +19,11 @@ _ARTIFACT_BY_STORE = {"id", "skill_id", "revision"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Original:
     """The files of a skill before it is written, their reading, and the form they had first.
 
     `controls` are the files that say what the skill is in that form; a writing in another form replaces them.
-    `claimed` are the files that the skill to be written has for its artifacts.
+    `claimed` are the files that the skill to be written has for its artifacts; `limits` are those of all reading.
     """
 
     package: Package
@@ -30,6 +31,12 @@ class Source:
     origin: Origin | None
     controls: frozenset[str]
     claimed: frozenset[str] = frozenset()
+    limits: Limits = DEFAULT_LIMITS
+
+    def path_in(self, form: FormName, otherwise: str) -> str:
+        """Where the skill stood when it was in this form; another path where it was not, or where that is no path."""
+        path = self.origin.path if self.origin is not None and self.origin.form == form else None
+        return path if path is not None and is_path(path) else otherwise
 
     def before(self, artifact: Artifact) -> Artifact | None:
         """The artifact as it was read from the file that it still has."""

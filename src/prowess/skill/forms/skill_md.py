@@ -1,0 +1,220 @@
+"""The SKILL.md of a native folder: the author's own as far as it still holds, else a fresh one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+from prowess.skill.filenames import (
+    COMPATIBILITY_LIMIT,
+    DESCRIPTION_LIMIT,
+    SKILL_MD,
+    STANDARD_KEYS,
+    find_skill_md,
+)
+from prowess.skill.forms.data import same
+from prowess.skill.forms.draft import draft, meaning
+from prowess.skill.forms.frontmatter import block, compose, mend, text_of, tools_text
+from prowess.skill.forms.original import Original, content_of
+from prowess.skill.kinds import JsonObject
+from prowess.skill.model import Skill
+from prowess.skill.package import File
+from prowess.skill.text.document import Document
+from prowess.skill.text.reader import read_document
+from prowess.skill.text.yaml import YamlRefused, load
+
+_LIMITS = {"description": DESCRIPTION_LIMIT, "compatibility": COMPATIBILITY_LIMIT}
+_FIELD_LIMIT = 4000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillMd:
+    """A SKILL.md as it is written and what it says; `own` where its frontmatter is the author's, mended at most."""
+
+    file: File
+    document: Document
+    own: bool
+
+
+def write_skill_md(skill: Skill, original: Original, *, standard_only: bool) -> SkillMd:
+    """The SKILL.md that says what the skill says and differs least from the one there is.
+
+    With `standard_only`, no other fields than the standard's stand in it, so that every client can read it.
+    """
+    body = text_of(skill)
+    for file in _own_files(skill, original, body, standard_only):
+        document = read_document(file.content, limits=original.limits)
+        if (
+            document.body == body
+            and _as_readable(document, original)
+            and _still_holds(skill, original, file.path, document, standard_only)
+        ):
+            return SkillMd(file=file, document=document, own=True)
+    return _fresh(skill, {} if standard_only else _kept(skill, original), body, original)
+
+
+def _own_files(skill: Skill, original: Original, body: str, standard_only: bool) -> Iterator[File]:
+    """The file there is, then with the new body, then with the lines of the changed fields written anew."""
+    before, document = find_skill_md(original.package), original.reading.document
+    if before is None or document is None:
+        return
+    path = SKILL_MD if standard_only else before.path
+    if document.body == body:
+        yield File(path=path, content=before.content, mode=before.mode)
+    yield File(path=path, content=compose(document.raw, body), mode=before.mode)
+    mended = None if standard_only else _mended(skill, original, before.path, document)
+    if mended is not None:
+        yield File(path=path, content=compose(mended, body), mode=before.mode)
+
+
+def _as_readable(document: Document, original: Original) -> bool:
+    """Whether it takes no more to read the document than it took before."""
+    before = original.reading.document
+    return before is not None and document.how == before.how
+
+
+def _fresh(skill: Skill, kept: JsonObject, body: str, original: Original) -> SkillMd:
+    """A new SKILL.md, without the body where no document can hold it."""
+    standard = standard_fields(skill)
+    fresh, document = _written({**standard, **kept}, body, original)
+    if document.how != "yaml":
+        fresh, document = _written(standard, body, original)
+    if document.body != body:
+        fresh, document = _written(standard, "", original)
+    before = find_skill_md(original.package)
+    return SkillMd(
+        file=File(path=SKILL_MD, content=fresh, mode=before.mode if before else "0644"), document=document, own=False
+    )
+
+
+def _written(fields: JsonObject, body: str, original: Original) -> tuple[bytes, Document]:
+    content = compose(block(fields), body)
+    return content, read_document(content, limits=original.limits)
+
+
+def standard_fields(skill: Skill) -> JsonObject:
+    """The fields of the open standard, in so far as it has room for the values."""
+    description = skill.description
+    if len(description) > DESCRIPTION_LIMIT:
+        description = description[: DESCRIPTION_LIMIT - 1].rstrip() + "…"
+    tools = tools_text(skill.allowed_tools)
+    compatibility = skill.compatibility or ""
+    return {
+        "name": skill.name,
+        "description": description,
+        "license": skill.license if len(skill.license or "") <= _FIELD_LIMIT else None,
+        "compatibility": compatibility if len(compatibility) <= COMPATIBILITY_LIMIT else None,
+        "allowed-tools": tools if isinstance(tools, str) and len(tools) <= _FIELD_LIMIT else None,
+        "metadata": skill.metadata if _is_plain(skill.metadata) else None,
+    }
+
+
+def _is_plain(metadata: JsonObject) -> bool:
+    """Whether frontmatter can hold the metadata: names and texts, not too many."""
+    texts = all(isinstance(value, str) for value in metadata.values())
+    return texts and sum(len(key) + len(str(value)) for key, value in metadata.items()) <= _FIELD_LIMIT
+
+
+def _is_standard(document: Document, original: Original) -> bool:
+    """Whether a strict reader of the standard would take the frontmatter as it is."""
+    fields = document.fields
+    if document.how != "yaml" or document.problems or not set(fields) <= set(STANDARD_KEYS):
+        return False
+    if not all(isinstance(value, str) for key, value in fields.items() if key != "metadata"):
+        return False
+    too_long = any(len(fields.get(key, "")) > limit for key, limit in _LIMITS.items())
+    return not too_long and not load(document.raw or "", limits=original.limits).styles
+
+
+def _still_holds(skill: Skill, original: Original, path: str, document: Document, standard_only: bool) -> bool:
+    """Whether what a SKILL.md says is what the skill says."""
+    fields = document.fields
+    if standard_only and not (_is_standard(document, original) and fields.get("name") == skill.name):
+        return False
+    said = draft("native", original.package, path, document, [])
+    if said is None:
+        return False
+    metadata = cast("JsonObject", said.get("metadata", {}))
+    if "version" not in fields and "version" not in metadata:
+        del said["version"]
+    if "title" not in fields and "title" not in metadata and said["slug"] == fields.get("name"):
+        del said["title"]
+    if said.pop("slug") not in (skill.slug, skill.name):
+        return False
+    if said["description"] == standard_fields(skill)["description"]:
+        del said["description"]
+    current = content_of(skill)
+    extra = cast("JsonObject", said.pop("extra", {}))
+    covered = all(key in skill.extra and same(skill.extra[key], value) for key, value in extra.items())
+    return covered and all(same(current[field], value) for field, value in said.items())
+
+
+def _kept(skill: Skill, original: Original) -> JsonObject:
+    """The fields without a meaning here that stood in the frontmatter: other clients look for them there."""
+    document = original.reading.document
+    if document is None:
+        return {}
+    typed = _typed(document, original)
+    kept: JsonObject = {}
+    for key, value in skill.extra.items():
+        if key in document.fields and key not in STANDARD_KEYS and _is_text(value):
+            kept[key] = typed.get(key, value) if same(document.fields[key], value) else value
+    return kept
+
+
+def _typed(document: Document, original: Original) -> JsonObject:
+    """The fields with flags and numbers as such, where the frontmatter is YAML: a quoted flag is another thing."""
+    try:
+        value = load(document.raw or "", typed=True, limits=original.limits).value
+    except YamlRefused:
+        return {}
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def _is_text(value: Any) -> bool:
+    """Whether frontmatter gives a value back as it is: texts, and lists and mappings of texts."""
+    if isinstance(value, dict):
+        return all(_is_text(part) for part in cast("JsonObject", value).values())
+    if isinstance(value, list):
+        return all(_is_text(part) for part in cast("list[Any]", value))
+    return isinstance(value, str)
+
+
+def _mended(skill: Skill, original: Original, path: str, document: Document) -> str | None:
+    """The author's frontmatter with the changed fields written anew; None where it is not plain enough for that."""
+    said = draft("native", original.package, path, document, [])
+    if said is None or document.raw is None or document.how != "yaml":
+        return None
+    try:
+        return mend(document.raw, _changes(skill, document, said), original.limits)
+    except YamlRefused:
+        return None
+
+
+def _changes(skill: Skill, document: Document, said: JsonObject) -> JsonObject:
+    """What each key of the frontmatter should say, of those that say something else now; None for nothing."""
+    extra = cast("JsonObject", said.get("extra", {}))
+    standard = standard_fields(skill)
+    found: JsonObject = {}
+    for key, value in document.fields.items():
+        if key in extra:
+            now = skill.extra.get(key)
+            if key not in skill.extra or not same(now, value):
+                found[key] = now if _is_text(now) else None
+            continue
+        field = meaning(key)
+        if field == "name":
+            if "slug" not in document.fields and said["slug"] not in (skill.slug, skill.name):
+                found[key] = skill.name
+        elif field in Skill.model_fields and _differs(said.get(field), getattr(skill, field), standard.get(key)):
+            found[key] = standard[key] if key in standard else _plain(getattr(skill, field))
+    return found
+
+
+def _differs(said: Any, now: Any, standard: Any) -> bool:
+    return not same(said or None, now or None) and not same(said, standard)
+
+
+def _plain(value: Any) -> Any:
+    return list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
