@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from prowess.catalog.codes import CODES as CATALOG
+from prowess.skill.fitting.codes import CODES as FITTING
 from prowess.skill.forms.codes import CODES as FORMS
 from prowess.skill.profiles.codes import CODES as PROFILES
-from prowess.skill.profiles.codes import FIT_CODES
 from prowess.skill.text.codes import CODES as TEXT
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "problems.md"
@@ -26,7 +26,7 @@ SECTIONS = {
     "Reading markdown and frontmatter": TEXT,
     "Reading and writing forms": FORMS,
     "Checking against profiles": PROFILES,
-    "Fitting to a profile on export": FIT_CODES,
+    "Fitting to a profile on export": FITTING,
     "Serving": CATALOG,
 }
 

@@ -16,12 +16,13 @@ from skills_ref.validator import validate as reference_validate
 
 from prowess.errors import Invalid
 from prowess.skill.fit import fit
+from prowess.skill.fitting.codes import CODES as FIT_CODES
 from prowess.skill.fitting.texts import lengthen, shorten
 from prowess.skill.forms import read_package
 from prowess.skill.forms.form import Writing
+from prowess.skill.limits import DEFAULT_LIMITS, MIB, Limits
 from prowess.skill.package import File, Package
 from prowess.skill.profiles import PROFILE_NAMES, ProfileName
-from prowess.skill.profiles.codes import FIT_CODES
 from prowess.skill.text.reader import read_document
 from prowess.skill.validate import accept, validate
 
@@ -29,11 +30,11 @@ GOOD = "---\nname: notes\ndescription: Takes notes in meetings and sorts them.\n
 LONG = "Takes notes. " * 200
 
 
-def fitted(package: Package, profile: ProfileName) -> Writing:
-    skill = accept(package).skill
+def fitted(package: Package, profile: ProfileName, limits: Limits = DEFAULT_LIMITS) -> Writing:
+    skill = accept(package, limits).skill
     assert skill is not None
-    writing = fit(skill, package, profile)
-    report = validate(writing.package, profile)
+    writing = fit(skill, package, profile, limits)
+    report = validate(writing.package, profile, limits)
     assert report.ok, report.errors
     assert {problem.code for problem in writing.left_out} <= FIT_CODES.keys() | {"left-out"}
     assert all(problem.severity != "error" and problem.message for problem in writing.left_out)
@@ -207,6 +208,45 @@ def test_what_cannot_be_fitted_is_refused_with_the_problems(profile: ProfileName
     with pytest.raises(Invalid) as refused:
         fit(skill, package, profile)
     assert refused.value.problems
+
+
+@pytest.mark.parametrize("profile", PROFILE_NAMES)
+def test_raised_limits_hold_for_fitting_too(profile: ProfileName) -> None:
+    limits = Limits(file_bytes=7 * MIB, frontmatter_bytes=64 * 1024, body_chars=300_000)
+    extra = "\n".join(f"key{number}: {'v' * 100}" for number in range(300))
+    text = f"---\nname: My Notes\ndescription: Takes notes in meetings.\n{extra}\n---\n" + "x" * 200_000
+    files = [File(path="SKILL.md", content=text.encode()), File(path="assets/a.bin", content=bytes(6 * MIB))]
+    package = Package.of("notes", files, limits)
+    writing = fitted(package, profile, limits)
+    asset, skill = writing.package.get("assets/a.bin"), accept(writing.package, limits).skill
+    assert asset is not None
+    assert skill is not None
+    assert skill.body == "x" * 200_000
+    assert len(skill.extra) == (300 if profile != "bernstein" else 0)
+
+
+@pytest.mark.parametrize("profile", PROFILE_NAMES)
+@pytest.mark.parametrize("name", ["skill.md", "Skill.md", "SKILL.MD", "SKILLS.md"])
+def test_whatever_spelling_of_skill_md_comes_out_as_skill_md(profile: ProfileName, name: str) -> None:
+    package = Package.of_texts("notes", {name: GOOD, "references/a.md": "x"})
+    writing = fitted(package, profile)
+    as_it_is = profile == "prowess" or (name == "skill.md" and profile in ("agentskills", "claude-api", "bernstein"))
+    found = [path for path in writing.package.paths if path.lower().endswith("md") and "/" not in path]
+    assert found == [name if as_it_is else "SKILL.md"]
+
+
+def test_a_profile_with_a_file_limit_never_leaves_out_skill_md_however_it_is_spelt() -> None:
+    files = [File(path=f"b/{number:03}", content=b"") for number in range(520)]
+    writing = fitted(Package.of("notes", [File(path="Skill.md", content=GOOD.encode()), *files]), "mcp")
+    assert len(writing.package.files) == 512
+    assert "Skill.md" not in {problem.field for problem in writing.left_out}
+
+
+def test_what_looks_like_an_escape_stays_beside_three_dashes() -> None:
+    description = r"a --- b \x7F c"
+    package = of(f"---\nname: Notes\ndescription: '{description}'\nauthor: \"x\\x7Fy\"\n---\nx\n")
+    assert front(fitted(package, "agentskills").package)["description"] == description
+    assert front(fitted(package, "codex").package)["author"] == "x\x7fy"
 
 
 def test_three_dashes_in_a_description_do_not_confuse_the_reference(tmp_path: Path) -> None:

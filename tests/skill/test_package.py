@@ -91,7 +91,9 @@ def test_a_path_that_could_lead_elsewhere_is_refused_by_name(path):
     assert repr(path[:200]) in refused.value.message
 
 
-@pytest.mark.parametrize(("one", "two"), [("A.md", "a.md"), ("é.md", "e\u0301.md"), ("a", "a/b")])
+@pytest.mark.parametrize(
+    ("one", "two"), [("A.md", "a.md"), ("é.md", "e\u0301.md"), ("a", "a/b"), ("A/b", "a"), ("ref/x.md", "REF/y.md")]
+)
 def test_paths_that_would_fall_together_on_some_disk_are_refused(one, two):
     with pytest.raises(Invalid) as refused:
         Package.of_texts("x", {one: "1", two: "2"})

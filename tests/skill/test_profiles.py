@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from prowess.errors import Problem
+from prowess.skill.forms.codes import CODES as FORM_CODES
 from prowess.skill.package import File, Package
 from prowess.skill.profiles import PROFILE_NAMES, PROFILES
 from prowess.skill.profiles.codes import CODES as OWN_CODES
@@ -127,6 +128,17 @@ def test_a_lower_case_file_name_is_enough_for_the_reference_alone(profile: str, 
     assert validate(Package.of_texts("notes", {"skill.md": GOOD}), profile).ok is ok
 
 
+@pytest.mark.parametrize("profile", sorted(set(PROFILE_NAMES) - {"prowess"}))
+@pytest.mark.parametrize("name", ["Skill.md", "SKILL.MD", "skills.md"])
+def test_a_spelling_that_no_client_looks_for_is_named_and_the_rest_is_judged(profile: str, name: str) -> None:
+    package = Package.of_texts("notes", {name: GOOD.replace("Takes notes", "<b>\u202e" * 600)})
+    report = validate(package, profile)
+    assert "skill-md-spelling" in errors(package, profile)
+    assert "no-skill-md" not in codes(package, profile)
+    assert len([problem for problem in report.problems if problem.code == "skill-md-spelling"]) == 1
+    assert profile == "claude-code" or "description-long" in errors(package, profile)
+
+
 # --- claude-api
 
 
@@ -228,6 +240,14 @@ def test_a_right_sidecar_gives_codex_nothing_to_say() -> None:
     sidecar = "interface:\n  display_name: Notes\npolicy:\n  allow_implicit_invocation: false\n"
     sidecar += "dependencies:\n  tools:\n    - type: mcp\n      value: notes\n"
     assert validate(skill("name: notes\ndescription: d", **{"agents/openai.yaml": sidecar}), "codex").problems == ()
+
+
+def test_a_sidecar_for_codex_may_be_longer_than_a_frontmatter() -> None:
+    sidecar = "# " + "x" * 20_000 + "\ninterface:\n  display_name: [a]\n"
+    package = skill("name: notes\ndescription: d", **{"agents/openai.yaml": sidecar})
+    assert only(package, "codex", "openai-yaml").message.startswith(
+        "interface in agents/openai.yaml has a display_name"
+    )
 
 
 # --- mcp
@@ -367,4 +387,4 @@ def test_a_long_body_is_worth_a_remark() -> None:
 def test_every_explanation_is_a_code_of_the_reader() -> None:
     for strict, causes in EXPLAINED_BY.items():
         assert strict in OWN_CODES
-        assert causes <= TEXT_CODES.keys(), causes - TEXT_CODES.keys()
+        assert causes <= TEXT_CODES.keys() | FORM_CODES.keys()

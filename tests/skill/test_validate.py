@@ -54,6 +54,14 @@ def test_a_package_over_the_limits_is_an_error_under_every_profile() -> None:
         assert "over-limit" in {problem.code for problem in report.errors}
 
 
+@pytest.mark.parametrize("profile", PROFILE_NAMES)
+def test_raised_limits_hold_under_every_profile(profile: Any) -> None:
+    package = Package.of_texts("notes", {"SKILL.md": GOOD.replace("meetings", "\n  meetings # " + "x" * 20_000)})
+    limits = Limits(frontmatter_bytes=64 * 1024)
+    assert "frontmatter-too-large" in {problem.code for problem in validate(package, profile).problems}
+    assert validate(package, profile, limits).problems == ()
+
+
 def test_nothing_that_is_a_skill_in_no_form_is_an_error_and_not_an_exception() -> None:
     for profile in PROFILE_NAMES:
         assert not validate(Package.of_texts("notes", {"picture.png": b"\x89PNG"}), profile).ok

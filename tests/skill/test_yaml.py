@@ -89,6 +89,25 @@ def test_lines_are_those_of_the_top_level_keys() -> None:
     assert load("a: 1\nb: 2", first_line=10).lines == {"a": 10, "b": 11}
 
 
+@pytest.mark.parametrize("sign", ["\x85", "\u2028", "\u2029"])
+def test_lines_are_those_of_the_file_where_yaml_sees_more_of_them(sign: str) -> None:
+    text = f'a: "x{sign}y{sign}z"\nb: 1\r\nc: 2\n'
+    assert load(text).lines == {"a": 1, "b": 2, "c": 3}
+    assert load(text + "b: 3\n", first_line=5, first_wins=True).repeated == (("b", 8),)
+    for fault in ("c: *x\n", "e: f: g\n", "h: \x01\n"):
+        with pytest.raises(YamlRefused) as refused:
+            load(text + fault, first_line=2)
+        assert refused.value.line == 5
+
+
+@given(st.dictionaries(st.text("ab-:\x7f\\x7F\n\"' ", min_size=1), st.text("ab-:\x7f\x80\\x7F\n\"'é "), max_size=4))
+@settings(max_examples=200, deadline=None)
+def test_no_three_dashes_stand_in_a_row_where_they_are_not_wanted(value: dict[str, str]) -> None:
+    written = dump({**value, "rule": ["---", "a----b"]}, three_dashes=False)
+    assert "---" not in written
+    assert load(written, typed=True).value == {**value, "rule": ["---", "a----b"]}
+
+
 @pytest.mark.parametrize(
     ("text", "styles"),
     [

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Literal
 
 from prowess.skill.kinds import Value
 from prowess.skill.package import File, Package
 
 _DIFF_LIMIT = 512 * 1024
+_ENDED = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class FileChange(Value):
@@ -43,8 +45,9 @@ def _unified(path: str, before: File | None, after: File | None) -> str:
     if old is None or new is None:
         sizes = [f"{len(file.content):,} bytes" if file else "nothing" for file in (before, after)]
         return f"not shown as text: {sizes[0]} → {sizes[1]}"
-    names = (f"a/{path}" if before else "nothing", f"b/{path}" if after else "nothing")
-    return "\n".join(difflib.unified_diff(old, new, *names, lineterm=""))
+    names = (f"a/{path}" if before else "/dev/null", f"b/{path}" if after else "/dev/null")
+    lines = difflib.unified_diff(old, new, *names)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def _lines(file: File | None) -> list[str] | None:
@@ -54,6 +57,6 @@ def _lines(file: File | None) -> list[str] | None:
     if len(file.content) > _DIFF_LIMIT or b"\x00" in file.content:
         return None
     try:
-        return file.content.decode().split("\n")
+        return _ENDED.findall(file.content.decode())
     except UnicodeDecodeError:
         return None

@@ -11,6 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prowess.errors import Problem
+from prowess.skill.filenames import (
+    BUCKETS,
+    DESCRIPTION_LIMIT,
+    SIDECAR,
+    STANDARD_KEYS,
+    document_path,
+    find_skill_md,
+)
 from prowess.skill.fitting import changes
 from prowess.skill.fitting.frontmatter import flat_metadata, skill_md, typed_fields
 from prowess.skill.fitting.names import name_for
@@ -20,33 +28,33 @@ from prowess.skill.forms import write_package
 from prowess.skill.forms.convert import as_in_files, source_of
 from prowess.skill.forms.folder import render_folder
 from prowess.skill.forms.form import Writing
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
-from prowess.skill.profiles import ProfileName, bernstein, claude_code, rules
+from prowess.skill.profiles import ProfileName, bernstein, claude_code, mcp, rules
 from prowess.skill.slug import is_slug
 from prowess.skill.text.document import Document
 from prowess.skill.text.reader import read_document
 from prowess.skill.validate import Report, refusal, validate
 
-SIDECAR = "agents/prowess.yaml"
 
-
-def fit(skill: Skill, package: Package, profile: ProfileName) -> Writing:
+def fit(skill: Skill, package: Package, profile: ProfileName, limits: Limits = DEFAULT_LIMITS) -> Writing:
     """The skill, whose files are `package`, as a package that passes `profile`, in a folder of its own name.
 
     What had to be left out, shortened, renamed or moved is in `left_out`. A skill that cannot be fitted, because it
-    has no description or hides text, raises `Invalid` with the problems.
+    has no description, hides text or is over `limits`, raises `Invalid` with the problems.
     """
-    accepted = validate(package)
+    accepted = validate(package, limits=limits)
     if not accepted.ok:
         raise refusal(accepted)
     name = name_for(skill, profile)
-    as_it_is = validate(_named(package, name), profile)
+    as_it_is = validate(_named(package, name), profile, limits)
     if as_it_is.ok and (profile == "prowess" or _name_of(as_it_is) in (None, name)):
         return Writing(package=as_it_is.reading.package)
-    fitting = _Fitting(skill=skill, package=package, document=accepted.reading.document, profile=profile, name=name)
+    document = accepted.reading.document
+    fitting = _Fitting(skill=skill, package=package, document=document, profile=profile, name=name, limits=limits)
     writing = _WAYS[profile](fitting)
-    fitted = validate(writing.package, profile)
+    fitted = validate(writing.package, profile, limits)
     if not fitted.ok:
         raise refusal(fitted)
     return writing
@@ -72,6 +80,7 @@ class _Fitting:
     document: Document | None
     profile: ProfileName
     name: str
+    limits: Limits
     changed: list[Problem] = field(default_factory=list[Problem])
 
     def line(self, key: str) -> int | None:
@@ -81,10 +90,10 @@ class _Fitting:
     def settle_name(self) -> None:
         """Take the name that the profile accepts, and tell if it is another."""
         before = self.document.fields.get("name") if self.document else None
-        before = before if isinstance(before, str) and before.strip() else self.skill.slug.rpartition(".")[2]
+        before = before if isinstance(before, str) and before.strip() else self.skill.name
         if before != self.name:
             self.changed.append(changes.renamed(before, self.name, self.line("name")))
-        if self.skill.slug.rpartition(".")[2] != self.name:
+        if self.skill.name != self.name:
             slug = self.skill.slug.rpartition(".")[0] + "." + self.name if "." in self.skill.slug else self.name
             self.skill = self.skill.model_copy(update={"slug": slug if is_slug(slug) else self.name})
 
@@ -115,8 +124,14 @@ class _Fitting:
 
     def as_native(self) -> Package:
         """The skill in the native form, with only the keys of the standard in SKILL.md."""
-        source = source_of(self.package, self.skill)
-        return Package.written(self.name, render_folder(as_in_files(self.skill, source), source, standard_only=True))
+        original = source_of(self.package, self.skill, self.limits)
+        skill = as_in_files(self.skill, original)
+        return Package.written(self.name, render_folder(skill, original, standard_only=True))
+
+    def reading_of(self, package: Package) -> Document:
+        """The document of a package that was written on the way."""
+        file = find_skill_md(package)
+        return read_document(file.content if file else b"", limits=self.limits)
 
     def done(self, package: Package, left_out: tuple[Problem, ...] = ()) -> Writing:
         """The writing, each change told once; where nothing but the writing changed, that is told."""
@@ -129,13 +144,13 @@ class _Fitting:
 def _standard(fitting: _Fitting) -> Writing:
     """Only the six keys of the standard in SKILL.md; the others stand in the sidecar."""
     fitting.settle_name()
-    description = fitting.settle_description(rules.DESCRIPTION_LIMIT, markup=fitting.profile != "claude-api")
+    description = fitting.settle_description(DESCRIPTION_LIMIT, markup=fitting.profile != "claude-api")
     native = fitting.as_native()
-    written = _document_of(native)
-    fields = {key: value for key, value in typed_fields(written).items() if key in rules.STANDARD_KEYS}
+    written = fitting.reading_of(native)
+    fields = {key: value for key, value in typed_fields(written, fitting.limits).items() if key in STANDARD_KEYS}
     fields |= {"name": fitting.name, "description": description}
     fields["metadata"] = flat_metadata(rules.as_mapping(fields.get("metadata")) or {})
-    ordered = {key: fields[key] for key in rules.STANDARD_KEYS if key in fields}
+    ordered = {key: fields[key] for key in STANDARD_KEYS if key in fields}
     fitting.changed += changes.moved(fitting.document, {key for key, value in ordered.items() if value})
     return fitting.done(native.with_files([skill_md(ordered, written.body)]))
 
@@ -143,20 +158,20 @@ def _standard(fitting: _Fitting) -> Writing:
 def _open(fitting: _Fitting) -> Writing:
     """All keys stay; only what the profile cannot take is mended."""
     fitting.settle_name()
-    description = fitting.settle_description(rules.DESCRIPTION_LIMIT if fitting.profile != "claude-code" else 10**9)
+    description = fitting.settle_description(DESCRIPTION_LIMIT if fitting.profile != "claude-code" else 10**9)
     package, document = fitting.package, fitting.document
     if document is None:
         package = fitting.as_native()
-        document = _document_of(package)
+        document = fitting.reading_of(package)
     fields: dict[str, Any] = {"name": fitting.name, "description": description}
-    fields |= {key: value for key, value in typed_fields(document).items() if key not in fields}
+    fields |= {key: value for key, value in typed_fields(document, fitting.limits).items() if key not in fields}
     fields = fitting.identified(fields)
     if fitting.profile == "claude-code":
         fields = _usable_by_claude_code(fitting, fields)
     if fitting.profile == "mcp":
         package = _within_limits(fitting, package)
         fields["metadata"] = _without_reserved(fitting, fields.get("metadata"))
-    return fitting.done(package.without([_document_path(package)]).with_files([skill_md(fields, document.body)]))
+    return fitting.done(package.without([document_path(package)]).with_files([skill_md(fields, document.body)]))
 
 
 def _usable_by_claude_code(fitting: _Fitting, fields: dict[str, Any]) -> dict[str, Any]:
@@ -190,7 +205,7 @@ def _without_reserved(fitting: _Fitting, metadata: Any) -> Any:
     mapping = rules.as_mapping(metadata)
     if mapping is None:
         return metadata
-    taken = [key for key in mapping if key.startswith("io.modelcontextprotocol/")]
+    taken = [key for key in mapping if key.startswith(mcp.RESERVED)]
     for key in taken:
         message = f"The metadata key {key[:80]!r} was left out, because the protocol reserves it."
         fitting.changed.append(changes.change("left-out", message, "Choose another prefix.", key="metadata"))
@@ -201,30 +216,19 @@ def _bernstein(fitting: _Fitting) -> Writing:
     """A manifest of its eight keys, listing the files that are there."""
     fitting.settle_name()
     description = fitting.settle_description(bernstein.LONGEST, bernstein.SHORTEST)
-    writing = write_package(fitting.skill, fitting.package, "bernstein")
-    document = _document_of(writing.package)
-    files = {bucket: _below(writing.package, bucket) for bucket in bernstein.BUCKETS}
+    writing = write_package(fitting.skill, fitting.package, "bernstein", limits=fitting.limits)
+    document = fitting.reading_of(writing.package)
+    files = {bucket: _below(writing.package, bucket) for bucket in BUCKETS}
     skill = fitting.skill
     fields: dict[str, Any] = {"name": fitting.name, "description": description}
     fields |= {"trigger_keywords": list(skill.keywords), **files, "version": skill.version, "author": skill.author}
     fitting.changed += changes.left_out(fitting.document, set(bernstein.KEYS) | {"keywords", "trigger-keywords"})
-    package = writing.package.without([_document_path(writing.package)]).with_files([skill_md(fields, document.body)])
+    package = writing.package.without([document_path(writing.package)]).with_files([skill_md(fields, document.body)])
     return fitting.done(package, writing.left_out)
 
 
 def _below(package: Package, bucket: str) -> list[str]:
     return [path.removeprefix(bucket + "/") for path in package.paths if path.startswith(bucket + "/")]
-
-
-def _document_path(package: Package) -> str:
-    """The file that holds the document: SKILL.md however it is spelt, or the only file there is."""
-    spelt = [path for path in package.paths if path.lower() in ("skill.md", "skills.md")]
-    return next(iter([*spelt, *package.paths]), "SKILL.md")
-
-
-def _document_of(package: Package) -> Document:
-    file = rules.skill_md(package)
-    return read_document(file.content if file else b"")
 
 
 _WAYS: dict[ProfileName, Callable[[_Fitting], Writing]] = {

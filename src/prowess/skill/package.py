@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,11 @@ from prowess.errors import Invalid
 from prowess.skill.limits import DEFAULT_LIMITS, UNLIMITED, Limits
 
 Mode = Literal["0644", "0755"]
+
+_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+_PLAIN_PART = r"[A-Za-z0-9_-](?:[A-Za-z0-9_.-]{0,200}[A-Za-z0-9_-])?"
+_PLAIN_PATH = re.compile(rf"{_PLAIN_PART}(?:/{_PLAIN_PART})*")
+"""Paths in which nothing can be wrong but their depth, as almost all are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +120,7 @@ def digest_of(manifest: Iterable[FileEntry]) -> str:
     JSON keeps every boundary, so that no two different manifests share a text.
     """
     rows = sorted([entry.path, entry.mode, entry.size, entry.sha256] for entry in manifest)
-    text = json.dumps(rows, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+    return hashlib.sha256(_encode(rows).encode("ascii")).hexdigest()
 
 
 def check_files(files: Iterable[File], limits: Limits) -> None:
@@ -130,11 +135,15 @@ def check_files(files: Iterable[File], limits: Limits) -> None:
         if count > limits.files:
             raise too_large("files in one skill", limits.files, f"more, up to {file.path!r}", "max_files")
         if total > limits.skill_bytes:
-            raise too_large("bytes in one skill", limits.skill_bytes, f"{total} with {file.path!r}", "max_skill_bytes")
+            raise too_large(
+                "bytes in one skill", limits.skill_bytes, f"{total:,} with {file.path!r}", "max_skill_bytes"
+            )
 
 
 def check_path(path: str, limits: Limits = DEFAULT_LIMITS) -> None:
     """Refuse a path that is not a plain relative one inside the package."""
+    if _PLAIN_PATH.fullmatch(path) and path.count("/") < limits.depth:
+        return
     reason = _path_fault(path, limits)
     if reason:
         raise Invalid(
@@ -163,26 +172,42 @@ def _path_fault(path: str, limits: Limits) -> str:
 
 
 def check_clash(path: str, seen: dict[str, str]) -> None:
-    """Refuse a path that is there already, or differs only in case or Unicode form, or is a folder elsewhere."""
-    key = unicodedata.normalize("NFC", path).casefold()
-    other = seen.get(key)
-    if other is not None:
-        what = "appears twice" if other == path else f"clashes with {other!r}, which differs only in case or accents"
-        raise Invalid(f"The entry {path!r} {what}.", hint="Keep one of them.")
-    parent = key
-    while "/" in parent:
-        parent = parent.rpartition("/")[0]
-        if parent in seen:
-            raise Invalid(
-                f"The entry {path!r} lies inside {seen[parent]!r}, which is a file.", hint="Rename one of them."
-            )
+    """Refuse a path that is there already, or that would fall together with another on some disk.
+
+    Files and folders that differ only in case or Unicode form do, and a file and a folder of one name.
+    """
+    key = _folded(path)
+    other = seen.get(key) or seen.get(key + "/")
+    if other:
+        raise _clash(path, path, other)
     seen[key] = path
+    folder = path
+    while "/" in folder:
+        folder, key = folder.rpartition("/")[0], key.rpartition("/")[0]
+        other = seen.get(key) or seen.setdefault(key + "/", folder + "/")
+        if other != folder + "/":
+            raise _clash(path, folder + "/", other)
+
+
+def _folded(path: str) -> str:
+    return path.lower() if path.isascii() else unicodedata.normalize("NFC", path).casefold()
+
+
+def _clash(path: str, part: str, other: str) -> Invalid:
+    """The error for an entry of which a part, a folder or the whole, falls together with something else."""
+    if path == other:
+        return Invalid(f"The entry {path!r} appears twice.", hint="Keep one of them.")
+    if part.endswith("/") != other.endswith("/"):
+        why = "one is a file and the other needs a folder of that name"
+    else:
+        why = "they differ only in case or accents"
+    return Invalid(f"The entry {path!r} clashes with {other!r}: {why}.", hint="Rename one of them.")
 
 
 def check_size(path: str, size: int, limits: Limits) -> None:
     """Refuse a file over the limit."""
     if size > limits.file_bytes:
-        raise too_large(f"bytes in one file ({path!r})", limits.file_bytes, str(size), "max_file_bytes")
+        raise too_large(f"bytes in one file ({path!r})", limits.file_bytes, f"{size:,}", "max_file_bytes")
 
 
 def too_large(what: str, limit: int, actual: str, setting: str) -> Invalid:

@@ -41,7 +41,7 @@ def validate(package: Package, profile: ProfileName = "prowess", limits: Limits 
     """Read a package and judge it; never raises for bad content."""
     over = _over_limit(package, limits)
     reading = read_package(package, limits)
-    problems = PROFILES[profile].judge(reading)
+    problems = PROFILES[profile].judge(reading, limits)
     return Report(reading=reading, profile=profile, problems=(*over, *problems))
 
 

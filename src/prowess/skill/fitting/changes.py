@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prowess.errors import Problem, Severity
+from prowess.skill.filenames import SKILL_MD
 from prowess.skill.text.document import Document
 
 
@@ -50,7 +51,7 @@ def completed(key: str, whence: str) -> Problem:
 def rewritten() -> Problem:
     """Only the writing is another."""
     message = "SKILL.md was written anew, with the same content, in a way that the profile takes."
-    return change("rewritten", message, key="SKILL.md", minor=True)
+    return change("rewritten", message, key=SKILL_MD, minor=True)
 
 
 def moved(document: Document | None, kept: set[str]) -> Iterator[Problem]:

@@ -13,7 +13,7 @@ from prowess.skill.slug import slugify
 
 def name_for(skill: Skill, profile: ProfileName) -> str:
     """The last segment of the slug, changed only as far as the profile demands."""
-    name = skill.slug.rpartition(".")[2]
+    name = skill.name
     if profile in ("claude-api", "bernstein"):
         name = _ascii(name)
     if profile == "claude-api":

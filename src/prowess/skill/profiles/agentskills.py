@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from prowess.errors import Problem
+from prowess.skill.filenames import STANDARD_KEYS, find_skill_md
 from prowess.skill.forms.form import Reading
+from prowess.skill.limits import Limits
 from prowess.skill.profiles import rules
 from prowess.skill.profiles.profile import Profile
 from prowess.skill.profiles.strict import read_strictly
@@ -18,20 +20,20 @@ from prowess.skill.profiles.strict import read_strictly
 REFUSAL = "The reference validator refuses it."
 
 
-def check(reading: Reading) -> Iterator[Problem]:
+def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
     """Everything the standard has to say; a file that cannot be read strictly is judged on what could be read."""
-    file = rules.skill_md(reading.package)
+    file = find_skill_md(reading.package)
+    yield from rules.check_file(file)
     if file is None:
-        yield rules.missing_file()
         return
-    strict = read_strictly(file.content)
+    strict = read_strictly(file.content, limits)
     yield from strict.refusals
     fields, lines = strict.fields, strict.lines
     if fields is None:
         if reading.document is None or reading.document.raw is None:
             return
         fields, lines = dict(reading.document.fields), dict(reading.document.lines)
-    yield from rules.check_keys(fields, lines, rules.STANDARD_KEYS, "the open standard")
+    yield from rules.check_keys(fields, lines, STANDARD_KEYS, "the open standard")
     yield from rules.check_name(fields, lines, reading.package.name)
     yield from rules.check_description(fields, lines)
     yield from rules.check_compatibility(fields, lines)

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from prowess.errors import Problem
+from prowess.skill.filenames import BUCKETS, find_skill_md
 from prowess.skill.forms.form import Reading
+from prowess.skill.limits import Limits
 from prowess.skill.package import Package
 from prowess.skill.profiles import rules
 from prowess.skill.profiles.profile import Profile
@@ -16,7 +18,6 @@ from prowess.skill.profiles.strict import read_strictly
 
 NAME = re.compile(r"[a-z][a-z0-9-]*")
 SHORTEST, LONGEST = 20, 500
-BUCKETS = ("references", "scripts", "assets")
 TEXTS = ("name", "description", "version", "author")
 KEYS = ("name", "description", "trigger_keywords", *BUCKETS, "version", "author")
 
@@ -24,13 +25,13 @@ _STYLE = frozenset({"strict-flow", "strict-indentation", "strict-duplicate", "st
 """What only the reference validator of the open standard minds."""
 
 
-def check(reading: Reading) -> Iterator[Problem]:
+def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
     """The manifest, field by field, and the files that it lists."""
-    file = rules.skill_md(reading.package)
+    file = find_skill_md(reading.package)
+    yield from rules.check_file(file)
     if file is None:
-        yield rules.missing_file()
         return
-    strict = read_strictly(file.content)
+    strict = read_strictly(file.content, limits)
     yield from (problem for problem in strict.refusals if problem.code not in _STYLE)
     fields, lines = strict.fields, strict.lines
     if fields is None:

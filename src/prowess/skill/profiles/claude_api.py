@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from prowess.errors import Problem
+from prowess.skill.filenames import find_skill_md
 from prowess.skill.forms.form import Reading
+from prowess.skill.limits import Limits
 from prowess.skill.profiles import agentskills, rules
 from prowess.skill.profiles.profile import Profile
 from prowess.skill.profiles.strict import read_strictly
 
-NAME = re.compile(r"[a-z0-9-]+")
 RESERVED = ("anthropic", "claude")
 
 
-def check(reading: Reading) -> Iterator[Problem]:
+def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
     """The standard's rules, then those of the upload interface."""
-    yield from agentskills.check(reading)
-    file = rules.skill_md(reading.package)
+    yield from agentskills.check(reading, limits)
+    file = find_skill_md(reading.package)
     if file is None:
         return
-    strict = read_strictly(file.content)
+    strict = read_strictly(file.content, limits)
     fields, lines = strict.fields, strict.lines
     if fields is None:
         document = reading.document

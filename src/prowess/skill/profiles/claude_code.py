@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from prowess.errors import Problem
+from prowess.skill.filenames import find_skill_md
 from prowess.skill.forms.form import Reading
+from prowess.skill.limits import Limits
 from prowess.skill.profiles import rules
 from prowess.skill.profiles.profile import Profile
 from prowess.skill.text.fields import as_flag
@@ -19,7 +21,6 @@ TEXTS = (
     "name",
     "description",
     "when_to_use",
-    "argument-hint",
     "model",
     "effort",
     "context",
@@ -27,7 +28,7 @@ TEXTS = (
     "shell",
     "license",
 )
-LISTS = ("arguments", "allowed-tools", "disallowed-tools", "paths")
+LISTS = ("argument-hint", "arguments", "allowed-tools", "disallowed-tools", "paths")
 WORDS: Mapping[str, tuple[str, ...]] = {
     "effort": ("low", "medium", "high", "xhigh", "max"),
     "context": ("fork",),
@@ -36,10 +37,10 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 KEYS = (*TEXTS, *FLAGS, *LISTS, "hooks", "compatibility", "metadata")
 
 
-def check(reading: Reading) -> Iterator[Problem]:
+def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
     """The types of the known keys, what the listing cuts, and what is missing for it."""
     document = reading.document
-    if rules.skill_md(reading.package) is None or document is None:
+    if find_skill_md(reading.package) is None or document is None:
         yield rules.missing_file()
         return
     fields, lines = document.fields, document.lines

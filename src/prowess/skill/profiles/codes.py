@@ -4,6 +4,7 @@ from __future__ import annotations
 
 CODES: dict[str, str] = {
     "asks-for": "The skill asks for something (tools, hooks, servers, commands); nothing of it is granted by keeping it.",
+    "binary": "What should be text is binary data.",
     "body-long": "The text has more lines than the open standard recommends.",
     "compatibility-long": "The compatibility note is over the limit.",
     "compatibility-type": "The compatibility note is not text.",
@@ -44,17 +45,6 @@ CODES: dict[str, str] = {
     "unusable": "Nothing could be read that makes a skill.",
     "value-type": "A key has a value of another type than the profile asks for.",
     "value-unknown": "A key has a value that the client does not document.",
-}
-
-FIT_CODES: dict[str, str] = {
-    "completed": "A field that the profile wants was filled in from what else is known.",
-    "left-out": "Something was left out because the profile has no place for it.",
-    "lengthened": "A text was lengthened to reach the minimum of the profile.",
-    "moved-to-sidecar": "A key was moved to agents/prowess.yaml because the profile does not allow it.",
-    "renamed": "The skill was given a name that the profile accepts.",
-    "replaced": "Characters that the profile refuses were replaced by similar ones.",
-    "rewritten": "SKILL.md was written anew, with the same content, in the way the profile wants.",
-    "shortened": "A text was shortened to the limit of the profile.",
 }
 
 MARKERS = frozenset(
@@ -104,6 +94,7 @@ _SYNTAX = frozenset(
 )
 
 EXPLAINED_BY: dict[str, frozenset[str]] = {
+    "no-skill-md": frozenset({"skill-md-spelling"}),
     "strict-anchor": frozenset({"leading-sign", "yaml-alias"}),
     "strict-duplicate": frozenset({"yaml-duplicate-key"}),
     "strict-encoding": frozenset({"not-utf8", "utf-16"}),
@@ -113,4 +104,4 @@ EXPLAINED_BY: dict[str, frozenset[str]] = {
     "strict-tag": frozenset({"leading-sign", "yaml-tag"}),
     "strict-yaml": _SYNTAX | MARKERS,
 }
-"""Which problems of the readers say why a strict reading fails."""
+"""Which problems of the readers say why a profile finds no SKILL.md, or cannot read it strictly."""

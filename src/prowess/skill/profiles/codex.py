@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from prowess.errors import Problem
+from prowess.skill.filenames import find_skill_md
+from prowess.skill.forms.data import parse_yaml
 from prowess.skill.forms.form import Reading
+from prowess.skill.limits import Limits
 from prowess.skill.package import Package
 from prowess.skill.profiles import rules
 from prowess.skill.profiles.profile import Profile
-from prowess.skill.text.yaml import YamlRefused, load
 
 SIDECAR = "agents/openai.yaml"
 SHORT, LONG = 64, 1024
@@ -19,14 +21,14 @@ INTERFACE = ("display_name", "short_description", "icon_small", "icon_large", "b
 TOOL = ("type", "value", "description", "transport", "command", "url")
 
 
-def check(reading: Reading) -> Iterator[Problem]:
+def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
     """The markers, the name if there is one, the description, and the sidecar if there is one."""
-    file = rules.skill_md(reading.package)
+    file = find_skill_md(reading.package)
     document = reading.document
     if file is None or document is None:
         yield rules.missing_file()
         return
-    yield from check_sidecar(reading.package)
+    yield from check_sidecar(reading.package, limits)
     if not _has_markers(file.content.decode("utf-8", "replace")):
         hint = "Begin the file with a line of three dashes, and end the frontmatter with another."
         yield rules.error(
@@ -52,19 +54,17 @@ def _check_name(fields: rules.Fields, lines: rules.Lines) -> Iterator[Problem]:
         yield rules.error("name-long", message, "Shorten it.", "name", lines.get("name"))
 
 
-def check_sidecar(package: Package) -> Iterator[Problem]:
+def check_sidecar(package: Package, limits: Limits) -> Iterator[Problem]:
     """What Codex passes over in its sidecar; it never refuses a skill for it."""
     file = package.get(SIDECAR)
     if file is None:
         return
-    try:
-        value: Any = load(file.content.decode("utf-8-sig"), typed=True).value
-    except (YamlRefused, UnicodeDecodeError) as refused:
-        line = refused.line if isinstance(refused, YamlRefused) else None
-        yield _soft(f"{SIDECAR} cannot be read: {refused}", line)
+    parsed = parse_yaml(SIDECAR, file.content, limits)
+    if parsed.problems:
+        yield from (_soft(problem.message, problem.line) for problem in parsed.problems)
         return
     sections = {"interface": _interface, "policy": _policy, "dependencies": _dependencies}
-    content = rules.as_mapping(value)
+    content = parsed.object
     if content is None:
         yield _soft(f"{SIDECAR} is not a mapping.")
         return

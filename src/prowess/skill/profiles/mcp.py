@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prowess.errors import Problem
+from prowess.skill.filenames import find_skill_md
 from prowess.skill.forms.form import Reading
+from prowess.skill.limits import Limits
 from prowess.skill.package import Package
 from prowess.skill.profiles import rules
 from prowess.skill.profiles.profile import Profile
@@ -20,14 +22,14 @@ _STYLE = frozenset({"strict-flow", "strict-indentation"})
 """What only the reference validator minds: the extension sends the frontmatter as JSON, whatever its style."""
 
 
-def check(reading: Reading) -> Iterator[Problem]:
+def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
     """Name and description as the standard has them, a frontmatter that JSON can hold, and the extension's limits."""
     yield from _check_size(reading.package)
-    file = rules.skill_md(reading.package)
+    file = find_skill_md(reading.package)
     if file is None:
         yield rules.missing_file()
         return
-    strict = read_strictly(file.content)
+    strict = read_strictly(file.content, limits)
     yield from (problem for problem in strict.refusals if problem.code not in _STYLE)
     fields, lines = strict.fields, strict.lines
     if fields is None:

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 from prowess.errors import Problem, Severity
 from prowess.skill.forms.form import Reading
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.profiles.codes import EXPLAINED_BY, MARKERS
 
 ProfileName = Literal["agentskills", "claude-api", "claude-code", "codex", "mcp", "bernstein", "prowess"]
@@ -20,7 +21,7 @@ _RANK: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 class Profile:
     """One named set of rules.
 
-    `check` gives what this profile has to say about a reading. Of what the readers report, `superseded` is left out
+    `check` gives what this profile has to say about what was read within limits. Of what the readers report, `superseded` is left out
     because `check` says it in its own words, and the rest is graded by `severities` (None leaves it out), or else no
     higher than `ceiling`: what Prowess cannot use another client may well take.
 
@@ -30,15 +31,15 @@ class Profile:
 
     name: ProfileName
     summary: str
-    check: Callable[[Reading], Iterable[Problem]]
+    check: Callable[[Reading, Limits], Iterable[Problem]]
     refusal: str = ""
     superseded: Collection[str] = frozenset()
     severities: Mapping[str, Severity | None] = field(default_factory=dict[str, "Severity | None"])
     ceiling: Severity = "warning"
 
-    def judge(self, reading: Reading) -> tuple[Problem, ...]:
+    def judge(self, reading: Reading, limits: Limits = DEFAULT_LIMITS) -> tuple[Problem, ...]:
         """Everything this profile finds, worst first, then by line; nothing twice."""
-        own = list(self.check(reading))
+        own = list(self.check(reading, limits))
         codes = {problem.code for problem in own}
         reported = [problem for problem in reading.problems if problem.code not in self.superseded]
         causes = {code for strict in codes for code in EXPLAINED_BY.get(strict, ())}
@@ -63,9 +64,9 @@ class Profile:
         return replace(problem, message=f"{problem.message} {self.refusal}".rstrip())
 
 
-_MISSING = MARKERS | {"strict-encoding", "strict-frontmatter"}
+_MISSING = MARKERS | {"no-skill-md", "strict-encoding", "strict-frontmatter"}
 REFUSED = frozenset({*EXPLAINED_BY, "strict-flow", "strict-indentation"}).union(*EXPLAINED_BY.values()) - _MISSING
-"""Ways of writing that only some clients refuse; that markers are missing needs no such sentence."""
+"""Ways of writing that only some clients refuse; that the file or its markers are missing needs no such sentence."""
 
 
 def _order(problem: Problem) -> tuple[int, int, str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from prowess.errors import Problem
 from prowess.skill.forms.form import Reading
+from prowess.skill.limits import Limits
 from prowess.skill.profiles import rules
 from prowess.skill.profiles.profile import Profile
 from prowess.skill.profiles.requests import requests
@@ -15,8 +16,10 @@ from prowess.skill.profiles.unseen import hidden_text
 BODY_LINES = 500
 
 
-def check(reading: Reading) -> Iterator[Problem]:
+def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
     """Errors that keep it out, and warnings about what other clients stumble over."""
+    if any(problem.code == "nul-character" for problem in reading.problems):
+        yield rules.error("binary", "The file is not text: it has NUL characters in it.", "Write it as UTF-8 text.")
     if reading.skill is None and not any(problem.severity == "error" for problem in reading.problems):
         yield rules.error("unusable", "Nothing in the package makes a skill.", "Add a SKILL.md with a description.")
     yield from hidden_text(reading)

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prowess.errors import Problem
+from prowess.skill.borders import is_marker
+from prowess.skill.filenames import is_skill_md
 from prowess.skill.forms.form import Reading
 
 _HINT = "Nothing of this happens by keeping the skill; grant it only if you trust the skill."
@@ -62,7 +64,7 @@ def _what_a_file_asks(path: str) -> str:
             return what
     if name.endswith(".pth"):
         return "to run code whenever Python starts"
-    if "/" in path and name in ("SKILL.md", "skill.md"):
+    if "/" in path and is_skill_md(name) and is_marker(name):
         return "to bring along another skill, which needs consent of its own"
     return ""
 

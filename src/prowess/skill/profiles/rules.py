@@ -10,13 +10,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from prowess.errors import Problem
-from prowess.skill.package import File, Package
+from prowess.skill.filenames import COMPATIBILITY_LIMIT, DESCRIPTION_LIMIT, SKILL_MD
+from prowess.skill.package import File
 from prowess.skill.slug import slugify
 
 NAME_LIMIT = 64
-DESCRIPTION_LIMIT = 1024
-COMPATIBILITY_LIMIT = 500
-STANDARD_KEYS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 
 NAME_AND_DESCRIPTION = frozenset(
     {
@@ -52,11 +50,6 @@ def are_texts(values: Iterable[Any]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-def skill_md(package: Package) -> File | None:
-    """The SKILL.md of a package, upper case preferred."""
-    return package.get("SKILL.md") or package.get("skill.md")
-
-
 def error(code: str, message: str, hint: str, key: str | None = None, line: int | None = None) -> Problem:
     """A problem, graded as an error."""
     return Problem(code=code, severity="error", message=message, hint=hint, field=key, line=line)
@@ -68,8 +61,14 @@ def missing_file() -> Problem:
         "no-skill-md",
         "The folder has no SKILL.md.",
         "Export it (`prowess export … --profile`), which writes one.",
-        "SKILL.md",
+        SKILL_MD,
     )
+
+
+def check_file(file: File | None) -> Iterator[Problem]:
+    """SKILL.md: there, and in capital or in small letters."""
+    if file is None or file.path not in (SKILL_MD, SKILL_MD.lower()):
+        yield missing_file()
 
 
 def check_name(fields: Fields, lines: Lines, folder: str) -> Iterator[Problem]:

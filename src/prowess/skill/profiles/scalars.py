@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from prowess.skill.profiles.strict import parse_events
+from prowess.skill.profiles.strict import BACK, NOT_BREAKS, parse_events
 
 _PREFIX = "tag:yaml.org,2002:"
 _RESOLVERS: dict[Any, list[tuple[str, Any]]] = yaml.SafeLoader.yaml_implicit_resolvers
@@ -35,7 +35,7 @@ def scalars(raw: str) -> Iterator[Scalar]:
     stack: list[list[Any]] = []
     top = ""
     try:
-        for event in parse_events(raw):
+        for event in parse_events(raw.translate(NOT_BREAKS)):
             if isinstance(event, yaml.CollectionStartEvent):
                 _toggle(stack)
                 stack.append([isinstance(event, yaml.MappingStartEvent), False])
@@ -43,11 +43,12 @@ def scalars(raw: str) -> Iterator[Scalar]:
                 stack.pop()
             elif isinstance(event, yaml.ScalarEvent):
                 is_key = _toggle(stack)
-                top = event.value if is_key and len(stack) == 1 else top
+                text = str(event.value).translate(BACK)
+                top = text if is_key and len(stack) == 1 else top
                 mark: Any = event.start_mark
                 yield Scalar(
-                    text=event.value,
-                    type="str" if event.style else plain_type(event.value),
+                    text=text,
+                    type="str" if event.style else plain_type(text),
                     key=top,
                     line=mark.line + 1,
                     depth=len(stack),

@@ -14,12 +14,12 @@ from typing import Any, cast
 import yaml
 
 from prowess.errors import Problem
-from prowess.skill.limits import DEFAULT_LIMITS
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
 
 _NO_KEY = "(a list or mapping)"
 _parse: Any = vars(yaml)["parse"]
-_NOT_BREAKS = str.maketrans("\x85\u2028\u2029", "\ue085\ue028\ue029")
-_BACK = str.maketrans("\ue085\ue028\ue029", "\x85\u2028\u2029")
+NOT_BREAKS = str.maketrans("\x85\u2028\u2029", "\ue085\ue028\ue029")
+BACK = str.maketrans("\ue085\ue028\ue029", "\x85\u2028\u2029")
 """YAML 1.2 takes these three for text, PyYAML for line breaks: they travel through the parser in disguise."""
 
 _HINTS = {
@@ -49,7 +49,7 @@ class Strict:
     raw: str = ""
 
 
-def read_strictly(data: bytes) -> Strict:
+def read_strictly(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Strict:
     """Read the frontmatter of a SKILL.md as the reference does; never raises."""
     try:
         content = data.decode("utf-8")
@@ -63,9 +63,8 @@ def read_strictly(data: bytes) -> Strict:
     if end < 0:
         return _refused("strict-frontmatter", "The frontmatter has no line of three dashes at its end.", 1)
     raw = content[3 : end + 1]
-    size = len(raw.encode())
-    if size > DEFAULT_LIMITS.frontmatter_bytes:
-        cap = DEFAULT_LIMITS.frontmatter_bytes
+    size, cap = len(raw.encode()), limits.frontmatter_bytes
+    if size > cap:
         return _refused("strict-size", f"The frontmatter has {size:,} bytes; more than {cap:,} are not read.", 1)
     return replace(_Builder().read(raw), raw=raw)
 
@@ -123,7 +122,7 @@ class _Builder:
     def read(self, text: str) -> Strict:
         """Take all events."""
         try:
-            for event in parse_events(text.translate(_NOT_BREAKS)):
+            for event in parse_events(text.translate(NOT_BREAKS)):
                 self._take(event)
         except yaml.YAMLError as error:
             self._add("strict-yaml", f"is not YAML: {_reason(error)}", _error_line(error, text))
@@ -146,7 +145,7 @@ class _Builder:
             self._put("*" + str(event.anchor), line)
         elif isinstance(event, yaml.ScalarEvent):
             self._check_node(event, line)
-            self._put(str(event.value).translate(_BACK), line)
+            self._put(str(event.value).translate(BACK), line)
         elif isinstance(event, yaml.CollectionStartEvent):
             self._open(event, line)
         elif isinstance(event, yaml.CollectionEndEvent):

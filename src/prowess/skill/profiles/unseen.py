@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from prowess.errors import Problem
+from prowess.skill.filenames import is_skill_md
 from prowess.skill.forms.form import Reading
 from prowess.skill.model import Skill
 from prowess.skill.package import File
@@ -65,7 +66,7 @@ def _text_of(file: File) -> str:
         text = file.content.decode("utf-8")
     except UnicodeDecodeError:
         return ""
-    return text if "\x00" not in text or file.path.lower() == "skill.md" else ""
+    return text if "\x00" not in text or is_skill_md(file.path) else ""
 
 
 def _run(text: str, found: HiddenText) -> str:

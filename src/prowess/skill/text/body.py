@@ -16,25 +16,35 @@ _LINK = re.compile(r"!?\[([^\[\]\n]{1,300})\]\([^()\s]{0,500}\)")
 _MARKUP = re.compile(r"\*{2,3}|__|`+")
 _QUOTE = re.compile(r"^[ \t]*>+[ \t]?")
 _TAG = re.compile(r"<[^<>\n]{1,300}>")
+_OPENING = re.compile(r"\n*# ([^\s#*_`<>\[\]][^\r\n#*_`<>\[\]]*)\n")
+"""A first line that is a heading without any marks in it, as almost every body has one."""
 _TITLE = re.compile(r"\s*^#[ \t]+(?=[^\s#])([^\r\n]+)", re.MULTILINE)
-_WORDS = re.compile(r"[^\W\d_][^\r\n]*")
+_TOP = re.compile(r"(?:\A|[\r\n]) {0,3}(?:#(?!#)|=)")
+"""What every top-level heading has in it."""
+_COMMENTS = re.compile(r"(?:[ \t]*<!--(?:>|->|.*?-->))+")
+_WORDS = re.compile(r"[^\W\d_](?:(?!-->)[^\r\n])*")
 _SCANNED = 200_000
 
 
 def first_heading(body: str) -> str:
     """The text of the first top-level heading, or of the first heading of any level, or ''."""
-    at_once = _TITLE.match(body)
-    if at_once:
-        return _plain(at_once[1].rstrip().rstrip("#"))
+    opening = _OPENING.match(body)
+    if opening:
+        return " ".join(opening[1].split())
+    title = _TITLE.match(body)
+    return (_plain(title[1].rstrip().rstrip("#")) if title else "") or _searched_heading(body)
+
+
+def _searched_heading(body: str) -> str:
     other = previous = ""
     for line in _prose_lines(body):
         found = _HEADING.match(line)
         if found:
             text = _plain(line[found.end() :].rstrip().rstrip("#"))
-            if text and len(found[1]) == 1:
+            if text and (len(found[1]) == 1 or not (other or _TOP.search(body, 0, _SCANNED))):
                 return text
             other = other or text
-        elif previous.strip() and _UNDERLINE.match(line) and "=" in line:
+        elif "=" in line and _UNDERLINE.match(line) and _plain(previous):
             return _plain(previous)
         previous = line
     return other
@@ -52,7 +62,7 @@ def first_paragraph(body: str, limit: int = 500) -> str:
             text = _joined(paragraph)
             if any(char.isalnum() for char in text):
                 return _cut(text, limit)
-        elif not spare and not first.lstrip().startswith(("<!--", "#")):
+        elif not spare and not first.lstrip().startswith("#"):
             spare = _joined([_ITEM.sub("", _QUOTE.sub("", line)) for line in paragraph])
             spare = spare if any(char.isalnum() for char in spare) else ""
     words = _WORDS.search(body)
@@ -72,8 +82,12 @@ def _prose_lines(body: str) -> Iterator[str]:
             comment = "-->" not in line
         elif marker:
             fence = marker[1]
-        elif line.lstrip().startswith("<!--") and "-->" not in line:
-            comment = True
+        elif line.lstrip().startswith("<!--"):
+            closed = _COMMENTS.match(line)
+            rest = line[closed.end() :] if closed else line
+            comment = rest.lstrip().startswith("<!--")
+            if rest.strip() and not comment:
+                yield rest
         else:
             yield line
 

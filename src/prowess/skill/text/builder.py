@@ -54,6 +54,10 @@ class Builder:
         self.styles: set[str] = set()
         self.repeated: list[tuple[str, int]] = []
 
+    def anew(self) -> Builder:
+        """A builder like this one that has built nothing yet."""
+        return Builder(self.typed, self.depth, self.first_wins, self.first_line)
+
     def build(self, next_event: Callable[[], Any]) -> Any:  # noqa: C901, PLR0912  the loop that every file pays for
         """Take all events and give the value.
 

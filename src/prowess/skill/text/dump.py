@@ -19,6 +19,8 @@ _BLOCK = re.compile(r"[^\s\x00-\x1f\x7f-\xa0\ufeff][^\x00-\x08\x0b-\x1f\x7f-\x9f
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 """Characters that only a double-quoted text keeps."""
 
+_STR = "tag:yaml.org,2002:str"
+_DASH = re.compile(r"-(?=--)")
 _MAX_DEPTH = 100
 
 
@@ -38,6 +40,10 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, indentless=False)
 
 
+class _RulelessDumper(_Dumper):
+    """The same, with three dashes in double quotes only: the one style that has escapes."""
+
+
 def _text(dumper: Any, text: str) -> yaml.ScalarNode:
     style = None
     if "\n" in text and _BLOCK.match(text):
@@ -46,7 +52,11 @@ def _text(dumper: Any, text: str) -> yaml.ScalarNode:
         style = '"'
     elif _AMBIGUOUS.match(text):
         style = "'"
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    return dumper.represent_scalar(_STR, text, style=style)
+
+
+def _text_without_rules(dumper: Any, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar(_STR, text, style='"') if "---" in text else _text(dumper, text)
 
 
 def _float(dumper: Any, number: float) -> yaml.ScalarNode:
@@ -55,17 +65,23 @@ def _float(dumper: Any, number: float) -> yaml.ScalarNode:
 
 _Dumper.add_representer(str, _text)
 _Dumper.add_representer(float, _float)
+_RulelessDumper.add_representer(str, _text_without_rules)
 
 
-def dump(value: Any) -> str:
+def dump(value: Any, *, three_dashes: bool = True) -> str:
     """The value as block YAML: keys in their order, long text as literal blocks, always the same for the same value.
 
-    It takes what JSON can hold, and `Invalid` says what it cannot write.
+    It takes what JSON can hold, and `Invalid` says what it cannot write. Without `three_dashes`, no three stand in a
+    row anywhere in it.
     """
     _check(value)
+    return _written(value, _Dumper) if three_dashes else _DASH.sub(r"\\x2D", _written(value, _RulelessDumper))
+
+
+def _written(value: Any, dumper: type[_Dumper]) -> str:
     return yaml.dump(
         value,
-        Dumper=_Dumper,
+        Dumper=dumper,
         sort_keys=False,
         default_flow_style=False,
         allow_unicode=True,

@@ -27,6 +27,9 @@ _FAULTS = (yaml.YAMLError, ValueError, OverflowError)
 _UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_BREAK = re.compile("\r\n?|[\n\x85\u2028\u2029]")
+_ODD_BREAK = re.compile("[\x85\u2028\u2029]")
+"""Where YAML 1.1 begins a new line and no editor does."""
 
 
 class Loaded(NamedTuple):
@@ -60,7 +63,30 @@ def load(
     With `first_wins`, a repeated key is passed over and listed instead of refused. Lines count from `first_line`.
     """
     _check_size(text, limits.frontmatter_bytes)
-    builder = Builder(typed, limits.yaml_depth, first_wins, first_line)
+    if text.isascii() or not _ODD_BREAK.search(text):
+        return _load(text, Builder(typed, limits.yaml_depth, first_wins, first_line))
+    builder = Builder(typed, limits.yaml_depth, first_wins, 0)
+    lines = _lines_of(text, first_line)
+    try:
+        loaded = _load(text, builder)
+    except YamlRefused as refused:
+        line = lines[min(refused.line, len(lines) - 1)]
+        raise YamlRefused(refused.message, line, refused.code) from None
+    return loaded._replace(
+        lines={key: lines[line] for key, line in loaded.lines.items()},
+        repeated=tuple((key, lines[line]) for key, line in loaded.repeated),
+    )
+
+
+def _lines_of(text: str, first_line: int) -> list[int]:
+    """For each line as YAML counts them, the line of the file that it lies in."""
+    lines = [first_line]
+    for found in _BREAK.finditer(text):
+        lines.append(lines[-1] + (found[0] in ("\r\n", "\r", "\n")))
+    return lines
+
+
+def _load(text: str, builder: Builder) -> Loaded:
     try:
         events = _PARSER(text).get_event
         value = builder.build(events if _PARSER is not _PURE else _whole_characters(events))
@@ -69,8 +95,8 @@ def load(
     except _FAULTS as fault:
         joined = _PAIR.sub(_join, text) if "\\u" in text else text
         if joined == text:
-            raise _refusal(text, fault, first_line) from None
-        return load(joined, typed=typed, limits=limits, first_wins=first_wins, first_line=first_line)
+            raise _refusal(text, fault, builder.first_line) from None
+        return _load(joined, builder.anew())
     styles = frozenset(builder.styles) if builder.styles else _NO_STYLES
     return Loaded(value, builder.lines, styles, tuple(builder.repeated))
 
@@ -91,7 +117,7 @@ def _check_size(text: str, cap: int) -> None:
 def _refusal(text: str, fault: Exception, first_line: int) -> YamlRefused:
     bad = _UNREADABLE.search(text)
     if bad:
-        line = text.count("\n", 0, bad.start()) + first_line
+        line = sum(1 for _ in _BREAK.finditer(text, 0, bad.start())) + first_line
         return YamlRefused(f"The character U+{ord(bad[0]):04X} is not allowed in YAML.", line, "yaml-character")
     mark: Any = getattr(fault, "problem_mark", None) or getattr(fault, "context_mark", None)
     words = [getattr(fault, "problem", None) or "it cannot be read", getattr(fault, "context", None)]
