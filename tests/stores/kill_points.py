@@ -18,7 +18,7 @@ from prowess.catalog.database_versions import DatabaseVersions
 from prowess.catalog.directory import DirectoryStore
 from prowess.skill.package import Package
 from prowess.storage import rename
-from prowess.storage.atomic import recover, write_folder
+from prowess.storage.atomic import recover, write_file, write_folder
 from prowess.storage.database import open_database
 from prowess.storage.lock import locked
 
@@ -78,6 +78,17 @@ def export(folder: Path) -> None:
     write_folder(tidy("two"), folder / "skills" / "tidy", replace=True)
 
 
+def export_file(folder: Path) -> None:
+    write_file(folder / "skills" / "tidy.md", TRIAGE.replace("One", "Another").encode())
+
+
+def export_another(folder: Path) -> None:
+    """What a person may do next, who does not know that the last export was killed."""
+    other = folder / "skills" / "other"
+    write_folder(tidy("other"), other, replace=True)
+    shutil.rmtree(other)
+
+
 OPERATIONS: dict[str, tuple[Callable[[Path], None], Callable[[Path], None], bool]] = {
     "create": (nothing, save, True),
     "update": (one_skill, save, True),
@@ -86,6 +97,7 @@ OPERATIONS: dict[str, tuple[Callable[[Path], None], Callable[[Path], None], bool
     "delete": (one_skill, delete, True),
     "export": (one_skill, export, True),
     "export in two steps": (one_skill, export, False),
+    "export a file": (one_file, export_file, True),
 }
 
 
@@ -151,7 +163,11 @@ def main() -> None:
         while killed:
             folder = shutil.copytree(prepared, base / f"{name} {step}")
             killed = run_killed(operation, folder, step)
-            line = {"name": name, "step": step, "killed": killed, "before": before, "after": state(folder)}
+            line: dict[str, object] = {"name": name, "step": step, "killed": killed, "before": before}
+            if name.startswith("export"):
+                export_another(folder)
+                line["left"] = sorted(path.name for path in (folder / "skills").iterdir())
+            line["after"] = state(folder)
             sys.stdout.write(json.dumps(line) + "\n")
             step += 1
         rename.exchange = real

@@ -81,6 +81,8 @@ def test_a_writer_killed_at_any_step_leaves_all_of_the_old_or_all_of_the_new(tmp
         old, new, after = kill["before"], done[kill["name"]], kill["after"]
         assert (after["digest"], after["found"]) in ((old["digest"], old["found"]), (new["digest"], new["found"])), kill
         assert after["faults"] == 0, kill
+        if "export" in kill["name"]:
+            assert kill["left"] == old["found"], kill
         assert after["versions"][: len(old["versions"])] == old["versions"], kill
         if after["digest"] == new["digest"] and "export" not in kill["name"]:
             assert after["versions"] == new["versions"], kill

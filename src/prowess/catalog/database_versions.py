@@ -7,7 +7,7 @@ from prowess.skill.model import FormName, Scope, Version
 from prowess.skill.package import Package
 from prowess.skill.slug import check_slug, is_slug
 from prowess.storage import blobs, versions
-from prowess.storage.database import Database
+from prowess.storage.database import Connections
 from prowess.storage.tenant import Tenant
 
 _LARGEST = 2**31 - 1
@@ -18,7 +18,7 @@ class DatabaseVersions:
 
     def __init__(
         self,
-        database: Database,
+        database: Connections,
         *,
         scope: Scope,
         place: str = "",
@@ -53,6 +53,13 @@ class DatabaseVersions:
             return []
         with self._database.read() as connection:
             return versions.get_versions(connection, self._tenant, slug)
+
+    def ends(self, slug: str) -> tuple[Version, Version] | None:
+        """The first and the last version, without their manifests."""
+        if not is_slug(slug):
+            return None
+        with self._database.read() as connection:
+            return versions.get_ends(connection, self._tenant, slug)
 
     def package(self, slug: str, number: int) -> Package:
         """The files as of one version; `NotFound` if there is none."""

@@ -1,8 +1,13 @@
 """A store over a folder of skills: live, because the folder belongs to the person and their editor.
 
-Every call first looks at the folder; what has not changed costs one glance at each file's metadata. A skill that was
-good and is now broken is no longer listed: its good bytes are not on disk any more, so nothing could be served. It is
-reported as a fault until it is mended, and its accepted versions stay in the log.
+Every call first looks at the folder; what has not changed costs one glance at each file's metadata. Who asks for one
+skill that is known gets it after a look at its own files and at the folders on the way to them; only when something
+changed there, everything is looked at. So every edit of that skill is seen at once, while a claim on its slug that
+arises elsewhere, in another category or in a skill that was there already, is noticed at the next full look: whenever
+the skills are listed, one is written, or one is asked for that is not known.
+
+A skill that was good and is now broken is no longer listed: its good bytes are not on disk any more, so nothing could
+be served. It is reported as a fault until it is mended, and its accepted versions stay in the log.
 """
 
 from __future__ import annotations
@@ -38,8 +43,12 @@ class DirectoryStore(Editing):
     """Serves and keeps the skills in a folder: skill folders, also in categories, and skills of a single file.
 
     A link to a skill in this folder, or in another well-known one of the same base, is an alias and passed over. The
-    folder is made at the first write. Ids follow from the folder's place and the slug, unless a skill
-    declares its own.
+    folder is made at the first write. Ids follow from the slug and from `place`, unless a skill declares its own;
+    `place` stands for the folder and is its path if none is given, so that one that is moved keeps its ids only with a
+    `place` that stays.
+
+    Where the version log does not answer, skills are read all the same, with the dates of their files; nothing is
+    written.
     """
 
     def __init__(
@@ -49,6 +58,7 @@ class DirectoryStore(Editing):
         scope: Scope,
         versions: VersionLog,
         limits: Limits = DEFAULT_LIMITS,
+        place: str | None = None,
     ) -> None:
         self.scope = scope
         self.root = root.absolute()
@@ -56,7 +66,7 @@ class DirectoryStore(Editing):
         self._log = versions
         self.limits = limits
         self._lock = threading.RLock()
-        self._tree = Tree(self.root, scope, limits)
+        self._tree = Tree(self.root, scope, limits, place)
         self._index = self._tree.index
         self._clear_leftovers()
 
@@ -115,15 +125,18 @@ class DirectoryStore(Editing):
     def _read(self, find: Callable[[], Site | None]) -> tuple[Site, Package] | None:
         """A site with its files, which are those of the digest that the site has."""
         with self._lock:
+            site = find()
+            found = self._tree.read(site) if site is not None and self._tree.leads_to(site) else None
+            if found is not None:
+                return found
             for _ in range(_ATTEMPTS):
                 self._tree.refresh()
                 site = find()
                 if site is None:
                     return None
-                with suppress(ProwessError):
-                    package = self._files(site)
-                    if package.digest == site.digest:
-                        return site, package
+                found = self._tree.read(site)
+                if found is not None:
+                    return found
         raise Conflict("The skill is being changed right now.", hint="Try again when that is done.")
 
     def _files(self, site: Site) -> Package:
@@ -131,15 +144,24 @@ class DirectoryStore(Editing):
 
     def _skill(self, site: Site, package: Package) -> Skill:
         skill, _ = accepted(accept(package, self.limits))
+        return self._served(skill, site, self._first_version(site.slug))
+
+    def _served(self, skill: Skill, site: Site, first: Version | None) -> Skill:
         oldest, newest = site.dates()
-        log = self._log.versions(site.slug)
         return skill.kept_as(
             id=self._index.id_of(site),
             scope=self.scope,
             location=site.location,
-            created_at=log[0].created_at if log else oldest,
+            created_at=first.created_at if first else oldest,
             updated_at=newest,
         )
+
+    def _first_version(self, slug: str) -> Version | None:
+        try:
+            ends = self._log.ends(slug)
+        except ProwessError:
+            return None
+        return ends[0] if ends else None
 
     # Writing
 
@@ -200,7 +222,7 @@ class DirectoryStore(Editing):
         self, reading: Reading, expected: str | None, change: Change | None, actor: str, note: str, *, replace: bool
     ) -> tuple[Skill, bool]:
         """The kept skill, and whether anything had to change for it."""
-        reading = as_kept(reading)
+        reading = as_kept(reading, self.limits)
         skill, package = accepted(reading)
         site = self._index.serving(skill.slug)
         step = decide(
@@ -217,7 +239,7 @@ class DirectoryStore(Editing):
         if site:
             self._remember(site)
         done = change or ("update" if site else "create")
-        self._write(
+        version = self._write(
             reading,
             site,
             lambda: self._log.append(skill.slug, package, form=reading.form, change=done, actor=actor, note=note),
@@ -225,17 +247,18 @@ class DirectoryStore(Editing):
         kept = self._index.serving(skill.slug)
         if kept is None or kept.digest != package.digest:
             raise Conflict(f"{skill.slug!r} was changed while it was being kept.", hint="Look at it and try again.")
-        return self._skill(kept, package), True
+        first = version if version.number == 1 else self._first_version(skill.slug)
+        return self._served(skill, kept, first), True
 
-    def _write(self, reading: Reading, site: Site | None, record: Callable[[], object]) -> None:
+    def _write(self, reading: Reading, site: Site | None, record: Callable[[], Version]) -> Version:
         """Make the new files ready, record the version, then let them take their place."""
         package = reading.package
         lone = site is not None and site.lone and package.paths == (Path(site.location).name,)
         home = None if site is None else Path(site.location) if lone else self._home(site)
         stays = home is not None and (lone or home.is_dir())
-        target = home if home is not None and stays else free_place(reading, self.root)
+        target = home if home is not None and stays else free_place(reading, self.root, self.limits)
         with staged(package, self.root, lone=lone) as stage:
-            record()
+            version = record()
             target.parent.mkdir(parents=True, exist_ok=True)
             if home is None:
                 stage.place(target)
@@ -244,6 +267,7 @@ class DirectoryStore(Editing):
         if site is not None and site.location != str(target):
             self._tree.look_again(site.location, lone=site.lone)
         self._tree.find(str(target))
+        return version
 
     def _home(self, site: Site) -> Path:
         """What goes when the skill goes: its folder; its file; or the file's folder, if that holds nothing else."""
@@ -259,9 +283,9 @@ class DirectoryStore(Editing):
         package = self._files(site)
         if package.digest != site.digest:
             raise changed_meanwhile(site.slug, site.digest, package.digest)
-        log = self._log.versions(site.slug)
-        if not log or log[-1].change == "delete" or log[-1].digest != package.digest:
+        ends = self._log.ends(site.slug)
+        if ends is None or ends[1].change == "delete" or ends[1].digest != package.digest:
             reading = accept(package, self.limits)
-            change: Change = "update" if log else "create"
+            change: Change = "update" if ends else "create"
             self._log.append(site.slug, package, form=reading.form, change=change, note="as found in the folder")
         return package

@@ -13,18 +13,19 @@ from prowess.skill.borders import has_marker, looks_like_skill
 from prowess.skill.companions import choose_companions, companion_ids
 from prowess.skill.forms import read_package, write_package
 from prowess.skill.forms.form import Reading
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import File, Package
 from prowess.skill.validate import accept
 
 _TRIES = 1000
 
 
-def as_kept(reading: Reading) -> Reading:
+def as_kept(reading: Reading, limits: Limits = DEFAULT_LIMITS) -> Reading:
     """The reading itself if a folder of its files is found again; else of the same skill in the native form."""
     skill, package = accepted(reading)
-    if _keeps_slug(package, skill.slug.rpartition(".")[2], skill.slug):
+    if _keeps_slug(package, skill.name, skill.slug, limits):
         return reading
-    return accept(write_package(skill, package, "native").package)
+    return accept(write_package(skill, package, "native", limits=limits).package, limits)
 
 
 def _found_as(package: Package, name: str) -> Package | None:
@@ -46,12 +47,12 @@ def _companions(package: Package, descriptor: File) -> Iterator[str]:
             yield prefix + name
 
 
-def free_place(reading: Reading, root: Path) -> Path:
+def free_place(reading: Reading, root: Path, limits: Limits = DEFAULT_LIMITS) -> Path:
     """A folder that is free and in which the skill keeps its slug: best its name, then its whole slug, then more."""
     skill, package = accepted(reading)
     for path in islice(_candidates(skill.slug), _TRIES):
         target = root / path
-        if not os.path.lexists(target) and _keeps_slug(package, target.name, skill.slug):
+        if not os.path.lexists(target) and _keeps_slug(package, target.name, skill.slug, limits):
             return target
     raise Conflict(f"There is no free place for {skill.slug!r} in {str(root)!r}.", hint="Choose another slug.")
 
@@ -65,9 +66,9 @@ def _candidates(slug: str) -> Iterator[str]:
         yield f"{namespace or 'more'}-{number}/{name}"
 
 
-def _keeps_slug(package: Package, name: str, slug: str) -> bool:
+def _keeps_slug(package: Package, name: str, slug: str, limits: Limits) -> bool:
     found = _found_as(package, name)
     if found is None:
         return False
-    skill = read_package(found).skill if found.name != package.name else None
+    skill = read_package(found, limits).skill if found.name != package.name else None
     return found.name == package.name or (skill is not None and skill.slug == slug)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import stat
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from prowess.catalog.codes import unreadable
@@ -19,7 +18,8 @@ from prowess.skill.limits import Limits
 from prowess.skill.model import Scope, SkillCard
 from prowess.skill.package import Package
 from prowess.skill.validate import validate
-from prowess.storage import folders
+from prowess.storage.clock import moment
+from prowess.storage.folders import read_refused
 from prowess.storage.lone import snapshot_file
 from prowess.storage.reading import Snapshot, snapshot_folder
 from prowess.storage.stamps import Stamp, all_hold
@@ -63,12 +63,7 @@ class Site:
     def dates(self) -> tuple[str, str]:
         """When the oldest and the newest of its files were written."""
         times = [stamp[0] for _, stamp in self.stamps if stat.S_ISREG(stamp[4])] or [0]
-        return _date(min(times)), _date(max(times))
-
-
-def _date(nanoseconds: int) -> str:
-    moment = datetime.fromtimestamp(nanoseconds / 1e9, UTC)
-    return moment.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+        return moment(min(times)), moment(max(times))
 
 
 def read_site(location: str, root: str, limits: Limits, *, lone: bool) -> Snapshot:
@@ -78,7 +73,7 @@ def read_site(location: str, root: str, limits: Limits, *, lone: bool) -> Snapsh
             return snapshot_file(location, limits, root=root)
         return snapshot_folder(location, limits, root=root)
     except OSError as error:
-        raise folders.unreadable(Path(location), error) from error
+        raise read_refused(Path(location), error) from error
 
 
 def look_at(location: str, root: str, scope: Scope, limits: Limits, *, lone: bool, known: Site | None) -> Site:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from prowess.catalog.codes import fault_problem, unreadable
 from prowess.catalog.discovery import sibling_roots
 from prowess.catalog.index import Index
-from prowess.catalog.site import Site, look_at
+from prowess.catalog.site import Site, look_at, read_site
 from prowess.catalog.store import Fault
-from prowess.errors import Unavailable
+from prowess.errors import ProwessError, Unavailable
 from prowess.skill.borders import LONE_SUFFIXES, has_marker, is_marker, is_skipped
 from prowess.skill.limits import Limits
 from prowess.skill.model import Scope
-from prowess.storage import folders
+from prowess.skill.package import Package
 from prowess.storage.atomic import PREFIX
-from prowess.storage.stamps import Stamp, is_settled, stamp_of
+from prowess.storage.folders import read_refused
+from prowess.storage.stamps import Stamp, all_hold, is_settled, stamp_of
 
 DEPTH = 6
 """How many folders may lie between the root and a skill: categories of categories."""
@@ -39,12 +40,12 @@ class Branch:
 class Tree:
     """Everything below one root that is or might be a skill, kept in an index."""
 
-    def __init__(self, root: Path, scope: Scope, limits: Limits) -> None:
+    def __init__(self, root: Path, scope: Scope, limits: Limits, place: str | None = None) -> None:
         self._root = str(root)
         self._scope: Scope = scope
         self._limits = limits
         self._branches: dict[str, Branch] = {}
-        self.index = Index(str(root.resolve()))
+        self.index = Index(str(root.resolve()) if place is None else place)
 
     def refresh(self) -> None:
         """Bring the index up to date with the disk."""
@@ -55,6 +56,29 @@ class Tree:
             self.index.drop(location)
         for location in self._branches.keys() - branches:
             del self._branches[location]
+
+    def read(self, site: Site) -> tuple[Site, Package] | None:
+        """The files of a site, and the site with the dates that they have now; None once they are not as known."""
+        try:
+            snapshot = read_site(site.location, self._root, self._limits, lone=site.lone)
+        except ProwessError:
+            return None
+        if snapshot.package.digest != site.digest:
+            return None
+        if snapshot.stamps != site.stamps or snapshot.settled != site.settled:
+            site = replace(site, stamps=snapshot.stamps, settled=snapshot.settled)
+            self.index.put(site)
+        return site, snapshot.package
+
+    def leads_to(self, site: Site) -> bool:
+        """Whether a full look would find the site where it is: nothing came or went in the folders on the way there."""
+        folder = site.location.rpartition("/")[0]
+        while len(folder) >= len(self._root):
+            branch = self._branches.get(folder)
+            if branch is None or not branch.settled or not all_hold([(folder, branch.stamp)]):
+                return False
+            folder = folder.rpartition("/")[0]
+        return True
 
     def look_again(self, location: str, *, lone: bool) -> None:
         """Read one place again, now; forget it where nothing is left."""
@@ -135,7 +159,7 @@ class Tree:
 
     def _closed(self, folder: str, error: OSError) -> Branch:
         """A folder that the system will not list: reported, and tried again at the next look."""
-        refusal = folders.unreadable(Path(folder), error)
+        refusal = read_refused(Path(folder), error)
         if folder == self._root:
             raise Unavailable(refusal.message, hint=refusal.hint)
         fault = Fault(location=folder, slug=folder.rpartition("/")[2], problems=(unreadable(refusal),))

@@ -26,6 +26,10 @@ class VersionLog(Protocol):
         """All versions of a skill, oldest first."""
         ...
 
+    def ends(self, slug: str) -> tuple[Version, Version] | None:
+        """The first and the last version, without their manifests, at a cost that does not grow with their number."""
+        ...
+
     def package(self, slug: str, number: int) -> Package:
         """The files as of one version; `NotFound` if there is none."""
         ...
@@ -62,6 +66,15 @@ class MemoryVersions:
         """All versions of a skill, oldest first."""
         with self._lock:
             return [version for version, _ in self._entries.get(slug, ())]
+
+    def ends(self, slug: str) -> tuple[Version, Version] | None:
+        """The first and the last version, without their manifests."""
+        with self._lock:
+            entries = self._entries.get(slug)
+            if not entries:
+                return None
+            first, last = entries[0][0], entries[-1][0]
+        return first.model_copy(update={"manifest": ()}), last.model_copy(update={"manifest": ()})
 
     def package(self, slug: str, number: int) -> Package:
         """The files as of one version; `NotFound` if there is none."""

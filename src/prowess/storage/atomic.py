@@ -28,27 +28,32 @@ _JOURNAL_BYTES = 8192
 
 def write_folder(package: Package, target: Path, *, replace: bool) -> None:
     """Write a package as a folder; with `replace`, it takes the place of what is there, else that is a `Conflict`."""
-    with _told(target), locked(target.parent), staged(package, target.parent) as stage:
+    with _writing(target), staged(package, target.parent) as stage:
         if replace and os.path.lexists(target):
             stage.replace(target)
         else:
             stage.place(target)
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file in one step, in the place of what is there."""
-    refuse_link(path)
-    with _told(path), _temporary(path.parent) as folder:
-        _write(folder / "new", data, 0o666)
-        (folder / "new").replace(path)
-        sync(path.parent)
+def write_file(path: Path, data: bytes, *, replace: bool = True) -> None:
+    """Write a file in one step; with `replace`, in the place of what is there, else that is a `Conflict`."""
+    with _writing(path):
+        refuse_link(path)
+        if not replace:
+            _check_free(path)
+        with _temporary(path.parent) as folder:
+            _write(folder / "new", data, 0o666)
+            (folder / "new").replace(path)
+            sync(path.parent)
 
 
 @contextmanager
-def _told(path: Path) -> Generator[None]:
-    """Tell what the system refuses as an error of ours."""
+def _writing(path: Path) -> Generator[None]:
+    """Be the one writer in the folder of `path`, once what a killed one left is cleared; a refusal is told as ours."""
     try:
-        yield
+        with locked(path.parent):
+            recover(path.parent)
+            yield
     except OSError as error:
         raise Unavailable(
             f"{str(path)!r} cannot be written: {error.strerror or error}.",
@@ -60,6 +65,11 @@ def refuse_link(path: Path) -> None:
     """Refuse to write where a link stands: what it leads to would be changed."""
     if path.is_symlink():
         raise Refused(f"{str(path)!r} is a symbolic link.", hint="Name the place that it leads to, or remove the link.")
+
+
+def _check_free(path: Path) -> None:
+    if os.path.lexists(path):
+        raise Conflict(f"{str(path)!r} is there already.", hint="Choose another name, or replace it.")
 
 
 @contextmanager
@@ -88,8 +98,7 @@ class Stage:
 
     def place(self, target: Path) -> None:
         """Take a place that is free."""
-        if os.path.lexists(target):
-            raise Conflict(f"{str(target)!r} is there already.", hint="Choose another name, or replace it.")
+        _check_free(target)
         self._new.rename(target)
         sync(target.parent)
 
@@ -134,24 +143,29 @@ def recover(root: Path) -> int:
     """
     leftovers = sorted(path for path in root.iterdir() if path.name.startswith(PREFIX))
     for folder in leftovers:
-        if not folder.is_symlink():
-            _bring_back(root, folder)
-        _clear(folder)
+        if folder.is_symlink() or _bring_back(root, folder):
+            _clear(folder)
     if leftovers:
         sync(root)
     return len(leftovers)
 
 
-def _bring_back(root: Path, folder: Path) -> None:
+def _bring_back(root: Path, folder: Path) -> bool:
+    """Whether nothing is left in a temporary folder that anybody could miss, now that the old is back in its place."""
     journal = _read_journal(folder / _JOURNAL)
     if journal is None or not os.path.lexists(folder / "old"):
-        return
+        return True
     old, target = root / journal[0], root / journal[1]
     inside = all(path.parent.resolve().is_relative_to(root.resolve()) for path in (old, target))
-    if inside and not os.path.lexists(target) and not os.path.lexists(old):
-        with suppress(OSError):
-            (folder / "old").rename(old)
-            sync(old.parent)
+    if not inside or os.path.lexists(target) or os.path.lexists(old):
+        return True
+    try:
+        old.parent.mkdir(parents=True, exist_ok=True)
+        (folder / "old").rename(old)
+        sync(old.parent)
+    except OSError:
+        return False
+    return True
 
 
 def _read_journal(path: Path) -> tuple[str, str] | None:
@@ -201,8 +215,9 @@ def _write_tree(root: Path, files: tuple[File, ...]) -> None:
     root.mkdir()
     for file in files:
         path = root / file.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        folders.update(parent for parent in path.parents if parent.is_relative_to(root))
+        if path.parent not in folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            folders.update(path.parents[: file.path.count("/")])
         _write(path, file.content, int(file.mode, 8))
     for folder in folders:
         sync(folder)

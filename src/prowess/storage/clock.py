@@ -7,4 +7,13 @@ from datetime import UTC, datetime
 
 def now() -> str:
     """The present moment, such as `2026-03-01T09:30:00.000000Z`."""
-    return datetime.now(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+    return _written(datetime.now(UTC))
+
+
+def moment(nanoseconds: int) -> str:
+    """A time that a file system gave, in nanoseconds since 1970, written the same way."""
+    return _written(datetime.fromtimestamp(nanoseconds / 1e9, UTC))
+
+
+def _written(time: datetime) -> str:
+    return time.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

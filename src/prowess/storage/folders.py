@@ -12,6 +12,7 @@ from prowess.skill.archive import is_archive, read_archive
 from prowess.skill.borders import LONE_SUFFIXES, has_marker, is_marker, looks_like_skill
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import Package, too_large
+from prowess.storage.atomic import PREFIX
 from prowess.storage.lone import snapshot_file
 from prowess.storage.reading import read_regular, snapshot_folder
 
@@ -29,7 +30,7 @@ def read_folder(path: Path, limits: Limits = DEFAULT_LIMITS) -> Package:
             raise Invalid(f"{str(path)!r} is a symbolic link.", hint="Name the folder that it leads to.")
         return snapshot_folder(str(path.absolute()), limits).package
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise read_refused(path, error) from error
 
 
 def read_path(path: Path, limits: Limits = DEFAULT_LIMITS) -> list[Package]:
@@ -45,7 +46,7 @@ def read_path(path: Path, limits: Limits = DEFAULT_LIMITS) -> list[Package]:
             return [snapshot_folder(str(location.parent), limits).package]
         return _read_file(location, limits)
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise read_refused(path, error) from error
 
 
 def _read_file(location: Path, limits: Limits) -> list[Package]:
@@ -63,7 +64,7 @@ def _read_file(location: Path, limits: Limits) -> list[Package]:
     )
 
 
-def unreadable(path: Path, error: OSError) -> ProwessError:
+def read_refused(path: Path, error: OSError) -> ProwessError:
     """The error for what the system would not let us read."""
     if isinstance(error, FileNotFoundError):
         return NotFound(f"There is nothing at {str(path)!r}.", hint="Check the path.")
@@ -74,16 +75,36 @@ def unreadable(path: Path, error: OSError) -> ProwessError:
 def find_skills(path: Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[Path]:
     """Every skill at or below a path, sorted: the path itself if it is a skill or a file, else what lies below.
 
-    A folder that is a skill is not searched further. Links are not followed. Single files count if they look like
-    a skill.
+    A folder that is a skill is not searched further. Single files count if they look like a skill. Links are not
+    followed, but one to a skill's folder is given, as other installers make them: `leads_out` says whose it is.
     """
     if path.is_dir():
+        try:
+            os.scandir(path).close()
+        except OSError as error:
+            raise read_refused(path, error) from error
         budget = _Budget(path)
         yield from _find(path, limits, budget, DEPTH)
     elif path.exists():
         yield path
     else:
         raise NotFound(f"There is nothing at {str(path)!r}.", hint="Check the path.")
+
+
+def leads_out(link: Path, root: Path) -> bool:
+    """Whether a link below `root` leads out of the project: its repository, or the current folder around it."""
+    target, root = link.resolve(), root.resolve()
+    here = Path.cwd()
+    repository = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+    bases = [root, repository, *([here] if root.is_relative_to(here) else [])]
+    return not any(target.is_relative_to(base) for base in bases)
+
+
+def _is_linked_skill(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_symlink() and entry.is_dir() and has_marker(child.name for child in Path(entry.path).iterdir())
+    except OSError:
+        return False
 
 
 class _Budget:
@@ -114,16 +135,19 @@ def _find(folder: Path, limits: Limits, budget: _Budget, depth: int) -> Iterator
         return
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
-            if depth and entry.name not in PASSED_BY and not entry.name.startswith(".prowess-tmp-"):
+            if depth and entry.name not in PASSED_BY and not entry.name.startswith(PREFIX):
                 yield from _find(folder / entry.name, limits, budget, depth - 1)
-        elif entry.is_file(follow_symlinks=False) and _is_skill_file(entry.path, entry.name, limits):
+        elif _is_skill_file(entry, limits) or _is_linked_skill(entry):
             yield folder / entry.name
 
 
-def _is_skill_file(location: str, name: str, limits: Limits) -> bool:
+def _is_skill_file(entry: os.DirEntry[str], limits: Limits) -> bool:
+    name = entry.name
     try:
+        if not entry.is_file(follow_symlinks=False):
+            return False
         if name.endswith(".skill"):
-            return is_archive(read_regular(location, 512))
-        return name.endswith(LONE_SUFFIXES) and looks_like_skill(name, read_regular(location, limits.file_bytes))
+            return is_archive(read_regular(entry.path, 512))
+        return name.endswith(LONE_SUFFIXES) and looks_like_skill(name, read_regular(entry.path, limits.file_bytes))
     except (OSError, Invalid):
         return False

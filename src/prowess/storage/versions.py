@@ -17,20 +17,20 @@ from prowess.storage.tables import skill_versions
 from prowess.storage.tenant import Tenant, belongs
 
 _OWN = sa.and_(belongs(skill_versions), skill_versions.c.place == sa.bindparam("tenant_place"))
-_LOG = (
-    sa.select(
-        skill_versions.c.slug,
-        skill_versions.c.number,
-        skill_versions.c.digest,
-        skill_versions.c.change,
-        skill_versions.c.created_at,
-        skill_versions.c.actor,
-        skill_versions.c.note,
-        skill_versions.c.form,
-        skill_versions.c.manifest,
-    )
-    .where(_OWN, skill_versions.c.slug == sa.bindparam("of"))
-    .order_by(skill_versions.c.number)
+_BARE = sa.select(
+    skill_versions.c.slug,
+    skill_versions.c.number,
+    skill_versions.c.digest,
+    skill_versions.c.change,
+    skill_versions.c.created_at,
+    skill_versions.c.actor,
+    skill_versions.c.note,
+    skill_versions.c.form,
+).where(_OWN, skill_versions.c.slug == sa.bindparam("of"))
+_LOG = _BARE.add_columns(skill_versions.c.manifest).order_by(skill_versions.c.number)
+_ENDS = (
+    _BARE.order_by(skill_versions.c.number).limit(1),
+    _BARE.order_by(skill_versions.c.number.desc()).limit(1),
 )
 _FILES = sa.select(skill_versions.c.package, skill_versions.c.manifest).where(
     _OWN,
@@ -86,6 +86,14 @@ def get_versions(connection: sa.Connection, tenant: Tenant, slug: str) -> list[V
     """All versions of a skill, oldest first."""
     rows = connection.execute(_LOG, {**_key(tenant), "of": slug}).mappings()
     return [Version.model_validate({**row, "manifest": manifest_of(row["manifest"])}) for row in rows]
+
+
+def get_ends(connection: sa.Connection, tenant: Tenant, slug: str) -> tuple[Version, Version] | None:
+    """The first and the last version of a skill, without their manifests; None where it has none."""
+    key = {**_key(tenant), "of": slug}
+    rows = [connection.execute(query, key).mappings().first() for query in _ENDS]
+    found = [Version.model_validate(dict(row)) for row in rows if row is not None]
+    return (found[0], found[1]) if len(found) == 2 else None
 
 
 def get_version_package(connection: sa.Connection, tenant: Tenant, slug: str, number: int) -> Package | None:
