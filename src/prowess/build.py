@@ -5,6 +5,7 @@ What needs a database is imported when there is one: it takes longer than listin
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -16,8 +17,8 @@ from prowess.catalog.discovery import user_roots, workspace_roots
 from prowess.catalog.memory import MemoryStore
 from prowess.catalog.store import Store
 from prowess.engine import Engine
-from prowess.errors import Invalid
-from prowess.settings import Settings, read_settings
+from prowess.errors import Invalid, Refused
+from prowess.settings import FOLDER, Settings, read_settings
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Scope
 from prowess.storage.location import database_exists
@@ -25,7 +26,7 @@ from prowess.storage.location import database_exists
 if TYPE_CHECKING:
     from prowess.catalog.database_versions import DatabaseVersions
     from prowess.catalog.doctor import Finding
-    from prowess.storage.database import Database
+    from prowess.storage.deferred import DeferredDatabase
 
 
 class Prowess(Engine):
@@ -35,12 +36,7 @@ class Prowess(Engine):
     def open(cls, workspace: str | Path | None = None, *, settings: Settings | None = None) -> Self:
         """Open with the settings of the environment; nothing is written before something is kept."""
         stores = Stores(settings or read_settings(workspace=workspace))
-        return cls(
-            Catalog(stores.present),
-            limits=stores.limits,
-            writable=stores.writable,
-            close=stores.close,
-        )
+        return cls(Catalog(stores.present), limits=stores.limits, writable=stores.writable, close=stores.close)
 
 
 class Stores:
@@ -53,7 +49,7 @@ class Stores:
         self.settings = settings
         self.limits = limits_of(settings)
         self._lock = threading.Lock()
-        self._databases: dict[str, Database] = {}
+        self._databases: dict[str, DeferredDatabase] = {}
         self._folders: dict[tuple[Scope, Path], DirectoryStore] = {}
         self._session = MemoryStore(scope="session")
 
@@ -63,21 +59,28 @@ class Stores:
         return {"workspace": self.settings.workspace_database, "account": self.settings.account_database}
 
     def present(self) -> list[Store]:
-        """Every store that is there, nearest scope first; a scope's database before its folders."""
+        """Every store that is there; a scope's folders, which people edit, before its database."""
         settings = self.settings
-        found: list[Store] = [self._session]
-        found += [self.writable(scope) for scope, url in self.database_urls.items() if database_exists(url)]
         near = workspace_roots(settings.workspace)
         far = user_roots(settings.user_home, settings.environment)
+        found: list[Store] = [self._session]
         found += [self._folder("workspace", root) for root in near]
         found += [self._folder("user", root) for root in far if root not in near]
+        for scope, url in self.database_urls.items():
+            if database_exists(url) and not self._leads_elsewhere(scope):
+                found.append(self.writable(scope))
         return found
 
     def writable(self, scope: Scope) -> Store:
-        """The store that keeps new skills of a scope; its database is made if need be."""
+        """The store that keeps new skills of a scope; its database is made when something is written."""
         url = self.database_urls.get(scope)
         if url is None:
             raise Invalid(f"Nothing can be imported into the {scope} scope.", hint="Choose workspace or account.")
+        if self._leads_elsewhere(scope):
+            raise Refused(
+                f"{str(self.settings.workspace / FOLDER)!r} is a link; whoever made the workspace chose where it leads.",
+                hint="Remove the link, or import with --scope account.",
+            )
         from prowess.catalog.database import DatabaseStore
 
         return DatabaseStore(self._database(url), scope=scope, limits=self.limits)
@@ -89,30 +92,43 @@ class Stores:
                 database.close()
             self._databases.clear()
 
-    def _database(self, url: str) -> Database:
-        from prowess.storage.database import open_database
+    def _leads_elsewhere(self, scope: Scope) -> bool:
+        return scope == "workspace" and (self.settings.workspace / FOLDER).is_symlink()
+
+    def _database(self, url: str) -> DeferredDatabase:
+        from prowess.storage.deferred import DeferredDatabase
 
         with self._lock:
             if url not in self._databases:
-                self._databases[url] = open_database(url)
+                self._databases[url] = DeferredDatabase(url)
             return self._databases[url]
 
     def _folder(self, scope: Scope, root: Path) -> DirectoryStore:
         with self._lock:
             key = (scope, root)
             if key not in self._folders:
-                versions = DeferredVersions(lambda create: self._versions(scope, root, create=create))
-                self._folders[key] = DirectoryStore(root, scope=scope, versions=versions, limits=self.limits)
+                place = self._place(scope, root)
+                url = self.database_urls["workspace" if scope == "workspace" else "account"]
+                versions = DeferredVersions(
+                    find=lambda: self._versions(scope, place, url) if database_exists(url) else None,
+                    make=lambda: self._versions(scope, place, url),
+                )
+                self._folders[key] = DirectoryStore(
+                    root, scope=scope, versions=versions, limits=self.limits, place=place
+                )
             return self._folders[key]
 
-    def _versions(self, scope: Scope, root: Path, *, create: bool) -> DatabaseVersions | None:
+    def _place(self, scope: Scope, root: Path) -> str:
+        """What a skill folder is known by: relative to its workspace, so that it stays itself when that is moved."""
+        if scope == "workspace":
+            return Path(os.path.relpath(root, self.settings.workspace)).as_posix()
+        return str(root.resolve())
+
+    def _versions(self, scope: Scope, place: str, url: str) -> DatabaseVersions:
         """Where the versions of a skill folder are kept: the workspace's database, or the account's."""
-        url = self.database_urls["workspace" if scope == "workspace" else "account"]
-        if not create and not database_exists(url):
-            return None
         from prowess.catalog.database_versions import DatabaseVersions
 
-        return DatabaseVersions(self._database(url), scope=scope, place=str(root))
+        return DatabaseVersions(self._database(url), scope=scope, place=place)
 
 
 def limits_of(settings: Settings) -> Limits:

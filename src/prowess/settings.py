@@ -13,6 +13,8 @@ from pathlib import Path
 from prowess.errors import Invalid
 
 PREFIX = "PROWESS_"
+FOLDER = ".prowess"
+DATABASE = "agents.db"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,19 +34,19 @@ class Settings:
     @property
     def account_database(self) -> str:
         """The database of the account scope: the one given, or a file in the home folder."""
-        return self.database_url or f"sqlite:///{self.home / 'agents.db'}"
+        return self.database_url or f"sqlite:///{self.home / DATABASE}"
 
     @property
     def workspace_database(self) -> str:
         """The database of the workspace scope."""
-        return f"sqlite:///{self.workspace / '.prowess' / 'agents.db'}"
+        return f"sqlite:///{self.workspace / FOLDER / DATABASE}"
 
 
 def read_settings(environment: Mapping[str, str] | None = None, *, workspace: str | Path | None = None) -> Settings:
     """Settings from the environment; an explicit workspace wins over `PROWESS_WORKSPACE`, which wins over `.`."""
     env = dict(os.environ if environment is None else environment)
     user_home = Path(env.get("HOME") or Path.home())
-    home = Path(env.get("PROWESS_HOME") or user_home / ".prowess").expanduser()
+    home = Path(env.get("PROWESS_HOME") or user_home / FOLDER).expanduser()
     folder = Path(workspace or env.get("PROWESS_WORKSPACE") or ".").expanduser()
     if not folder.is_dir():
         raise Invalid(

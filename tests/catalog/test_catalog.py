@@ -166,13 +166,6 @@ def test_stores_may_come_and_go():
     assert catalog.cards() == []
 
 
-def test_new_skills_go_to_the_first_store_of_a_scope():
-    first, second = store("user"), store("user")
-    assert Catalog([first, second]).store("user") is first
-    with pytest.raises(NotFound, match="account"):
-        Catalog([first]).store("account")
-
-
 def test_history_is_that_of_the_skill_that_is_served():
     near, far = store("workspace", pack("tidy", "near")), store("account", pack("tidy", "far"))
     catalog = Catalog([far, near])

@@ -35,6 +35,18 @@ def test_every_tenant_has_a_slug_to_itself(database: Database, pack: Callable[..
         assert len(store.versions("release-notes")) == 1
 
 
+def test_nobody_learns_from_a_declared_id_what_others_keep(database: Database) -> None:
+    text = (
+        '{"id": "6f1c2a52-9a43-4c0e-8f6b-1f6f1d0f9a11", "name": "Tidy", "description": "Tidies up.", "artifacts": []}'
+    )
+    package = Package.of_texts("tidy", {"tidy.json": text})
+    first, second, *_ = tenants(database)
+    before = second.save(package).id
+    second.delete_skill(before)
+    first.save(package)
+    assert second.save(package).id == before
+
+
 def test_a_foreign_id_answers_exactly_as_an_unknown_one(database: Database, pack: Callable[..., Package]) -> None:
     owner, *others = tenants(database)
     mine = owner.save(pack("release-notes"))

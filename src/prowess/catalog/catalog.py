@@ -37,27 +37,13 @@ class Catalog:
         given = self._given() if callable(self._given) else self._given
         return sorted(given, key=lambda store: SCOPES.index(store.scope))
 
-    def store(self, scope: Scope) -> Store:
-        """The store that keeps new skills of a scope: its first."""
-        for store in self.stores():
-            if store.scope == scope:
-                return store
-        raise NotFound(f"There is no store for the {scope} scope.", hint="Choose a scope that has one.")
-
     def cards(self) -> list[SkillCard]:
         """One card a slug, sorted, each with what it hides."""
         return self._look().cards
 
     def faults(self) -> list[Fault]:
         """Everything that is there and not served: bad skills, second claims on a slug, stores that fail."""
-        stores = self.stores()
-        faults = self._look(stores).faults
-        for store in stores:
-            try:
-                faults += store.faults()
-            except (ProwessError, OSError):
-                continue  # the look has reported it
-        return sorted(faults, key=lambda fault: (fault.location, fault.slug))
+        return self._look().faults
 
     def get(self, slug: str) -> Skill:
         """One skill by slug, or by `scope:slug` for one that a nearer scope hides."""
@@ -90,7 +76,7 @@ class Catalog:
         if not versions:
             raise NotFound(
                 f"{skill.slug!r} has no versions yet.",
-                hint="A version is kept each time a skill is created or changed through Prowess.",
+                hint="Prowess keeps a version each time it changes a skill; a folder that you edit yourself has none before that.",
             )
         return store, versions
 
@@ -103,7 +89,7 @@ class Catalog:
 
     def _not_found(self, slug: str, name: str, away: Sequence[str]) -> NotFound:
         view = self._look()
-        broken = next((fault for fault in self.faults() if fault.slug == name), None)
+        broken = next((fault for fault in view.faults if fault.slug == name), None)
         if broken is not None and broken.problems:
             first = broken.problems[0]
             return NotFound(
@@ -114,13 +100,19 @@ class Catalog:
             hint += f" Not asked, because they do not answer: {', '.join(away)}."
         return NotFound(f"There is no skill {slug[:80]!r}.", hint=hint)
 
-    def _look(self, stores: Sequence[Store] | None = None) -> _View:
-        """All cards of all stores, merged."""
+    def look(self) -> tuple[list[SkillCard], list[Fault]]:
+        """Cards and faults of one and the same look."""
+        view = self._look()
+        return view.cards, view.faults
+
+    def _look(self) -> _View:
+        """All cards of all stores, merged, and everything that is not served."""
         view = _View()
         merged: dict[str, list[tuple[Store, SkillCard]]] = {}
-        for store in self.stores() if stores is None else stores:
+        for store in self.stores():
             try:
                 cards = store.list_skills()
+                view.faults.extend(store.faults())
             except (ProwessError, OSError) as error:
                 view.faults.append(_away(store, error))
                 continue
@@ -130,6 +122,7 @@ class Catalog:
             card, faults = _resolve(merged[slug])
             view.cards.append(card)
             view.faults.extend(faults)
+        view.faults.sort(key=lambda fault: (fault.location, fault.slug))
         return view
 
 
@@ -143,11 +136,21 @@ def _resolve(claims: list[tuple[Store, SkillCard]]) -> tuple[SkillCard, list[Fau
     for store, card in claims:
         served, kept = first.setdefault(card.scope, (store, card))
         if served is not store and kept.digest != card.digest:
-            problem = slug_conflict(card.slug, served.location, store.location)
-            faults.append(Fault(location=store.location, slug=card.slug, problems=(problem,)))
+            place, other = (_location(keeper, card.slug) for keeper in (served, store))
+            problem = slug_conflict(card.slug, place, other)
+            faults.append(Fault(location=other, slug=card.slug, problems=(problem,)))
     hidden = [card for _, card in first.values() if card.scope != winner.scope]
     hides = tuple(Hidden(scope=card.scope, source=card.source, digest=card.digest) for card in hidden)
     return winner.model_copy(update={"hides": hides}), faults
+
+
+def _location(store: Store, slug: str) -> str:
+    """Where a store keeps a skill, as exactly as it knows."""
+    try:
+        skill = store.get_skill_by_name(slug)
+    except (ProwessError, OSError):
+        return store.location
+    return (skill.location if skill else "") or store.location
 
 
 def _away(store: Store, error: Exception) -> Fault:

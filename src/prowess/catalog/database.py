@@ -21,7 +21,7 @@ from prowess.skill.package import Package
 from prowess.skill.slug import is_slug
 from prowess.skill.validate import accept
 from prowess.storage import artifacts, blobs, skills, versions
-from prowess.storage.database import Database
+from prowess.storage.database import Connections
 from prowess.storage.tenant import Tenant
 
 BATCH = 200
@@ -39,7 +39,7 @@ class DatabaseStore(Editing):
 
     def __init__(
         self,
-        database: Database,
+        database: Connections,
         *,
         scope: Scope,
         organization_id: str | None = None,
@@ -173,11 +173,12 @@ class DatabaseStore(Editing):
         return self._record([wish])[0]
 
     def _keep_all(self, wishes: list[Wish]) -> list[Outcome]:
-        """All in one transaction; where one of them spoils it, each in its own."""
-        try:
+        """All in one transaction, once more if another writer was faster; where one spoils it, each in its own."""
+        with suppress(Conflict, Invalid):
             return self._record(wishes)
-        except (Conflict, Invalid):
-            return [self._keep_alone(wish) for wish in wishes]
+        with suppress(Conflict, Invalid):
+            return self._record(wishes)
+        return [self._keep_alone(wish) for wish in wishes]
 
     def _keep_alone(self, wish: Wish) -> Outcome:
         try:

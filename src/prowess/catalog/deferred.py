@@ -5,34 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from prowess.catalog.versions import Change, VersionLog, unknown_version
-from prowess.errors import Unavailable
 from prowess.skill.model import FormName, Version
 from prowess.skill.package import Package
 
 
 class DeferredVersions:
-    """Another log, opened when it is needed. `open(create)` gives None while there is none and `create` is false."""
+    """Another log, once there is one. `find` gives it or None; `make` gives it, making it if need be."""
 
-    def __init__(self, open: Callable[[bool], VersionLog | None]) -> None:
-        self._open = open
+    def __init__(self, *, find: Callable[[], VersionLog | None], make: Callable[[], VersionLog]) -> None:
+        self._find = find
+        self._make = make
 
     def append(
         self, slug: str, package: Package, *, form: FormName, change: Change, actor: str = "", note: str = ""
     ) -> Version:
         """Add the next version of a skill, making the log if need be."""
-        log = self._open(True)
-        if log is None:
-            raise Unavailable("There is no place to keep versions in.", hint="Run `prowess doctor`.")
-        return log.append(slug, package, form=form, change=change, actor=actor, note=note)
+        return self._make().append(slug, package, form=form, change=change, actor=actor, note=note)
 
     def versions(self, slug: str) -> list[Version]:
         """All versions of a skill, oldest first."""
-        log = self._open(False)
+        log = self._find()
         return log.versions(slug) if log else []
+
+    def ends(self, slug: str) -> tuple[Version, Version] | None:
+        """The first and the last version, without their files; None where there is none."""
+        log = self._find()
+        return log.ends(slug) if log else None
 
     def package(self, slug: str, number: int) -> Package:
         """The files as of one version; `NotFound` if there is none."""
-        log = self._open(False)
+        log = self._find()
         if log is None:
             raise unknown_version(slug, number, 0)
         return log.package(slug, number)

@@ -34,11 +34,10 @@ def examine_stores(
     """Look at everything; opening a skill folder also clears away what an interrupted write left in it."""
     findings = [_place("home", home), _place("workspace", workspace)]
     findings += [_database(scope, url) for scope, url in database_urls.items()]
-    if any(finding.status == "error" for finding in findings):
-        return findings
     findings += _folders(catalog)
-    findings += [_fault(fault) for fault in catalog.faults()]
-    served = len(catalog.cards())
+    cards, faults = catalog.look()
+    findings += [_fault(fault) for fault in faults]
+    served = len(cards)
     findings.append(Finding(name="catalog", status="ok", detail=f"{served} skill{'s' * (served != 1)} in reach"))
     return findings
 
@@ -77,9 +76,16 @@ def _database(scope: Scope, url: str) -> Finding:
 def _folders(catalog: Catalog) -> Iterator[Finding]:
     for store in catalog.stores():
         if isinstance(store, DirectoryStore):
-            count = len(store.list_skills())
-            detail = f"{store.location}: {count} skill{'s' * (count != 1)}"
-            yield Finding(name=f"{store.scope} folder", status="ok", detail=detail)
+            yield _folder(store)
+
+
+def _folder(store: DirectoryStore) -> Finding:
+    name = f"{store.scope} folder"
+    try:
+        count = len(store.list_skills())
+    except ProwessError as error:
+        return Finding(name=name, status="error", detail=error.message, hint=error.hint)
+    return Finding(name=name, status="ok", detail=f"{store.location}: {count} skill{'s' * (count != 1)}")
 
 
 def _fault(fault: Fault) -> Finding:

@@ -47,7 +47,13 @@ class Editing(Store):
 
     def create_skill(self, skill: Skill, *, actor: str = "", note: str = "") -> Skill:
         """Keep a new skill made in memory; its files are written in the native form."""
-        return self.keep(accept(rewrite(skill), self.limits), expected=None, change="create", actor=actor, note=note)
+        return self.keep(
+            accept(rewrite(skill, limits=self.limits), self.limits),
+            expected=None,
+            change="create",
+            actor=actor,
+            note=note,
+        )
 
     def update_skill(self, skill: Skill, *, actor: str = "", note: str = "") -> Skill:
         """Change metadata and artifacts; with an empty `skill.digest`, whatever is kept is changed."""
@@ -136,7 +142,7 @@ class Editing(Store):
                 raise changed_meanwhile(kept.slug, expected, kept.digest)
             if package.digest != kept.digest:
                 continue  # changed between the two reads
-            reading = accept(rewrite(change(kept), package), self.limits)
+            reading = accept(rewrite(change(kept), package, self.limits), self.limits)
             _check_written(reading, wanted)
             try:
                 return self.keep(reading, expected=kept.digest, change="update", actor=actor, note=note)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
+from prowess.catalog.codes import unreadable
 from prowess.catalog.store import Saved, Store
-from prowess.errors import NotFound, Problem, ProwessError
+from prowess.errors import NotFound, Problem, ProwessError, Refused
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.model import FormName
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
 from prowess.skill.validate import Report, validate
-from prowess.storage.folders import find_skills, read_path
+from prowess.storage.folders import find_skills, leads_out, read_path
 
 BATCH = 200
+BATCH_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,7 @@ class Progress:
 
 
 Watch = Callable[[Progress], None]
+"""Called after each step; it may raise to stop the work, and what is kept by then stays."""
 
 
 def ignore(progress: Progress) -> None:
@@ -58,51 +61,80 @@ class Checked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What became of one thing that was to be imported."""
+    """What became of one thing that was to be imported: what it is now, or why it is not kept."""
 
     path: Path
-    saved: Saved | None
-    error: ProwessError | None
+    slug: str | None = None
+    form: FormName | None = None
+    version: str | None = None
+    digest: str | None = None
+    changed: bool = False
+    error: ProwessError | None = None
 
 
 def find_packages(path: Path, limits: Limits = DEFAULT_LIMITS, watch: Watch = ignore) -> Iterator[Found]:
     """Every skill at or below `path`; one that cannot be read is given with its error and stops nothing."""
     if not path.exists():
         raise NotFound(f"There is nothing at {str(path)!r}.", hint="Give a skill's folder, file or archive.")
-    targets = list(find_skills(path))
+    targets = _each_once(find_skills(path, limits))
     if not targets:
         raise NotFound(
             f"There is no skill in {str(path)!r}.",
             hint="A skill is a folder with a SKILL.md, a skill.json, a package in JSON or YAML, or a .skill archive.",
         )
     for done, target in enumerate(targets, start=1):
-        yield from _read(target, limits)
+        if target != path and target.is_symlink() and leads_out(target, path):
+            yield Found(path=target, error=_link(target))
+        else:
+            yield from _read(target, limits)
         watch(Progress(done=done, total=len(targets)))
+
+
+def _each_once(targets: Iterable[Path]) -> list[Path]:
+    """Each skill once, by its own folder rather than by a link to it."""
+    found = list(targets)
+    real = {target for target in found if not target.is_symlink()}
+    places = {target.resolve() for target in real}
+    return [target for target in found if target in real or target.resolve() not in places]
+
+
+def _link(target: Path) -> Refused:
+    return Refused(
+        f"{str(target)!r} is a link that leads out of the project, to {str(target.resolve())!r}.",
+        hint="Name that folder itself if you want it.",
+    )
 
 
 def _read(target: Path, limits: Limits) -> Iterator[Found]:
     try:
-        for package in read_path(target, limits):
-            yield Found(path=target, package=package)
+        packages = read_path(target, limits)
     except ProwessError as error:
         yield Found(path=target, error=error)
+        return
+    for package in packages:
+        yield Found(path=target / package.name if len(packages) > 1 else target, package=package)
 
 
-def check_path(
-    path: Path, profile: ProfileName, limits: Limits = DEFAULT_LIMITS, watch: Watch = ignore
+def check_paths(
+    paths: Sequence[Path], profile: ProfileName, limits: Limits = DEFAULT_LIMITS, watch: Watch = ignore
 ) -> Iterator[Checked]:
-    """Validate every skill at or below `path`."""
+    """Validate every skill at or below these paths; a path with nothing is `NotFound`, or a verdict among others."""
+    for path in paths:
+        try:
+            yield from _check(path, profile, limits, watch)
+        except NotFound as error:
+            if len(paths) == 1:
+                raise
+            yield Checked(path=path, report=None, problems=(unreadable(error),))
+
+
+def _check(path: Path, profile: ProfileName, limits: Limits, watch: Watch) -> Iterator[Checked]:
     for found in find_packages(path, limits, watch):
         if found.package is not None:
             report = validate(found.package, profile, limits)
             yield Checked(path=found.path, report=report, problems=report.problems)
         elif found.error is not None:
-            yield Checked(path=found.path, report=None, problems=(as_problem(found.error),))
-
-
-def as_problem(error: ProwessError) -> Problem:
-    """An error about a whole file or folder, as a problem of it."""
-    return Problem(code=error.code, severity="error", message=error.message, hint=error.hint)
+            yield Checked(path=found.path, report=None, problems=(unreadable(found.error),))
 
 
 def import_path(
@@ -115,11 +147,39 @@ def import_path(
     watch: Watch = ignore,
 ) -> Iterator[Imported]:
     """Keep every skill at or below `path`, in batches; what cannot be kept is given with its error."""
-    source = find_packages(path, limits, watch)
-    while batch := list(islice(source, BATCH)):
-        readable = [found for found in batch if found.package is not None]
-        saved = store.save_all([found.package for found in readable if found.package], replace=replace, actor=actor)
-        outcome = {id(item.package): item for item in saved}
+    for batch in _batches(find_packages(path, limits, watch)):
+        packages = [found.package for found in batch if found.package is not None]
+        saved = iter(store.save_all(packages, replace=replace, actor=actor))
         for found in batch:
-            item = outcome.get(id(found.package)) if found.package is not None else None
-            yield Imported(path=found.path, saved=item, error=item.error if item else found.error)
+            if found.package is None:
+                yield Imported(path=found.path, error=found.error)
+            else:
+                yield _outcome(found.path, next(saved))
+
+
+def _batches(source: Iterable[Found]) -> Iterator[list[Found]]:
+    """Portions that are bounded in number and in bytes."""
+    batch: list[Found] = []
+    size = 0
+    for found in source:
+        batch.append(found)
+        size += sum(entry.size for entry in found.package.manifest) if found.package else 0
+        if len(batch) >= BATCH or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _outcome(path: Path, saved: Saved) -> Imported:
+    skill = saved.skill
+    if skill is None:
+        return Imported(path=path, error=saved.error)
+    return Imported(
+        path=path,
+        slug=skill.slug,
+        form=skill.form,
+        version=skill.version,
+        digest=skill.digest,
+        changed=saved.changed,
+    )

@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from prowess.errors import Conflict, Invalid, Problem
+from prowess.errors import Conflict, Invalid, Problem, Refused
 from prowess.skill.archive import write_archive
+from prowess.skill.borders import is_marker
 from prowess.skill.fit import fit
 from prowess.skill.forms import write_package
 from prowess.skill.forms.form import Writing
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import FORM_NAMES, FormName, Skill
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
 from prowess.storage.atomic import write_file, write_folder
+from prowess.storage.folders import find_skills
 
 ArchiveName = Literal["skill", "zip", "tar.gz"]
 ExportForm = FormName | ArchiveName
@@ -39,6 +42,7 @@ def export_skill(
     form: str | None = None,
     profile: ProfileName | None = None,
     replace: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Exported:
     """Write a skill below `folder`; without form and profile, its files come out byte for byte."""
     if form and profile:
@@ -48,27 +52,32 @@ def export_skill(
     if form in ARCHIVES:
         suffix = "." + form
         data = write_archive(package, ARCHIVES[form])
-        return _as_file(folder / f"{package_name(skill)}{suffix}", data, form, (), replace=replace)
-    writing, told = _write(skill, package, form, profile)
-    return _place(skill, writing, told, folder, replace=replace)
+        return _as_file(folder / f"{skill.name}{suffix}", data, form, (), replace=replace)
+    writing, told = _write(skill, package, form, profile, limits)
+    named = writing.package.name if profile else ""
+    return _place(skill, writing, told, folder, named=named, replace=replace)
 
 
-def _write(skill: Skill, package: Package, form: str | None, profile: ProfileName | None) -> tuple[Writing, str]:
+def _write(
+    skill: Skill, package: Package, form: str | None, profile: ProfileName | None, limits: Limits
+) -> tuple[Writing, str]:
     if profile:
-        return fit(skill, package, profile), profile
+        return fit(skill, package, profile, limits), profile
     for name in FORM_NAMES:
         if form == name:
-            return write_package(skill, package, name), name
+            return write_package(skill, package, name, limits), name
     if form:
         raise Invalid(f"There is no form {form!r}.", hint=f"There are: {', '.join(EXPORT_FORMS)}.")
     return Writing(package=package), skill.form
 
 
-def _place(skill: Skill, writing: Writing, told: str, folder: Path, *, replace: bool) -> Exported:
+def _place(skill: Skill, writing: Writing, told: str, folder: Path, *, named: str, replace: bool) -> Exported:
+    """Forms of one file become a file, all others a folder; both are called as the skill is."""
     files = writing.package.files
-    if len(files) == 1 and files[0].path.lower() != "skill.md":
-        return _as_file(folder / files[0].path, files[0].content, told, writing.left_out, replace=replace)
-    target = folder / (writing.package.name or package_name(skill))
+    if not named and len(files) == 1 and not is_marker(files[0].path):
+        path = folder / f"{skill.name}{Path(files[0].path).suffix}"
+        return _as_file(path, files[0].content, told, writing.left_out, replace=replace)
+    target = folder / (named or skill.name)
     _check_free(target, replace=replace)
     folder.mkdir(parents=True, exist_ok=True)
     write_folder(writing.package, target, replace=replace)
@@ -78,15 +87,23 @@ def _place(skill: Skill, writing: Writing, told: str, folder: Path, *, replace: 
 def _as_file(path: Path, data: bytes, told: str, left_out: tuple[Problem, ...], *, replace: bool) -> Exported:
     _check_free(path, replace=replace)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, data)
+    write_file(path, data, replace=replace)
     return Exported(path=path, form=told, left_out=left_out)
 
 
 def _check_free(target: Path, *, replace: bool) -> None:
-    if not replace and (target.exists() or target.is_symlink()):
+    """Refuse to write over anything unasked, and over what is not a skill even if asked."""
+    if not (target.exists() or target.is_symlink()):
+        return
+    if not replace:
         raise Conflict(f"{str(target)!r} is there already.", hint="Export elsewhere, or add --replace.")
+    if target.is_dir() and any(target.iterdir()) and not _holds_a_skill(target):
+        raise Refused(
+            f"{str(target)!r} is a folder that is not a skill; it would be lost.",
+            hint="Export elsewhere, or remove it yourself.",
+        )
 
 
-def package_name(skill: Skill) -> str:
-    """What a skill's folder is called: the last segment of its slug."""
-    return skill.slug.rpartition(".")[2]
+def _holds_a_skill(folder: Path) -> bool:
+    found = next(find_skills(folder), None)
+    return found is not None and folder in (found, found.parent)

@@ -68,7 +68,7 @@ def record(connection: sa.Connection, tenant: Tenant, wishes: Sequence[Wish], lo
     """
     found = [accepted(wish.reading)[0] for wish in wishes]
     standing = skills.lock_by_slug(connection, tenant, [skill.slug for skill in found])
-    taken = skills.taken_ids(connection, filter(None, map(declared_id, found)))
+    taken = skills.taken_ids(connection, filter(None, (_wanted_id(skill, tenant) for skill in found)))
     desk = _Desk(connection=connection, tenant=tenant, location=location, standing=standing, taken=taken)
     outcomes = [desk.decide(wish) for wish in wishes]
     _write(connection, tenant, [outcome for outcome in outcomes if isinstance(outcome, _Plan)])
@@ -115,7 +115,7 @@ class _Desk:
     def _kept_as(self, skill: Skill, old: Standing | None) -> Skill:
         moment = now()
         return skill.kept_as(
-            id=old.id if old else _new_id(skill, self.taken),
+            id=old.id if old else _new_id(skill, self.tenant, self.taken),
             scope=self.tenant.scope,
             location=self.location,
             created_at=old.created_at if old else moment,
@@ -123,8 +123,19 @@ class _Desk:
         )
 
 
-def _new_id(skill: Skill, taken: set[str]) -> str:
-    wanted = declared_id(skill)
+def _wanted_id(skill: Skill, tenant: Tenant) -> str | None:
+    """The id that the skill declares; in a shared database an id of the tenant's own that follows from it.
+
+    Were it taken as it is, a tenant could find out whether another one keeps a skill of that id.
+    """
+    declared = declared_id(skill)
+    if declared is None or not (tenant.organization_id or tenant.user_id):
+        return declared
+    return str(uuid.uuid5(uuid.UUID(declared), "\x00".join(tenant.key.values())))
+
+
+def _new_id(skill: Skill, tenant: Tenant, taken: set[str]) -> str:
+    wanted = _wanted_id(skill, tenant)
     if wanted is None or wanted in taken:
         return str(uuid.uuid4())
     taken.add(wanted)

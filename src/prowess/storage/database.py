@@ -6,9 +6,9 @@ import json
 import os
 import weakref
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -16,10 +16,23 @@ from sqlalchemy import exc
 from prowess.errors import Invalid, Unavailable
 from prowess.storage import migrate
 from prowess.storage.faults import PLAIN_HINT, URL_HINT, masked, translated
+from prowess.storage.location import SQLITE
 from prowess.storage.rows import from_json
 from prowess.storage.sqlite import sqlite_engines
 
-_SQLITE = "sqlite:///"
+
+class Connections(Protocol):
+    """Where connections to one database come from; whatever goes wrong is raised as a ProwessError."""
+
+    location: str
+
+    def read(self) -> AbstractContextManager[sa.Connection]:
+        """A connection that sees one state of the database throughout."""
+        ...
+
+    def write(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction: all of it is kept when the block ends, nothing of it when the block raises."""
+        ...
 
 
 class Database:
@@ -81,8 +94,8 @@ def open_database(url: str | Path) -> Database:
 
 
 def _parse(url: str | Path) -> sa.URL:
-    if isinstance(url, Path) or url.startswith(_SQLITE):
-        return sa.URL.create("sqlite", database=str(url).removeprefix(_SQLITE))
+    if isinstance(url, Path) or url.startswith(SQLITE):
+        return sa.URL.create("sqlite", database=str(url).removeprefix(SQLITE))
     try:
         parsed = sa.make_url(url)
     except (exc.ArgumentError, ValueError) as error:

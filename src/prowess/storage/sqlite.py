@@ -89,12 +89,17 @@ def _use_wal(connection: sqlite3.Connection) -> None:
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
-            connection.execute("PRAGMA journal_mode=WAL")
+            [mode] = connection.execute("PRAGMA journal_mode=WAL").fetchone()
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
         else:
+            if mode != "wal":
+                raise Unavailable(
+                    f"SQLite could not switch to its write-ahead log (it stays in {mode!r} mode).",
+                    hint="See that the disk is healthy and its file system allows shared memory, then try again.",
+                )
             return
 
 
