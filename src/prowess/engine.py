@@ -6,16 +6,17 @@ Stores are plain blocking code; `_blocking` is the one place where their work is
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, Self, TypeVar
 
 from prowess.catalog.catalog import Catalog
-from prowess.catalog.intake import Checked, Imported, Watch, check_path, ignore, import_path
+from prowess.catalog.intake import Checked, Imported, Progress, Watch, check_paths, ignore, import_path
 from prowess.catalog.outlet import Exported, export_skill
 from prowess.catalog.store import Fault, Store
-from prowess.errors import NotFound
+from prowess.errors import NotFound, Refused
 from prowess.skill.diff import FileChange, diff_packages
 from prowess.skill.kinds import FILE_KINDS, Artifact, Kind
 from prowess.skill.limits import Limits
@@ -61,6 +62,21 @@ class Engine:
     async def _blocking(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await asyncio.to_thread(work, *args, **kwargs)
 
+    async def _stoppable(self, work: Callable[[Watch], T], watch: Watch) -> T:
+        """Work that can be cancelled: it ends at its next step, and what it has kept by then stays."""
+        stop = threading.Event()
+
+        def step(progress: Progress) -> None:
+            if stop.is_set():
+                raise Refused("Stopped.", hint="What was kept by then stays.")
+            watch(progress)
+
+        try:
+            return await self._blocking(work, step)
+        except asyncio.CancelledError:
+            stop.set()
+            raise
+
     async def cards(self) -> list[SkillCard]:
         """Every skill in reach, by slug; the nearest of each slug, with what it hides."""
         return await self._blocking(self.catalog.cards)
@@ -68,6 +84,10 @@ class Engine:
     async def faults(self) -> list[Fault]:
         """What is there but cannot be served, and why."""
         return await self._blocking(self.catalog.faults)
+
+    async def look(self) -> tuple[list[SkillCard], list[Fault]]:
+        """Cards and faults, of one look at everything."""
+        return await self._blocking(self.catalog.look)
 
     async def skill(self, slug: str) -> Skill:
         """One skill by slug, or by `scope:slug` for one that is hidden."""
@@ -96,20 +116,20 @@ class Engine:
             return found, store.read_file(skill.id, found.path)
         return found, found.content.encode()
 
-    async def check(self, path: Path, profile: ProfileName = "prowess", watch: Watch = ignore) -> list[Checked]:
-        """Validate every skill at or below a path."""
-        return await self._blocking(lambda: list(check_path(path, profile, self._limits, watch)))
+    async def check(self, *paths: Path, profile: ProfileName = "prowess", watch: Watch = ignore) -> list[Checked]:
+        """Validate every skill at or below these paths; where one of several is missing, that is its verdict."""
+        return await self._stoppable(lambda step: list(check_paths(paths, profile, self._limits, step)), watch)
 
     async def import_path(
         self, path: Path, *, scope: Scope = "workspace", replace: bool = False, actor: str = "", watch: Watch = ignore
     ) -> list[Imported]:
         """Keep every skill at or below a path."""
 
-        def work() -> list[Imported]:
+        def work(step: Watch) -> list[Imported]:
             store = self._writable(scope)
-            return list(import_path(path, store, replace=replace, actor=actor, limits=self._limits, watch=watch))
+            return list(import_path(path, store, replace=replace, actor=actor, limits=self._limits, watch=step))
 
-        return await self._blocking(work)
+        return await self._stoppable(work, watch)
 
     async def export(
         self,
@@ -124,7 +144,9 @@ class Engine:
 
         def work() -> Exported:
             skill, package = self._package(slug)
-            return export_skill(skill, package, folder, form=form, profile=profile, replace=replace)
+            return export_skill(
+                skill, package, folder, form=form, profile=profile, replace=replace, limits=self._limits
+            )
 
         return await self._blocking(work)
 
@@ -176,7 +198,9 @@ class Engine:
 
 
 def _names(artifact: Artifact) -> tuple[str, ...]:
-    """What an artifact may be called by: its full name first."""
+    """What an artifact may be called by: its full name first, then what else is clear."""
+    if artifact.kind in FILE_KINDS and artifact.path:
+        return (artifact.name, artifact.path)
     if artifact.variant is None:
         return (artifact.name,)
     return (f"{artifact.name}@{artifact.variant}", artifact.name)

@@ -208,3 +208,46 @@ def test_a_skill_folder_edited_by_hand_can_be_rolled_back_without_losing_the_edi
     ran = prowess("doctor")
     assert ran.code == 0, ran.out
     assert (folder / "SKILL.md").read_text() == original
+
+
+def test_an_export_is_called_as_the_skill_is(prowess, workspace, tmp_path):
+    for name in ("alpha", "beta"):
+        folder = tmp_path / name / "tool"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(f"---\nname: {name}\ndescription: The tool {name}.\n---\n")
+        prowess("import", folder)
+    for name in ("alpha", "beta"):
+        assert Path(prowess("export", name, "--to", "out", "--json").json["path"]).name == name
+    assert sorted(path.name for path in Path("out").iterdir()) == ["alpha", "beta"]
+
+
+def test_a_devai_skill_is_a_folder_whatever_it_came_from(prowess, sample, tmp_path):
+    done = prowess("export", "commit-messages", "--form", "devai", "--to", tmp_path / "out", "--json").json
+    assert Path(done["path"]) == tmp_path / "out" / "commit-messages"
+    assert (tmp_path / "out/commit-messages/skill.json").exists()
+
+
+def test_replace_never_removes_a_folder_that_is_no_skill(prowess, sample, tmp_path):
+    mine = tmp_path / "out/release-notes/mine.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    ran = prowess("export", "release-notes", "--to", tmp_path / "out", "--replace")
+    assert ran.code == 5
+    assert mine.read_text() == "mine"
+
+
+def test_linked_skill_folders_are_imported_from_where_they_are(prowess, workspace, write_skill, tmp_path):
+    write_skill("greet")
+    linked = workspace / ".claude" / "skills"
+    linked.mkdir(parents=True)
+    (linked / "greet").symlink_to("../../.agents/skills/greet")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "SKILL.md").write_text("---\nname: outside\ndescription: Lies elsewhere.\n---\n")
+    (linked / "outside").symlink_to(outside)
+    lines = prowess("validate", ".claude/skills", "--json").lines
+    assert [(Path(line["path"]).name, line["ok"]) for line in lines] == [("greet", True), ("outside", False)]
+    assert [line["slug"] for line in prowess("validate", ".agents", "--json").lines] == ["greet"]
+    ran = prowess("import", ".claude/skills", "--json")
+    assert [item["slug"] for item in ran.json] == ["greet", None]
+    assert "leads out" in ran.json[1]["error"]["message"]

@@ -48,7 +48,7 @@ def test_the_table_names_every_skill(prowess, sample):
 
 def test_list_filters_by_tag(prowess, sample):
     assert [card["slug"] for card in prowess("list", "--tag", "analysis", "--json").json] == ["consistency-checker"]
-    assert "None of the 3 skills fits" in prowess("list", "--tag", "nothing-has-this").out
+    assert "None of the 3 skills here fits" in prowess("list", "--tag", "nothing-has-this").out
 
 
 def test_an_edit_is_seen_on_the_next_call(prowess, workspace, write_skill):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -101,6 +102,7 @@ def test_the_terminal_excerpt_of_the_readme_is_true():
                 capture_output=True,
                 text=True,
                 cwd=ROOT / "examples/workspace",
+                env={**os.environ, "COLUMNS": "100"},
                 check=False,
             )
             printed = [row.rstrip() for row in ran.stdout.splitlines()]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
+from collections.abc import Sequence
 
 import click
 
@@ -18,7 +20,7 @@ from prowess.errors import (
     RunFailed,
     Unavailable,
 )
-from prowess.interfaces.cli.printing import clean
+from prowess.interfaces.cli.printing import clean, print_wrapped, shown_path
 
 EXIT_CODES: dict[type[ProwessError], int] = {
     ProwessError: 1,
@@ -32,6 +34,10 @@ EXIT_CODES: dict[type[ProwessError], int] = {
 """One code per family. 2 is a command line that was not understood, 70 a fault of our own, 130 an interruption."""
 
 
+MANY = 10
+"""How many problems of one code are worth printing."""
+
+
 def exit_code(error: ProwessError) -> int:
     """The code of the nearest family."""
     return next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES)
@@ -42,7 +48,7 @@ def report(error: Exception) -> int:
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, click.Abort):
-        click.echo("Stopped.", err=True)
+        click.echo("Stopped. What was kept by then stays.", err=True)
         return 130
     if isinstance(error, click.ClickException):
         error.show()
@@ -51,10 +57,20 @@ def report(error: Exception) -> int:
         # The reader went away (`| head`); keep the interpreter from complaining about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    if isinstance(error, OSError):
+        error = _of_system(error)
     if isinstance(error, ProwessError):
         _tell(error)
         return exit_code(error)
     return _own_fault(error)
+
+
+def _of_system(error: OSError) -> Unavailable:
+    """What the operating system refused, in words."""
+    where = f"{shown_path(os.fsdecode(error.filename))}: " if error.filename else ""
+    return Unavailable(
+        f"{where}{error.strerror or error}.", hint="Check that the place exists, its permissions, and the free space."
+    )
 
 
 def _tell(error: ProwessError) -> None:
@@ -63,8 +79,7 @@ def _tell(error: ProwessError) -> None:
         click.echo(json.dumps({"error": error_object(error)}, ensure_ascii=False), err=True)
         return
     click.echo(click.style("Error: ", fg="red", bold=True) + clean(error.message), err=True)
-    for problem in problems:
-        click.echo(f"  {problem_line(problem)}", err=True)
+    print_problems(problems, indent=2, err=True)
     if error.hint:
         click.echo(f"{clean(error.hint)}", err=True)
 
@@ -84,6 +99,18 @@ def problem_line(problem: Problem) -> str:
     place = ":".join(str(part) for part in (problem.field, problem.line) if part is not None)
     words = f"{problem.severity}: {place + ': ' if place else ''}{problem.message}"
     return clean(f"{words} {problem.hint}".strip() + f" [{problem.code}]")
+
+
+def print_problems(problems: Sequence[Problem], *, indent: int = 4, err: bool = False) -> None:
+    """Every problem, a line each; of many with one code, the first ten and how many more there are."""
+    seen: Counter[str] = Counter()
+    for problem in problems:
+        seen[problem.code] += 1
+        if seen[problem.code] <= MANY:
+            print_wrapped(problem_line(problem), indent, err=err)
+    for code, count in seen.items():
+        if count > MANY:
+            print_wrapped(f"… and {count - MANY} more [{code}]", indent, err=err)
 
 
 def _own_fault(error: Exception) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import time
 from collections.abc import Awaitable, Callable, Generator
@@ -31,6 +32,8 @@ def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]]) 
     """Open the engine for a workspace, do the work, and close it."""
     from prowess.build import Prowess
 
+    # The driver's own complaints about a server come as errors of ours, in words.
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)
     chosen = workspace or click.get_current_context().find_root().obj
 
     async def session() -> T:

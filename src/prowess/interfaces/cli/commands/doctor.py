@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from prowess.interfaces.cli.opening import common_options, patience
+
+if TYPE_CHECKING:
+    from prowess.catalog.doctor import Finding
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
 
@@ -16,7 +20,7 @@ _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "
 def command(workspace: str | None, as_json: bool) -> None:
     """Check the set-up, the databases and every skill folder, and clear away what an interrupted write left."""
     from prowess.build import examine
-    from prowess.interfaces.cli.printing import clean, print_json
+    from prowess.interfaces.cli.printing import clean, print_json, print_wrapped
 
     with patience("Looking at everything …"):
         findings = examine(workspace=workspace or click.get_current_context().find_root().obj)
@@ -26,9 +30,17 @@ def command(workspace: str | None, as_json: bool) -> None:
     else:
         for finding in findings:
             mark, colour = _MARKS[finding.status]
-            click.echo(f"{click.style(mark, fg=colour)} {finding.name}: {clean(finding.detail)}")
+            click.echo(click.style(mark, fg=colour), nl=False)
+            print_wrapped(f" {clean(finding.name)}: {clean(finding.detail)}")
             if finding.hint:
-                click.echo(f"    {clean(finding.hint)}")
-        click.echo("Something needs your attention." if worst else "All is well.")
+                print_wrapped(clean(finding.hint), 4)
+        click.echo(_verdict(findings))
     if worst:
         raise click.exceptions.Exit(1)
+
+
+def _verdict(findings: list[Finding]) -> str:
+    errors, warnings = (sum(finding.status == status for finding in findings) for status in ("error", "warning"))
+    if errors:
+        return f"{errors} of these must be mended."
+    return f"Everything works; {warnings} of these deserve a look." if warnings else "All is well."

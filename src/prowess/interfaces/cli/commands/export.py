@@ -45,8 +45,11 @@ def command(
 
     What the target has no place for is reported.
     """
-    from prowess.interfaces.cli.failures import problem_line
-    from prowess.interfaces.cli.printing import clean, print_json
+    from prowess.interfaces.cli.failures import print_problems
+    from prowess.interfaces.cli.printing import print_json, shown_path
+
+    if form and profile:
+        raise click.UsageError("Choose --form or --profile, not both.")
 
     done = with_engine(
         workspace,
@@ -56,6 +59,5 @@ def command(
         left_out = [asdict(problem) for problem in done.left_out]
         print_json({"slug": slug, "path": str(done.path), "form": done.form, "profile": profile, "left_out": left_out})
         return
-    click.echo(f"Wrote {clean(str(done.path))} ({done.form}).")
-    for problem in done.left_out:
-        click.echo(f"    {problem_line(problem)}")
+    click.echo(f"Wrote {shown_path(done.path)} ({done.form}).")
+    print_problems(done.left_out)

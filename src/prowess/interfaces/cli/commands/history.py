@@ -12,21 +12,21 @@ from prowess.interfaces.cli.opening import common_options, with_engine
 @common_options
 def command(slug: str, workspace: str | None, as_json: bool) -> None:
     """List the versions of a skill, oldest first; also of one that was deleted."""
-    from prowess.interfaces.cli.printing import console, one_line, print_json, table
+    from prowess.interfaces.cli.printing import one_line, print_json, print_table
 
     versions = with_engine(workspace, lambda prowess: prowess.history(slug))
     if as_json:
         print_json([version.model_dump(mode="json") for version in versions])
         return
-    grid = table("version", "change", "when", "files", "digest", "note")
-    for version in versions:
-        who = " by " + one_line(version.actor) if version.actor else ""
-        grid.add_row(
+    rows = [
+        (
             str(version.number),
             version.change,
-            version.created_at[:19].replace("T", " ") + who,
+            version.created_at[:19].replace("T", " ") + (f" by {one_line(version.actor)}" if version.actor else ""),
             str(len(version.manifest)),
             version.digest[:12],
-            one_line(version.note, 60),
+            one_line(version.note),
         )
-    console().print(grid)
+        for version in versions
+    ]
+    print_table(("version", "change", "when", "files", "digest", "note"), rows, flexible=5)

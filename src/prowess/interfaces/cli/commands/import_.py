@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,13 @@ from prowess.interfaces.cli.opening import common_options, progress, with_engine
 if TYPE_CHECKING:
     from prowess.build import Prowess
     from prowess.catalog.intake import Imported
+    from prowess.errors import ProwessError
+
+MANY = 20
 
 
 @click.command("import")
-@click.argument("path")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
     "--scope",
     type=click.Choice(["workspace", "account"]),
@@ -24,8 +28,8 @@ if TYPE_CHECKING:
 )
 @click.option("--replace", is_flag=True, help="Update skills that are there already; their history stays.")
 @common_options
-def command(path: str, scope: Any, replace: bool, workspace: str | None, as_json: bool) -> None:
-    """Keep skills from a folder, a file or an archive, in whatever form they are.
+def command(paths: tuple[str, ...], scope: Any, replace: bool, workspace: str | None, as_json: bool) -> None:
+    """Keep skills from folders, files or archives, in whatever form they are.
 
     The files are kept byte for byte. One that cannot be kept is reported and does not stop the others.
     """
@@ -35,7 +39,8 @@ def command(path: str, scope: Any, replace: bool, workspace: str | None, as_json
     with progress("Importing") as watch:
 
         async def work(prowess: Prowess) -> list[Imported]:
-            return await prowess.import_path(Path(path), scope=scope, replace=replace, actor="cli", watch=watch)
+            keep = partial(prowess.import_path, scope=scope, replace=replace, actor="cli", watch=watch)
+            return [done for path in paths for done in await keep(Path(path))]
 
         outcome = with_engine(workspace, work)
     if as_json:
@@ -51,42 +56,42 @@ def as_object(item: Imported) -> dict[str, Any]:
     """One outcome: what it is now, or why it is not kept."""
     from prowess.interfaces.cli.failures import error_object
 
-    skill = item.saved.skill if item.saved else None
     return {
         "path": str(item.path),
-        "slug": skill.slug if skill else None,
-        "form": skill.form if skill else None,
-        "version": skill.version if skill else None,
-        "digest": skill.digest if skill else None,
-        "changed": bool(item.saved and item.saved.changed and skill),
+        "slug": item.slug,
+        "form": item.form,
+        "version": item.version,
+        "digest": item.digest,
+        "changed": item.changed,
         "error": error_object(item.error) if item.error else None,
     }
 
 
 def _show(outcome: list[Imported], scope: str) -> None:
-    from prowess.errors import DuplicateSkill, Invalid
-    from prowess.interfaces.cli.failures import problem_line
-    from prowess.interfaces.cli.printing import clean
-
-    kept = [item.saved for item in outcome if item.saved and item.saved.skill]
-    for saved in kept if len(kept) <= 20 else []:
-        if saved.skill:
-            words = "kept" if saved.changed else "unchanged"
-            click.echo(f"{click.style('✓', fg='green')} {saved.skill.slug}  {words} ({saved.skill.form})")
+    kept = [item for item in outcome if item.error is None]
+    for item in kept if len(kept) <= MANY else []:
+        words = "kept" if item.changed else "unchanged"
+        click.echo(f"{click.style('✓', fg='green')} {item.slug}  {words} ({item.form})")
     for item in outcome:
-        if item.error is None:
-            continue
-        click.echo(f"{click.style('✗', fg='red')} {clean(str(item.path))}: {clean(item.error.message)}")
-        problems = item.error.problems if isinstance(item.error, Invalid) else ()
-        for problem in problems:
-            click.echo(f"    {problem_line(problem)}")
-        taken = isinstance(item.error, DuplicateSkill)
-        hint = "Add --replace to update it; its history stays." if taken else item.error.hint
-        if hint:
-            click.echo(f"    {clean(hint)}")
-    same = sum(not saved.changed for saved in kept)
+        if item.error is not None:
+            _show_error(item, item.error)
+    same = sum(not item.changed for item in kept)
     left = len(outcome) - len(kept)
     counts = [f"{len(kept) - same} kept in the {scope} scope"]
     counts += [f"{same} unchanged"] if same else []
     counts += [f"{left} not kept"] if left else []
     click.echo(", ".join(counts) + ".")
+
+
+def _show_error(item: Imported, error: ProwessError) -> None:
+    from prowess.errors import DuplicateSkill, Invalid
+    from prowess.interfaces.cli.failures import print_problems
+    from prowess.interfaces.cli.printing import clean, print_wrapped, shown_path
+
+    click.echo(f"{click.style('✗', fg='red')} {shown_path(item.path)}")
+    if isinstance(error, Invalid) and error.problems:
+        print_problems(error.problems)
+        return
+    taken = isinstance(error, DuplicateSkill)
+    hint = "If it is the same skill, add --replace to update it; its history stays." if taken else error.hint
+    print_wrapped(f"{clean(error.message)} {clean(hint)}".rstrip(), 4)

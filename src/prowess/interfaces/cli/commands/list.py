@@ -14,16 +14,19 @@ if TYPE_CHECKING:
     from prowess.skill.model import SkillCard
 
 
+SCOPES = ("session", "workspace", "user", "org", "account", "system")
+
+
 @click.command("list")
 @click.option("--tag", "tags", multiple=True, help="Only skills with this tag (may be given again).")
-@click.option("--scope", help="Only skills of this scope.")
+@click.option("--scope", type=click.Choice(SCOPES), help="Only skills of this scope.")
 @common_options
 def command(tags: tuple[str, ...], scope: str | None, workspace: str | None, as_json: bool) -> None:
     """Show the skills that are in reach, nearest scope first where two share a slug."""
     from prowess.interfaces.cli.printing import print_json
 
     async def work(prowess: Prowess) -> tuple[list[SkillCard], list[Fault]]:
-        return await prowess.cards(), await prowess.faults()
+        return await prowess.look()
 
     with patience("Reading skills …"):
         cards, faults = with_engine(workspace, work)
@@ -36,26 +39,19 @@ def command(tags: tuple[str, ...], scope: str | None, workspace: str | None, as_
 
 
 def _show(cards: list[SkillCard], total: int) -> None:
-    from rich.text import Text
-
-    from prowess.interfaces.cli.printing import console, one_line, table
+    from prowess.interfaces.cli.printing import one_line, print_table
 
     if not cards and total:
-        click.echo(f"None of the {total} skills fits. Try `prowess list` without filters.")
+        click.echo("The one skill here does not fit." if total == 1 else f"None of the {total} skills here fits.")
         return
     if not cards:
         click.echo(EMPTY)
         return
-    out = console()
-    rows = [(one_line(card.slug), one_line(card.version, 16), _scope(card)) for card in cards]
-    headed = [("slug", "version", "scope"), *rows]
-    room = out.width - sum(max(map(len, column)) + 3 for column in zip(*headed, strict=True))
-    grid = table("slug", "description", "version", "scope")
-    for card, (slug, version, scope) in zip(cards, rows, strict=True):
-        description = Text(one_line(card.description))
-        description.truncate(max(room, 24), overflow="ellipsis")
-        grid.add_row(Text(slug, style="cyan"), description, version, scope)
-    out.print(grid)
+    rows = [
+        (one_line(card.slug, 48), one_line(card.description), one_line(card.version, 16), _scope(card))
+        for card in cards
+    ]
+    print_table(("slug", "description", "version", "scope"), rows, flexible=1)
     click.echo(f"\n{len(cards)} skill{'s' if len(cards) != 1 else ''}. `prowess show SLUG` shows one.")
 
 

@@ -20,4 +20,4 @@ def command(slug: str, version: int, note: str, workspace: str | None, as_json: 
     if as_json:
         print_json(skill.card.model_dump(mode="json"))
         return
-    click.echo(f"{skill.slug} is as it was in version {version}. `prowess history {skill.slug}` shows the new one.")
+    click.echo(f"{skill.slug} is as it was in version {version}; `prowess history {skill.slug}` shows every version.")

@@ -73,13 +73,10 @@ def _show_part(slug: str, name: str, kind: Kind | None, *, workspace: str | None
 
 
 def _show_skill(skill: Skill) -> None:
-    from rich.text import Text
+    from prowess.interfaces.cli.printing import clean, one_line, print_table, print_wrapped, shown_path
 
-    from prowess.interfaces.cli.printing import clean, console, one_line, table
-
-    out = console()
-    out.print(Text.assemble((one_line(skill.title), "bold"), f"  {skill.slug} {one_line(skill.version)}"))
-    out.print(one_line(skill.description))
+    click.echo(f"{click.style(one_line(skill.title), bold=True)}  {skill.slug} {one_line(skill.version)}")
+    print_wrapped(one_line(skill.description))
     facts = {
         "tags": ", ".join(skill.tags),
         "triggers": "; ".join((*skill.trigger_phrases, *skill.intent_patterns)),
@@ -88,20 +85,24 @@ def _show_skill(skill: Skill) -> None:
         "asks for tools": " ".join(skill.allowed_tools),
         "scope": skill.scope,
         "form": skill.form,
-        "where": skill.location,
+        "where": shown_path(skill.location),
         "digest": skill.digest,
     }
-    out.print()
+    click.echo()
     for name, value in facts.items():
         if value:
-            out.print(Text.assemble((f"{name}: ", "dim"), one_line(str(value))))
+            print_wrapped(f"{name}: {one_line(str(value))}")
     if skill.artifacts:
-        grid = table("artifact", "kind", "file")
-        for artifact in skill.artifacts:
-            name = f"{artifact.name}@{artifact.variant}" if artifact.variant else artifact.name
-            grid.add_row(one_line(name), artifact.kind, one_line(artifact.path or ""))
-        out.print()
-        out.print(grid)
+        rows = [
+            (
+                one_line(f"{part.name}@{part.variant}" if part.variant else part.name),
+                part.kind,
+                shown_path(part.path or ""),
+            )
+            for part in skill.artifacts
+        ]
+        click.echo()
+        print_table(("artifact", "kind", "file"), rows)
     if skill.body.strip():
-        out.print()
+        click.echo()
         click.echo(clean(skill.body).strip())

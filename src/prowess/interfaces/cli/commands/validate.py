@@ -18,7 +18,7 @@ PROFILES = ("agentskills", "claude-api", "claude-code", "codex", "mcp", "bernste
 
 
 @click.command("validate")
-@click.argument("paths", nargs=-1, metavar="PATH...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--profile", type=click.Choice(PROFILES), default="prowess", help="Whose rules to check against.")
 @click.option("--quiet", "-q", is_flag=True, help="Show only what is not in order.")
 @common_options
@@ -40,7 +40,7 @@ def command(
     with progress("Checking") as watch:
 
         async def work(prowess: Prowess) -> list[Checked]:
-            return [found for path in paths or (".",) for found in await prowess.check(Path(path), profile, watch)]
+            return await prowess.check(*map(Path, paths or (".",)), profile=profile, watch=watch)
 
         checked = with_engine(workspace, work)
     for item in checked:
@@ -72,10 +72,9 @@ def as_object(item: Checked) -> dict[str, Any]:
 
 
 def _show(item: Checked) -> None:
-    from prowess.interfaces.cli.failures import problem_line
-    from prowess.interfaces.cli.printing import clean
+    from prowess.interfaces.cli.failures import print_problems
+    from prowess.interfaces.cli.printing import shown_path
 
     mark = click.style("✓", fg="green") if item.ok else click.style("✗", fg="red")
-    click.echo(f"{mark} {clean(str(item.path))}")
-    for problem in item.problems:
-        click.echo(f"    {problem_line(problem)}")
+    click.echo(f"{mark} {shown_path(item.path)}")
+    print_problems(item.problems)

@@ -1,0 +1,182 @@
+"""What happens when things are not as they should be: clear words, an exit code, and nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+PROWESS = Path(sys.executable).parent / "prowess"
+
+
+@pytest.mark.parametrize("harm", ["garbage", "newer", "server", "nonsense"])
+def test_a_database_that_does_not_answer_hides_no_folder(prowess, workspace, write_skill, monkeypatch, harm):
+    write_skill("greet")
+    database = workspace / ".prowess" / "agents.db"
+    if harm in ("garbage", "newer"):
+        prowess("import", ".agents/skills/greet")
+    if harm == "garbage":
+        database.write_bytes(b"this is no database" * 100)
+    elif harm == "newer":
+        import sqlite3
+
+        with sqlite3.connect(database) as connection:
+            connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.close()
+    else:
+        url = "postgresql://me:hunter2@127.0.0.1:1/none" if harm == "server" else "nonsense"
+        monkeypatch.setenv("PROWESS_DATABASE_URL", url)
+    listed = prowess("list", "--json")
+    assert [card["slug"] for card in listed.json] == ["greet"]
+    assert "prowess doctor" in listed.err
+    assert prowess("show", "greet").code == 0
+    doctor = prowess("doctor")
+    assert doctor.code == 1
+    assert "1 skill in reach" in doctor.out
+    assert "hunter2" not in doctor.out + listed.err
+
+
+def test_a_moved_workspace_keeps_its_history(prowess, workspace, write_skill, monkeypatch):
+    write_skill("greet")
+    prowess("delete", "greet")
+    assert prowess("rollback", "greet", "1").code == 0
+    before = prowess("history", "greet", "--json").json
+    identity = prowess("show", "greet", "--json").json["id"]
+    moved = workspace.with_name("moved")
+    workspace.rename(moved)
+    monkeypatch.chdir(moved)
+    assert prowess("history", "greet", "--json").json == before
+    assert prowess("show", "greet", "--json").json["id"] == identity
+
+
+def test_a_live_folder_stays_live_after_it_was_imported(prowess, workspace, write_skill):
+    write_skill("greet")
+    prowess("import", ".agents/skills/greet")
+    write_skill("greet", "---\nname: greet\ndescription: Edited after the import.\n---\nHi.\n")
+    [card] = prowess("list", "--json").json
+    assert card["description"] == "Edited after the import."
+
+
+def test_two_claims_on_a_slug_are_told_by_their_folders(prowess, workspace, write_skill):
+    folder = write_skill("greet")
+    other = workspace / ".claude" / "skills" / "greet"
+    shutil.copytree(folder, other)
+    assert prowess("doctor").out.endswith("All is well.\n")
+    (other / "SKILL.md").write_text("---\nname: greet\ndescription: Another one.\n---\n")
+    doctor = prowess("doctor")
+    assert doctor.code == 0
+    assert str(other) in doctor.out
+    assert "slug-conflict" in doctor.out
+    assert "All is well" not in doctor.out
+
+
+def test_a_skill_that_is_linked_into_another_agents_folder_is_one_skill(prowess, workspace, write_skill):
+    write_skill("greet")
+    (workspace / ".claude/skills").mkdir(parents=True)
+    (workspace / ".claude/skills/greet").symlink_to("../../.agents/skills/greet")
+    assert len(prowess("list", "--json").json) == 1
+    assert prowess("doctor").out.endswith("All is well.\n")
+
+
+def test_one_wrong_path_among_several_hides_no_verdict(prowess, workspace, write_skill):
+    folder = write_skill("greet")
+    ran = prowess("validate", folder, "nowhere", folder, "--json")
+    assert ran.code == 3
+    assert [line["ok"] for line in ran.lines] == [True, False, True]
+    assert ran.lines[1]["problems"][0]["code"] == "unreadable"
+
+
+def test_the_skills_of_one_archive_are_told_apart(prowess, workspace):
+    with zipfile.ZipFile("two.zip", "w") as archive:
+        for name in ("one", "two"):
+            archive.writestr(f"{name}/SKILL.md", f"---\nname: {name}\ndescription: This is {name}.\n---\n")
+    paths = [line["path"] for line in prowess("validate", "two.zip", "--json").lines]
+    assert paths == ["two.zip/one", "two.zip/two"]
+
+
+@pytest.mark.parametrize("target", ["/proc/nowhere", "/dev/null/x"])
+def test_a_place_that_cannot_be_written_is_named(prowess, sample, target):
+    ran = prowess("export", "release-notes", "--to", target)
+    assert ran.code in (3, 7)
+    assert target.split("/")[1] in ran.err
+    assert "Prowess made a mistake" not in ran.err
+
+
+def test_a_name_that_is_no_text_is_still_valid_json(prowess, workspace):
+    folder = os.fsencode(workspace) + b"/inv\xff"
+    os.mkdir(folder)
+    with open(folder + b"/SKILL.md", "w") as file:
+        file.write("---\nname: x\ndescription: A folder whose name is no text.\n---\n")
+    ran = subprocess.run([PROWESS, "validate", ".", "--json"], capture_output=True, check=False)
+    assert json.loads(ran.stdout.decode("utf-8"))["slug"] == "x"
+
+
+def test_a_line_end_in_a_name_cannot_forge_a_line(prowess, workspace):
+    folder = workspace / "new\nline"
+    folder.mkdir()
+    (folder / "SKILL.md").write_text("---\nname: x\ndescription: A folder with a line end in its name.\n---\n")
+    assert r"new\nline" in prowess("validate", ".").out.splitlines()[0]
+
+
+def test_many_problems_of_one_kind_are_counted_not_listed(prowess, workspace, write_skill):
+    keys = "\n".join(f"key{number}: x" for number in range(40))
+    write_skill("odd", f"---\nname: odd\ndescription: Has many keys.\n{keys}\n---\n")
+    out = prowess("validate", ".").out
+    assert out.count("[unknown-field]") == 11
+    assert "and 30 more" in out
+
+
+def test_a_workspace_database_behind_a_link_is_not_written(prowess, workspace, sample, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (sample / ".prowess").symlink_to(outside)
+    ran = prowess("import", "../more")
+    assert ran.code == 5
+    assert list(outside.iterdir()) == []
+    assert prowess("list").code == 0
+
+
+def test_importing_nothing_leaves_nothing(prowess, workspace):
+    prowess("import", ".")
+    assert list(workspace.iterdir()) == []
+
+
+def test_an_unknown_scope_is_a_usage_error(prowess, workspace):
+    assert prowess("list", "--scope", "nowhere").code == 2
+
+
+def test_a_diff_ends_where_the_file_ends(prowess, sample):
+    prowess("import", "../more/word-count")
+    [added] = [change for change in prowess("diff", "word-count", "--json").json["changes"] if "json" in change["path"]]
+    lines = (sample.parent / "more/word-count/skill.json").read_text().count("\n")
+    assert f"@@ -0,0 +1,{lines} @@" in added["text"]
+    assert "No newline" not in added["text"]
+
+
+def test_ctrl_c_stops_an_import_and_keeps_what_was_kept(workspace, tmp_path, home):
+    source = tmp_path / "source"
+    for number in range(4000):
+        folder = source / f"skill-{number}"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(
+            f"---\nname: skill-{number}\ndescription: Number {number}.\n---\n{'x ' * 2000}\n"
+        )
+    database = workspace / ".prowess" / "agents.db"
+    running = subprocess.Popen([PROWESS, "import", source], stderr=subprocess.PIPE, text=True)
+    while running.poll() is None and not (database.exists() and database.stat().st_size):
+        os.sched_yield()
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "Stopped" in err
+    listed = subprocess.run([PROWESS, "list", "--json"], capture_output=True, check=True)
+    assert len(json.loads(listed.stdout)) < 4000
+    again = subprocess.run([PROWESS, "import", source, "--json"], capture_output=True, check=True)
+    assert len(json.loads(again.stdout)) == 4000
