@@ -61,3 +61,16 @@ def test_every_error_family_has_an_exit_code_of_its_own():
 def test_no_source_file_is_too_large():
     ran = subprocess.run([sys.executable, ROOT / "scripts/file_sizes.py"], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout
+
+
+def test_the_choices_of_the_command_line_are_those_of_the_engine():
+    """They are written down twice, so that `--help` need not import the engine."""
+    from prowess.catalog.outlet import EXPORT_FORMS
+    from prowess.interfaces.cli.commands import export, validate
+    from prowess.interfaces.cli.commands import list as listing
+    from prowess.skill.model import SCOPES
+    from prowess.skill.profiles import PROFILE_NAMES
+
+    assert listing.SCOPES == SCOPES
+    assert set(validate.PROFILES) == set(PROFILE_NAMES)
+    assert set(export.FORMS) == set(EXPORT_FORMS)
