@@ -47,10 +47,11 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
     env = dict(os.environ if environment is None else environment)
     user_home = Path(env.get("HOME") or Path.home())
     home = Path(env.get("PROWESS_HOME") or user_home / FOLDER).expanduser()
-    folder = Path(workspace or env.get("PROWESS_WORKSPACE") or ".").expanduser()
-    if not folder.is_dir():
+    named = workspace if workspace is not None else env.get("PROWESS_WORKSPACE") or "."
+    folder = Path(named).expanduser()
+    if not str(named) or not folder.is_dir():
         raise Invalid(
-            f"The workspace {str(folder)!r} is not a folder.",
+            f"The workspace {str(named)!r} is not a folder.",
             hint="Give an existing folder with --workspace DIR or PROWESS_WORKSPACE.",
         )
     numbers = {name: _number(env, name) for name in _numeric_names() if PREFIX + name.upper() in env}

@@ -74,6 +74,7 @@ def test_a_workspace_that_is_not_a_folder_is_an_error_with_a_remedy(prowess, wor
     assert ran.code == 3
     assert "nowhere" in ran.err
     assert "--workspace" in ran.err
+    assert prowess("-w", "", "list").code == 3
 
 
 def test_a_nearer_skill_says_what_it_hides(prowess, workspace, write_skill):

@@ -28,13 +28,18 @@ def common_options(function: F) -> F:
     return click.option("--workspace", "-w", metavar="DIR", help="The folder whose skills come first.")(function)
 
 
+def chosen_workspace(workspace: str | None) -> str | None:
+    """The workspace that was named after the command, or else before it."""
+    return workspace if workspace is not None else click.get_current_context().find_root().obj
+
+
 def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]]) -> T:
     """Open the engine for a workspace, do the work, and close it."""
     from prowess.build import Prowess
 
     # The driver's own complaints about a server come as errors of ours, in words.
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)
-    chosen = workspace or click.get_current_context().find_root().obj
+    chosen = chosen_workspace(workspace)
 
     async def session() -> T:
         async with Prowess.open(workspace=chosen) as prowess:

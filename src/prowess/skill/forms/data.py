@@ -73,7 +73,7 @@ def parse_json(path: str, data: bytes, cap: int = DEFAULT_LIMITS.file_bytes) -> 
     except RecursionError:
         fault = f"nests deeper than {DATA_DEPTH} levels"
     except ValueError as problem:
-        fault = f"has a number that cannot be used ({problem})"
+        fault = f"has a number that cannot be used ({str(problem).partition(';')[0]})"
     if fault:
         return Parsed(
             None, (error("json-unreadable", f"{path} {fault}.", "Write it as plain JSON in UTF-8.", field=path),)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.interfaces.cli.opening import common_options, patience
+from prowess.interfaces.cli.opening import chosen_workspace, common_options, patience
 
 if TYPE_CHECKING:
     from prowess.catalog.doctor import Finding
@@ -23,7 +23,7 @@ def command(workspace: str | None, as_json: bool) -> None:
     from prowess.interfaces.cli.printing import clean, print_json, print_wrapped
 
     with patience("Looking at everything …"):
-        findings = examine(workspace=workspace or click.get_current_context().find_root().obj)
+        findings = examine(workspace=chosen_workspace(workspace))
     worst = any(finding.status == "error" for finding in findings)
     if as_json:
         print_json({"ok": not worst, "checks": [asdict(finding) for finding in findings]})
