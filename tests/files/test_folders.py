@@ -6,7 +6,10 @@ import io
 import json
 import os
 import socket
+import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -165,12 +168,25 @@ def test_a_folder_that_is_not_there_is_not_found(tmp_path):
             read(tmp_path / "none")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_without_permission_is_refused_with_the_reason(tmp_path):
-    folder = put(tmp_path / "tidy", {"SKILL.md": SKILL})
-    (folder / "SKILL.md").chmod(0)
-    with pytest.raises(Invalid, match="Permission denied"):
-        read_folder(folder)
+@contextmanager
+def without_privilege() -> Iterator[None]:
+    """The rights of an ordinary user, also for root, who may read everything."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def test_a_file_without_permission_is_refused_with_the_reason():
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        folder = put(Path(place) / "tidy", {"SKILL.md": SKILL})
+        (folder / "SKILL.md").chmod(0)
+        with without_privilege(), pytest.raises(Invalid, match="Permission denied"):
+            read_folder(folder)
 
 
 # What a person points at
@@ -372,3 +388,13 @@ def test_a_file_system_that_counts_in_seconds_is_given_two_of_them():
     whole = (0, 10 * 10**9, 1, 1, 0o100644)
     assert not is_settled(whole, 11 * 10**9)
     assert is_settled(whole, 13 * 10**9)
+
+
+def test_a_folder_without_permission_is_refused_with_the_reason():
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        folder = put(Path(place) / "tidy", {"SKILL.md": SKILL})
+        folder.chmod(0)
+        with without_privilege(), pytest.raises(Invalid, match="Permission denied"):
+            list(find_skills(folder))
+        folder.chmod(0o755)
