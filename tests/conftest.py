@@ -6,6 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is not a fault: no example is judged by the clock.
+settings.register_profile("prowess", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("prowess")
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 
