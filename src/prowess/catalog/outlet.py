@@ -13,14 +13,12 @@ from prowess.skill.fit import fit
 from prowess.skill.forms import write_package
 from prowess.skill.forms.form import Writing
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.model import FORM_NAMES, FormName, Skill
+from prowess.skill.model import FORM_NAMES, Skill
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
 from prowess.storage.atomic import write_file, write_folder
 from prowess.storage.folders import find_skills
 
-ArchiveName = Literal["skill", "zip", "tar.gz"]
-ExportForm = FormName | ArchiveName
 ARCHIVES: dict[str, Literal["zip", "tar.gz"]] = {"skill": "zip", "zip": "zip", "tar.gz": "tar.gz"}
 EXPORT_FORMS: tuple[str, ...] = (*FORM_NAMES, *ARCHIVES)
 
