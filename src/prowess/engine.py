@@ -108,7 +108,8 @@ class Engine:
     def _part(self, slug: str, name: str, kind: Kind | None) -> tuple[Artifact, bytes]:
         store, skill = self.catalog.find(slug)
         candidates = [artifact for artifact in skill.artifacts if kind in (None, artifact.kind)]
-        found = next((artifact for artifact in candidates if name in _names(artifact)), None)
+        by_name = [artifact for artifact in candidates if name in _names(artifact)]
+        found = min(by_name, key=lambda artifact: _names(artifact).index(name), default=None)
         if found is None:
             there = ", ".join(_names(artifact)[0] for artifact in candidates)
             raise NotFound(f"{skill.slug!r} has no {kind or 'artifact'} {name!r}.", hint=f"It has: {there or 'none'}.")

@@ -121,6 +121,17 @@ def test_show_prints_one_reference_script_or_artifact_exactly(prowess, sample):
     assert variant["content"] == (folder / "consistency-checker/prompts/check.anthropic.j2").read_text()
 
 
+def test_a_bare_name_means_the_default_variant_whatever_the_order(prowess, workspace, write_skill):
+    folder = write_skill("ask")
+    for name in ("agents", "prompts"):
+        (folder / name).mkdir()
+    (folder / "agents/prowess.yaml").write_text("title: Ask\n")
+    (folder / "prompts/ask.anthropic.j2").write_text("for one family")
+    (folder / "prompts/ask.j2").write_text("for all")
+    assert prowess("show", "ask", "--artifact", "ask").out == "for all"
+    assert prowess("show", "ask", "--artifact", "ask@anthropic").out == "for one family"
+
+
 def test_show_of_a_file_that_leads_outside_finds_nothing(prowess, sample):
     for name in ("../SKILL.md", "/etc/passwd", "references/../SKILL.md", ""):
         ran = prowess("show", "release-notes", "--reference", name or ".")
