@@ -156,7 +156,7 @@ class Function(ArtifactFields):
     kind: Literal["function"] = "function"
     language: Literal["python", "typescript", "javascript"] = "python"
     handler: str = "execute"
-    timeout_seconds: float = 30
+    timeout_seconds: float = 30.0
 
 
 class HttpCall(ArtifactFields):
