@@ -17,7 +17,8 @@ import pytest
 from prowess.errors import Invalid, NotFound
 from prowess.skill.limits import Limits
 from prowess.storage import reading
-from prowess.storage.folders import find_skills, leads_out, read_folder, read_path
+from prowess.storage.finding import find_skills, leads_out
+from prowess.storage.folders import read_folder, read_path
 from prowess.storage.stamps import is_settled, stamp_of
 
 SKILL = "---\nname: tidy\ndescription: Tidies.\n---\nTidy up.\n"

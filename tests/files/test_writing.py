@@ -17,7 +17,8 @@ from prowess.catalog.versions import MemoryVersions
 from prowess.errors import Conflict, Refused, Unavailable
 from prowess.skill.package import File, Package
 from prowess.storage import atomic, rename
-from prowess.storage.atomic import PREFIX, recover, remove, staged, write_file, write_folder
+from prowess.storage.atomic import recover, remove, staged, write_file, write_folder
+from prowess.storage.finding import PREFIX
 from prowess.storage.folders import read_folder
 from prowess.storage.lock import locked
 

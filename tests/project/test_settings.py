@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prowess.build import limits_of
+from prowess.build.stores import limits_of
 from prowess.errors import Invalid
 from prowess.settings import read_settings
 

@@ -17,7 +17,7 @@ from prowess.errors import Conflict, DuplicateSkill, NotFound, Unavailable
 from prowess.skill.limits import Limits
 from prowess.skill.package import File, Package
 from prowess.storage import reading
-from prowess.storage.atomic import PREFIX
+from prowess.storage.finding import PREFIX
 from prowess.storage.folders import read_folder
 
 

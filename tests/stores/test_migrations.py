@@ -108,6 +108,29 @@ def test_migrating_down_and_up_again_gives_the_same_tables(empty_url: str) -> No
     database.close()
 
 
+def test_versions_from_before_the_feed_are_older_than_any_position(
+    empty_url: str, pack: Callable[..., Package]
+) -> None:
+    database = open_database(empty_url)
+    store = DatabaseStore(database, scope="account")
+    store.save_all([pack("one"), pack("two")])
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0001")
+
+    database.migrate()
+
+    position = store.changes().position
+    assert store.changes(position).slugs == frozenset()
+    store.save(pack("three"))
+    store.delete_skill(store.get_skill_by_name("one").id)
+    assert store.changes(position).slugs == {"three", "one"}
+    assert [version.change for version in store.versions("one")] == ["create", "delete"]
+    database.close()
+
+
 def test_programs_that_open_a_new_database_at_once_all_succeed(empty_url: str) -> None:
     openers = [
         subprocess.Popen([sys.executable, "-c", OPEN, empty_url], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -158,9 +181,9 @@ def test_a_migration_that_fails_leaves_nothing_behind(
 ) -> None:
     broken = tmp_path / "migrations"
     shutil.copytree(MIGRATIONS, broken, ignore=shutil.ignore_patterns("__pycache__"))
-    (broken / "versions" / "0002_broken.py").write_text(
+    (broken / "versions" / "9999_broken.py").write_text(
         "import sqlalchemy as sa\nfrom alembic import op\n\n"
-        "revision, down_revision, branch_labels, depends_on = '0002', '0001', None, None\n\n\n"
+        f"revision, down_revision, branch_labels, depends_on = '9999', '{HEAD}', None, None\n\n\n"
         "def upgrade():\n"
         "    op.create_table('half_done', sa.Column('id', sa.Text))\n"
         "    op.execute('SELECT * FROM nothing_by_that_name')\n"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prowess.catalog.codes import fault_problem, slug_conflict
+from prowess.catalog.document import Document
 from prowess.catalog.near import near_hint
-from prowess.catalog.store import Fault, Store
+from prowess.catalog.store import Fault, Store, store_key
 from prowess.errors import NotFound, ProwessError
 from prowess.skill.model import SCOPES, Hidden, Scope, Skill, SkillCard, Version
 
@@ -20,6 +21,17 @@ class _View:
 
     cards: list[SkillCard] = field(default_factory=list[SkillCard])
     faults: list[Fault] = field(default_factory=list[Fault])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogChanges:
+    """What changed in all stores: where each stands now, by its key, and the slugs to read again.
+
+    `slugs` is None where that is not known, so that everything has to be read again.
+    """
+
+    positions: dict[str, str]
+    slugs: frozenset[str] | None
 
 
 class Catalog:
@@ -44,6 +56,60 @@ class Catalog:
     def faults(self) -> list[Fault]:
         """Everything that is there and not served: bad skills, second claims on a slug, stores that fail."""
         return self._look().faults
+
+    def changes(self, since: Mapping[str, str]) -> CatalogChanges:
+        """What changed since the positions that an earlier call gave; nothing is missed.
+
+        It is not known where the stores are not the same ones, or where one does not answer; that one has the position
+        '', so that it is not known the next time either.
+        """
+        positions: dict[str, str] = {}
+        slugs: set[str] = set()
+        known = True
+        for key, store in self._keyed():
+            try:
+                found = store.changes(since.get(key, ""))
+            except (ProwessError, OSError):
+                positions[key] = ""
+                known = False
+                continue
+            positions[key] = found.position
+            known = known and found.slugs is not None
+            slugs |= found.slugs or frozenset()
+        known = known and positions.keys() == since.keys()
+        return CatalogChanges(positions=positions, slugs=frozenset(slugs) if known else None)
+
+    def served(self) -> dict[str, tuple[str, str]]:
+        """Scope and digest of every skill that is served, by slug."""
+        return {card.slug: (card.scope, card.digest) for card in self.cards()}
+
+    def documents(
+        self, slugs: Collection[str] | None = None, *, away: Callable[[str], None] = lambda _: None
+    ) -> Iterator[Document]:
+        """What an index reads of the skills that are served: of these slugs, or of all; each slug once.
+
+        Ask for the `changes` first: what is written meanwhile is then told the next time. `away` is called with the key
+        of each store that does not answer, so that its position can be forgotten.
+        """
+        seen: set[str] = set()
+        for key, store in self._keyed():
+            own: set[str] = set()
+            try:
+                for found in store.documents(slugs):
+                    if found.slug not in seen:
+                        own.add(found.slug)
+                        yield found
+            except (ProwessError, OSError):
+                away(key)
+            seen |= own
+
+    def _keyed(self) -> Iterator[tuple[str, Store]]:
+        """The stores in order, each with a key of its own that stays the same while the stores do."""
+        counts: dict[str, int] = {}
+        for store in self.stores():
+            key = store_key(store)
+            counts[key] = counts.get(key, 0) + 1
+            yield (key if counts[key] == 1 else f"{key}#{counts[key]}"), store
 
     def get(self, slug: str) -> Skill:
         """One skill by slug, or by `scope:slug` for one that a nearer scope hides."""

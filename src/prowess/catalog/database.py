@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from typing import Any
 
 from prowess.catalog.database_versions import DatabaseVersions
 from prowess.catalog.decide import accepted, changed_meanwhile
+from prowess.catalog.document import Document
 from prowess.catalog.editing import Change, Editing, unknown_file
 from prowess.catalog.near import unknown_id
 from prowess.catalog.record import Outcome, Wish, record
-from prowess.catalog.store import Fault, Saved
+from prowess.catalog.store import Changes, Fault, Saved
 from prowess.errors import Conflict, Invalid, Problem, ProwessError
 from prowess.skill.forms.form import Reading
 from prowess.skill.kinds import Artifact
@@ -20,7 +22,7 @@ from prowess.skill.model import Scope, Skill, SkillCard, Version
 from prowess.skill.package import Package
 from prowess.skill.slug import is_slug
 from prowess.skill.validate import accept
-from prowess.storage import artifacts, blobs, skills, versions
+from prowess.storage import artifacts, blobs, feed, skills, texts, versions
 from prowess.storage.database import Connections
 from prowess.storage.tenant import Tenant
 
@@ -67,6 +69,28 @@ class DatabaseStore(Editing):
     def faults(self) -> list[Fault]:
         """The skills whose rows another program damaged, as of the last `list_skills`."""
         return list(self._faults)
+
+    def changes(self, since: str = "") -> Changes:
+        """What the version log says; a row that another program changed by itself does not show."""
+        with self._database.read() as connection:
+            position, slugs = feed.read_feed(connection, self._tenant, since)
+        return Changes(position=position, slugs=slugs)
+
+    def documents(self, slugs: Collection[str] | None = None) -> Iterator[Document]:
+        """What an index reads of these skills, or of all; no connection is held between two portions."""
+        if slugs is not None:
+            with self._database.read() as connection:
+                rows = texts.texts_of(connection, self._tenant, [slug for slug in slugs if is_slug(slug)])
+            yield from self._sound_documents(rows)
+            return
+        after = ""
+        while True:
+            with self._database.read() as connection:
+                rows = texts.next_texts(connection, self._tenant, after)
+            yield from self._sound_documents(rows)
+            if len(rows) < texts.PORTION:
+                return
+            after = rows[-1][0]
 
     def get_skill(self, skill_id: str) -> Skill | None:
         """One skill with all its artifacts."""
@@ -189,6 +213,25 @@ class DatabaseStore(Editing):
     def _record(self, wishes: list[Wish]) -> list[Outcome]:
         with self._database.write() as connection:
             return record(connection, self._tenant, wishes, self.location)
+
+    def _sound_documents(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[Document]:
+        for row in rows:
+            try:
+                slug, title, description, digest, tags, phrases, patterns, when, keywords, body = texts.texts_in(row)
+            except skills.DAMAGE:
+                continue
+            yield Document(
+                slug=slug,
+                title=title,
+                description=description,
+                tags=tags,
+                triggers=(when, *phrases) if when else phrases,
+                patterns=patterns,
+                keywords=keywords,
+                body=body,
+                scope=self.scope,
+                digest=digest,
+            )
 
     def _sound_cards(self) -> list[SkillCard]:
         """The cards that can be read, one by one; what cannot becomes a fault."""

@@ -13,16 +13,18 @@ be served. It is reported as a fault until it is mended, and its accepted versio
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from prowess.catalog.decide import accepted, changed_meanwhile, decide
+from prowess.catalog.document import Document, Fresh
 from prowess.catalog.editing import Change, Editing
 from prowess.catalog.near import unknown_id
 from prowess.catalog.placing import as_kept, free_place
 from prowess.catalog.site import Site, read_site
-from prowess.catalog.store import Fault, Saved
+from prowess.catalog.store import Changes, Fault, Saved
 from prowess.catalog.tree import Tree
 from prowess.catalog.versions import VersionLog
 from prowess.errors import Conflict, ProwessError, Unavailable
@@ -68,6 +70,7 @@ class DirectoryStore(Editing):
         self._lock = threading.RLock()
         self._tree = Tree(self.root, scope, limits, place)
         self._index = self._tree.index
+        self._fresh = Fresh()
         self._clear_leftovers()
 
     def _clear_leftovers(self) -> None:
@@ -89,6 +92,30 @@ class DirectoryStore(Editing):
         with self._lock:
             self._tree.refresh()
             return self._tree.faults()
+
+    def changes(self, since: str = "") -> Changes:
+        """What this process saw change: the slugs that are served with other files than at the last call."""
+        with self._lock:
+            return self._tree.changes(since, self._fresh)
+
+    def documents(self, slugs: Collection[str] | None = None) -> Iterator[Document]:
+        """What an index reads of these skills, or of all; what `changes` has read for itself is not read again."""
+        with self._lock:
+            fresh, self._fresh = self._fresh, Fresh()
+            self._tree.refresh(fresh)
+            sites = map(self._index.serving, self._index.slugs() if slugs is None else slugs)
+            wanted = [site for site in sites if site is not None]
+        for site in wanted:
+            skill = fresh.give(site.location, site.digest) or self._now(site.slug)
+            if skill is not None:
+                yield replace(Document.of(skill), scope=self.scope)
+
+    def _now(self, slug: str) -> Skill | None:
+        """A skill as its files are; None where there is none any more."""
+        with suppress(ProwessError):
+            found = self._read(lambda: self._index.serving(slug))
+            return accepted(accept(found[1], self.limits))[0] if found else None
+        return None
 
     def get_skill(self, skill_id: str) -> Skill | None:
         """One skill with all its artifacts."""

@@ -1,14 +1,18 @@
-"""Finding the skill folders that agents already use, in a workspace and in a person's home."""
+"""Finding the skill folders that agents already use, in a workspace and in a person's home.
 
+This runs at every start and every listing, so it works on plain strings and looks at each folder once.
+"""
+
+# ruff: noqa: PTH110, PTH112, PTH117, PTH118, PTH120
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 from prowess.catalog.agents import AGENTS
-from prowess.storage.folders import PASSED_BY, find_skills
+from prowess.storage.finding import PASSED_BY, find_skills
 
 PLAIN_NAMES = frozenset({"skills", "data/skills", "agent/skills"})
 """Project folders that other things are called as well: they count only where they hold skills."""
@@ -32,93 +36,98 @@ def workspace_roots(workspace: Path) -> list[Path]:
     below it (three levels deep, among the first 2,000 folders, hidden ones left out). A skill folder that is a link
     out of the repository is left out, since whoever wrote the repository chose where it leads.
     """
-    workspace = workspace.absolute()
-    bases = _up_to_repository(workspace)
-    top = bases[-1].resolve()
+    start = str(workspace.absolute())
+    bases = _up_to_repository(start)
+    top = os.path.realpath(bases[-1])
     found = [root for base in bases for root in _roots_in(base)]
-    found += _nested_roots(workspace)
-    return _unique(root for root in found if root.resolve().is_relative_to(top))
+    found += _nested_roots(start)
+    inside = top.rstrip("/") + "/"
+    return [Path(root) for real, root in _unique(found).items() if real == top or real.startswith(inside)]
 
 
-def _up_to_repository(workspace: Path) -> list[Path]:
+def _up_to_repository(workspace: str) -> list[str]:
     """The workspace and the folders above it up to the one with `.git`; outside of a repository, the workspace only."""
-    line = [workspace, *workspace.parents]
-    for place, folder in enumerate(line):
-        if (folder / ".git").exists():
-            return line[: place + 1]
-    return [workspace]
+    line = [workspace]
+    while not os.path.exists(os.path.join(line[-1], ".git")):
+        above = os.path.dirname(line[-1])
+        if above == line[-1]:
+            return [workspace]
+        line.append(above)
+    return line
 
 
-def _roots_in(base: Path) -> Iterator[Path]:
+def _roots_in(base: str) -> Iterator[str]:
     for name in project_folders():
-        root = base / name
-        if root.is_dir() and (name not in PLAIN_NAMES or _holds_skills(root)):
+        root = os.path.join(base, name)
+        if os.path.isdir(root) and (name not in PLAIN_NAMES or _holds_skills(root)):
             yield root
 
 
-def _holds_skills(folder: Path) -> bool:
-    return next(find_skills(folder), None) is not None
+def _holds_skills(folder: str) -> bool:
+    return next(find_skills(Path(folder)), None) is not None
 
 
-def _nested_roots(workspace: Path) -> Iterator[Path]:
+def _nested_roots(workspace: str) -> Iterator[str]:
     """Skill folders below the workspace, level by level."""
-    level = [workspace]
+    level = _folders_in(workspace)[0]
     looked_at = 0
     for _ in range(NESTED_DEPTH):
-        level = [folder for parent in level for folder in _folders_in(parent)]
+        below: list[str] = []
         for folder in level:
             looked_at += 1
             if looked_at > NESTED_FOLDERS:
                 return
-            yield from (root for root in _hidden_roots(folder) if root.is_dir())
+            visible, hidden = _folders_in(folder)
+            below += visible
+            if hidden:
+                yield from (root for root in _hidden_roots(folder, hidden) if os.path.isdir(root))
+        level = below
 
 
-def _folders_in(parent: Path) -> list[Path]:
-    names = (name for name in _folder_names(parent) if not name.startswith(".") and name not in PASSED_BY)
-    return [parent / name for name in names]
-
-
-def _hidden_roots(folder: Path) -> Iterator[Path]:
-    present = {name for name in _folder_names(folder) if name.startswith(".")}
+def _hidden_roots(folder: str, hidden: set[str]) -> Iterator[str]:
     for name in project_folders():
-        if name.partition("/")[0] in present:
-            yield folder / name
+        if name.partition("/")[0] in hidden:
+            yield os.path.join(folder, name)
 
 
-def _folder_names(folder: Path) -> list[str]:
+def _folders_in(parent: str) -> tuple[list[str], set[str]]:
+    """The folders in a folder: the paths of those worth searching, by name, and the names of the hidden ones."""
     try:
-        with os.scandir(folder) as listing:
-            return sorted(entry.name for entry in listing if entry.is_dir(follow_symlinks=False))
+        with os.scandir(parent) as listing:
+            names = [entry.name for entry in listing if entry.is_dir(follow_symlinks=False)]
     except OSError:
-        return []
+        return [], set()
+    visible = [name for name in names if not name.startswith(".") and name not in PASSED_BY]
+    return [os.path.join(parent, name) for name in sorted(visible)], {name for name in names if name.startswith(".")}
 
 
 def user_roots(home: Path, environment: Mapping[str, str]) -> list[Path]:
     """The skill folders that exist in a person's home, or where the agents' own variables say, each once."""
-    found = [home / _FIRST[0]]
+    base = str(home)
+    found = [os.path.join(base, _FIRST[0])]
     for agent in AGENTS:
-        found += _user_places(agent.user, home, environment)
-    return _unique(root for root in found if root.is_dir())
+        found += _user_places(agent.user, base, environment)
+    return [Path(root) for root in _unique(root for root in found if os.path.isdir(root)).values()]
 
 
-def _user_places(places: tuple[str, ...], home: Path, environment: Mapping[str, str]) -> list[Path]:
+def _user_places(places: tuple[str, ...], home: str, environment: Mapping[str, str]) -> list[str]:
     """Where an agent keeps a person's skills: where its variable says, or the first of its places that exists."""
     for place in places:
         head, _, rest = place.partition("/")
         if head == "~":
-            if (home / rest).is_dir():
-                return [home / rest]
-        elif Path(environment.get(head[1:]) or "").is_absolute():
-            return [Path(environment[head[1:]]) / rest]
+            if os.path.isdir(os.path.join(home, rest)):
+                return [os.path.join(home, rest)]
+        elif os.path.isabs(environment.get(head[1:]) or ""):
+            return [os.path.join(environment[head[1:]], rest)]
     return []
 
 
-def _unique(roots: Iterator[Path]) -> list[Path]:
-    """Each folder once, however many names lead to it."""
-    unique: dict[Path, Path] = {}
+def _unique(roots: Iterable[str]) -> dict[str, str]:
+    """Each folder once, however many names lead to it: the first name of each by the folder that it leads to."""
+    unique: dict[str, str] = {}
     for root in roots:
-        unique.setdefault(root.resolve(), root)
-    return list(unique.values())
+        unique.setdefault(os.path.realpath(root), root)
+    return unique
 
 
 def sibling_roots(root: Path) -> list[Path]:

@@ -24,6 +24,7 @@ class Index:
         self._faulty: dict[str, Site] = {}
         self._cards: list[SkillCard] | None = None
         self._artifacts: dict[str, str] | None = None
+        self._touched: set[str] = set()
 
     def put(self, site: Site) -> None:
         """Take a site in, in the place of what was known there."""
@@ -34,6 +35,7 @@ class Index:
         self.drop(site.location)
         self.sites[site.location] = site
         if site.card is not None:
+            self._touched.add(site.slug)
             insort(self._claims.setdefault(site.slug, []), site, key=lambda other: other.order)
             self._made[self._made_id(site.slug)] = site.slug
         elif site.problems:
@@ -48,6 +50,8 @@ class Index:
         if site is None:
             return
         self._faulty.pop(location, None)
+        if site.card is not None:
+            self._touched.add(site.slug)
         for table, key in ((self._claims, site.slug), (self._declared, site.declared or "")):
             rest = [other for other in table.get(key, ()) if other.location != location]
             if rest:
@@ -78,6 +82,11 @@ class Index:
         """The site that serves a slug."""
         claims = self._claims.get(slug)
         return claims[0] if claims else None
+
+    def touched(self) -> set[str]:
+        """The slugs on which a claim came, changed or went since the last call."""
+        touched, self._touched = self._touched, set()
+        return touched
 
     def copies(self, site: Site) -> list[Site]:
         """The other sites with the same slug and the same files."""

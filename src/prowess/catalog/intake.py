@@ -14,7 +14,8 @@ from prowess.skill.model import FormName
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
 from prowess.skill.validate import Report, validate
-from prowess.storage.folders import find_skills, leads_out, read_path
+from prowess.storage.finding import find_skills, leads_out
+from prowess.storage.folders import read_path
 
 BATCH = 200
 BATCH_BYTES = 16 * 1024 * 1024

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from prowess.catalog.decide import accepted, changed_meanwhile, decide, declared_id
+from prowess.catalog.document import Document
 from prowess.catalog.editing import Change, Editing
+from prowess.catalog.feed import Feed
 from prowess.catalog.near import unknown_id
-from prowess.catalog.store import Fault, Saved
+from prowess.catalog.store import Changes, Fault, Saved
 from prowess.catalog.versions import MemoryVersions, VersionLog
 from prowess.errors import ProwessError
 from prowess.skill.forms.form import Reading
@@ -37,6 +39,7 @@ class MemoryStore(Editing):
         self._lock = threading.RLock()
         self._kept: dict[str, _Kept] = {}
         self._slugs: dict[str, str] = {}
+        self._feed = Feed()
 
     def list_skills(self) -> list[SkillCard]:
         """The cards of all skills, sorted by slug."""
@@ -46,6 +49,18 @@ class MemoryStore(Editing):
     def faults(self) -> list[Fault]:
         """Nothing that is kept in memory is past use."""
         return []
+
+    def changes(self, since: str = "") -> Changes:
+        """What changed since a position of this very store."""
+        with self._lock:
+            return self._feed.since(since)
+
+    def documents(self, slugs: Collection[str] | None = None) -> Iterator[Document]:
+        """What an index reads of these skills, or of all."""
+        with self._lock:
+            wanted = self._kept if slugs is None else set(slugs)
+            skills = [kept.skill for slug, kept in self._kept.items() if slug in wanted]
+        return map(Document.of, skills)
 
     def get_skill(self, skill_id: str) -> Skill | None:
         """One skill with all its artifacts."""
@@ -88,6 +103,7 @@ class MemoryStore(Editing):
                 raise changed_meanwhile(skill.slug, expected, skill.digest)
             self._log.append(skill.slug, kept.package, form=skill.form, change="delete", actor=actor, note=note)
             del self._kept[skill.slug], self._slugs[skill.id]
+            self._feed.note(skill.slug)
 
     def versions(self, slug: str) -> list[Version]:
         """Every accepted change, oldest first."""
@@ -138,6 +154,7 @@ class MemoryStore(Editing):
             self._log.append(skill.slug, package, form=reading.form, change=done, actor=actor, note=note)
             self._kept[skill.slug] = _Kept(skill=kept, package=package)
             self._slugs[kept.id] = skill.slug
+            self._feed.note(skill.slug)
             return kept, True
 
     def _new_id(self, skill: Skill) -> str:

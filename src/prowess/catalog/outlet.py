@@ -17,7 +17,7 @@ from prowess.skill.model import FORM_NAMES, Skill
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
 from prowess.storage.atomic import write_file, write_folder
-from prowess.storage.folders import find_skills
+from prowess.storage.finding import find_skills
 
 ARCHIVES: dict[str, Literal["zip", "tar.gz"]] = {"skill": "zip", "zip": "zip", "tar.gz": "tar.gz"}
 EXPORT_FORMS: tuple[str, ...] = (*FORM_NAMES, *ARCHIVES)

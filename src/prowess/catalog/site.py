@@ -6,6 +6,7 @@ Remembered are its card, its digest and the stamps of its files, not their conte
 from __future__ import annotations
 
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,11 +16,11 @@ from prowess.catalog.store import Fault
 from prowess.errors import Invalid, Problem, ProwessError
 from prowess.skill.borders import looks_like_skill
 from prowess.skill.limits import Limits
-from prowess.skill.model import Scope, SkillCard
+from prowess.skill.model import Scope, Skill, SkillCard
 from prowess.skill.package import Package
 from prowess.skill.validate import validate
 from prowess.storage.clock import moment
-from prowess.storage.folders import read_refused
+from prowess.storage.finding import read_refused
 from prowess.storage.lone import snapshot_file
 from prowess.storage.reading import Snapshot, snapshot_folder
 from prowess.storage.stamps import Stamp, all_hold
@@ -76,8 +77,20 @@ def read_site(location: str, root: str, limits: Limits, *, lone: bool) -> Snapsh
         raise read_refused(Path(location), error) from error
 
 
-def look_at(location: str, root: str, scope: Scope, limits: Limits, *, lone: bool, known: Site | None) -> Site:
-    """What stands at a place now; what is `known` of it is kept where the files turn out to be the same."""
+def look_at(
+    location: str,
+    root: str,
+    scope: Scope,
+    limits: Limits,
+    *,
+    lone: bool,
+    known: Site | None,
+    tell: Callable[[str, Skill], None] | None = None,
+) -> Site:
+    """What stands at a place now; what is `known` of it is kept where the files turn out to be the same.
+
+    A skill that was read for it is handed to `tell`, since a site does not keep it.
+    """
     try:
         snapshot = read_site(location, root, limits, lone=lone)
     except ProwessError as error:
@@ -92,6 +105,8 @@ def look_at(location: str, root: str, scope: Scope, limits: Limits, *, lone: boo
     skill = report.reading.skill
     if skill is None or not report.ok:
         return replace(found, slug=skill.slug if skill else package.name, problems=report.problems)
+    if tell is not None:
+        tell(location, skill)
     return replace(
         found,
         slug=skill.slug,

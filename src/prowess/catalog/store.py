@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from prowess.catalog.document import Document
 from prowess.errors import Problem, ProwessError
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.model import Scope, Skill, SkillCard, Version
@@ -31,6 +32,18 @@ class Saved:
     changed: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What changed in a store since a position; `position` is where it stands now.
+
+    `slugs` are those of the skills that came, changed or went; None where that is not known, so that the listings have
+    to be compared.
+    """
+
+    position: str
+    slugs: frozenset[str] | None
+
+
 class Store(Protocol):
     """A place that keeps the skills of one scope.
 
@@ -52,6 +65,21 @@ class Store(Protocol):
 
     def faults(self) -> list[Fault]:
         """What could not be served, as of the last look."""
+        ...
+
+    def changes(self, since: str = "") -> Changes:
+        """What changed since the position that an earlier call gave.
+
+        Nothing is missed: what is written while this runs is told now or the next time. A position that is empty, too
+        old, or of another store is no error; then it is not known what changed.
+        """
+        ...
+
+    def documents(self, slugs: Collection[str] | None = None) -> Iterator[Document]:
+        """What an index reads of these skills, or of all, in any order; those that cannot be served are left out.
+
+        A skill that changes while this runs may come as it was or as it is.
+        """
         ...
 
     def get_skill(self, skill_id: str) -> Skill | None:
@@ -125,3 +153,8 @@ class Store(Protocol):
     def rollback(self, slug: str, number: int, *, actor: str = "", note: str = "") -> Skill:
         """Make the files of an earlier version current again, as a new version; also revives a deleted skill."""
         ...
+
+
+def store_key(store: Store) -> str:
+    """What a store is known by from one run to the next."""
+    return f"{store.scope}:{store.location}"

@@ -10,17 +10,18 @@ from pathlib import Path
 
 from prowess.catalog.codes import fault_problem, unreadable
 from prowess.catalog.discovery import sibling_roots
+from prowess.catalog.document import Fresh
+from prowess.catalog.feed import Feed
 from prowess.catalog.index import Index
 from prowess.catalog.site import Site, look_at, read_site
-from prowess.catalog.store import Fault
+from prowess.catalog.store import Changes, Fault
 from prowess.errors import ProwessError, Unavailable
 from prowess.skill.borders import LONE_SUFFIXES, has_marker, is_marker, is_skipped
 from prowess.skill.limits import Limits
 from prowess.skill.model import Scope
 from prowess.skill.package import Package
-from prowess.storage.atomic import PREFIX
-from prowess.storage.folders import read_refused
-from prowess.storage.stamps import Stamp, all_hold, is_settled, stamp_of
+from prowess.storage.finding import PREFIX, read_refused
+from prowess.storage.stamps import Stamp, is_settled, stamp_of
 
 DEPTH = 6
 """How many folders may lie between the root and a skill: categories of categories."""
@@ -46,16 +47,34 @@ class Tree:
         self._limits = limits
         self._branches: dict[str, Branch] = {}
         self.index = Index(str(root.resolve()) if place is None else place)
+        self._feed = Feed()
+        self._told: dict[str, str] = {}
+        self._fresh: Fresh | None = None
 
-    def refresh(self) -> None:
-        """Bring the index up to date with the disk."""
+    def refresh(self, fresh: Fresh | None = None) -> None:
+        """Bring the index up to date with the disk; `fresh` takes each skill that is read for it."""
         seen: set[str] = set()
         branches: set[str] = set()
-        self._visit(self._root, DEPTH, seen, branches)
+        self._fresh = fresh
+        try:
+            self._visit(self._root, DEPTH, seen, branches)
+        finally:
+            self._fresh = None
         for location in self.index.sites.keys() - seen:
             self.index.drop(location)
         for location in self._branches.keys() - branches:
             del self._branches[location]
+
+    def changes(self, since: str, fresh: Fresh) -> Changes:
+        """The slugs that are served with other files than at a position; the index is brought up to date first."""
+        self.refresh(fresh)
+        for slug in sorted(self.index.touched()):
+            site = self.index.serving(slug)
+            digest = site.digest if site else ""
+            if self._told.get(slug, "") != digest:
+                self._told[slug] = digest
+                self._feed.note(slug)
+        return self._feed.since(since)
 
     def read(self, site: Site) -> tuple[Site, Package] | None:
         """The files of a site, and the site with the dates that they have now; None once they are not as known."""
@@ -75,7 +94,7 @@ class Tree:
         folder = site.location.rpartition("/")[0]
         while len(folder) >= len(self._root):
             branch = self._branches.get(folder)
-            if branch is None or not branch.settled or not all_hold([(folder, branch.stamp)]):
+            if branch is None or not branch.settled or self._stamp(folder) != branch.stamp:
                 return False
             folder = folder.rpartition("/")[0]
         return True
@@ -125,7 +144,8 @@ class Tree:
 
     def _look(self, location: str, *, lone: bool) -> Site:
         known = self.index.sites.get(location)
-        site = look_at(location, self._root, self._scope, self._limits, lone=lone, known=known)
+        tell = self._fresh.take if self._fresh else None
+        site = look_at(location, self._root, self._scope, self._limits, lone=lone, known=known, tell=tell)
         self.index.put(site)
         return site
 
@@ -133,10 +153,9 @@ class Tree:
         """What a folder is: one that holds others, a skill, or nothing any more."""
         known = self._branches.get(folder)
         try:
-            stamp = stamp_of(os.lstat(folder))
-            if known is not None and known.settled and known.stamp == stamp:
+            if known is not None and known.settled and known.stamp == self._stamp(folder):
                 return known
-            stamp, read_at, entries = _listing(folder)
+            stamp, read_at, entries = self._listing(folder)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -156,6 +175,26 @@ class Tree:
                 *self._link_faults(entry.path for entry in kept if entry.is_symlink()),
             ),
         )
+
+    def _listing(self, folder: str) -> tuple[Stamp, int, list[os.DirEntry[str]]]:
+        """What a folder holds, with its stamp and the time; listed again if another took its place meanwhile."""
+        while True:
+            stamp = stamp_of(self._status(folder))
+            read_at = time.time_ns()
+            with os.scandir(folder) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+            if self._status(folder).st_ino == stamp[3]:
+                return stamp, read_at, entries
+
+    def _status(self, folder: str) -> os.stat_result:
+        """Of a folder itself; only the root may be a link, and what counts then is where that leads."""
+        return Path(folder).stat() if folder == self._root else os.lstat(folder)
+
+    def _stamp(self, folder: str) -> Stamp | None:
+        try:
+            return stamp_of(self._status(folder))
+        except OSError:
+            return None
 
     def _closed(self, folder: str, error: OSError) -> Branch:
         """A folder that the system will not list: reported, and tried again at the next look."""
@@ -183,17 +222,6 @@ class Tree:
         """Whether a folder lies in this skill folder, or in another one of the same base."""
         root = Path(self._root)
         return any(target.is_relative_to(home.resolve()) for home in (root, *sibling_roots(root)))
-
-
-def _listing(folder: str) -> tuple[Stamp, int, list[os.DirEntry[str]]]:
-    """What a folder holds, with its stamp and the time; listed again if another took its place meanwhile."""
-    while True:
-        stamp = stamp_of(os.lstat(folder))
-        read_at = time.time_ns()
-        with os.scandir(folder) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
-        if os.lstat(folder).st_ino == stamp[3]:
-            return stamp, read_at, entries
 
 
 def _is_text(name: str) -> bool:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prowess.skill.package import File, Package
-
 if TYPE_CHECKING:
     from prowess.skill.kinds import Kind
+    from prowess.skill.package import File, Package
 
 SKILL_MD = "SKILL.md"
 SPELLINGS = frozenset({"skill.md", "skills.md"})

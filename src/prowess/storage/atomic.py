@@ -18,9 +18,8 @@ from typing import Any
 from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.skill.package import File, Package, check_path
 from prowess.storage import rename
+from prowess.storage.finding import PREFIX
 from prowess.storage.lock import locked
-
-PREFIX = ".prowess-tmp-"
 
 _JOURNAL = "journal.json"
 _JOURNAL_BYTES = 8192

@@ -98,7 +98,7 @@ _INSERT = sa.insert(skills)
 _UPDATE = sa.update(skills).where(belongs(skills), skills.c.id == sa.bindparam("which"))
 _DELETE = sa.delete(skills).where(belongs(skills), skills.c.id == sa.bindparam("which"))
 
-DAMAGE = (ValueError, TypeError, KeyError)
+DAMAGE = (ValueError, TypeError, KeyError, AttributeError)
 """What reading raises where another program wrote into a row what cannot stand there."""
 
 

@@ -10,7 +10,8 @@ Stamp = tuple[int, int, int, int, int]
 
 _SECOND = 1_000_000_000
 _FINE = _SECOND // 10
-_COARSE = 2 * _SECOND
+COARSE = 2 * _SECOND
+"""The longest tick of a file system's clock."""
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -26,7 +27,7 @@ def is_settled(stamp: Stamp, read_at: int) -> bool:
     A time without a fraction comes from a file system that counts in whole seconds, or two.
     """
     changed = stamp[1]
-    tick = _FINE if changed % _SECOND else _COARSE
+    tick = _FINE if changed % _SECOND else COARSE
     return changed < read_at - tick
 
 

@@ -109,6 +109,7 @@ skill_versions = sa.Table(
     sa.Column("form", sa.Text, nullable=False),
     sa.Column("package", sa.Text, nullable=False),
     sa.Column("manifest", DOCUMENT, nullable=False),
+    sa.Column("feed", sa.BigInteger, nullable=False, server_default=sa.text("0")),  # when; `storage.feed` says how
 )
 
 skill_blobs = sa.Table(
@@ -143,4 +144,12 @@ sa.Index(
     skill_versions.c.slug,
     skill_versions.c.number,
     unique=True,
+)
+sa.Index(
+    "ix_skill_versions_tenant_feed",
+    or_empty(skill_versions.c.organization_id),
+    or_empty(skill_versions.c.user_id),
+    skill_versions.c.scope,
+    skill_versions.c.place,
+    skill_versions.c.feed,
 )

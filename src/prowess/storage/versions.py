@@ -13,6 +13,7 @@ from prowess.skill.model import FormName, Version
 from prowess.skill.package import FileEntry, Package
 from prowess.storage.blobs import chunks, get_package, manifest_json, manifest_of
 from prowess.storage.clock import now
+from prowess.storage.feed import next_numbers
 from prowess.storage.tables import skill_versions
 from prowess.storage.tenant import Tenant, belongs
 
@@ -69,7 +70,11 @@ def append_versions(connection: sa.Connection, tenant: Tenant, entries: Sequence
     last = last_numbers(connection, tenant, [entry.slug for entry in entries])
     moment = now()
     made = [_version(entry, last.get(entry.slug, 0) + 1, moment) for entry in entries]
-    rows = [_row(tenant, version, entry.package) for version, entry in zip(made, entries, strict=True)]
+    numbers = next_numbers(connection, tenant)
+    rows = [
+        _row(tenant, version, entry.package, number)
+        for version, entry, number in zip(made, entries, numbers, strict=False)
+    ]
     connection.execute(_INSERT, rows)
     return made
 
@@ -127,7 +132,7 @@ def _version(entry: Entry, number: int, moment: str) -> Version:
     )
 
 
-def _row(tenant: Tenant, version: Version, package: str) -> dict[str, Any]:
+def _row(tenant: Tenant, version: Version, package: str, number: int) -> dict[str, Any]:
     return {
         **tenant.columns,
         **version.__dict__,
@@ -135,4 +140,5 @@ def _row(tenant: Tenant, version: Version, package: str) -> dict[str, Any]:
         "place": tenant.place,
         "package": package,
         "manifest": manifest_json(version.manifest),
+        "feed": number,
     }

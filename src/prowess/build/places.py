@@ -1,0 +1,101 @@
+"""Which skill folders and databases there are, and whether anything in them can have changed.
+
+This is what every start needs, so nothing that takes long is imported: no model of a skill, no database.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from prowess.catalog.discovery import user_roots, workspace_roots
+from prowess.settings import FOLDER, Settings
+from prowess.storage.location import SQLITE, database_exists, shown, sqlite_path
+from prowess.storage.trace import trace_folders, trace_holds, trace_sqlite
+
+if TYPE_CHECKING:
+    from prowess.skill.model import Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Somewhere that skills of one scope are kept: a folder by its path, or a database by its URL."""
+
+    scope: Scope
+    kind: Literal["folder", "database"]
+    address: str = field(repr=False)
+
+    @property
+    def location(self) -> str:
+        """The place for people: without the password that a URL may have."""
+        return self.address if self.kind == "folder" else shown(self.address)
+
+    @property
+    def key(self) -> str:
+        """What the place is known by: the key that `Catalog.changes` has for its store."""
+        return f"{self.scope}:{self.location}"
+
+
+class Places:
+    """The places that these settings give. They are looked for anew at every call."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    @property
+    def database_urls(self) -> dict[Scope, str]:
+        """The database of each scope that has one, made or not."""
+        return {"workspace": self.settings.workspace_database, "account": self.settings.account_database}
+
+    def present(self) -> list[Place]:
+        """Every place that is there; a scope's folders, which people edit, before its database."""
+        settings = self.settings
+        near = workspace_roots(settings.workspace)
+        far = user_roots(settings.user_home, settings.environment)
+        found = [Place(scope="workspace", kind="folder", address=str(root)) for root in near]
+        found += [Place(scope="user", kind="folder", address=str(root)) for root in far if root not in near]
+        for scope, url in self.database_urls.items():
+            if database_exists(url) and not self.leads_elsewhere(scope):
+                found.append(Place(scope=scope, kind="database", address=url))
+        return found
+
+    def leads_elsewhere(self, scope: Scope) -> bool:
+        """Whether the scope's database lies behind a link that came with the workspace, so that it is not used."""
+        return scope == "workspace" and (self.settings.workspace / FOLDER).is_symlink()
+
+    def record(self) -> bytes:
+        """All that stands in all places, for `holds`; b'' where one of them cannot be told cheaply.
+
+        Take it before the skills are read: what changes meanwhile then shows the next time.
+        """
+        places = self.present()
+        head = self._head(places)
+        trace = trace_folders(place.address for place in places if place.kind == "folder") if head else b""
+        return head + trace if trace else b""
+
+    def holds(self, record: bytes) -> bool:
+        """Whether the places are those of the record and nothing in them changed.
+
+        Where it does not hold, what changed may still be something that does not count.
+        """
+        head = self._head(self.present())
+        return head != b"" and record.startswith(head) and trace_holds(record[len(head) :])
+
+    def shared(self) -> bool:
+        """Whether all skills may be known to others: folders and databases hold no others."""
+        return True
+
+    def _head(self, places: list[Place]) -> bytes:
+        """The limits, which places there are, and what the databases are by now; b'' where that cannot be told."""
+        settings = self.settings
+        parts = [f"{settings.max_skill_bytes} {settings.max_file_bytes} {settings.max_files}"]
+        for place in places:
+            now = "folder" if place.kind == "folder" else _database(place.address)
+            if not now:
+                return b""
+            parts += [place.key, now]
+        return "\0".join([*parts, "", ""]).encode(errors="surrogateescape")
+
+
+def _database(url: str) -> str:
+    return trace_sqlite(sqlite_path(url)) if url.startswith(SQLITE) else ""

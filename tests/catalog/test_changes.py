@@ -1,0 +1,124 @@
+"""What changed in a whole catalog, and what an index reads of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prowess.catalog.catalog import Catalog
+from prowess.catalog.directory import DirectoryStore
+from prowess.catalog.document import Fresh
+from prowess.catalog.memory import MemoryStore
+from prowess.catalog.versions import MemoryVersions
+from prowess.errors import Unavailable
+from prowess.skill.model import Scope
+from prowess.skill.package import Package
+
+
+def pack(name: str, body: str = "Do it.") -> Package:
+    text = f"---\nname: {name}\ndescription: What {name} is for.\n---\n\n{body}\n"
+    return Package.of_texts(name, {"SKILL.md": text})
+
+
+def store(scope: Scope, *packages: Package, location: str = "") -> MemoryStore:
+    made = MemoryStore(scope)
+    made.location = location or scope
+    made.save_all(packages)
+    return made
+
+
+class Away(MemoryStore):
+    """A store whose database is gone."""
+
+    def changes(self, since=""):
+        raise Unavailable(f"The database does not answer about {since!r}.", hint="Start it.")
+
+    def documents(self, slugs=None):
+        yield from super().documents(slugs)
+        raise OSError("gone")
+
+
+def bodies(catalog: Catalog, slugs: list[str] | None = None) -> dict[str, str]:
+    found = list(catalog.documents(slugs))
+    assert len({item.slug for item in found}) == len(found)
+    return {item.slug: item.body.strip() for item in found}
+
+
+def test_changes_of_all_stores_come_together():
+    near, far = store("workspace", pack("tidy")), store("account", pack("other"))
+    catalog = Catalog([far, near])
+    first = catalog.changes({})
+    assert first.slugs is None
+    assert list(first.positions) == ["workspace:workspace", "account:account"]
+    assert catalog.changes(first.positions).slugs == frozenset()
+    near.save(pack("new"))
+    far.save(pack("tidy", "hidden"))
+    second = catalog.changes(first.positions)
+    assert second.slugs == {"new", "tidy"}
+    assert catalog.changes(second.positions).slugs == frozenset()
+
+
+def test_other_stores_than_before_are_not_known():
+    stores = [store("workspace", pack("tidy"))]
+    catalog = Catalog(lambda: stores)
+    one = catalog.changes({}).positions
+    stores.append(store("account"))
+    both = catalog.changes(one)
+    assert both.slugs is None
+    assert catalog.changes(both.positions).slugs == frozenset()
+    stores.pop(0)
+    assert catalog.changes(both.positions).slugs is None
+
+
+def test_stores_of_one_scope_and_place_are_told_apart():
+    stores = [store("org", pack("one")), store("org", pack("two"))]
+    catalog = Catalog(stores)
+    positions = catalog.changes({}).positions
+    assert list(positions) == ["org:org", "org:org#2"]
+    stores[1].save(pack("three"))
+    assert catalog.changes(positions).slugs == {"three"}
+
+
+def test_a_store_that_is_away_has_no_position_and_is_named_when_it_is_read():
+    away = Away("session")
+    catalog = Catalog([away, store("user", pack("tidy"))])
+    positions = catalog.changes({}).positions
+    assert positions[f"session:{away.location}"] == ""
+    assert positions["user:user"]
+    assert catalog.changes(positions).slugs is None
+    told: list[str] = []
+    assert [item.slug for item in catalog.documents(away=told.append)] == ["tidy"]
+    assert told == [f"session:{away.location}"]
+
+
+def test_an_index_reads_the_skills_that_are_served():
+    stores = [
+        store("workspace", pack("tidy", "first"), location="a"),
+        store("workspace", pack("tidy", "second"), pack("other"), location="b"),
+        store("account", pack("tidy", "far"), pack("far", "far")),
+    ]
+    catalog = Catalog(stores)
+    assert bodies(catalog) == {"tidy": "first", "other": "Do it.", "far": "far"}
+    assert bodies(catalog, ["tidy", "far", "absent"]) == {"tidy": "first", "far": "far"}
+    assert {item.slug: item.scope for item in catalog.documents()} == {
+        "tidy": "workspace",
+        "other": "workspace",
+        "far": "account",
+    }
+    assert {item.slug: item.digest for item in catalog.documents()} == {
+        card.slug: card.digest for card in catalog.cards()
+    }
+
+
+def test_a_folder_is_read_as_it_is_whether_or_not_there_was_room_to_keep_it(tmp_path: Path, monkeypatch):
+    for number in range(3):
+        (tmp_path / f"skill-{number}").mkdir()
+        (tmp_path / f"skill-{number}/SKILL.md").write_bytes(pack(f"skill-{number}").get("SKILL.md").content)
+    for room in (0, 1, Fresh.MOST):
+        monkeypatch.setattr(Fresh, "MOST", room)
+        made = DirectoryStore(tmp_path, scope="user", versions=MemoryVersions())
+        catalog = Catalog([made])
+        catalog.changes({})
+        (tmp_path / "skill-1/SKILL.md").write_bytes(pack("skill-1", f"Now {room}.").get("SKILL.md").content)
+        assert bodies(catalog) == {"skill-0": "Do it.", "skill-1": f"Now {room}.", "skill-2": "Do it."}
+        assert bodies(catalog)["skill-1"] == f"Now {room}."
+        assert {item.scope for item in catalog.documents()} == {"user"}

@@ -1,0 +1,213 @@
+"""Places: which folders and databases there are, and whether anything in them changed, told without heavy imports."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from prowess.build.places import Places
+from prowess.build.stores import Stores
+from prowess.catalog.catalog import Catalog
+from prowess.settings import Settings, read_settings
+from prowess.skill.package import Package
+from prowess.storage import trace
+
+HOUR = 3_600_000_000_000
+
+
+def pack(name: str, body: str = "Do it.") -> Package:
+    text = f"---\nname: {name}\ndescription: What {name} is for.\n---\n\n{body}\n"
+    return Package.of_texts(name, {"SKILL.md": text})
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour later by the clock, so that what was written just now is settled."""
+    now = time.time_ns
+    monkeypatch.setattr(trace.time, "time_ns", lambda: now() + HOUR)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, home: Path) -> Settings:
+    workspace = tmp_path / "work"
+    for folder in (workspace / ".claude/skills", workspace / ".agents/skills", home / ".claude/skills"):
+        folder.mkdir(parents=True)
+    return read_settings(workspace=workspace)
+
+
+@pytest.fixture
+def stores(settings: Settings):
+    made = Stores(settings)
+    yield made
+    made.close()
+
+
+def test_the_places_are_those_that_the_stores_are_made_of(stores: Stores, settings: Settings) -> None:
+    stores.writable("workspace").save(pack("one"))
+    stores.writable("account").save(pack("two"))
+    found = Places(settings).present()
+
+    assert [(place.scope, place.kind) for place in found] == [
+        ("workspace", "folder"),
+        ("workspace", "folder"),
+        ("user", "folder"),
+        ("workspace", "database"),
+        ("account", "database"),
+    ]
+    assert [(place.scope, place.location) for place in found] == [
+        (store.scope, store.location) for store in stores.present()[1:]
+    ]
+    assert {place.key for place in found} | {"session:memory"} == set(Catalog(stores.present).changes({}).positions)
+
+
+def write(folder: Path, name: str, body: str = "Do it.") -> Path:
+    """A skill in a skill folder."""
+    file = folder / name / "SKILL.md"
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(pack(name, body).files[0].content)
+    return file
+
+
+@pytest.mark.usefixtures("later")
+@pytest.mark.parametrize("root", ["work/.claude/skills", "work/.agents/skills", "home/.claude/skills"])
+def test_a_record_holds_until_a_skill_is_added_edited_or_removed(
+    settings: Settings, tmp_path: Path, home: Path, root: str
+) -> None:
+    folder = (home if root.startswith("home") else tmp_path / "work") / root.partition("/")[2]
+    places = Places(settings)
+
+    def held_until(change: Callable[[], object]) -> bool:
+        record = places.record()
+        held = record != b"" and places.holds(record)
+        change()
+        return held and not places.holds(record)
+
+    file = folder / "tidy/SKILL.md"
+    assert held_until(lambda: write(folder, "tidy"))
+    assert held_until(lambda: write(folder, "tidy", "Do it twice."))
+    assert held_until(lambda: (file.parent / "guide.md").write_text("How to."))
+    assert held_until((file.parent / "guide.md").unlink)
+    assert held_until(lambda: shutil.rmtree(file.parent))
+
+
+@pytest.mark.usefixtures("later")
+def test_a_record_holds_until_a_database_is_made_or_written_to(stores: Stores, settings: Settings) -> None:
+    places = Places(settings)
+    for scope in ("account", "workspace"):
+        for name in ("one", "two"):
+            record = places.record()
+            assert places.holds(record)
+            stores.writable(scope).save(pack(name))
+            stores.close()
+            assert not places.holds(record)
+
+
+@pytest.mark.usefixtures("later")
+def test_a_record_holds_until_a_place_comes_or_goes(settings: Settings) -> None:
+    places = Places(settings)
+    record = places.record()
+    (settings.workspace / "sub/.claude/skills").mkdir(parents=True)
+    assert not places.holds(record)
+
+    record = places.record()
+    assert places.holds(record)
+    (settings.workspace / ".agents/skills").rmdir()
+    assert not places.holds(record)
+
+
+@pytest.mark.usefixtures("later")
+def test_what_is_no_record_of_these_places_does_not_hold(settings: Settings, tmp_path: Path) -> None:
+    places = Places(settings)
+    record = places.record()
+    (tmp_path / "other").mkdir()
+    elsewhere = Places(read_settings(workspace=tmp_path / "other"))
+    for other in (b"", b"x", record[:-8], record + b"12345678", record[8:], elsewhere.record()):
+        assert not places.holds(other)
+    assert places.holds(record)
+
+
+@pytest.mark.usefixtures("later")
+def test_reading_everything_changes_nothing(stores: Stores, settings: Settings) -> None:
+    stores.writable("account").save(pack("one"))
+    stores.close()
+    write(settings.workspace / ".claude/skills", "two")
+    record = stores.record()
+    catalog = Catalog(stores.present)
+    assert sorted(item.slug for item in catalog.documents()) == ["one", "two"]
+    assert stores.holds(record)
+    stores.close()
+    assert stores.holds(record)
+    assert stores.record() == record == Places(settings).record() != b""
+
+
+def test_what_changed_just_now_cannot_be_told(settings: Settings) -> None:
+    write(settings.workspace / ".claude/skills", "tidy")
+    places = Places(settings)
+    assert places.record() == b""
+    assert not places.holds(b"")
+
+
+@pytest.mark.usefixtures("later")
+def test_nothing_can_be_told_while_the_session_has_skills(stores: Stores) -> None:
+    record = stores.record()
+    assert stores.holds(record)
+    session = stores.present()[0]
+    skill = session.save(pack("one"))
+    assert stores.record() == b""
+    assert not stores.holds(record)
+    assert not stores.holds(b"")
+    session.delete_skill(skill.id)
+    assert stores.record() == record
+    assert stores.holds(record)
+
+
+@pytest.mark.usefixtures("later")
+def test_other_limits_make_other_readings(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = Places(settings).record()
+    monkeypatch.setenv("PROWESS_MAX_FILES", "3")
+    other = Places(read_settings(workspace=settings.workspace))
+    assert not other.holds(record)
+    assert other.holds(other.record())
+    assert not Places(settings).holds(other.record())
+
+
+@pytest.mark.usefixtures("later")
+def test_a_server_cannot_be_told_cheaply_and_its_password_is_not_shown(settings: Settings, monkeypatch) -> None:
+    monkeypatch.setenv("PROWESS_DATABASE_URL", "postgresql://me:secret@db.example/skills")
+    places = Places(read_settings(workspace=settings.workspace))
+    assert "account:postgresql://db.example/skills" in {place.key for place in places.present()}
+    assert places.record() == b""
+    assert not places.holds(b"")
+    assert "secret" not in repr(places.present())
+
+
+def test_a_database_behind_a_link_of_the_workspace_is_no_place(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/agents.db").touch()
+    (settings.workspace / ".prowess").symlink_to(tmp_path / "elsewhere")
+    assert {place.kind for place in Places(settings).present()} == {"folder"}
+
+
+def test_the_places_are_told_without_heavy_imports(settings: Settings) -> None:
+    plain = settings.workspace / "skills/tidy"
+    plain.mkdir(parents=True)
+    (plain / "SKILL.md").touch()
+    code = (
+        "import sys\n"
+        "from prowess.build.places import Places\n"
+        "from prowess.settings import read_settings\n"
+        "places = Places(read_settings(workspace=sys.argv[1]))\n"
+        "assert len(places.present()) == 4, places.present()\n"
+        "places.holds(places.record())\n"
+        "heavy = {'pydantic', 'pydantic_core', 'sqlalchemy', 'asyncio', 'yaml', 'rich', 'sqlite3', 'zipfile'}\n"
+        "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
+    )
+    command = [sys.executable, "-c", code, str(settings.workspace)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
