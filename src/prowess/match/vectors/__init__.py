@@ -1,0 +1,1 @@
+"""Texts as vectors whose nearness is nearness in meaning: one Protocol, three members."""

@@ -1,0 +1,80 @@
+"""Words cut into the pieces that a model knows: byte pair encoding, a word at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+WORD_START = "▁"
+LONGEST_STRETCH = 256
+"""A longer word is cut at this many characters first, so that no input takes more than linear time."""
+
+_REMEMBERED_WORDS = 20_000
+_NO_PIECE = 1 << 30
+_FIRST_BYTE = 3
+"""The numbers 3 to 258 stand for single bytes, for characters that are no piece."""
+
+
+class Pieces:
+    """The pieces of a vocabulary in which a piece that was learnt earlier has the lower number.
+
+    Of all neighbours in a word that together are a piece, those with the lowest number are joined, the leftmost first,
+    until none are left. No piece holds a word start beyond its first character, so words can be taken one by one.
+    """
+
+    def __init__(self, pieces: Sequence[str]) -> None:
+        self._numbers = dict(zip(pieces, range(len(pieces)), strict=True))
+        self._words: dict[str, tuple[int, ...]] = {}
+
+    def of(self, word: str) -> tuple[int, ...]:
+        """The numbers of the pieces of one word, which holds no space; remembered for the next time."""
+        known = self._words.get(word)
+        if known is not None:
+            return known
+        numbers = self._cut(WORD_START + word)
+        if len(self._words) >= _REMEMBERED_WORDS:
+            self._words.clear()
+        if len(word) <= LONGEST_STRETCH:
+            self._words[word] = numbers
+        return numbers
+
+    def of_text(self, text: str, limit: int) -> list[int]:
+        """The numbers of the pieces of a text, at most `limit`. Space of any kind and length only parts words."""
+        numbers: list[int] = []
+        known = self._words.get
+        for word in text.split():
+            numbers += known(word) or self.of(word)
+            if len(numbers) >= limit:
+                return numbers[:limit]
+        return numbers
+
+    def _cut(self, text: str) -> tuple[int, ...]:
+        whole = self._numbers.get(text)
+        if whole is not None:
+            return (whole,)
+        numbers: list[int] = []
+        for start in range(0, len(text), LONGEST_STRETCH):
+            for piece in self._joined(list(text[start : start + LONGEST_STRETCH])):
+                number = self._numbers.get(piece)
+                if number is None:
+                    numbers += (_FIRST_BYTE + byte for byte in piece.encode("utf-8", "replace"))
+                else:
+                    numbers.append(number)
+        return tuple(numbers)
+
+    def _joined(self, parts: list[str]) -> list[str]:
+        number = self._numbers.get
+        pairs = [number(left + right, _NO_PIECE) for left, right in pairwise(parts)]
+        while pairs:
+            lowest = min(pairs)
+            if lowest == _NO_PIECE:
+                break
+            at = pairs.index(lowest)
+            del pairs[at]
+            joined = parts[at] + parts.pop(at + 1)
+            parts[at] = joined
+            if at < len(pairs):
+                pairs[at] = number(joined + parts[at + 1], _NO_PIECE)
+            if at:
+                pairs[at - 1] = number(parts[at - 1] + joined, _NO_PIECE)
+        return parts
