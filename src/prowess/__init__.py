@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prowess.build import Prowess
+    from prowess.build.opening import Prowess
     from prowess.errors import Conflict, Invalid, NotFound, Problem, ProwessError, Refused, RunFailed, Unavailable
     from prowess.skill.forms import read_package, write_package
     from prowess.skill.model import Skill, SkillCard
@@ -38,7 +38,7 @@ __all__ = [
 _HOMES = {
     "File": "skill.package",
     "Package": "skill.package",
-    "Prowess": "build",
+    "Prowess": "build.opening",
     "Skill": "skill.model",
     "SkillCard": "skill.model",
     "read_package": "skill.forms",

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.intake import Checked, Imported, Progress, Watch, check_paths, ignore, import_path
@@ -23,6 +23,10 @@ from prowess.skill.limits import Limits
 from prowess.skill.model import Scope, Skill, SkillCard, Version
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
+
+if TYPE_CHECKING:
+    from prowess.match.matcher import Matcher
+    from prowess.match.recommendation import Recommendation
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,9 +46,18 @@ class Engine:
     """Keeps, finds and gives out skills. Opened by `prowess.Prowess.open`; close it, or use `async with`."""
 
     def __init__(
-        self, catalog: Catalog, *, limits: Limits, writable: Callable[[Scope], Store], close: Callable[[], None]
+        self,
+        catalog: Catalog,
+        *,
+        limits: Limits,
+        writable: Callable[[Scope], Store],
+        matcher: Callable[[], Matcher],
+        close: Callable[[], None],
     ) -> None:
         self.catalog = catalog
+        self._open_matcher = matcher
+        self._opened_matcher: Matcher | None = None
+        self._opening = threading.Lock()
         self._limits = limits
         self._writable = writable
         self._close = close
@@ -89,6 +102,36 @@ class Engine:
         """Cards and faults, of one look at everything."""
         return await self._blocking(self.catalog.look)
 
+    async def match(
+        self, message: str, *, limit: int = 5, tags: Collection[str] = (), context: str = ""
+    ) -> list[Recommendation]:
+        """The skills worth offering for a message, best first, with reasons; none where none fits. No model is asked.
+
+        `context` is what was said before: it counts less than the message. The skills have all of `tags`.
+        """
+        return await self._blocking(lambda: self._matcher().match(message, limit=limit, tags=tags, context=context))
+
+    async def rank(
+        self, message: str, *, limit: int = 10, tags: Collection[str] = (), context: str = ""
+    ) -> list[Recommendation]:
+        """The whole ranking for a message, with the decision "no" on what does not fit."""
+        return await self._blocking(lambda: self._matcher().rank(message, limit=limit, tags=tags, context=context))
+
+    async def search(self, query: str = "", *, limit: int = 20, tags: Collection[str] = ()) -> list[Recommendation]:
+        """What has anything of the query, best first; without one, all skills with the tags, by slug."""
+        return await self._blocking(lambda: self._matcher().search(query, limit=limit, tags=tags))
+
+    def _matcher(self) -> Matcher:
+        with self._opening:
+            if self._opened_matcher is None:
+                self._opened_matcher = self._open_matcher()
+            return self._opened_matcher
+
+    def _changed(self) -> None:
+        """Let the next match see what was just written."""
+        if self._opened_matcher is not None:
+            self._opened_matcher.look_again()
+
     async def skill(self, slug: str) -> Skill:
         """One skill by slug, or by `scope:slug` for one that is hidden."""
         return await self._blocking(self.catalog.get, slug)
@@ -128,7 +171,10 @@ class Engine:
 
         def work(step: Watch) -> list[Imported]:
             store = self._writable(scope)
-            return list(import_path(path, store, replace=replace, actor=actor, limits=self._limits, watch=step))
+            try:
+                return list(import_path(path, store, replace=replace, actor=actor, limits=self._limits, watch=step))
+            finally:
+                self._changed()
 
         return await self._stoppable(work, watch)
 
@@ -164,6 +210,7 @@ class Engine:
         def work() -> Version:
             store, skill = self.catalog.find(slug)
             store.delete_skill(skill.id, expected=skill.digest, actor=actor, note=note)
+            self._changed()
             return store.versions(skill.slug)[-1]
 
         return await self._blocking(work)
@@ -193,7 +240,9 @@ class Engine:
 
         def work() -> Skill:
             store, versions = self.catalog.history(slug)
-            return store.rollback(versions[-1].slug, number, actor=actor, note=note)
+            skill = store.rollback(versions[-1].slug, number, actor=actor, note=note)
+            self._changed()
+            return skill
 
         return await self._blocking(work)
 

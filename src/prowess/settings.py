@@ -25,6 +25,9 @@ class Settings:
     workspace: Path
     user_home: Path
     database_url: str = field(default="", repr=False)
+    embedder: str = "static"
+    embedder_url: str = ""
+    embedder_key: str = field(default="", repr=False)
     max_archive_bytes: int | None = None
     max_skill_bytes: int | None = None
     max_file_bytes: int | None = None
@@ -60,6 +63,9 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         workspace=_absolute(folder),
         user_home=_absolute(user_home),
         database_url=env.get("PROWESS_DATABASE_URL", ""),
+        embedder=env.get("PROWESS_EMBEDDER") or "static",
+        embedder_url=env.get("PROWESS_EMBEDDER_URL", ""),
+        embedder_key=env.get("PROWESS_EMBEDDER_KEY", ""),
         environment=env,
         **numbers,
     )

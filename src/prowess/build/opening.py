@@ -1,0 +1,80 @@
+"""Opening the engine, and examining what it would open."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from prowess.build.stores import Stores
+from prowess.catalog.catalog import Catalog
+from prowess.engine import Engine
+from prowess.errors import ProwessError
+from prowess.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from prowess.catalog.doctor import Finding
+    from prowess.match.matcher import Matcher
+
+
+class Prowess(Engine):
+    """The engine, opened for a workspace."""
+
+    @classmethod
+    def open(cls, workspace: str | Path | None = None, *, settings: Settings | None = None) -> Self:
+        """Open with the settings of the environment; nothing is written before something is kept."""
+        stores = Stores(settings or read_settings(workspace=workspace))
+        catalog = Catalog(stores.present)
+
+        def matcher() -> Matcher:
+            from prowess.build.matching import matcher_of
+
+            return matcher_of(stores.settings, lambda: catalog, stores)
+
+        return cls(
+            catalog,
+            limits=stores.limits,
+            writable=stores.writable,
+            matcher=matcher,
+            close=stores.close,
+        )
+
+
+def examine(workspace: str | Path | None = None) -> list[Finding]:
+    """What `prowess doctor` reports; it also clears away what an interrupted write left behind."""
+    from prowess.catalog.doctor import examine_stores
+
+    stores = Stores(read_settings(workspace=workspace))
+    try:
+        findings = examine_stores(
+            home=stores.settings.home,
+            workspace=stores.settings.workspace,
+            database_urls=stores.places.database_urls,
+            catalog=Catalog(stores.present),
+        )
+        return [*findings, _examine_index(stores)]
+    finally:
+        stores.close()
+
+
+def _examine_index(stores: Stores) -> Finding:
+    """Where the index of matching lies, and whether it is current; a settings fault or a missing model shows here."""
+    from prowess.build.embedding import embedder_of
+    from prowess.build.matching import snapshot_folder
+    from prowess.catalog.doctor import Finding
+    from prowess.match.snapshot import Snapshot
+
+    name, folder = "match index", snapshot_folder(stores.settings)
+    try:
+        saved = Snapshot(folder).load(embedder_of(stores.settings))
+    except ProwessError as error:
+        return Finding(name=name, status="warning", detail=error.message, hint=error.hint)
+    if saved is None:
+        return Finding(name=name, status="ok", detail=f"{folder} (made by the next match)")
+    size = 0
+    for file in folder.iterdir():
+        with suppress(OSError):  # another process may just have replaced it
+            size += file.stat().st_size
+    count = f"{saved.index.size:,} skill{'s' * (saved.index.size != 1)}, {size:,} bytes"
+    state = "current" if stores.holds(saved.record) else "brought up to date by the next match"
+    return Finding(name=name, status="ok", detail=f"{folder}: {count}, {state}")

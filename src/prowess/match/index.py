@@ -1,0 +1,172 @@
+"""The index: segments that never change, and what of them still holds.
+
+A change makes a new index that shares all but a little with the old one, so readers are never disturbed. Whatever the
+way it came about, the same skills give the same answers: nothing here depends on the order or the age of segments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prowess.catalog.document import Document
+from prowess.match.entry import Entry
+from prowess.match.lexicon import static
+from prowess.match.merging import merged
+from prowess.match.segment import Segment, build_segment
+from prowess.match.vectors.embedder import Embedder
+
+MOST_SEGMENTS = 8
+"""More segments than this are merged into one beside the largest."""
+MOST_DEAD = 0.25
+"""The largest segment is merged too when the changes since amount to this share of it."""
+PORTION = 5_000
+"""So many skills are read and laid out at a time, which bounds the memory that building takes."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Live:
+    """A segment with what still holds of it: its documents, and how many of them have a term or a word."""
+
+    segment: Segment
+    alive: NDArray[np.bool_]
+    term_count: NDArray[np.int32]
+    word_count: NDArray[np.int32]
+
+    @classmethod
+    def whole(cls, segment: Segment) -> Self:
+        """All of a segment."""
+        return cls(
+            segment=segment,
+            alive=np.ones(segment.size, np.bool_),
+            term_count=np.diff(segment.posting_start).astype(np.int32),
+            word_count=segment.word_documents,
+        )
+
+    def without(self, documents: Collection[int]) -> Self:
+        """The same with some documents gone."""
+        if not documents:
+            return self
+        alive, terms, words = self.alive.copy(), self.term_count.copy(), np.array(self.word_count)
+        for document in documents:
+            alive[document] = False
+            gone = self.segment.words_of(document)
+            words[gone] -= 1
+            terms[np.unique(self.segment.word_term[gone])] -= 1
+        return type(self)(segment=self.segment, alive=alive, term_count=terms, word_count=words)
+
+    @cached_property
+    def living(self) -> int:
+        """How many documents are left."""
+        return int(np.count_nonzero(self.alive))
+
+    @cached_property
+    def ranked(self) -> NDArray[np.bool_]:
+        """Which documents may be recommended."""
+        return self.alive & self.segment.ranks
+
+    def find(self, slug: str) -> int | None:
+        """The place of a skill that is still here."""
+        place = self.segment.find(slug)
+        return place if place is not None and self.alive[place] else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Index:
+    """All skills of a catalog, ready to be ranked. Made by `build`, `updated` or from a snapshot."""
+
+    parts: tuple[Live, ...]
+    embedder: Embedder
+
+    @classmethod
+    def build(cls, documents: Iterable[Document], embedder: Embedder | None = None) -> Self:
+        """Index documents; of several with one slug, the first counts."""
+        chosen = embedder or static()
+        portions = [Live.whole(build_segment(portion, chosen)) for portion in _portions(documents)]
+        parts = (merged(portions, chosen),) if len(portions) > 1 else tuple(part.segment for part in portions)
+        return cls(parts=tuple(Live.whole(part) for part in parts), embedder=chosen)
+
+    def updated(self, documents: Iterable[Document], removed: Collection[str] = ()) -> Self:
+        """The index with some skills added or replaced, and others gone."""
+        entries = {document.slug: Entry.of(document) for document in documents}
+        parts = [self._without(part, {*entries, *removed}) for part in self.parts]
+        if entries:
+            parts.append(Live.whole(build_segment(list(entries.values()), self.embedder)))
+        return type(self)(parts=self._compacted([part for part in parts if part.living]), embedder=self.embedder)
+
+    @property
+    def size(self) -> int:
+        """How many skills there are."""
+        return sum(part.living for part in self.parts)
+
+    @property
+    def digest(self) -> str:
+        """What the catalog is known by: the same for the same skills, in whatever order they came."""
+        sums = sum(
+            (part.segment.keys[part.alive].sum(axis=0, dtype=np.uint64) for part in self.parts), np.zeros(4, np.uint64)
+        )
+        return hashlib.sha256(sums.astype("<u8").tobytes()).hexdigest()
+
+    def known(self) -> dict[str, tuple[str, str]]:
+        """Scope and digest of every skill, by slug."""
+        found: dict[str, tuple[str, str]] = {}
+        for part in self.parts:
+            for place in np.flatnonzero(part.alive).tolist():
+                shown = part.segment.shown(place)
+                found[shown["slug"]] = (shown["scope"], shown["digest"])
+        return found
+
+    def shown(self, slug: str) -> dict[str, Any] | None:
+        """What may be shown of one skill."""
+        for part in self.parts:
+            place = part.find(slug)
+            if place is not None:
+                return part.segment.shown(place)
+        return None
+
+    def count(self, term: int) -> int:
+        """In how many skills a term is, by its number."""
+        number = np.uint64(term)
+        found = 0
+        for part in self.parts:
+            place = int(part.segment.terms.searchsorted(number))
+            if place < len(part.segment.terms) and part.segment.terms[place] == number:
+                found += int(part.term_count[place])
+        return found
+
+    def _without(self, part: Live, slugs: Collection[str]) -> Live:
+        return part.without([place for slug in slugs if (place := part.find(slug)) is not None])
+
+    def _compacted(self, parts: Sequence[Live]) -> tuple[Live, ...]:
+        """Few segments: the small ones as one, and all as one when much has changed."""
+        if len(parts) < 2:
+            return tuple(parts)
+        ordered = sorted(parts, key=lambda part: -part.segment.size)
+        largest, rest = ordered[0], ordered[1:]
+        changed = largest.segment.size - largest.living + sum(part.living for part in rest)
+        if changed > MOST_DEAD * largest.segment.size + MOST_SEGMENTS:
+            return (Live.whole(merged(parts, self.embedder)),)
+        if len(parts) > MOST_SEGMENTS:
+            return (largest, Live.whole(merged(rest, self.embedder)))
+        return tuple(parts)
+
+
+def _portions(documents: Iterable[Document]) -> Iterator[list[Entry]]:
+    seen: set[str] = set()
+    portion: list[Entry] = []
+    for document in documents:
+        if document.slug in seen:
+            continue
+        seen.add(document.slug)
+        portion.append(Entry.of(document))
+        if len(portion) >= PORTION:
+            yield portion
+            portion = []
+    if portion:
+        yield portion

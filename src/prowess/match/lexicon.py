@@ -1,0 +1,125 @@
+"""What is known of single words: number, term, vector and weight. Remembered, since words come again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prowess.match.hashing import number_of
+from prowess.match.vectors.embedder import SCALE
+from prowess.match.vectors.static import StaticEmbedder
+from prowess.match.words import stems_of
+
+DIMENSIONS = 256
+_STRETCH = 2048
+_SMALL = 500_000
+_REMEMBERED = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What is known of one word. Words that differ in their ending only are one term, and share its number."""
+
+    number: int
+    term: int
+    vector: NDArray[np.int8]
+    weight: int
+
+
+class Lexicon:
+    """Looks words up and remembers the last some thousand of them."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Word] = {}
+
+    def words(self, words: Sequence[str]) -> list[Word]:
+        """All that is known of these words."""
+        known = self._known
+        missing = [word for word in dict.fromkeys(words) if word not in known]
+        if missing:
+            found = dict(zip(missing, look_up(missing), strict=True))
+            if len(known) + len(found) > _REMEMBERED:
+                known = self._known = {}
+            known.update(found)
+        try:
+            return [known[word] for word in words]
+        except KeyError:
+            # Another thread began anew meanwhile.
+            return look_up(words)
+
+
+def look_up(words: Sequence[str]) -> list[Word]:
+    """All that is known of these words, without remembering it."""
+    vectors, weights = static().weighed(words)
+    numbers = [number_of(word) for word in words]
+    terms = [number_of(stem) for stem in stems_of(words)]
+    return [Word(*known) for known in zip(numbers, terms, vectors, weights.tolist(), strict=True)]
+
+
+def weigh(words: Sequence[str]) -> NDArray[np.int64]:
+    """How much each word means."""
+    known = _WEIGHTS
+    missing = [word for word in words if word not in known]
+    if missing:
+        if len(known) > 10 * _REMEMBERED:
+            known.clear()
+        known.update(zip(missing, static().weighed(missing)[1].tolist(), strict=True))
+    return np.array([known[word] for word in words], np.int64)
+
+
+_WEIGHTS: dict[str, int] = {}
+
+
+@cache
+def static() -> StaticEmbedder:
+    """The vectors that ship with Prowess; single words are always compared by these."""
+    return StaticEmbedder(dimensions=DIMENSIONS)
+
+
+@cache
+def lexicon() -> Lexicon:
+    """The words that were asked for last."""
+    return Lexicon()
+
+
+def sum_of(vectors: NDArray[np.int8], weights: NDArray[np.int64]) -> NDArray[np.int8]:
+    """The direction of a sum of weighed vectors."""
+    total = weights.astype(np.float64) @ vectors.astype(np.float64)
+    whole = total.astype(np.int64)
+    length = float(whole @ whole) ** 0.5
+    return np.rint(total * (SCALE / (length or 1.0))).astype(np.int8)
+
+
+def lengths_of_sums(
+    vectors: NDArray[np.int8], weights: NDArray[np.uint16], words: NDArray[np.uint32], starts: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """The lengths of the sums of weighed vectors, one for each stretch of words; what a phrase is divided by."""
+    lengths = np.zeros(len(starts) - 1, np.float32)
+    for first in range(0, len(lengths), _STRETCH):
+        last = min(first + _STRETCH, len(lengths))
+        chosen = words[starts[first] : starts[last]]
+        rows = vectors[chosen].astype(np.float64) * weights[chosen].astype(np.float64)[:, None]
+        sums = np.add.reduceat(rows, starts[first:last] - starts[first], axis=0)
+        lengths[first:last] = np.sqrt(np.square(sums.astype(np.int64)).sum(axis=1).astype(np.float64))
+    return lengths
+
+
+def products(rows: NDArray[np.int8], columns: NDArray[np.int8]) -> NDArray[np.float32]:
+    """The dot product of every row with every column.
+
+    Sums of products of such numbers stay below 2²⁴: exact in float32, in whatever order they are added. It is done in
+    portions that are too small for a library to start threads over, which would take longer than the work.
+    """
+    right = columns.astype(np.float32).T
+    portion = max(_SMALL // max(columns.size, 1), 16)
+    if len(rows) <= portion:
+        return rows.astype(np.float32) @ right
+    found = np.empty((len(rows), len(columns)), np.float32)
+    for first in range(0, len(rows), portion):
+        some = rows[first : first + portion].astype(np.float32)
+        np.matmul(some, right, out=found[first : first + portion])
+    return found

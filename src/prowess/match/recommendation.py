@@ -1,0 +1,63 @@
+"""What a match gives: a skill, how well it fits, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+Decision = Literal["offer", "maybe", "no"]
+DECISIONS: tuple[Decision, ...] = get_args(Decision)
+"""Best first: worth offering; worth a look; does not fit."""
+
+FieldName = Literal["name", "description", "tags", "triggers", "patterns", "keywords", "body"]
+FIELD_NAMES: tuple[FieldName, ...] = get_args(FieldName)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What of the message was found in one field of a skill.
+
+    `terms` are words as the message has them. A skill's body is not disclosed before the skill is chosen, so there
+    only `count` tells.
+    """
+
+    field: FieldName
+    count: int
+    terms: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """One skill for a message. `score` runs from 0 to 1 and estimates how likely the skill fits."""
+
+    slug: str
+    title: str
+    description: str
+    tags: tuple[str, ...]
+    scope: str
+    digest: str
+    score: float
+    decision: Decision
+    evidence: tuple[Evidence, ...] = ()
+    why: str = ""
+    signals: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The figures behind the score, for `--explain`."""
+
+    def as_json(self, *, explain: bool = False) -> dict[str, Any]:
+        """A JSON object for programs; the figures behind the score only where they are asked for."""
+        value: dict[str, Any] = {
+            "slug": self.slug,
+            "title": self.title,
+            "description": self.description,
+            "tags": list(self.tags),
+            "scope": self.scope,
+            "digest": self.digest,
+            "score": self.score,
+            "decision": self.decision,
+            "why": self.why,
+            "evidence": [
+                {"field": item.field, "count": item.count, "terms": list(item.terms)} for item in self.evidence
+            ],
+        }
+        return {**value, "signals": dict(self.signals)} if explain else value

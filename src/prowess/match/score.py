@@ -1,0 +1,64 @@
+"""From signals to one figure to rank by, and from the signals of the best to a score and a decision.
+
+These are two questions: which skill is nearer to a message than the others, and whether it is near enough. What answers
+the first well answers the second badly, so each has figures of its own.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prowess.match.recommendation import Decision
+from prowess.match.signals import Signals
+
+LEXICAL, COSINE, COVERAGE, NAME, PHRASE, DECLARED = 8.0, 4.0, 4.0, 1.0, 5.0, 0.5
+"""What a signal is worth in the ranking. Fitted on several kinds of messages, each left out in turn, and rounded."""
+
+EXPLICIT = 6.0
+"""What it is worth that the message calls the skill by name, or fits one of its patterns; in the ranking these are first."""
+_FIRST = 100.0
+
+OFFER, MAYBE = 0.5, 0.2
+"""From which score on a skill is worth offering, or at least a look."""
+
+_STRONG = 8.0
+_DIGITS = 4
+
+
+def worth_of(signals: Signals, explicit: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The figure to rank by, rounded so that it is the same everywhere."""
+    worth = (
+        LEXICAL * signals.lexical
+        + COSINE * signals.cosine
+        + COVERAGE * signals.coverage
+        + NAME * signals.name
+        + PHRASE * signals.phrase
+        + DECLARED * signals.declared
+        + _FIRST * explicit
+    )
+    return np.round(worth, 6)
+
+
+def score_of(signals: Signals, place: int, *, explicit: bool, verbatim: bool) -> float:
+    """How likely the skill fits, from 0 to 1: by absolute nearness and matched words, the more it says the more of both.
+
+    `verbatim`: the message has one of its trigger phrases word for word. Fitted as a logistic regression on messages that have a fitting skill and on messages that have none.
+    """
+    evidence = (
+        4.1 * float(signals.cosine[place])
+        + 4.25 * float(signals.phrase[place])
+        + 0.63 * min(float(signals.strength[place]), _STRONG)
+        - 1.07 * math.log(3 + int(signals.length[place]))
+        - 1.83
+        + (EXPLICIT if explicit else 0.0)
+        + 2 * (1.0 if verbatim else float(signals.declared[place]))
+    )
+    return round(1 / (1 + math.exp(-evidence)), _DIGITS)
+
+
+def decide(score: float) -> Decision:
+    """What to do with a skill of this score."""
+    return "offer" if score >= OFFER else "maybe" if score >= MAYBE else "no"

@@ -1,0 +1,96 @@
+"""Text as words: what a message and a skill are compared by.
+
+Words come in lower case and without accents; `camelCase` and `kebab-case` are split. Chinese, Japanese and Korean,
+which do not part their words, give pairs of characters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from prowess.match.stopwords import STOP_WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LONGEST_TEXT = 100_000
+LONGEST_WORD = 64
+_MOST_BARE = 20_000
+
+_CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+CJK_RUN = re.compile(f"[{_CJK}]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD = re.compile(rf"[^\W_{_CJK}]+(?:[+#]+(?!\w))?")
+_INSIDE = re.compile(r"(?<=.)[A-Z]")
+_SHORTENED = re.compile(r"['’](?:s|t|d|m|ll|re|ve)\b", re.IGNORECASE)
+
+
+def words_of(text: str) -> list[str]:
+    """The words that carry meaning, in order, then pairs of characters; all words if none of them carries any."""
+    every = split(text)
+    telling = [word for word in every if word not in STOP_WORDS]
+    return telling or every
+
+
+def split(text: str) -> list[str]:
+    """Every word of a text, in order, and after them the pairs of Chinese, Japanese and Korean characters."""
+    text = text[:LONGEST_TEXT]
+    if text.isascii():
+        return _latin(text)
+    text = unicodedata.normalize("NFKC", text)
+    return _latin(text.translate(_BARE)) + pairs_of(text)
+
+
+def pairs_of(text: str) -> list[str]:
+    """The pairs of neighbouring Chinese, Japanese and Korean characters; one that stands alone by itself."""
+    runs: list[str] = CJK_RUN.findall(text)
+    return [run[place : place + 2] for run in runs for place in range(max(1, len(run) - 1))]
+
+
+def stems_of(words: Sequence[str]) -> list[str]:
+    """Each word without its English ending, so that `testing` and `tests` are one."""
+    return _stemmer()(list(words))
+
+
+def _latin(text: str) -> list[str]:
+    if "'" in text or "’" in text:
+        text = _SHORTENED.sub(" ", text)
+    words: list[str] = []
+    for word in _WORD.findall(text):
+        if word.islower() or not _INSIDE.search(word):
+            words.append(word[:LONGEST_WORD].lower())
+        else:
+            parts = _CAMEL.split(word[:LONGEST_WORD])
+            words += [part.lower() for part in ([*parts, "".join(parts)] if len(parts) > 1 else parts)]
+    return words
+
+
+class _Bare(dict[int, str]):
+    """Letters without their accents. Korean syllables stay whole; `ß` is `ss`, as people type it."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        bare = character
+        if code >= 0x80 and not 0xAC00 <= code <= 0xD7AF:
+            parts = unicodedata.normalize("NFD", character)
+            bare = (
+                "".join(part for part in parts if not unicodedata.combining(part)).replace("ß", "ss").replace("ẞ", "SS")
+            )
+        if len(self) < _MOST_BARE:
+            self[code] = bare
+        return bare
+
+
+_BARE = _Bare()
+
+
+@cache
+def _stemmer() -> Callable[[list[str]], list[str]]:
+    import Stemmer
+
+    library: Any = Stemmer
+    return library.Stemmer("english").stemWords

@@ -1,0 +1,232 @@
+"""An index that follows changes is the index that is built from what there is in the end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from prowess.catalog.document import Document
+from prowess.match.index import MOST_SEGMENTS, Index
+from prowess.match.ranking import MOST, listed, rank
+from prowess.match.snapshot import Saved, Snapshot
+
+VOCABULARY = [
+    "invoice",
+    "invoices",
+    "total",
+    "totals",
+    "supplier",
+    "bill",
+    "query",
+    "slow",
+    "garden",
+    "greenhouse",
+    "timeline",
+    "vacation",
+    "planner",
+    "rotate",
+    "keys",
+    "report",
+    "reports",
+    "reporting",
+    "the",
+    "for",
+    "not",
+    "of",
+    "café",
+    "strasse",
+    "发票",
+    "敬語",
+    "이력서",
+    "C++",
+    "xylophonist",
+    "brontosaur",
+]
+MESSAGES = (
+    "the total of this invoice",
+    "invioce from a suplier",
+    "slow report queries in the garden",
+    "rotate keys 42",
+    "发票 and 敬語",
+    "reportgarden",
+    "use slug-1 and /b",
+    "xylophonist",
+    "something else entirely",
+)
+SLUGS = [*"abcdef", *(f"slug-{number}" for number in range(6))]
+
+words = st.lists(st.sampled_from(VOCABULARY), max_size=8).map(" ".join)
+short = st.lists(st.sampled_from(VOCABULARY), max_size=3).map(tuple)
+documents = st.builds(
+    Document,
+    slug=st.sampled_from(SLUGS),
+    title=words,
+    description=words,
+    tags=short,
+    triggers=st.lists(words, max_size=3).map(tuple),
+    patterns=st.lists(st.sampled_from(["rotate keys", r"\d+", "(", "x*", "else"]), max_size=2).map(tuple),
+    keywords=short,
+    body=words,
+    scope=st.sampled_from(["workspace", "account"]),
+)
+
+
+def signed(document: Document) -> Document:
+    """With a digest that is another one for other content, as a store gives it."""
+    return replace(document, digest=f"{hash(replace(document, digest='')) & (1 << 64) - 1:016x}")
+
+
+def answers(index: Index) -> list[object]:
+    """All that can be asked."""
+    found: list[object] = [index.digest, index.size, sorted(index.known().items()), listed(index, limit=MOST)]
+    for message in MESSAGES:
+        found.append(rank(index, message, limit=MOST))
+        found.append(rank(index, message, limit=3, tags=["garden"], context="a bill for the vacation"))
+    return found
+
+
+class Following(RuleBasedStateMachine):
+    """Skills come, change and go, a few at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.there: dict[str, Document] = {}
+        self.index = Index.build([])
+
+    @initialize(first=st.lists(documents, max_size=8))
+    def begin(self, first: list[Document]) -> None:
+        for document in map(signed, first):
+            self.there.setdefault(document.slug, document)
+        self.index = Index.build(map(signed, first))
+
+    @rule(some=st.lists(documents, max_size=3), gone=st.lists(st.sampled_from(SLUGS), max_size=2))
+    def change(self, some: list[Document], gone: list[str]) -> None:
+        coming = {document.slug: signed(document) for document in some}
+        for slug in gone:
+            self.there.pop(slug, None)
+        self.there |= coming
+        self.index = self.index.updated(coming.values(), gone)
+
+    @invariant()
+    def it_is_what_would_be_built(self) -> None:
+        assert answers(self.index) == answers(Index.build(self.there.values()))
+
+
+TestFollowing = Following.TestCase
+TestFollowing.settings = settings(max_examples=20, stateful_step_count=10)
+
+
+def many(count: int, seed: int) -> list[Document]:
+    chance = random.Random(seed)
+
+    def some(most: int) -> str:
+        return " ".join(chance.choices(VOCABULARY, k=chance.randint(1, most)))
+
+    return [
+        signed(
+            Document(
+                slug=f"skill-{number}",
+                title=some(3),
+                description=some(12),
+                tags=tuple(some(3).split()),
+                triggers=(some(4),),
+                patterns=("rotate keys",) if number % 7 == 0 else (),
+                body=some(40),
+            )
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize("base", [0, 3, 200])
+def test_many_small_changes_give_the_answers_of_one_build_and_few_segments(base):
+    there = {document.slug: document for document in many(base, 1)}
+    index = Index.build(there.values())
+    chance = random.Random(base)
+    for step, document in enumerate(many(60, 2)):
+        gone = chance.choice(sorted(there)) if there and step % 3 == 0 else ""
+        there.pop(gone, None)
+        there[document.slug] = document
+        index = index.updated([document], [gone] if gone else [])
+        assert len(index.parts) <= MOST_SEGMENTS
+        assert index.size == len(there)
+        if step % 10 == 9:
+            assert answers(index) == answers(Index.build(there.values()))
+
+
+def test_an_index_stays_as_it_was_when_a_newer_one_is_made_of_it(index):
+    before = [rank(index, message, limit=MOST) for message in MESSAGES]
+    newer = index.updated([Document(slug="sql-tuner", description="Quite another thing.")], ["invoice-reader"])
+    assert [rank(index, message, limit=MOST) for message in MESSAGES] == before
+    assert newer.shown("invoice-reader") is None
+    assert newer.shown("sql-tuner")["description"] == "Quite another thing."
+    assert index.shown("invoice-reader") is not None
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=10)
+def test_the_order_in_which_skills_come_does_not_matter(chance: random.Random):
+    some = many(80, 3)
+    shuffled = chance.sample(some, len(some))
+    assert answers(Index.build(shuffled)) == answers(Index.build(some))
+
+
+def test_of_several_with_one_slug_the_first_counts(digested):
+    first, second = Document(slug="one", description="First."), Document(slug="one", description="Second.")
+    index = Index.build(map(digested, [first, second]))
+    assert [one.description for one in listed(index, limit=5)] == ["First."]
+
+
+def test_removing_what_is_not_there_changes_nothing(index):
+    assert answers(index.updated([], ["absent", ""])) == answers(index)
+    assert answers(index.updated([])) == answers(index)
+
+
+def test_the_same_skills_in_another_scope_or_with_other_files_are_another_catalog(index, office):
+    assert Index.build(office).digest == index.digest
+    assert Index.build([replace(office[0], scope="account"), *office[1:]]).digest != index.digest
+    assert Index.build([replace(office[0], digest="other"), *office[1:]]).digest != index.digest
+    assert Index.build(office[1:]).digest != index.digest
+
+
+def test_building_in_portions_gives_the_same(monkeypatch):
+    from prowess.match import index as module
+
+    whole = answers(Index.build(many(50, 4)))
+    monkeypatch.setattr(module, "PORTION", 7)
+    assert answers(Index.build(many(50, 4))) == whole
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_a_snapshot_gives_the_same_answers_and_can_be_followed_on(tmp_path, seed):
+    some = many(120, seed)
+    index = Index.build(some[:100]).updated(some[100:110], ["skill-3", "skill-50"])
+    assert Snapshot(tmp_path).save(Saved(index=index, positions={"a": "1"}, record=b"r"))
+    loaded = Snapshot(tmp_path).load(index.embedder)
+    assert loaded is not None
+    assert (loaded.positions, loaded.record) == ({"a": "1"}, b"r")
+    assert answers(loaded.index) == answers(index)
+    on = loaded.index.updated(some[110:], ["skill-7"])
+    assert answers(on) == answers(index.updated(some[110:], ["skill-7"]))
+    assert answers(on) == answers(Index.build(left(some, {"skill-3", "skill-50", "skill-7"})))
+
+
+def left(some: Iterable[Document], gone: set[str]) -> list[Document]:
+    return [document for document in some if document.slug not in gone]
+
+
+def test_a_large_catalog_gives_the_same_answers_in_one_segment_and_in_several():
+    some = many(4_000, 9)
+    whole = Index.build(some)
+    several = Index.build(some[:3_400]).updated(some[3_400:3_700]).updated(some[3_700:], ["skill-1"]).updated(some[1:2])
+    assert (len(whole.parts), len(several.parts)) == (1, 4)
+    assert whole.digest == several.digest
+    for message in MESSAGES:
+        for limit in (5, 100):
+            assert rank(whole, message, limit=limit) == rank(several, message, limit=limit)
