@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import sys
@@ -86,3 +87,46 @@ def write_skill(workspace: Path) -> Callable[..., Path]:
         return folder
 
     return write
+
+
+@pytest.fixture
+def pipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    """Give the next command something on stdin."""
+
+    def give(data: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+    return give
+
+
+@pytest.fixture
+def office(workspace: Path, write_skill: Callable[..., Path]) -> Path:
+    """A workspace with skills of an office, different enough to be told apart by a sentence."""
+    for name, (tags, description) in OFFICE.items():
+        text = f"---\nname: {name}\ndescription: {description}\nmetadata:\n  tags: {tags}\n---\n\n# {name}\n\nDo it.\n"
+        write_skill(name, text)
+    return workspace
+
+
+OFFICE = {
+    "invoice-reader": (
+        "finance, pdf",
+        "Reads invoices in PDF and extracts totals, VAT and due dates. Use when someone sends a bill. Not for quotes.",
+    ),
+    "changelog-writer": (
+        "git, writing",
+        "Writes a changelog from merged pull requests. Use before a release, when users must learn what changed.",
+    ),
+    "meeting-minutes": (
+        "writing",
+        "Turns the transcript of a meeting into minutes with decisions and action items for each participant.",
+    ),
+    "sql-tuner": (
+        "databases",
+        "Explains slow SQL queries and proposes indexes for PostgreSQL, with the query plan as evidence.",
+    ),
+    "vacation-planner": (
+        "people",
+        "Plans vacation days of a team so that somebody is always on duty, and drafts the calendar entries.",
+    ),
+}

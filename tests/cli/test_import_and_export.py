@@ -38,6 +38,20 @@ def test_importing_twice_changes_nothing(prowess, sample):
     assert len(prowess("history", "word-count", "--json").json) == 1
 
 
+def test_a_skill_with_a_pattern_that_re2_refuses_is_not_kept(prowess, sample, tmp_path):
+    package = json.loads((sample.parent / "more/timeline-checker.json").read_text())
+    file = tmp_path / "sly.json"
+    file.write_text(json.dumps(package | {"intent_patterns": [r"(check) the \1"]}))
+    ran = prowess("import", file, "--json")
+    assert ran.code == 3
+    assert "RE2 refuses the intent pattern" in ran.out + ran.err
+    assert "timeline-checker" not in [card["slug"] for card in prowess("list", "--json").json]
+
+    file.write_text(json.dumps(package | {"intent_patterns": ["(check+)+ the (.*)*x$"]}))
+    assert prowess("import", file).code == 0
+    assert "timeline-checker" in [card["slug"] for card in prowess("list", "--json").json]
+
+
 @pytest.mark.parametrize("slug", ["timeline-checker", "word-count", "sre.on-call-handover", "review-minutes"])
 def test_what_was_imported_comes_out_byte_for_byte(prowess, sample, tmp_path, slug):
     prowess("import", "../more")

@@ -69,6 +69,26 @@ def test_hidden_text_is_an_error_shown_escaped(prowess, workspace, write_skill):
     assert prowess("list", "--json").json == []
 
 
+def test_a_pattern_that_re2_refuses_is_an_error_with_its_place_and_a_way_out(prowess, workspace, write_skill):
+    text = "---\nname: sly\ndescription: fine\nintent_patterns:\n  - resize .* photos?\n  - (?<=not )fair\n---\nBody.\n"
+    folder = write_skill("sly", text)
+    ran = prowess("validate", folder, "--json")
+    assert ran.code == 3
+    [problem] = [problem for problem in ran.lines[0]["problems"] if problem["severity"] == "error"]
+    assert (problem["code"], problem["field"], problem["line"]) == ("intent-pattern", "intent_patterns", 4)
+    assert "`(?<=not )fair`" in problem["message"]
+    assert "trigger_phrases" in problem["hint"]
+    assert prowess("list", "--json").json == []
+    assert "[intent-pattern]" in prowess("doctor").out
+
+
+def test_a_pattern_that_only_a_backtracking_engine_fears_is_in_order(prowess, workspace, write_skill):
+    folder = write_skill("fine", "---\nname: fine\ndescription: fine\nintent_patterns:\n  - (a+)+$\n---\nBody.\n")
+    ran = prowess("validate", folder, "--json")
+    assert ran.code == 0, ran.out
+    assert [card["slug"] for card in prowess("list", "--json").json] == ["fine"]
+
+
 def test_a_path_that_is_not_there_is_an_error(prowess, workspace):
     ran = prowess("validate", "nowhere")
     assert ran.code == 4

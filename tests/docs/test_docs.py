@@ -37,7 +37,9 @@ def all_errors(kind: type[ProwessError] = ProwessError) -> list[type[ProwessErro
 def test_every_command_and_option_is_documented(name):
     command = importlib.import_module(f"prowess.interfaces.cli.commands.{COMMANDS[name][0]}").command
     section = page("commands").split(f"## prowess {name}\n")[1].split("\n## ")[0]
-    for parameter in command.params:
+    parts = command.commands if isinstance(command, click.Group) else {}
+    assert all(f"`prowess {name} {part} " in section for part in parts)
+    for parameter in [parameter for one in (command, *parts.values()) for parameter in one.params]:
         if isinstance(parameter, click.Option) and parameter.name not in ("workspace", "as_json"):
             assert f"`{parameter.opts[0]}" in section, parameter.opts
     assert "--json" in page("commands")

@@ -14,7 +14,11 @@ import click
 COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("list", "Show the skills that are in reach."),
     "show": ("show", "Show one skill, or one file or artifact of it."),
+    "match": ("match", "Find the skills worth offering for a message."),
+    "search": ("search", "Find skills by words and tags."),
     "validate": ("validate", "Check skills and say what to mend."),
+    "lint": ("lint", "Find skills that compete for the same messages."),
+    "eval": ("eval", "Measure whether skills are found when they should be."),
     "import": ("import_", "Keep skills from a folder, a file or an archive."),
     "export": ("export", "Write a skill to a folder, in any form."),
     "delete": ("delete", "Remove a skill; it can be brought back."),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
+import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Generator
@@ -13,8 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from prowess.build import Prowess
+    from rich.status import Status
+
+    from prowess.build.opening import Prowess
     from prowess.catalog.intake import Progress, Watch
+    from prowess.match.matcher import Matcher
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,7 +37,11 @@ def chosen_workspace(workspace: str | None) -> str | None:
 
 def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]]) -> T:
     """Open the engine for a workspace, do the work, and close it."""
-    from prowess.build import Prowess
+    _use_one_thread()
+    import asyncio
+    import logging
+
+    from prowess.build.opening import Prowess
 
     # The driver's own complaints about a server come as errors of ours, in words.
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)
@@ -48,6 +54,23 @@ def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]]) 
     return asyncio.run(session())
 
 
+def _use_one_thread() -> None:
+    """Before numpy is imported: for matrices as small as ours, its threads cost more than they bring."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+@contextmanager
+def matching(workspace: str | None) -> Generator[Matcher]:
+    """A matcher over the skills in reach. It needs no engine, and opens in a fraction of the time."""
+    _use_one_thread()
+    from prowess.build.matching import open_matcher
+
+    with open_matcher(workspace=chosen_workspace(workspace)) as matcher:
+        with patience("Reading skills …"):
+            matcher.index()
+        yield matcher
+
+
 @contextmanager
 def patience(words: str) -> Generator[None]:
     """A moving line on a terminal's stderr, shown once the work has taken over a second."""
@@ -56,10 +79,15 @@ def patience(words: str) -> Generator[None]:
         return
     from threading import Timer
 
-    from prowess.interfaces.cli.printing import console
+    shown: list[Status] = []
 
-    status = console(err=True).status(words)
-    timer = Timer(PATIENCE_SECONDS, status.start)
+    def show() -> None:
+        from prowess.interfaces.cli.printing import console
+
+        shown.append(console(err=True).status(words))
+        shown[0].start()
+
+    timer = Timer(PATIENCE_SECONDS, show)
     timer.daemon = True
     timer.start()
     try:
@@ -67,7 +95,8 @@ def patience(words: str) -> Generator[None]:
     finally:
         timer.cancel()
         timer.join()
-        status.stop()
+        for status in shown:
+            status.stop()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import click
 from prowess.interfaces.cli.opening import common_options, patience, with_engine
 
 if TYPE_CHECKING:
-    from prowess.build import Prowess
+    from prowess.build.opening import Prowess
     from prowess.catalog.store import Fault
     from prowess.skill.model import SkillCard
 

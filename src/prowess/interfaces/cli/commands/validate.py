@@ -11,7 +11,7 @@ import click
 from prowess.interfaces.cli.opening import common_options, progress, with_engine
 
 if TYPE_CHECKING:
-    from prowess.build import Prowess
+    from prowess.build.opening import Prowess
     from prowess.catalog.intake import Checked
 
 PROFILES = ("agentskills", "claude-api", "claude-code", "codex", "mcp", "bernstein", "prowess")

@@ -1,0 +1,54 @@
+"""What `doctor` says of the index that matching keeps."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from prowess.storage import trace
+
+HOUR = 3_600_000_000_000
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour later by the clock, so that what was written just now is settled."""
+    now = time.time_ns
+    monkeypatch.setattr(trace.time, "time_ns", lambda: now() + HOUR)
+
+
+@pytest.fixture
+def index(prowess):
+    """What doctor says of the index."""
+
+    def told() -> dict[str, str]:
+        ran = prowess("doctor", "--json")
+        assert ran.code == 0, ran.out
+        return next(check for check in ran.json["checks"] if check["name"] == "match index")
+
+    return told
+
+
+@pytest.mark.usefixtures("later")
+def test_doctor_says_where_the_index_lies_and_whether_it_is_current(prowess, office, write_skill, index, home):
+    assert index()["detail"].startswith(str(home / ".prowess/cache/match/"))
+    assert index()["detail"].endswith("(made by the next match)")
+
+    prowess("match", "extract the totals of this invoice")
+    assert (index()["status"], "5 skills, " in index()["detail"]) == ("ok", True)
+    assert index()["detail"].endswith(" bytes, current")
+
+    write_skill("tidy")
+    assert "5 skills, " in index()["detail"]
+    assert index()["detail"].endswith("brought up to date by the next match")
+    prowess("match", "extract the totals of this invoice")
+    assert "6 skills, " in index()["detail"]
+    assert index()["detail"].endswith("current")
+
+
+def test_doctor_names_an_embedder_that_is_not_there(prowess, workspace, index, monkeypatch):
+    monkeypatch.setenv("PROWESS_EMBEDDER", "onnx:/nowhere")
+    assert (index()["status"], "/nowhere" in index()["detail"]) == ("warning", True)
+    monkeypatch.setenv("PROWESS_EMBEDDER", "nonsense")
+    assert (index()["status"], "onnx:FOLDER" in index()["hint"]) == ("warning", True)

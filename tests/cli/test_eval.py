@@ -1,0 +1,181 @@
+"""`prowess eval triggers`: figures, confusions, advice, and an exit code for CI."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+GOOD = [
+    {"query": "extract the totals from this invoice pdf", "should_trigger": True},
+    {"query": "when is this bill due, here is the invoice", "should_trigger": True},
+    {"query": "who won the chess olympiad", "should_trigger": False},
+]
+BAD = [
+    {"query": "teach the parrot some astronomy", "should_trigger": True},
+    {"query": "astronomy lessons with a parrot", "should_trigger": True},
+    {"query": "explain why this slow SQL query needs indexes", "should_trigger": True},
+    {"query": "extract totals and VAT from this invoice PDF", "should_trigger": False},
+]
+
+
+@pytest.fixture
+def evals(office):
+    def write(cases: object, name: str = "evals/triggers.json", skill: str = "invoice-reader") -> Path:
+        file = office / ".agents/skills" / skill / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(cases if isinstance(cases, str) else json.dumps(cases))
+        return file
+
+    return write
+
+
+def test_a_skill_that_triggers_as_it_should_passes(prowess, evals):
+    evals(GOOD)
+    ran = prowess("eval", "triggers", "invoice-reader")
+    assert ran.code == 0, ran.out
+    assert "precision 1.00  recall 1.00  F1 1.00" in ran.out
+    assert "2 of 2 found, 0 of 1 drawn in wrongly" in ran.out
+
+
+def test_a_skill_that_does_not_fails_with_what_came_instead_and_what_to_add(prowess, evals):
+    evals(BAD)
+    ran = prowess("eval", "triggers", "invoice-reader")
+    assert ran.code == 1
+    assert "teach the parrot some astronomy" in ran.out
+    assert "Confused with: sql-tuner (1)" in ran.out
+    assert "astronomy (2)" in ran.out
+    assert "parrot (2)" in ran.out
+    assert "trigger phrases" in ran.out
+    assert "Not for …" in ran.out
+    assert "1 below precision 0.80 and recall 0.80" in ran.out
+
+
+def test_json_tells_all_of_it(prowess, evals):
+    evals(BAD)
+    told = prowess("eval", "triggers", "invoice-reader", "--json").json
+    assert told["ok"] is False
+    [skill] = told["skills"]
+    assert skill["counts"] == {
+        "queries": 4, "should_trigger": 3, "should_not_trigger": 1, "hits": 0, "missed": 3, "false_triggers": 1,
+    }  # fmt: skip
+    assert (skill["precision"], skill["recall"], skill["f1"]) == (0, 0, 0)
+    assert skill["confusions"] == {"sql-tuner": 1}
+    assert skill["add_words"][:2] == ["astronomy", "parrot"]
+    assert "invoice" in skill["drop_words"]
+    assert skill["queries"][2]["instead"][0] == "sql-tuner"
+
+
+def test_the_thresholds_decide_the_exit_code(prowess, evals):
+    evals(BAD)
+    assert prowess("eval", "triggers", "invoice-reader", "--min-precision", "0", "--min-recall", "0").code == 0
+    for share in ("1.5", "-1", "nan", "x"):
+        assert prowess("eval", "triggers", "invoice-reader", "--min-recall", share).code == 2
+
+
+def test_prompts_of_evals_json_and_waza_tests_are_run(prowess, evals):
+    evals({"skill_name": "invoice-reader", "evals": [{"id": 1, "prompt": "read this invoice PDF"}]}, "evals/evals.json")
+    evals("skill: invoice-reader\nshould_not_trigger_prompts:\n  - prompt: tell a joke\n", "evals/trigger_tests.yaml")
+    [skill] = prowess("eval", "triggers", "invoice-reader", "--json").json["skills"]
+    assert skill["counts"]["should_trigger"] == 1
+    assert skill["counts"]["should_not_trigger"] == 1
+
+
+def test_a_skill_without_queries_is_an_error_that_shows_the_format(prowess, office):
+    ran = prowess("eval", "triggers", "sql-tuner")
+    assert ran.code == 4
+    assert '"should_trigger": true' in ran.err
+    assert "evals/triggers.json" in ran.err
+
+
+def test_an_unknown_skill_is_answered_with_near_ones(prowess, office):
+    ran = prowess("eval", "triggers", "invoice-raeder")
+    assert ran.code == 4
+    assert "invoice-reader" in ran.err
+    assert prowess("eval", "triggers", "./nowhere").code == 4
+
+
+def test_a_skill_outside_the_catalog_is_matched_together_with_those_in_reach(prowess, office, tmp_path):
+    folder = tmp_path / "parrot-teacher"
+    (folder / "evals").mkdir(parents=True)
+    (folder / "SKILL.md").write_text(
+        "---\nname: parrot-teacher\ndescription: Teaches parrots astronomy, with lessons on stars and planets.\n---\nx\n"
+    )
+    (folder / "evals/triggers.json").write_text(json.dumps([*BAD[:2], {**BAD[2], "should_trigger": False}]))
+    for target in (folder, folder / "SKILL.md", folder / "evals/triggers.json", tmp_path):
+        if target == tmp_path:
+            (tmp_path / "workspace/.agents").rename(tmp_path / "workspace/elsewhere")
+        told = prowess("eval", "triggers", target, "--json").json
+        assert [skill["slug"] for skill in told["skills"]] == ["parrot-teacher"]
+        assert told["ok"] is True
+    assert "parrot-teacher" not in prowess("search", "--json").out
+
+
+def test_an_eval_file_says_or_is_told_which_skill_it_is_about(prowess, office, tmp_path):
+    file = tmp_path / "queries.json"
+    file.write_text(json.dumps(GOOD))
+    ran = prowess("eval", "triggers", file)
+    assert ran.code == 3
+    assert "--skill" in ran.err
+    assert prowess("eval", "triggers", file, "--skill", "invoice-reader").code == 0
+    assert prowess("eval", "triggers", file, "--skill", "nothing-like-it").code == 4
+    file.write_text(json.dumps({"skill_name": "invoice-reader", "queries": GOOD}))
+    assert prowess("eval", "triggers", file).code == 0
+    file.write_text("{")
+    ran = prowess("eval", "triggers", file)
+    assert ran.code == 3
+    assert "eval-unreadable" in ran.err
+
+
+def test_one_of_many_skills_can_be_chosen(prowess, evals, office):
+    evals(GOOD)
+    evals([{"query": "this SQL query is slow", "should_trigger": True}], skill="sql-tuner")
+    told = prowess("eval", "triggers", ".agents/skills", "--json").json
+    assert [skill["slug"] for skill in told["skills"]] == ["invoice-reader", "sql-tuner"]
+    told = prowess("eval", "triggers", ".agents/skills", "--skill", "sql-tuner", "--json").json
+    assert [skill["slug"] for skill in told["skills"]] == ["sql-tuner"]
+
+
+def test_what_is_wrong_with_an_eval_file_is_told(prowess, evals):
+    evals([*GOOD, {"query": 7}])
+    assert "[eval-case]" in prowess("eval", "triggers", "invoice-reader").out
+    evals("nonsense")
+    ran = prowess("eval", "triggers", "invoice-reader")
+    assert ran.code == 3
+    assert "eval-unreadable" in ran.err
+
+
+def test_evals_that_cannot_be_read_never_pass(prowess, evals, office):
+    evals(GOOD)
+    evals("nonsense", skill="sql-tuner")
+    ran = prowess("eval", "triggers", ".agents/skills", "--junit", "report.xml", "--json")
+    assert ran.code == 1
+    assert [(skill["slug"], skill["ok"]) for skill in ran.json["skills"]] == [
+        ("invoice-reader", True),
+        ("sql-tuner", False),
+    ]
+    [error] = ET.fromstring((office / "report.xml").read_text()).findall("testsuite/testcase/error")
+    assert error.get("type") == "eval-unreadable"
+
+
+def test_junit_has_one_case_a_query(prowess, evals, office):
+    evals([*BAD, {"query": "odd \x00\x1b\ud800 <&> text", "should_trigger": True}])
+    ran = prowess("eval", "triggers", "invoice-reader", "--junit", "report.xml")
+    assert ran.code == 1
+    root = ET.fromstring((office / "report.xml").read_text())
+    [suite] = root.findall("testsuite")
+    assert suite.get("name") == "invoice-reader"
+    assert (suite.get("tests"), suite.get("failures")) == ("5", "5")
+    assert [case.get("classname") for case in suite.findall("testcase")] == ["invoice-reader"] * 5
+    assert "sql-tuner" in suite.findall("testcase/failure")[2].get("message", "")
+    assert "<&> text" in suite.findall("testcase")[4].get("name", "")
+    assert prowess("eval", "triggers", "invoice-reader", "--junit", "no/such/folder.xml").code == 7
+
+
+def test_no_query_can_write_to_the_terminal(prowess, evals):
+    evals([{"query": "\x1b]0;owned\x07 parrot \x1b[2J\u202e", "should_trigger": True}])
+    ran = prowess("eval", "triggers", "invoice-reader")
+    assert ran.code == 1
+    assert not {"\x1b", "\x07", "\u202e"} & set(ran.out + ran.err)

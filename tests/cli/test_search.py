@@ -1,0 +1,47 @@
+"""`prowess search`: skills by words and tags."""
+
+from __future__ import annotations
+
+
+def test_search_ranks_what_has_to_do_with_the_words(prowess, office):
+    results = prowess("search", "invoice", "--json").json
+    assert results[0]["slug"] == "invoice-reader"
+    assert "invoice-reader" in prowess("search", "invoice").out
+
+
+def test_search_shows_also_what_would_not_be_offered(prowess, office):
+    found = {result["slug"] for result in prowess("search", "team query days release", "--json").json}
+    assert {"vacation-planner", "sql-tuner", "changelog-writer"} <= found
+
+
+def test_search_without_words_lists_by_slug(prowess, office):
+    slugs = [result["slug"] for result in prowess("search", "--json").json]
+    assert slugs == sorted(slugs)
+    assert len(slugs) == 5
+    tagged = prowess("search", "--tag", "writing")
+    assert "changelog-writer" in tagged.out
+    assert "meeting-minutes" in tagged.out
+    assert "sql-tuner" not in tagged.out
+
+
+def test_search_keeps_to_the_tags(prowess, office):
+    assert [result["slug"] for result in prowess("search", "release", "--tag", "git", "--json").json] == [
+        "changelog-writer"
+    ]
+    assert prowess("search", "release", "--tag", "finance", "--json").json == []
+
+
+def test_nothing_found_is_said(prowess, office):
+    ran = prowess("search", "xyzzyplugh")
+    assert ran.code == 0
+    assert "prowess list" in ran.out
+
+
+def test_the_words_are_never_syntax(prowess, office):
+    for words in ('"', "AND OR NOT", "*", "(", "a:b", "^x~2", "invoice\\", "{[("):
+        assert prowess("search", words, "--json").code == 0
+
+
+def test_explain_adds_the_figures(prowess, office):
+    assert "signals" in prowess("search", "invoice", "--explain", "--json").json[0]
+    assert "signals:" in prowess("search", "invoice", "--explain").out
