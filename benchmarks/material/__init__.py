@@ -1,0 +1,1 @@
+"""What the matching benchmarks are fed with: retrieval sets, messages, and cards without number."""

@@ -1,0 +1,93 @@
+"""Prowess through its public door: what the default install makes of the same cards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+from material.sets import Card
+
+from prowess.catalog.document import Document
+from prowess.match.index import Index
+from prowess.match.lexicon import static
+from prowess.match.matcher import Matcher
+from prowess.match.recommendation import Recommendation
+from prowess.match.snapshot import Saved, Snapshot
+from prowess.match.vectors.embedder import Embedder
+from prowess.skill.slug import slugify
+
+
+class ProwessPeer:
+    """An index in memory, with the embedder of the default install where none is given."""
+
+    def __init__(self, cards: Sequence[Card], embedder: Embedder | None = None) -> None:
+        self.matcher = Matcher.of(Index.build(documents_of(cards), embedder))
+        self.numbers = {card.id: number for number, card in enumerate(cards)}
+
+    def rank(self, message: str, limit: int = 10) -> list[int]:
+        """The whole ranking, whatever is decided on the single skill."""
+        return [number for number, _ in self.recommendations(message, limit)]
+
+    def recommendations(self, message: str, limit: int) -> list[tuple[int, Recommendation]]:
+        """The same with the decisions."""
+        return [(self.numbers[item.digest], item) for item in self.matcher.rank(message, limit=limit)]
+
+
+class KeptProwess:
+    """The same with its snapshot; the ids of the cards are their numbers."""
+
+    def __init__(self, snapshot: Snapshot, index: Index) -> None:
+        self.snapshot = snapshot
+        self.matcher = Matcher.of(index)
+
+    @classmethod
+    def build(cls, cards: Iterable[Card], folder: Path) -> Self:
+        """Index the cards and save the snapshot."""
+        kept = cls(Snapshot(folder), Index.build(documents_of(cards)))
+        kept.save()
+        return kept
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Map the snapshot."""
+        snapshot = Snapshot(folder)
+        saved = snapshot.load(static())
+        if saved is None:
+            raise SystemExit("the snapshot cannot be loaded")
+        return cls(snapshot, saved.index)
+
+    def rank(self, message: str, limit: int = 10) -> list[int]:
+        """The whole ranking."""
+        return [int(item.digest) for item in self.matcher.rank(message, limit=limit)]
+
+    def update(self, number: int, card: Card) -> None:
+        """Take in one changed skill and save the snapshot."""
+        self.matcher = self.matcher.with_documents(documents_of([card._replace(id=str(number))]))
+        self.save()
+
+    def save(self) -> None:
+        """Keep the index as it is."""
+        if not self.snapshot.save(Saved(index=self.matcher.index(), positions={}, record=b"")):
+            raise SystemExit("the snapshot cannot be saved")
+
+
+def documents_of(cards: Iterable[Card]) -> Iterator[Document]:
+    """The cards as skills, their ids for digests; of cards with one name, the later ones get a number, as folders would."""
+    taken: set[str] = set()
+    for card in cards:
+        slug = name = slugify(card.name) or "skill"
+        again = 1
+        while slug in taken:
+            again += 1
+            slug = f"{name}-{again}"
+        taken.add(slug)
+        yield Document(
+            slug=slug,
+            title=card.name,
+            description=card.description,
+            tags=card.tags,
+            triggers=card.triggers,
+            body=card.body,
+            digest=card.id,
+        )
