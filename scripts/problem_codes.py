@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from prowess.catalog.codes import CODES as CATALOG
+from prowess.skill.evals import CODES as EVALS
 from prowess.skill.fitting.codes import CODES as FITTING
 from prowess.skill.forms.codes import CODES as FORMS
 from prowess.skill.profiles.codes import CODES as PROFILES
@@ -28,6 +29,7 @@ SECTIONS = {
     "Checking against profiles": PROFILES,
     "Fitting to a profile on export": FITTING,
     "Serving": CATALOG,
+    "Reading evals": EVALS,
 }
 
 

@@ -9,6 +9,7 @@ from prowess.errors import Problem
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import Limits
 from prowess.skill.profiles import rules
+from prowess.skill.profiles.patterns import refused_patterns
 from prowess.skill.profiles.profile import Profile
 from prowess.skill.profiles.requests import requests
 from prowess.skill.profiles.unseen import hidden_text
@@ -23,6 +24,7 @@ def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
     if reading.skill is None and not any(problem.severity == "error" for problem in reading.problems):
         yield rules.error("unusable", "Nothing in the package makes a skill.", "Add a SKILL.md with a description.")
     yield from hidden_text(reading)
+    yield from refused_patterns(reading)
     yield from _check_length(reading)
     yield from requests(reading)
     yield from _check_body(reading)

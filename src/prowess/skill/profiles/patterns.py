@@ -1,0 +1,86 @@
+"""Intent patterns that matching cannot run: regular expressions that RE2 refuses, or that would cost too much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prowess.errors import Problem
+from prowess.skill.forms.draft import meaning
+from prowess.skill.forms.form import Reading
+from prowess.skill.profiles import rules
+from prowess.skill.text.fields import as_list
+from prowess.skill.text.hidden import show_hidden
+
+FIELD = "intent_patterns"
+MOST_PATTERNS = 64
+LONGEST_PATTERN = 1_000
+LARGEST_PROGRAM = 10_000
+"""The most steps of all patterns of a skill together: each may be taken once for every character of a message."""
+
+_SHOWN = 80
+_HINT = (
+    "Write it in the syntax of RE2, which has no look-around and no back-references; "
+    "to match a text literally, write it in trigger_phrases."
+)
+_SHORTER = "Say it in fewer and shorter patterns, or write the phrases in trigger_phrases."
+
+
+def refused_patterns(reading: Reading) -> Iterator[Problem]:
+    """One problem for each pattern that is refused, where it stands, and one if there are too many."""
+    patterns = reading.skill.intent_patterns if reading.skill else ()
+    if not patterns:
+        return
+    key, line = _place(reading, patterns)
+    if len(patterns) > MOST_PATTERNS:
+        message = f"There are {len(patterns):,} intent patterns; {MOST_PATTERNS} are the most."
+        yield rules.error("intent-patterns-many", message, _SHORTER, key, line)
+    spent = 0
+    for pattern in dict.fromkeys(patterns[:MOST_PATTERNS]):
+        shown = _shown(pattern)
+        if len(pattern) > LONGEST_PATTERN:
+            message = f"The intent pattern {shown} has {len(pattern):,} characters; {LONGEST_PATTERN:,} are the most."
+            yield rules.error("intent-pattern-long", message, _SHORTER, key, line)
+            continue
+        size, reason = _compiled(pattern)
+        spent += size
+        if reason:
+            yield rules.error("intent-pattern", f"RE2 refuses the intent pattern {shown}: {reason}.", _HINT, key, line)
+        elif spent > LARGEST_PROGRAM >= spent - size:
+            message = f"With {shown} the intent patterns come to {spent:,} steps; {LARGEST_PROGRAM:,} are the most."
+            hint = "Repeat less: a number in braces counts as often as it says, and a class such as \\pL is large."
+            yield rules.error("intent-pattern-costly", message, hint, key, line)
+
+
+def _compiled(pattern: str) -> tuple[int, str]:
+    """How many steps RE2 makes of a pattern, or why it refuses it."""
+    import re2  # here, because few skills have patterns
+
+    engine: Any = re2
+    options: Any = engine.Options()
+    options.log_errors = False
+    options.case_sensitive = False
+    try:
+        return int(engine.compile(pattern, options).programsize), ""
+    except engine.error as error:
+        told = error.args[0] if error.args else b""
+        reason, _, part = (told.decode(errors="replace") if isinstance(told, bytes) else str(told)).partition(": ")
+        return 0, f"{reason} in {_shown(part)}" if part and part != pattern else reason
+    except UnicodeError:
+        return 0, "it has half a character in it"
+
+
+def _shown(pattern: str) -> str:
+    """The beginning of a pattern as its author wrote it, without the escapes that a literal would have."""
+    return f"`{show_hidden(pattern[:_SHOWN])}{'…' * (len(pattern) > _SHOWN)}`"
+
+
+def _place(reading: Reading, patterns: tuple[str, ...]) -> tuple[str, int | None]:
+    """The key that gives the patterns, and its line, where that is in the frontmatter."""
+    document = reading.document
+    for key, value in document.fields.items() if document else ():
+        nested = rules.as_mapping(value) if key == "metadata" else None
+        given = value if meaning(key) == FIELD else (nested or {}).get(FIELD)
+        if given is not None and as_list(given) == patterns and document:
+            return key, document.lines.get(key)
+    return FIELD, None
