@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from prowess.match.arrays import Array, stretches
+from prowess.match.arrays import Array, locate, stretches
 from prowess.match.candidates import Candidates
 from prowess.match.entry import SAYING
 from prowess.match.lexicon import products
@@ -98,22 +98,19 @@ class _Look:
         begin, end = segment.word_start[first], segment.word_start[last]
         where, starts = stretches(begin, end)
         words = segment.phrase_words[where]
-        # Faster than np.unique, which sorts.
-        table = np.zeros(len(segment.words), np.int32)
-        table[words] = 1
-        distinct = np.flatnonzero(table)
-        table[distinct] = np.arange(len(distinct))
+        distinct, place = _distinct(words, len(segment.words))
         asked = np.concatenate([query.vector[None], query.vectors])
         near = products(segment.word_vectors[distinct], asked)
         to_words = np.maximum(near[:, 1:], 0)
-        to_words[segment.terms[segment.word_term[distinct]][:, None] == query.word_terms] = _SAME
+        terms, known = locate(segment.terms, query.word_terms)
+        to_words[(segment.word_term[distinct][:, None] == terms) & known] = _SAME
         return cls(
             segment=segment,
             phrases=phrases,
             documents=documents,
             begins=segment.word_start[phrases] - np.repeat(begin - starts, last - first),
             lengths=end - begin,
-            place=table[words],
+            place=place,
             weight=segment.word_weight[distinct],
             to_message=near[:, 0].astype(np.float64),
             to_words=to_words,
@@ -151,3 +148,13 @@ class _Look:
         whole = (field == _TRIGGERS) & (there == np.diff(self.begins, append=len(self.place)))
         found = np.where(whole | (field == _KEYWORDS), np.minimum(there / 2, 1.0), 0.0)
         return np.maximum.reduceat(found, self.documents)
+
+
+def _distinct(numbers: Array, size: int) -> tuple[Array, Array]:
+    """Which numbers below `size` there are, and which of them each is; faster than `np.unique`, which sorts."""
+    there = np.zeros(size, np.bool_)
+    there[numbers] = True
+    distinct = np.flatnonzero(there)
+    place = np.empty(size, np.int32)
+    place[distinct] = np.arange(len(distinct), dtype=np.int32)
+    return distinct, place[numbers]
