@@ -57,7 +57,7 @@ class KeptProwess:
             raise SystemExit("the snapshot cannot be loaded")
         return cls(snapshot, saved.index)
 
-    def rank(self, message: str, limit: int = 10) -> list[int]:
+    def rank(self, message: str, limit: int = 5) -> list[int]:
         """The whole ranking."""
         return [int(item.digest) for item in self.matcher.rank(message, limit=limit)]
 

@@ -25,6 +25,7 @@ from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
 
 if TYPE_CHECKING:
+    from prowess.catalog.document import Document
     from prowess.match.matcher import Matcher
     from prowess.match.recommendation import Recommendation
 
@@ -101,6 +102,10 @@ class Engine:
     async def look(self) -> tuple[list[SkillCard], list[Fault]]:
         """Cards and faults, of one look at everything."""
         return await self._blocking(self.catalog.look)
+
+    async def documents(self) -> list[Document]:
+        """What matching reads of every skill that is served, the instructions included; each slug once."""
+        return await self._blocking(lambda: list(self.catalog.documents()))
 
     async def match(
         self, message: str, *, limit: int = 5, tags: Collection[str] = (), context: str = ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 from prowess.catalog.catalog import Catalog
@@ -10,7 +12,8 @@ from prowess.catalog.document import Fresh
 from prowess.catalog.memory import MemoryStore
 from prowess.catalog.versions import MemoryVersions
 from prowess.errors import Unavailable
-from prowess.skill.model import Scope
+from prowess.skill.forms import read_package
+from prowess.skill.model import Scope, Skill
 from prowess.skill.package import Package
 
 
@@ -122,3 +125,77 @@ def test_a_folder_is_read_as_it_is_whether_or_not_there_was_room_to_keep_it(tmp_
         assert bodies(catalog) == {"skill-0": "Do it.", "skill-1": f"Now {room}.", "skill-2": "Do it."}
         assert bodies(catalog)["skill-1"] == f"Now {room}."
         assert {item.scope for item in catalog.documents()} == {"user"}
+
+
+def skill(name: str, body: str) -> Skill:
+    found = read_package(pack(name, body)).skill
+    assert found is not None
+    return found
+
+
+def test_what_was_just_read_is_given_once_and_only_as_it_still_is():
+    tidy, fresh = skill("tidy", "Do it."), Fresh()
+    fresh.take("a", tidy)
+    fresh.take("b", tidy)
+    assert fresh.give("a", tidy.digest) == tidy
+    assert fresh.give("a", tidy.digest) is None
+    assert fresh.give("b", "another") is None
+    assert fresh.give("b", tidy.digest) is None
+
+
+def test_what_was_given_or_replaced_makes_room_for_others(monkeypatch):
+    monkeypatch.setattr(Fresh, "MOST", 250)
+    one, other, fresh = skill("one", "x" * 150), skill("other", "y" * 150), Fresh()
+    for _ in range(3):
+        fresh.take("a", one)
+        fresh.take("a", one)
+        fresh.take("b", other)
+        assert fresh.give("b", other.digest) is None
+        assert fresh.give("a", one.digest) == one
+    fresh.take("a", one)
+    fresh.take("a", skill("large", "z" * 300))
+    assert fresh.give("a", one.digest) is None
+    fresh.take("b", other)
+    assert fresh.give("b", other.digest) == other
+
+
+def test_the_room_is_that_of_everything_a_skill_holds(monkeypatch):
+    monkeypatch.setattr(Fresh, "MOST", 1_000)
+    one = skill("wordy", "x" * 150)
+    many = one.model_copy(update={"artifacts": one.artifacts * 10})
+    assert len(one.body) == len(many.body)
+    fresh = Fresh()
+    for found, given in ((one, one), (many, None)):
+        fresh.take("a", found)
+        assert fresh.give("a", found.digest) == given
+
+
+def test_a_look_keeps_nothing_of_the_look_before(tmp_path: Path, monkeypatch):
+    (tmp_path / "tidy").mkdir()
+    (tmp_path / "tidy/SKILL.md").write_bytes(pack("tidy").get("SKILL.md").content)
+    taken: list[Fresh] = []
+    take = Fresh.take
+    monkeypatch.setattr(Fresh, "take", lambda self, *told: (taken.append(self), take(self, *told)))
+    made = DirectoryStore(tmp_path, scope="user", versions=MemoryVersions())
+    position = made.changes().position
+    gone = [weakref.ref(fresh) for fresh in taken]
+    taken.clear()
+    assert len(gone) == 1
+    assert made.changes(position).slugs == frozenset()
+    gc.collect()
+    assert gone[0]() is None
+    assert [found.slug for found in made.documents()] == ["tidy"]
+
+
+class Twice(MemoryStore):
+    """A store that gives what it has twice over."""
+
+    def documents(self, slugs=None):
+        yield from super().documents(slugs)
+        yield from super().documents(slugs)
+
+
+def test_a_store_that_gives_a_skill_twice_is_heard_once():
+    twice = Twice("workspace")
+    twice.save_all([pack("tidy"), pack("other")])
+    assert bodies(Catalog([twice, store("account", pack("tidy", "far"))])) == {"tidy": "Do it.", "other": "Do it."}

@@ -113,3 +113,10 @@ def test_what_a_skill_is_not_for_is_not_what_its_users_say():
 
 def test_a_skill_that_says_nothing_is_asked_for_by_its_name():
     assert probes(Document(slug="tidy-desk")) == ["tidy desk"]
+    assert probes(Document(slug="home.tidy-desk")) == ["home tidy desk"]
+
+
+def test_a_sentence_that_says_nothing_is_not_asked():
+    assert probes(doc("reader", "Reads scanned invoices and totals. Use this when you can.")) == [
+        "Reads scanned invoices and totals."
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,23 @@ def test_what_is_imported_matches_at_once_and_what_is_deleted_never_again(worksp
         await engine.delete("plant-care")
         assert await engine.match(PLANTS) == []
         assert slugs(await engine.match(QUERIES)) == ["sql-tuner"]
+
+    run(workspace, work)
+
+
+def test_what_matching_reads_is_given_without_holding_up_the_loop(workspace, monkeypatch):
+    here = threading.get_ident()
+    read = Catalog.documents
+
+    def elsewhere(self, *asked: Any):
+        for document in read(self, *asked):
+            assert threading.get_ident() != here
+            yield document
+
+    async def work(engine: Prowess) -> None:
+        monkeypatch.setattr(Catalog, "documents", elsewhere)
+        [document] = await engine.documents()
+        assert (document.slug, document.description) == ("sql-tuner", DESCRIPTIONS["sql-tuner"])
 
     run(workspace, work)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.match.words import LONGEST_WORD, split, stems_of, words_of
+from prowess.match.words import LONGEST_WORD, spelled_out, split, stems_of, words_of
 
 ANY_TEXT = st.text(st.characters(codec=None))
 
@@ -57,6 +57,10 @@ def test_half_width_katakana_and_composed_hangul_are_the_same_words_as_the_usual
 def test_stop_words_are_left_out_unless_nothing_else_is_said():
     assert words_of("please help me with the invoices") == ["invoices"]
     assert words_of("can you help me with this") == ["can", "you", "help", "me", "with", "this"]
+
+
+def test_a_slug_is_spelled_out_with_its_namespace():
+    assert spelled_out("acme.release-notes") == "acme release notes"
 
 
 def test_words_of_one_stem_are_one_term():

@@ -23,18 +23,20 @@ CACHE = "cache"
 def open_matcher(workspace: str | Path | None = None, *, settings: Settings | None = None) -> Matcher:
     """A matcher over the skills in reach, for one who needs nothing else; close it, or use `with`."""
     chosen = settings or read_settings(workspace=workspace)
-    opened: list[Stores] = []
+    opened: list[tuple[Stores, Cards]] = []
 
     def catalog() -> Cards:
-        from prowess.build.stores import Stores
-        from prowess.catalog.catalog import Catalog
+        if not opened:
+            from prowess.build.stores import Stores
+            from prowess.catalog.catalog import Catalog
 
-        opened.append(Stores(chosen))
-        return Catalog(opened[-1].present)
+            stores = Stores(chosen)
+            opened.append((stores, Catalog(stores.present)))
+        return opened[0][1]
 
     def close() -> None:
         while opened:
-            opened.pop().close()
+            opened.pop()[0].close()
 
     return matcher_of(chosen, catalog, Places(chosen), close=close)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from prowess.catalog.discovery import user_roots, workspace_roots
-from prowess.settings import FOLDER, Settings
+from prowess.settings import DATABASE, FOLDER, Settings
 from prowess.storage.location import SQLITE, database_exists, shown, sqlite_path
 from prowess.storage.trace import trace_folders, trace_holds, trace_sqlite
 
@@ -61,7 +61,8 @@ class Places:
 
     def leads_elsewhere(self, scope: Scope) -> bool:
         """Whether the scope's database lies behind a link that came with the workspace, so that it is not used."""
-        return scope == "workspace" and (self.settings.workspace / FOLDER).is_symlink()
+        folder = self.settings.workspace / FOLDER
+        return scope == "workspace" and (folder.is_symlink() or (folder / DATABASE).is_symlink())
 
     def record(self) -> bytes:
         """All that stands in all places, for `holds`; b'' where one of them cannot be told cheaply.

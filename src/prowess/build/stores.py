@@ -64,7 +64,7 @@ class Stores:
             raise Invalid(f"Nothing can be imported into the {scope} scope.", hint="Choose workspace or account.")
         if self.places.leads_elsewhere(scope):
             raise Refused(
-                f"{str(self.settings.workspace / FOLDER)!r} is a link; whoever made the workspace chose where it leads.",
+                f"{str(self.settings.workspace / FOLDER)!r} or its database is a link; whoever made the workspace chose where it leads.",
                 hint="Remove the link, or import with --scope account.",
             )
         from prowess.catalog.database import DatabaseStore

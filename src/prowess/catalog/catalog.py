@@ -96,7 +96,7 @@ class Catalog:
             own: set[str] = set()
             try:
                 for found in store.documents(slugs):
-                    if found.slug not in seen:
+                    if found.slug not in seen and found.slug not in own:
                         own.add(found.slug)
                         yield found
             except (ProwessError, OSError):

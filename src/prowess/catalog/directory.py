@@ -13,30 +13,28 @@ be served. It is reported as a fault until it is mended, and its accepted versio
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from prowess.catalog.decide import accepted, changed_meanwhile, decide
 from prowess.catalog.document import Document, Fresh
 from prowess.catalog.editing import Change, Editing
+from prowess.catalog.folder_writer import FolderWriter
 from prowess.catalog.near import unknown_id
-from prowess.catalog.placing import as_kept, free_place
-from prowess.catalog.site import Site, read_site
+from prowess.catalog.placing import as_kept
+from prowess.catalog.site import Site
 from prowess.catalog.store import Changes, Fault, Saved
 from prowess.catalog.tree import Tree
 from prowess.catalog.versions import VersionLog
-from prowess.errors import Conflict, ProwessError, Unavailable
+from prowess.errors import Conflict, ProwessError
 from prowess.skill.forms.form import Reading
 from prowess.skill.kinds import Artifact
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Scope, Skill, SkillCard, Version
 from prowess.skill.package import Package
 from prowess.skill.validate import accept
-from prowess.storage.atomic import recover, remove, staged
-from prowess.storage.folders import read_folder
-from prowess.storage.lock import locked, locked_if_free
 
 _ATTEMPTS = 5
 
@@ -70,14 +68,9 @@ class DirectoryStore(Editing):
         self._lock = threading.RLock()
         self._tree = Tree(self.root, scope, limits, place)
         self._index = self._tree.index
+        self._writer = FolderWriter(self._tree, self.root, versions, limits)
         self._fresh = Fresh()
-        self._clear_leftovers()
-
-    def _clear_leftovers(self) -> None:
-        """Finish for a writer that was killed; a live one holds the lock and is left alone."""
-        with suppress(OSError, ProwessError), locked_if_free(self.root) as free:
-            if free:
-                recover(self.root)
+        self._writer.clear_leftovers()
 
     # Reading
 
@@ -96,10 +89,11 @@ class DirectoryStore(Editing):
     def changes(self, since: str = "") -> Changes:
         """What this process saw change: the slugs that are served with other files than at the last call."""
         with self._lock:
+            self._fresh = Fresh()
             return self._tree.changes(since, self._fresh)
 
     def documents(self, slugs: Collection[str] | None = None) -> Iterator[Document]:
-        """What an index reads of these skills, or of all; what `changes` has read for itself is not read again."""
+        """What an index reads of these skills, or of all; what the last `changes` has read for itself is not read again."""
         with self._lock:
             fresh, self._fresh = self._fresh, Fresh()
             self._tree.refresh(fresh)
@@ -166,9 +160,6 @@ class DirectoryStore(Editing):
                     return found
         raise Conflict("The skill is being changed right now.", hint="Try again when that is done.")
 
-    def _files(self, site: Site) -> Package:
-        return read_site(site.location, self.location, self.limits, lone=site.lone).package
-
     def _skill(self, site: Site, package: Package) -> Skill:
         skill, _ = accepted(accept(package, self.limits))
         return self._served(skill, site, self._first_version(site.slug))
@@ -194,47 +185,27 @@ class DirectoryStore(Editing):
 
     def keep(self, reading: Reading, *, expected: str | None, change: Change | None, actor: str, note: str) -> Skill:
         """Keep an accepted reading as a folder, or as a single file where it was one."""
-        with self._writing():
+        with self._lock, self._writer.alone():
             return self._keep(reading, expected, change, actor, note, replace=False)[0]
 
     def save_all(self, packages: Iterable[Package], *, replace: bool = False, actor: str = "") -> list[Saved]:
         """Keep many packages, each on its own merits, under one lock."""
-        with self._writing():
+        with self._lock, self._writer.alone():
             return [self._save_one(package, actor, replace=replace) for package in packages]
 
     def delete_skill(self, skill_id: str, *, expected: str | None = None, actor: str = "", note: str = "") -> None:
         """Remove a skill with its files and any further copies of the same; its versions stay."""
-        with self._writing():
+        with self._lock, self._writer.alone():
             site = self._index.by_id(skill_id)
             if site is None:
                 raise unknown_id("skill", skill_id, self.location)
             if expected is not None and site.digest != expected:
                 raise changed_meanwhile(site.slug, expected, site.digest)
-            package = self._remember(site)
+            package = self._writer.remember(site)
             form = accept(package, self.limits).form
             self._log.append(site.slug, package, form=form, change="delete", actor=actor, note=note)
             for copy in [*self._index.copies(site), site]:
-                remove(self._home(copy), self.root)
-                self._tree.look_again(copy.location, lone=copy.lone)
-
-    @contextmanager
-    def _writing(self) -> Generator[None]:
-        """One writer at a time, who sees the folder as it is."""
-        with self._lock:
-            try:
-                self.root.mkdir(parents=True, exist_ok=True)
-                with locked(self.root):
-                    recover(self.root)
-                    self._tree.refresh()
-                    yield
-            except OSError as error:
-                raise self._unwritable(error) from error
-
-    def _unwritable(self, error: OSError) -> Unavailable:
-        return Unavailable(
-            f"The folder {self.location!r} cannot be written: {error.strerror or error}.",
-            hint="Check its permissions and the space on the disk.",
-        )
+                self._writer.remove(copy)
 
     def _save_one(self, package: Package, actor: str, *, replace: bool) -> Saved:
         try:
@@ -242,7 +213,7 @@ class DirectoryStore(Editing):
         except ProwessError as error:
             return Saved(package=package, skill=None, error=error, changed=False)
         except OSError as error:
-            return Saved(package=package, skill=None, error=self._unwritable(error), changed=False)
+            return Saved(package=package, skill=None, error=self._writer.unwritable(error), changed=False)
         return Saved(package=package, skill=skill, changed=changed)
 
     def _keep(
@@ -262,11 +233,11 @@ class DirectoryStore(Editing):
             known=self._index.slugs,
         )
         if site and step == "same":
-            return self._skill(site, self._files(site)), False
+            return self._skill(site, self._writer.files(site)), False
         if site:
-            self._remember(site)
+            self._writer.remember(site)
         done = change or ("update" if site else "create")
-        version = self._write(
+        version = self._writer.write(
             reading,
             site,
             lambda: self._log.append(skill.slug, package, form=reading.form, change=done, actor=actor, note=note),
@@ -276,43 +247,3 @@ class DirectoryStore(Editing):
             raise Conflict(f"{skill.slug!r} was changed while it was being kept.", hint="Look at it and try again.")
         first = version if version.number == 1 else self._first_version(skill.slug)
         return self._served(skill, kept, first), True
-
-    def _write(self, reading: Reading, site: Site | None, record: Callable[[], Version]) -> Version:
-        """Make the new files ready, record the version, then let them take their place."""
-        package = reading.package
-        lone = site is not None and site.lone and package.paths == (Path(site.location).name,)
-        home = None if site is None else Path(site.location) if lone else self._home(site)
-        stays = home is not None and (lone or home.is_dir())
-        target = home if home is not None and stays else free_place(reading, self.root, self.limits)
-        with staged(package, self.root, lone=lone) as stage:
-            version = record()
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if home is None:
-                stage.place(target)
-            else:
-                stage.replace(target, home)
-        if site is not None and site.location != str(target):
-            self._tree.look_again(site.location, lone=site.lone)
-        self._tree.find(str(target))
-        return version
-
-    def _home(self, site: Site) -> Path:
-        """What goes when the skill goes: its folder; its file; or the file's folder, if that holds nothing else."""
-        location = Path(site.location)
-        if site.lone and location.parent != self.root:
-            with suppress(ProwessError):
-                if read_folder(location.parent, self.limits).digest == site.digest:
-                    return location.parent
-        return location
-
-    def _remember(self, site: Site) -> Package:
-        """The files of a site; what somebody changed by hand since the last version becomes a version first."""
-        package = self._files(site)
-        if package.digest != site.digest:
-            raise changed_meanwhile(site.slug, site.digest, package.digest)
-        ends = self._log.ends(site.slug)
-        if ends is None or ends[1].change == "delete" or ends[1].digest != package.digest:
-            reading = accept(package, self.limits)
-            change: Change = "update" if ends else "create"
-            self._log.append(site.slug, package, form=reading.form, change=change, note="as found in the folder")
-        return package

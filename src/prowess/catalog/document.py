@@ -45,23 +45,34 @@ class Document:
 class Fresh:
     """Skills that a look at a folder has just read, so that an index need not read them again.
 
-    Each is kept until it is asked for; what goes beyond the room there is has to be read again.
+    Each is kept until it is asked for; what there is no room for has to be read again.
     """
 
     MOST = 64 * 1024 * 1024
-    """How many characters of instructions are kept."""
+    """The most characters that all skills kept have together."""
 
     def __init__(self) -> None:
         self._skills: dict[str, Skill] = {}
         self._size = 0
 
     def take(self, location: str, skill: Skill) -> None:
-        """Keep the skill that was read at a place."""
-        if self._size < self.MOST:
+        """Keep the skill that was read at a place, in the stead of what was there, if there is room."""
+        self._drop(location)
+        size = _characters(skill)
+        if self._size + size <= self.MOST:
             self._skills[location] = skill
-            self._size += len(skill.body)
+            self._size += size
 
     def give(self, location: str, digest: str) -> Skill | None:
         """The skill of a place, once, if it is kept and has these files."""
-        skill = self._skills.pop(location, None)
+        skill = self._drop(location)
         return skill if skill is not None and skill.digest == digest else None
+
+    def _drop(self, location: str) -> Skill | None:
+        skill = self._skills.pop(location, None)
+        self._size -= _characters(skill) if skill is not None else 0
+        return skill
+
+
+def _characters(skill: Skill) -> int:
+    return sum(len(artifact.content) for artifact in skill.artifacts)

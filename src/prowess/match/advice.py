@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from prowess.catalog.document import Document
 from prowess.match.stopwords import STOP_WORDS
-from prowess.match.words import split, stems_of
+from prowess.match.words import spelled_out, stems_of, words_of
 
 if TYPE_CHECKING:
     from prowess.match.recommendation import Recommendation
@@ -18,11 +18,16 @@ MOST_WORDS = 10
 
 def content_words(text: str) -> dict[str, str]:
     """The words of a text that carry meaning, in order, each by the stem that it is compared by."""
-    words = [word for word in split(text) if word not in STOP_WORDS and not word.isdecimal()]
+    words = words_of(text)
     found: dict[str, str] = {}
     for stem, word in zip(stems_of(words), words, strict=True):
         found.setdefault(stem, word)
     return found
+
+
+def is_telling(word: str) -> bool:
+    """Whether it helps a person to hear of a word: no number, no letter that stood alone, no word of every sentence."""
+    return word not in STOP_WORDS and not word.isdecimal() and (len(word) > 1 or not word.isascii())
 
 
 def said_by(document: Document) -> frozenset[str]:
@@ -31,7 +36,7 @@ def said_by(document: Document) -> frozenset[str]:
 
 
 def _texts(document: Document) -> Iterable[str]:
-    yield document.slug.replace("-", " ").replace(".", " ")
+    yield spelled_out(document.slug)
     yield document.title
     yield document.description
     for field in (document.tags, document.triggers, document.patterns, document.keywords):
@@ -45,7 +50,7 @@ def unsaid_words(document: Document, queries: Iterable[str]) -> list[tuple[str, 
     shown: dict[str, str] = {}
     for query in queries:
         for stem, word in content_words(query).items():
-            if stem not in said:
+            if stem not in said and is_telling(word):
                 counts[stem] += 1
                 shown.setdefault(stem, word)
     return _most(Counter({shown[stem]: count for stem, count in counts.items()}))

@@ -13,15 +13,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prowess.match.advice import content_words, matched_terms, said_by
+from prowess.match.advice import content_words, is_telling, matched_terms, said_by
 from prowess.match.clauses import wanted
+from prowess.match.words import spelled_out
 
 if TYPE_CHECKING:
     from prowess.catalog.document import Document
     from prowess.match.recommendation import Recommendation
     from prowess.match.triggers import Ranker
 
-MINIMUM = 0.7
+MINIMUM = 0.75
 """How much of what two skills are asked for must be contested before they are reported."""
 
 _DEEP = 5
@@ -82,10 +83,10 @@ def find_collisions(
 def probes(document: Document) -> list[str]:
     """What users of a skill would say, as far as it tells: never what it says that it is not for."""
     description = _BREAK.split(wanted(document.description))
-    sentences = [sentence for sentence in description if len(content_words(sentence)) > 2]
+    sentences = [sentence for sentence in description if sum(map(is_telling, content_words(sentence).values())) > 2]
     said = [*document.triggers[:_TRIGGERS], *sentences[:_SENTENCES]]
     found = list(dict.fromkeys(text.strip() for text in said if text.strip()))
-    return found or [document.title.strip() or document.slug.replace("-", " ")]
+    return found or [document.title.strip() or spelled_out(document.slug)]
 
 
 def _contest(ranker: Ranker, document: Document) -> _Contest:
@@ -128,7 +129,7 @@ def _collision(first: Document, second: Document, contests: Mapping[str, _Contes
     return Collision(
         slugs=(first.slug, second.slug),
         similarity=round(similarity, 3),
-        words=tuple(word for word, _ in common if _is_telling(word))[:_WORDS],
+        words=tuple(word for word, _ in common if is_telling(word))[:_WORDS],
         advice=_advice(first, second),
     )
 
@@ -145,11 +146,6 @@ def _advice(first: Document, second: Document) -> tuple[str, ...]:
 
 def _exclusion(one: Document, other: Document) -> str:
     said = said_by(one)
-    about = content_words(f"{other.slug.replace('-', ' ')} {other.title} {wanted(other.description)}")
-    only = [word for stem, word in about.items() if stem not in said and _is_telling(word)][:_NAMED]
+    about = content_words(f"{spelled_out(other.slug)} {other.title} {wanted(other.description)}")
+    only = [word for stem, word in about.items() if stem not in said and is_telling(word)][:_NAMED]
     return f'Add to {one.slug}: "Not for {", ".join(only)} (use {other.slug})."' if only else ""
-
-
-def _is_telling(word: str) -> bool:
-    """Whether a word is more than a letter that stood alone."""
-    return len(word) > 1 or not word.isascii()

@@ -13,7 +13,7 @@ from prowess.match.clauses import parts, wanted
 from prowess.match.keyterms import key_terms
 from prowess.match.lexicon import weigh
 from prowess.match.recommendation import FIELD_NAMES, FieldName
-from prowess.match.words import words_of
+from prowess.match.words import spelled_out, words_of
 
 FIELDS: dict[FieldName, tuple[float, float]] = {
     "name": (3.0, 3.0),
@@ -77,7 +77,7 @@ class Entry:
 
 def _phrases(document: Document) -> list[tuple[FieldName, list[str]]]:
     found: list[tuple[FieldName, list[str]]] = []
-    found.append(("name", words_of(_called(document))))
+    found.append(("name", words_of(_called(document))[:MOST_WORDS]))
     left = MOST_WORDS
     for part in parts(wanted(document.description)):
         words = words_of(part)[:left]
@@ -93,6 +93,6 @@ def _phrases(document: Document) -> list[tuple[FieldName, list[str]]]:
 
 def _called(document: Document) -> str:
     """Slug and title, each word once: most titles are the slug again."""
-    slug = document.slug.replace(".", " ").replace("-", " ")
+    slug = spelled_out(document.slug)
     known = set(words_of(slug))
     return " ".join([slug, *(word for word in words_of(document.title) if word not in known)])

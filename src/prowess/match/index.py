@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,16 +89,28 @@ class Index:
         """Index documents; of several with one slug, the first counts."""
         chosen = embedder or static()
         portions = [Live.whole(build_segment(portion, chosen)) for portion in _portions(documents)]
-        parts = (merged(portions, chosen),) if len(portions) > 1 else tuple(part.segment for part in portions)
+        parts = (merged(portions),) if len(portions) > 1 else tuple(part.segment for part in portions)
         return cls(parts=tuple(Live.whole(part) for part in parts), embedder=chosen)
 
-    def updated(self, documents: Iterable[Document], removed: Collection[str] = ()) -> Self:
-        """The index with some skills added or replaced, and others gone."""
-        entries = {document.slug: Entry.of(document) for document in documents}
+    def updated(self, documents: Iterable[Document], removed: Collection[str] = (), *, blank: bool = False) -> Self:
+        """The index with some skills added or replaced, and others gone; of several with one slug, the first counts.
+
+        With `blank` the embedder is not asked: the skills are found by their words alone.
+        """
+        entries: dict[str, Entry] = {}
+        for document in documents:
+            if document.slug not in entries:
+                entries[document.slug] = Entry.of(document)
         parts = [self._without(part, {*entries, *removed}) for part in self.parts]
         if entries:
-            parts.append(Live.whole(build_segment(list(entries.values()), self.embedder)))
+            embedder = _Blank(self.embedder.name, self.dimensions) if blank else self.embedder
+            parts.append(Live.whole(build_segment(list(entries.values()), embedder)))
         return type(self)(parts=self._compacted([part for part in parts if part.living]), embedder=self.embedder)
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers the vector of a skill has; known without asking the embedder."""
+        return self.parts[0].segment.vectors.shape[1] if self.parts else 1
 
     @property
     def size(self) -> int:
@@ -122,14 +134,6 @@ class Index:
                 found[shown["slug"]] = (shown["scope"], shown["digest"])
         return found
 
-    def shown(self, slug: str) -> dict[str, Any] | None:
-        """What may be shown of one skill."""
-        for part in self.parts:
-            place = part.find(slug)
-            if place is not None:
-                return part.segment.shown(place)
-        return None
-
     def count(self, term: int) -> int:
         """In how many skills a term is, by its number."""
         number = np.uint64(term)
@@ -151,10 +155,21 @@ class Index:
         largest, rest = ordered[0], ordered[1:]
         changed = largest.segment.size - largest.living + sum(part.living for part in rest)
         if changed > MOST_DEAD * largest.segment.size + MOST_SEGMENTS:
-            return (Live.whole(merged(parts, self.embedder)),)
+            return (Live.whole(merged(parts)),)
         if len(parts) > MOST_SEGMENTS:
-            return (largest, Live.whole(merged(rest, self.embedder)))
+            return (largest, Live.whole(merged(rest)))
         return tuple(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Blank:
+    """Stands in for an embedder that is away."""
+
+    name: str
+    dimensions: int
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.int8]:
+        return np.zeros((len(texts), self.dimensions), np.int8)
 
 
 def _portions(documents: Iterable[Document]) -> Iterator[list[Entry]]:

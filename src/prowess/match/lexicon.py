@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,7 @@ DIMENSIONS = 256
 _STRETCH = 2048
 _SMALL = 500_000
 _REMEMBERED = 20_000
+_REMEMBERED_WEIGHTS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +64,31 @@ def look_up(words: Sequence[str]) -> list[Word]:
 
 def weigh(words: Sequence[str]) -> NDArray[np.int64]:
     """How much each word means."""
-    known = _WEIGHTS
-    missing = [word for word in words if word not in known]
-    if missing:
-        if len(known) > 10 * _REMEMBERED:
-            known.clear()
-        known.update(zip(missing, static().weighed(missing)[1].tolist(), strict=True))
-    return np.array([known[word] for word in words], np.int64)
+    return _weights().of(words)
 
 
-_WEIGHTS: dict[str, int] = {}
+class _Weights:
+    """The weights of the last some hundred thousand words, which take far less room than all that is known of them."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def of(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """The weight of each word."""
+        known = self._known
+        missing = [word for word in words if word not in known]
+        if missing and len(known) + len(missing) > _REMEMBERED_WEIGHTS:
+            # A new dictionary: another thread may still be reading the old one.
+            known = self._known = {}
+            missing = list(words)
+        if missing:
+            known.update(zip(missing, static().weighed(missing)[1].tolist(), strict=True))
+        return np.array([known[word] for word in words], np.int64)
+
+
+@cache
+def _weights() -> _Weights:
+    return _Weights()
 
 
 @cache
@@ -88,9 +105,8 @@ def lexicon() -> Lexicon:
 
 def sum_of(vectors: NDArray[np.int8], weights: NDArray[np.int64]) -> NDArray[np.int8]:
     """The direction of a sum of weighed vectors."""
-    total = weights.astype(np.float64) @ vectors.astype(np.float64)
-    whole = total.astype(np.int64)
-    length = float(whole @ whole) ** 0.5
+    total = weights @ vectors.astype(np.int64)
+    length = math.sqrt(sum(value * value for value in total.tolist()))
     return np.rint(total * (SCALE / (length or 1.0))).astype(np.int8)
 
 

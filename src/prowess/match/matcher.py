@@ -25,6 +25,12 @@ log = logging.getLogger(__name__)
 FRESHNESS = 1.0
 """For so many seconds after a look at the catalog it is taken to be unchanged; changes made here count at once."""
 
+_RETRY_SECONDS = 60.0
+"""How long an embedder that was away is not asked for again; meanwhile words decide."""
+
+_SAVE_SECONDS = 60.0
+"""How often a snapshot is written of which only the positions changed, as those of a busy server always do."""
+
 _SHARE = 20
 """Looking takes at most one part in this many of the time, however large the catalog is."""
 
@@ -89,7 +95,11 @@ class Matcher:
         self._close = close
         self._lock = threading.Lock()
         self._saved: Saved | None = None
-        self._due = float("-inf")
+        self._due = self._save_again = float("-inf")
+        self._retry = float("inf")
+        self._news = self._seen = 0
+        self._look_seconds = 0.0
+        self._from_disk = False
 
     def __enter__(self) -> Self:
         return self
@@ -114,11 +124,13 @@ class Matcher:
     def rank(
         self, message: str, *, limit: int = 10, tags: Collection[str] = (), context: str = ""
     ) -> list[Recommendation]:
-        """The whole ranking, with the decision "no" on what does not fit."""
+        """The whole ranking, with the decision "no" on what does not fit; at most 1,000."""
+        _check(message, limit, tags)
         return self._asked(lambda index: rank(index, message, limit=limit, tags=tags, context=context))
 
     def search(self, query: str = "", *, limit: int = 20, tags: Collection[str] = ()) -> list[Recommendation]:
         """What has anything of the query, best first; without one, all skills with the tags, by slug."""
+        _check(query, limit, tags)
         if not query.strip():
             return self._asked(lambda index: listed(index, limit=limit, tags=tags))
         ranked = self.rank(query, limit=limit, tags=tags)
@@ -140,54 +152,75 @@ class Matcher:
         matcher._due = float("inf")
         return matcher
 
+    @property
+    def away(self) -> list[str]:
+        """The places that did not answer when the catalog was last looked at; their skills are not found."""
+        saved = self._saved
+        return sorted(key for key, position in saved.positions.items() if not position) if saved else []
+
     def look_again(self) -> None:
         """Something changed: the next question looks at the catalog first."""
-        self._due = float("-inf")
+        self._news += 1
 
     def _asked(self, question: Callable[[Index], list[Recommendation]]) -> list[Recommendation]:
         """Answer from the index; if that turns out to be damaged on disk, from one that is built anew."""
+        index = self.index()
         try:
-            return question(self.index())
-        except (ValueError, IndexError, KeyError, TypeError):
-            if self._snapshot is None:
+            return question(index)
+        except (ValueError, IndexError, KeyError, TypeError, OverflowError):
+            if not self._rebuilt(index):
                 raise
-            log.warning("The index on disk is damaged; it is built anew.")
-            with self._lock:
+        return question(self.index())
+
+    def _rebuilt(self, index: Index) -> bool:
+        """Put a new index in the place of one that came from disk; whether there is another one now."""
+        with self._lock:
+            if self._saved is not None and self._saved.index is index:
+                if not self._from_disk:
+                    return False
+                self._from_disk = False
+                log.warning("The index on disk is damaged; it is built anew.")
                 self._saved = self._followed(None)
-            return question(self.index())
+            return True
 
     def index(self) -> Index:
         """The index of the catalog as it is."""
         saved = self._saved
-        if saved is not None and self._clock() < self._due:
+        if saved is not None and self._seen == self._news and self._clock() < self._due:
             return saved.index
         with self._lock:
-            if self._saved is None or self._clock() >= self._due:
-                began = self._clock()
-                self._due = float("inf")
-                try:
-                    self._saved = self._refreshed(self._saved)
-                finally:
-                    now = self._clock()
-                    if self._due == float("inf"):
-                        self._due = now + max(self._freshness, _SHARE * (now - began))
+            if self._saved is None or self._seen != self._news or self._clock() >= self._due:
+                self._seen = self._news
+                self._saved = self._refreshed(self._saved)
+                self._due = self._clock() + max(self._freshness, _SHARE * self._look_seconds)
             return self._saved.index
 
     def _refreshed(self, saved: Saved | None) -> Saved:
         """What holds now: the index that is known, or the snapshot, brought up to date where something changed."""
+        if self._clock() >= self._retry:
+            # What was made without the embedder gives way to what is on disk, and the embedder is asked again.
+            saved, self._retry = None, float("inf")
         if saved is None and self._snapshot is not None:
             saved = self._loaded(self._snapshot)
-        if saved is not None and saved.record and self._watch.holds(saved.record):
+        if saved is not None and self._holds(saved):
             return saved
         return self._followed(saved)
 
+    def _holds(self, saved: Saved) -> bool:
+        """Whether all is as it was, and how long that took to tell."""
+        began = self._clock()
+        held = bool(saved.record) and self._watch.holds(saved.record)
+        self._look_seconds = self._clock() - began
+        return held
+
     def _loaded(self, snapshot: Snapshot) -> Saved | None:
-        """The snapshot of the embedder that was asked for; while that is away, one that was made without it."""
         try:
-            return snapshot.load(self._embedder())
+            saved = snapshot.load(self._embedder())
         except Unavailable as error:
-            _tell(error)
-            return snapshot.load(static())
+            self._without_embedder(error)
+            return None
+        self._from_disk = saved is not None
+        return saved
 
     def _followed(self, saved: Saved | None) -> Saved:
         """An index brought up to date with its catalog, and kept; a new one where there is none."""
@@ -199,9 +232,22 @@ class Matcher:
         index = self._updated(catalog, saved.index if saved else None, changes.slugs, away.append)
         positions.update(dict.fromkeys(away, ""))
         found = Saved(index=index, positions=positions, record=b"" if "" in positions.values() else record)
-        if self._snapshot is not None and found != saved and self._watch.shared():
-            self._snapshot.save(found)
+        if self._is_worth_saving(saved, found):
+            self._save(found)
         return found
+
+    def _save(self, found: Saved) -> None:
+        if self._snapshot is not None:
+            self._snapshot.save(found)
+
+    def _is_worth_saving(self, before: Saved | None, now: Saved) -> bool:
+        """Whether the snapshot would gain: not by an index without its embedder, nor by a position alone, too often."""
+        if self._snapshot is None or self._retry != float("inf") or not self._watch.shared():
+            return False
+        if before is not None and before.index is now.index and not now.record and self._clock() < self._save_again:
+            return False
+        self._save_again = self._clock() + _SAVE_SECONDS
+        return now != before
 
     def _updated(
         self, catalog: Cards, index: Index | None, slugs: Collection[str] | None, away: Callable[[str], None]
@@ -214,22 +260,32 @@ class Matcher:
         if not slugs:
             return index
         documents = list(catalog.documents(slugs, away=away))
+        gone = set(slugs) - {document.slug for document in documents}
         try:
-            return index.updated(documents, set(slugs) - {document.slug for document in documents})
+            return index.updated(documents, gone)
         except Unavailable as error:
-            _tell(error)
-            return Index.build(catalog.documents(away=away))
+            self._without_embedder(error)
+            return index.updated(documents, gone, blank=True)
 
     def _built(self, catalog: Cards, away: Callable[[str], None]) -> Index:
         try:
             return Index.build(catalog.documents(away=away), self._embedder())
         except Unavailable as error:
-            _tell(error)
+            self._without_embedder(error)
             return Index.build(catalog.documents(away=away))
 
+    def _without_embedder(self, error: Unavailable) -> None:
+        if self._retry == float("inf"):
+            log.warning("Matching without the embedder that was asked for: %s", error.message)
+        self._retry = self._clock() + _RETRY_SECONDS
 
-def _tell(error: Unavailable) -> None:
-    log.warning("Matching without the embedder that was asked for: %s", error.message)
+
+def _check(message: str, limit: int, tags: Collection[str]) -> None:
+    """Tell a caller's mistake from damage to the index."""
+    if not isinstance(message, str) or not isinstance(limit, int) or isinstance(tags, str):
+        raise TypeError("a message is text, a limit a whole number, and tags are a collection of texts")
+    if not all(isinstance(tag, str) for tag in tags):
+        raise TypeError("tags are texts")
 
 
 def _never() -> Cards:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from prowess.match.arrays import Array, document_counts, ranges, starts_of
 from prowess.match.segment import Segment, codes_of
-from prowess.match.vectors.embedder import Embedder
 
 
 class Part(Protocol):
@@ -27,7 +26,7 @@ class Part(Protocol):
         ...
 
 
-def merged(parts: Sequence[Part], embedder: Embedder) -> Segment:
+def merged(parts: Sequence[Part]) -> Segment:
     """One segment with the living documents of all, the words and terms that they have, and nothing else."""
     kept = [np.flatnonzero(part.alive) for part in parts]
     phrases = [ranges(part.segment.phrase_start, chosen) for part, chosen in zip(parts, kept, strict=True)]
@@ -39,20 +38,14 @@ def merged(parts: Sequence[Part], embedder: Embedder) -> Segment:
     words, first, phrase_words = np.unique(numbers, return_index=True, return_inverse=True)
     owner = np.repeat(np.arange(len(parts)), [len(places) for places in used])[first]
     origin = np.concatenate(used)[first]
-    stems = _gather([segment.terms[segment.word_term] for segment in segments], owner, origin, np.uint64)
+    stems = _gather([segment.terms[segment.word_term] for segment in segments], owner, origin)
     terms, word_term = np.unique(stems, return_inverse=True)
 
     vectors = np.concatenate([segment.vectors[chosen] for segment, chosen in zip(segments, kept, strict=True)])
-    vectors = vectors.reshape(-1, embedder.dimensions)
     phrase_start = starts_of(_each(segments, kept, "phrase_start"))
     word_start = starts_of(_each(segments, phrases, "word_start"))
-    postings = _postings(segments, kept, terms)
-    tags = _tags(segments, kept)
+    moved = _moved(segments, kept)
     meta = [segment.meta[ranges(segment.meta_start, chosen)] for segment, chosen in zip(segments, kept, strict=True)]
-    word_vectors = np.empty((len(words), segments[0].word_vectors.shape[1]), np.int8)
-    for place, segment in enumerate(segments):
-        mine = owner == place
-        word_vectors[mine] = segment.word_vectors[origin[mine]]
     return Segment(
         slugs=_concat(segments, kept, "slugs"),
         keys=_concat(segments, kept, "keys"),
@@ -67,28 +60,36 @@ def merged(parts: Sequence[Part], embedder: Embedder) -> Segment:
         phrase_words=phrase_words.astype(np.uint32),
         words=words,
         word_term=word_term.astype(np.uint32),
-        word_vectors=word_vectors,
-        word_weight=_gather([segment.word_weight for segment in segments], owner, origin, np.uint16),
+        word_vectors=_gather([segment.word_vectors for segment in segments], owner, origin),
+        word_weight=_gather([segment.word_weight for segment in segments], owner, origin),
         word_documents=document_counts(phrase_words, phrase_start, word_start, len(words)),
         terms=terms,
-        **postings,
-        patterned=_places(segments, kept, "patterned"),
-        **tags,
+        **_postings(segments, moved, terms),
+        patterned=_patterned(segments, moved),
+        **_tags(segments, moved),
         meta_start=starts_of(_each(segments, kept, "meta_start")),
         meta=np.concatenate(meta),
     )
 
 
-def _postings(segments: Sequence[Segment], kept: Sequence[Array], terms: Array) -> dict[str, Array]:
-    keys: list[Array] = []
-    impacts: list[Array] = []
+def _moved(segments: Sequence[Segment], kept: Sequence[Array]) -> list[Array]:
+    """For each document of each segment its place in the new one; -1 for those that are gone."""
+    found: list[Array] = []
     before = 0
     for segment, chosen in zip(segments, kept, strict=True):
-        place = np.full(segment.size, -1, np.int64)
-        place[chosen] = before + np.arange(len(chosen))
+        places = np.full(segment.size, -1, np.int64)
+        places[chosen] = before + np.arange(len(chosen))
         before += len(chosen)
+        found.append(places)
+    return found
+
+
+def _postings(segments: Sequence[Segment], moved: Sequence[Array], terms: Array) -> dict[str, Array]:
+    keys: list[Array] = []
+    impacts: list[Array] = []
+    for segment, places in zip(segments, moved, strict=True):
         term = np.repeat(np.searchsorted(terms, segment.terms), np.diff(segment.posting_start)).astype(np.uint64)
-        now = place[segment.postings]
+        now = places[segment.postings]
         holds = now >= 0
         keys.append(term[holds] << np.uint64(32) | now[holds].astype(np.uint64))
         impacts.append(segment.impacts[holds])
@@ -103,18 +104,14 @@ def _postings(segments: Sequence[Segment], kept: Sequence[Array], terms: Array) 
     }
 
 
-def _tags(segments: Sequence[Segment], kept: Sequence[Array]) -> dict[str, Array]:
+def _tags(segments: Sequence[Segment], moved: Sequence[Array]) -> dict[str, Array]:
     tags: list[Array] = []
-    places: list[Array] = []
-    before = 0
-    for segment, chosen in zip(segments, kept, strict=True):
-        place = np.full(segment.size, -1, np.int64)
-        place[chosen] = before + np.arange(len(chosen))
-        before += len(chosen)
-        now = place[segment.tagged]
+    tagged: list[Array] = []
+    for segment, places in zip(segments, moved, strict=True):
+        now = places[segment.tagged]
         tags.append(np.repeat(segment.tags, np.diff(segment.tagged_start))[now >= 0])
-        places.append(now[now >= 0])
-    tag, where = np.concatenate(tags), np.concatenate(places)
+        tagged.append(now[now >= 0])
+    tag, where = np.concatenate(tags), np.concatenate(tagged)
     order = np.lexsort((where, tag))
     found, starts = np.unique(tag[order], return_index=True)
     return {
@@ -124,14 +121,9 @@ def _tags(segments: Sequence[Segment], kept: Sequence[Array]) -> dict[str, Array
     }
 
 
-def _places(segments: Sequence[Segment], kept: Sequence[Array], name: str) -> Array:
-    """Where the documents of a list have come to stand, those that are left."""
-    found: list[Array] = []
-    before = 0
-    for segment, chosen in zip(segments, kept, strict=True):
-        found.append(before + np.flatnonzero(np.isin(chosen, getattr(segment, name))))
-        before += len(chosen)
-    return np.concatenate(found).astype(np.uint32)
+def _patterned(segments: Sequence[Segment], moved: Sequence[Array]) -> Array:
+    now = np.concatenate([places[segment.patterned] for segment, places in zip(segments, moved, strict=True)])
+    return now[now >= 0].astype(np.uint32)
 
 
 def _bodies(segments: Sequence[Segment], kept: Sequence[Array]) -> Array:
@@ -150,9 +142,9 @@ def _each(segments: Sequence[Segment], chosen: Sequence[Array], name: str) -> Ar
     return np.concatenate(lengths)
 
 
-def _gather(tables: Sequence[Array], owner: Array, origin: Array, kind: type[np.generic]) -> Array:
-    """One value each, out of the table of its owner."""
-    found = np.empty(len(owner), kind)
+def _gather(tables: Sequence[Array], owner: Array, origin: Array) -> Array:
+    """One row each, out of the table of its owner."""
+    found = np.empty((len(owner), *tables[0].shape[1:]), tables[0].dtype)
     for place, table in enumerate(tables):
         mine = owner == place
         found[mine] = table[origin[mine]]

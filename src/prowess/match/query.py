@@ -15,11 +15,13 @@ from prowess.match.arrays import Array
 from prowess.match.index import Index
 from prowess.match.lexicon import DIMENSIONS, Word, lexicon, sum_of
 from prowess.match.repair import meanings_of
-from prowess.match.words import words_of
+from prowess.match.words import is_unspaced, words_of
 
 LONGEST_MESSAGE = 20_000
 """Of a longer message the middle is left out: what is asked stands at its beginning or its end."""
 MOST_WORDS = 4_000
+MOST_CONTEXT = 200
+"""Of what was said before, the last so many words."""
 STRONGEST_TERMS = 48
 """Of a long message only so many terms are looked for, the rarest ones."""
 CLOSEST_WORDS = 64
@@ -56,6 +58,8 @@ class Query:
     """Which word of the message each term stands for; '' for context."""
     vector: NDArray[np.int8]
     """The sum of its words, for comparing it with phrases."""
+    unspaced: bool
+    """Whether it is mostly Chinese, Japanese or Korean, of which the vectors only tell what is the same."""
     embedded: NDArray[np.int8]
     """The message as the index's embedder sees it, for comparing it with whole skills."""
 
@@ -70,8 +74,7 @@ def ask(index: Index, message: str, context: str = "") -> Query:
         terms.understood(word, known, counts[word])
         for word, known in zip(counts, lexicon().words(list(counts)), strict=True)
     ]
-    if context.strip():
-        terms.around(words_of(context)[-MOST_WORDS:])
+    before = terms.around(words_of(context)[-MOST_CONTEXT:]) if context.strip() else []
     strongest = terms.strongest()
     vectors = np.array([known.vector for known in said], np.int8).reshape(-1, DIMENSIONS)
     weights = np.array([known.weight for known in said], np.int64)
@@ -88,7 +91,8 @@ def ask(index: Index, message: str, context: str = "") -> Query:
         strengths=[strength for _, strength in strongest],
         mass=sum(strength for _, strength in strongest[:TELLING_TERMS]),
         meant={term: terms.meant[term] for term, _ in strongest},
-        vector=sum_of(vectors, weights * np.array(list(counts.values()), np.int64)),
+        vector=_direction(said, list(counts.values()), before),
+        unspaced=2 * sum(map(is_unspaced, counts)) > len(counts),
         embedded=_embedded(index, f"{message}\n{context}" if context else message),
     )
 
@@ -130,10 +134,12 @@ class _Terms:
             self._add(meaning.term, _REPAIRED, word)
         return meanings[0] if meanings else known
 
-    def around(self, words: Sequence[str]) -> None:
+    def around(self, words: Sequence[str]) -> list[Word]:
         """Take in what was said before."""
-        for known in lexicon().words(words):
+        before = lexicon().words(words)
+        for known in before:
             self._add(known.term, _CONTEXT, "")
+        return before
 
     def rarity(self, term: int) -> float:
         """How rare a term is among the skills."""
@@ -160,6 +166,16 @@ class _Terms:
         return count
 
 
+def _direction(said: list[Word], counts: list[int], before: list[Word]) -> NDArray[np.int8]:
+    """The sum of the words of a message; what was said before counts a third."""
+    words = [*said, *before]
+    if not words:
+        return np.zeros(DIMENSIONS, np.int8)
+    times = [3 * count if before else count for count in counts] + [1] * len(before)
+    weights = [known.weight * count for known, count in zip(words, times, strict=True)]
+    return sum_of(np.array([known.vector for known in words], np.int8), np.array(weights, np.int64))
+
+
 def _rarest(rarity: list[float]) -> list[int]:
     """The places of the words that are compared one by one, in their order."""
     if len(rarity) <= CLOSEST_WORDS:
@@ -173,4 +189,4 @@ def _embedded(index: Index, text: str) -> NDArray[np.int8]:
     try:
         return index.embedder.embed([text])[0]
     except Unavailable:
-        return np.zeros(index.embedder.dimensions, np.int8)
+        return np.zeros(index.dimensions, np.int8)

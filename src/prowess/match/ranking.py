@@ -42,7 +42,7 @@ def rank(
     query = ask(index, message, context)
     if not query.words:
         return []
-    named = [_Named.of(part.segment, message) for part in index.parts]
+    named = [_Named.of(part.segment, query.message) for part in index.parts]
     candidates = find_candidates(
         index,
         query,
@@ -142,7 +142,8 @@ class _Looked:
         mentioned, fitted = document in self.named.mentioned, self.named.fitted.get(document, ())
         explicit = mentioned or document in self.named.fitted
         verbatim = any(says(query.message, trigger) for trigger in hit.shown["triggers"])
-        score = min(score_of(self.signals, hit.place, explicit=explicit, verbatim=verbatim), at_most)
+        score = score_of(self.signals, hit.place, explicit=explicit, verbatim=verbatim, unspaced=query.unspaced)
+        score = min(score, at_most)
         evidence = evidence_of(self.candidates.segment, document, query, fitted)
         figures = self.signals.at(hit.place)
         return _recommended(

@@ -44,7 +44,10 @@ def _known(index: Index, numbers: Array) -> list[Word]:
             )
             ranked.append((index.count(term), meaning.number, meaning))
     ranked.sort(key=lambda entry: (-entry[0], entry[1]))
-    return list({meaning.term: meaning for _, _, meaning in reversed(ranked)}.values())[::-1]
+    found: dict[int, Word] = {}
+    for _, _, meaning in ranked:
+        found.setdefault(meaning.term, meaning)
+    return list(found.values())
 
 
 def _parts(index: Index, word: str) -> list[Word]:

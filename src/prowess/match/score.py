@@ -42,20 +42,24 @@ def worth_of(signals: Signals, explicit: NDArray[np.bool_]) -> NDArray[np.float6
     return np.round(worth, 6)
 
 
-def score_of(signals: Signals, place: int, *, explicit: bool, verbatim: bool) -> float:
-    """How likely the skill fits, from 0 to 1: by absolute nearness and matched words, the more it says the more of both.
+def score_of(signals: Signals, place: int, *, explicit: bool, verbatim: bool, unspaced: bool) -> float:
+    """How likely the skill fits, from 0 to 1. `verbatim`: the message has a trigger phrase of it word for word.
 
-    `verbatim`: the message has one of its trigger phrases word for word. Fitted as a logistic regression on messages that have a fitting skill and on messages that have none.
+    By absolute nearness and matched words, the more the skill says the more of both: fitted as a logistic regression on
+    messages that have a fitting skill and on messages that have none. Where the vectors know nothing of meaning
+    (`unspaced`), by how much of the message the skill has.
     """
-    evidence = (
-        4.1 * float(signals.cosine[place])
-        + 4.25 * float(signals.phrase[place])
-        + 0.63 * min(float(signals.strength[place]), _STRONG)
-        - 1.07 * math.log(3 + int(signals.length[place]))
-        - 1.83
-        + (EXPLICIT if explicit else 0.0)
-        + 2 * (1.0 if verbatim else float(signals.declared[place]))
-    )
+    if unspaced:
+        evidence = 6 * float(signals.lexical[place]) + 3 * float(signals.coverage[place]) - 2.2
+    else:
+        evidence = (
+            4.1 * float(signals.cosine[place])
+            + 4.25 * float(signals.phrase[place])
+            + 0.63 * min(float(signals.strength[place]), _STRONG)
+            - 1.07 * math.log(3 + int(signals.length[place]))
+            - 1.83
+        )
+    evidence += (EXPLICIT if explicit else 0.0) + 2 * (1.0 if verbatim else float(signals.declared[place]))
     return round(1 / (1 + math.exp(-evidence)), _DIGITS)
 
 

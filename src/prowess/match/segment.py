@@ -1,6 +1,6 @@
 """A segment: some skills as arrays of numbers, laid out so that a file of them can be mapped and used as it is.
 
-Documents are in the order of their slugs. Terms and words are known by their numbers alone, so no text of a body is in
+Terms and words are known by their numbers alone, so no text of a body is in
 here. `meta` holds what is shown of a skill, as JSON.
 """
 
@@ -22,6 +22,7 @@ from prowess.match.hashing import number_of
 from prowess.match.lexicon import DIMENSIONS, lengths_of_sums, look_up
 from prowess.match.recommendation import FIELD_NAMES
 from prowess.match.vectors.embedder import Embedder
+from prowess.skill.limits import MOST_PATTERNS
 
 IMPACT = 100
 """A posting's impact runs from 1 to this: how much a skill is about a term, saturated."""
@@ -229,7 +230,7 @@ def _shown(entry: Entry) -> bytes:
         "tags": document.tags,
         "scope": document.scope,
         "digest": document.digest,
-        "patterns": document.patterns,
+        "patterns": document.patterns[:MOST_PATTERNS],
         "triggers": document.triggers[:MOST_TRIGGERS],
     }
     return json.dumps(shown, ensure_ascii=True, separators=(",", ":")).encode()

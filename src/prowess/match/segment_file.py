@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import mmap
 import os
+import stat
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from struct import Struct
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -56,7 +58,7 @@ def write_segment(path: Path, segment: Segment) -> None:
 
 def read_segment(path: Path) -> Segment:
     """Map a segment; `Damaged` where it is not whole, `OSError` where it is not there."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size < _HEAD.size:
             raise Damaged(path.name)
         content = _mapped(file.fileno())
@@ -72,6 +74,20 @@ def read_segment(path: Path) -> Segment:
         return Segment(**{name: _array(content, start, *of) for name, of in described["arrays"].items()})
     except (ValueError, TypeError, KeyError) as error:
         raise Damaged(path.name) from error
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file that is a file: not a link, nor something that one waits for; `Damaged` where it is not."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise Damaged(path.name) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Damaged(path.name)
+    return os.fdopen(descriptor, "rb")
 
 
 def _laid_out(arrays: Mapping[str, Array]) -> tuple[dict[str, int], int]:

@@ -1,4 +1,4 @@
-"""A closer look at the candidates: five figures for each, all from 0 (nothing) to about 1 (entirely)."""
+"""A closer look at the candidates: figures for each, most of them from 0 (nothing) to about 1 (entirely)."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import unicodedata
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,8 +22,9 @@ import numpy as np
 
 from prowess.errors import ProwessError
 from prowess.match.index import Index, Live
+from prowess.match.lexicon import static
 from prowess.match.segment import Segment
-from prowess.match.segment_file import Damaged, read_segment, write_segment
+from prowess.match.segment_file import Damaged, open_regular, read_segment, write_segment
 from prowess.match.vectors.embedder import Embedder
 from prowess.storage.lock import locked_if_free
 
@@ -30,7 +32,9 @@ FORMAT = 1
 """Raised with every change of what is in a segment or how words are read: an older snapshot is then built anew."""
 
 _CURRENT = "current"
+_OURS = (".segment", ".tmp")
 _ATTEMPTS = 3
+_LARGEST = 1 << 28
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,6 +81,8 @@ class Snapshot:
         """Keep an index if nobody else is writing; whether that was done. A disk that is full or closed is no error."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if self._folder.is_symlink():
+                return False
             with locked_if_free(self._folder) as free:
                 if free:
                     self._save(saved)
@@ -85,13 +91,16 @@ class Snapshot:
             return False
 
     def _load(self, embedder: Embedder) -> Saved:
-        content = (self._folder / _CURRENT).read_bytes()
+        with open_regular(self._folder / _CURRENT) as file:
+            content = file.read(_LARGEST + 1)
+        if len(content) > _LARGEST or self._folder.is_symlink():
+            raise Damaged(_CURRENT)
         check, _, rest = content.partition(b"\n")
         if int(check) != zlib.crc32(rest):
             raise Damaged(_CURRENT)
         head, _, record = rest.partition(b"\n")
         told: dict[str, Any] = json.loads(head)
-        if told["format"] != FORMAT or told["embedder"] != embedder.name:
+        if (told["format"], told["embedder"], told["words"]) != (FORMAT, embedder.name, _words()):
             raise Damaged(_CURRENT)
         parts: list[Live] = []
         for part in told["parts"]:
@@ -106,14 +115,22 @@ class Snapshot:
         head = {
             "format": FORMAT,
             "embedder": saved.index.embedder.name,
+            "words": _words(),
             "catalog": saved.index.digest,
             "positions": dict(saved.positions),
             "parts": parts,
         }
         rest = json.dumps(head).encode() + b"\n" + saved.record
         temporary = self._folder / f"{_CURRENT}.{os.getpid()}.tmp"
-        temporary.write_bytes(str(zlib.crc32(rest)).encode() + b"\n" + rest)
-        temporary.replace(self._folder / _CURRENT)
+        current = self._folder / _CURRENT
+        try:
+            temporary.write_bytes(str(zlib.crc32(rest)).encode() + b"\n" + rest)
+            if current.is_dir() and not current.is_symlink():
+                current.rmdir()
+            temporary.replace(current)
+        except OSError:
+            self._clear(set())
+            raise
         self._clear({_CURRENT, *files})
 
     def _kept(self, segment: Segment) -> str:
@@ -130,9 +147,17 @@ class Snapshot:
         """Remove what is not needed any more, and what a killed writer left; the lock is ours."""
         self._names = {key: known for key, known in self._names.items() if known[1] in needed}
         for path in self._folder.iterdir():
-            if path.name not in needed:
+            if path.suffix in _OURS and path.name not in needed:
                 with suppress(OSError):
                     path.unlink()
+
+
+def _words() -> str:
+    """What words are read and compared by: other stems, characters or vectors make another index."""
+    import Stemmer
+
+    library: Any = Stemmer
+    return f"{static().name} {library.version()} {unicodedata.unidata_version}"
 
 
 def _gone(part: Live) -> list[int]:

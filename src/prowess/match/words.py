@@ -51,6 +51,16 @@ def pairs_of(text: str) -> list[str]:
     return [run[place : place + 2] for run in runs for place in range(max(1, len(run) - 1))]
 
 
+def spelled_out(slug: str) -> str:
+    """A slug as people would say it: its words with spaces between them."""
+    return slug.replace(".", " ").replace("-", " ")
+
+
+def is_unspaced(word: str) -> bool:
+    """Whether a word is a pair of characters of a language that does not part its words."""
+    return not word.isascii() and CJK_RUN.fullmatch(word) is not None
+
+
 def stems_of(words: Sequence[str]) -> list[str]:
     """Each word without its English ending, so that `testing` and `tests` are one."""
     return _stemmer()(list(words))
@@ -64,9 +74,22 @@ def _latin(text: str) -> list[str]:
         if word.islower() or not _INSIDE.search(word):
             words.append(word[:LONGEST_WORD].lower())
         else:
-            parts = _CAMEL.split(word[:LONGEST_WORD])
-            words += [part.lower() for part in ([*parts, "".join(parts)] if len(parts) > 1 else parts)]
+            words += _humps(word[:LONGEST_WORD])
     return words
+
+
+def _humps(word: str) -> list[str]:
+    """The parts of a word with capitals inside, and the whole; the whole alone where it is known as one, as GitHub is."""
+    parts = [part.lower() for part in _CAMEL.split(word)]
+    whole = "".join(parts)
+    return [whole] if len(parts) == 1 or _is_one_word()(whole) else [*parts, whole]
+
+
+@cache
+def _is_one_word() -> Callable[[str], bool]:
+    from prowess.match.lexicon import static
+
+    return static().knows
 
 
 class _Bare(dict[int, str]):

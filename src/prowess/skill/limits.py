@@ -24,6 +24,9 @@ class Limits:
     yaml_depth: int = 8
 
 
+MOST_PATTERNS = 64
+"""How many intent patterns a skill may have."""
+
 DEFAULT_LIMITS = Limits()
 UNLIMITED = Limits(file_bytes=sys.maxsize, skill_bytes=sys.maxsize, files=sys.maxsize)
 """For packages that are made from ones that were within their limits; what is kept is checked again."""

@@ -101,12 +101,29 @@ def test_vectors_are_put_in_the_order_of_their_index(embedding_server, ask):
     assert ask("one", "two").tolist() == [[127, 0, 0], [0, 127, 0]]
 
 
-def test_the_name_tells_server_model_and_dimensions_once_the_server_has_answered(embedding_server):
+def test_the_name_tells_server_and_model_without_asking(embedding_server):
     embedder = EndpointEmbedder(embedding_server.url, "tiny")
+    assert embedder.name == f"endpoint:{embedding_server.url}:tiny"
     assert embedding_server.requests == []
-    assert embedder.name == f"endpoint:{embedding_server.url}:tiny-3"
     embedder.embed(["one"])
     assert len(embedding_server.requests) == 2
+
+
+def test_a_server_that_failed_is_left_alone_for_a_while(embedding_server, pauses):
+    embedder = EndpointEmbedder(embedding_server.url, "tiny", sleep=pauses.append, rest=1_000.0)
+    embedding_server.script += [status(500)] * 4
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            embedder.embed(["one", "two"])
+    assert len(embedding_server.requests) == 1
+
+
+def test_a_server_that_failed_is_asked_again_after_that(embedding_server, pauses):
+    embedder = EndpointEmbedder(embedding_server.url, "tiny", sleep=pauses.append, rest=0.0)
+    embedding_server.script += [status(500)]
+    with pytest.raises(Unavailable):
+        embedder.embed(["one"])
+    assert embedder.embed(["one"]).any()
 
 
 @pytest.mark.parametrize(
@@ -252,6 +269,10 @@ def test_a_server_that_is_not_there_is_unavailable(pauses):
         embedder = EndpointEmbedder(f"http://127.0.0.1:{taken.getsockname()[1]}/v1", "tiny", sleep=pauses.append)
         with pytest.raises(Unavailable, match="cannot be reached") as caught:
             embedder.embed(["one"])
+        assert pauses == []
+        patient = EndpointEmbedder(f"http://127.0.0.1:{taken.getsockname()[1]}/v1", "tiny", sleep=pauses.append)
+        with pytest.raises(Unavailable):
+            patient._asked(["one", "two"])
     assert "running" in caught.value.hint
     assert len(pauses) == ATTEMPTS - 1
 

@@ -52,7 +52,7 @@ def test_a_server_is_named_by_its_model_and_gets_the_key(embedding_server, tmp_p
     chosen = settings(tmp_path, embedder="endpoint:small:v2", embedder_url=embedding_server.url, embedder_key=KEY)
     embedder = embedder_of(chosen)
     assert embedder.embed(["cats"]).shape == (1, 3)
-    assert embedder.name == f"endpoint:{embedding_server.url}:small:v2-3"
+    assert embedder.name == f"endpoint:{embedding_server.url}:small:v2"
     assert embedding_server.requests[0]["model"] == "small:v2"
     assert embedding_server.requests[0]["headers"]["Authorization"] == f"Bearer {KEY}"
 

@@ -17,7 +17,7 @@ MOST_RESULTS = 1_000_000
 
 
 class Limit(click.IntRange):
-    """How many results are wanted: at least one; a number beyond any catalog means all."""
+    """How many results are wanted: at least one. A matcher gives 1,000 at most."""
 
     def __init__(self) -> None:
         super().__init__(min=1)

@@ -35,6 +35,8 @@ def print_recommendations(results: Sequence[Recommendation], *, explain: bool = 
 
     Where the terminal is too narrow for the description, it stands below its row.
     """
+    from prowess.match.advice import matched_terms
+
     slugs = max(len(_HEAD[1]), *(len(one_line(result.slug, _SLUG)) for result in results))
     before = _SCORE + slugs + len(_HEAD[2]) + 6
     beside = width() - before >= _LEAST
@@ -44,7 +46,7 @@ def print_recommendations(results: Sequence[Recommendation], *, explain: bool = 
     for result in results:
         said = click.style(result.decision.ljust(len(_HEAD[2])), fg=_COLOURS[result.decision])
         row = f"{score_bar(result.score)}  {one_line(result.slug, _SLUG):<{slugs}}  {said}"
-        text = mark_words(_cut(one_line(result.description), room), _terms(result))
+        text = mark_words(_cut(one_line(result.description), room), matched_terms(result))
         click.echo(f"{row}  {text}" if beside else f"{row}\n{' ' * _INDENT}{text}")
         for line in textwrap.wrap(one_line(result.why), room):
             click.secho(" " * (before if beside else _INDENT) + line, dim=True)
@@ -89,10 +91,6 @@ def mark_words(text: str, terms: Iterable[str]) -> str:
 
 def _marked(text: str) -> str:
     return click.style(text, bold=True, underline=True)
-
-
-def _terms(result: Recommendation) -> list[str]:
-    return [term for item in result.evidence for term in item.terms]
 
 
 def _print_figures(result: Recommendation) -> None:

@@ -46,12 +46,16 @@ class EndpointEmbedder:
         *,
         api_key: str = "",
         deadline: float = 30.0,
+        rest: float = 15.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._address = Address.parse(base_url, api_key)
         self._model = model
         self._deadline = deadline
         self._sleep = sleep
+        self._rest = rest
+        self._failure: Unavailable | None = None
+        self._away_until = 0.0
         self._known: int | None = None
         self._learning = Lock()
 
@@ -60,8 +64,8 @@ class EndpointEmbedder:
 
     @property
     def name(self) -> str:
-        """Server, model and dimensions."""
-        return f"endpoint:{self._address.url}:{self._model}-{self.dimensions}"
+        """Server and model; it is not asked, so that an index can be used while the server is away."""
+        return f"endpoint:{self._address.url}:{self._model}"
 
     @property
     def dimensions(self) -> int:
@@ -86,14 +90,21 @@ class EndpointEmbedder:
 
     def _asked(self, texts: list[str]) -> NDArray[np.float64]:
         body = json.dumps({"model": self._model, "input": texts}).encode()
-        answer = self._good_answer(body, time.monotonic() + self._deadline)
+        # Somebody is waiting for the vector of a single message; for an index it is worth to try again.
+        attempts = ATTEMPTS if len(texts) > 1 else 1
+        answer = self._good_answer(body, time.monotonic() + self._deadline, attempts)
         try:
             return _vectors(answer.body, len(texts))
         except _Malformed as error:
             raise self._unavailable(str(error), _MALFORMED) from None
 
-    def _good_answer(self, body: bytes, deadline: float) -> Answer:
-        """The first answer with status 200; a failure that may pass is tried again while there is time."""
+    def _good_answer(self, body: bytes, deadline: float, attempts: int) -> Answer:
+        """The first answer with status 200; a failure that may pass is tried again while there is time.
+
+        When nothing helped, the server is left alone for a while: who asks next is refused at once.
+        """
+        if self._failure is not None and time.monotonic() < self._away_until:
+            raise self._failure
         attempt = 1
         while True:
             pause = _FIRST_PAUSE * 2 ** (attempt - 1)
@@ -108,7 +119,8 @@ class EndpointEmbedder:
                 if answer.status != 429 and answer.status < 500:
                     raise failure
                 pause = max(pause, answer.retry_after)
-            if attempt == ATTEMPTS or time.monotonic() + pause >= deadline:
+            if attempt == attempts or time.monotonic() + pause >= deadline:
+                self._failure, self._away_until = failure, time.monotonic() + self._rest
                 raise failure
             self._sleep(pause)
             attempt += 1

@@ -28,6 +28,8 @@ LONGEST_PIECES = 4_096
 WEIGHT_UNIT = 64
 """Weights of words are counted in this many units of the table: most are below 2,000."""
 
+HEAVIEST = 4_095
+"""No word weighs more, so that weights fit in 16 bits and sums over a whole text are exact; single pieces stay below."""
 _PAIR = 4_000
 """Each number of a pair's vector, up to its sign: so a pair weighs about as much as a telling word."""
 
@@ -114,7 +116,7 @@ class StaticEmbedder:
                     sums[place] = 0.0
                     self._add(sums[place], word[:LONGEST_CHARACTERS])
             rows[start : start + _BATCH] = _normalised(sums)
-            weights[start : start + _BATCH] = np.rint(_lengths(sums) / WEIGHT_UNIT)[:, 0]
+            weights[start : start + _BATCH] = np.minimum(np.rint(_lengths(sums) / WEIGHT_UNIT)[:, 0], HEAVIEST)
         return rows, weights
 
     def _sums(self, numbers: list[list[int]]) -> NDArray[np.float64]:

@@ -8,12 +8,12 @@ from typing import Any
 from prowess.errors import Problem
 from prowess.skill.forms.draft import meaning
 from prowess.skill.forms.form import Reading
+from prowess.skill.limits import MOST_PATTERNS
 from prowess.skill.profiles import rules
 from prowess.skill.text.fields import as_list
 from prowess.skill.text.hidden import show_hidden
 
 FIELD = "intent_patterns"
-MOST_PATTERNS = 64
 LONGEST_PATTERN = 1_000
 LARGEST_PROGRAM = 10_000
 """The most steps of all patterns of a skill together: each may be taken once for every character of a message."""

@@ -69,7 +69,7 @@ async def _documents(
     from prowess.catalog.document import Document
     from prowess.interfaces.cli.subjects import skills_of
 
-    documents = {document.slug: document for document in prowess.catalog.documents()}
+    documents = {document.slug: document for document in await prowess.documents()}
     subjects = [subject for target in targets for subject in await skills_of(prowess, target)]
     joining = {subject.skill.slug: Document.of(subject.skill) for subject in subjects if subject.joins}
     among = {subject.skill.slug for subject in subjects} if targets else None

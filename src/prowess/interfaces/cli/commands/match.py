@@ -18,7 +18,9 @@ LIMIT, BATCH_LIMIT, REFUSED = 5, 10, 3
 
 @click.command("match")
 @click.argument("words", nargs=-1, metavar="[MESSAGE]")
-@click.option("--limit", type=Limit(), metavar="N", help="The most results (default: 5; with --batch, 10 a message).")
+@click.option(
+    "--limit", type=Limit(), metavar="N", help="The most results, up to 1,000 (default: 5; with --batch, 10)."
+)
 @click.option("--tag", "tags", multiple=True, help="Only skills with this tag (may be given again).")
 @click.option("--context", default="", metavar="TEXT", help="What was said before; it counts less than the message.")
 @click.option("--batch", metavar="FILE", help='Rank for each line {"id", "text"} of this file ("-": of stdin).')

@@ -11,7 +11,7 @@ from prowess.interfaces.cli.opening import common_options, matching
 @click.command("search")
 @click.argument("words", nargs=-1)
 @click.option("--tag", "tags", multiple=True, help="Only skills with this tag (may be given again).")
-@click.option("--limit", type=Limit(), default=20, metavar="N", help="The most results (default: 20).")
+@click.option("--limit", type=Limit(), default=20, metavar="N", help="The most results, up to 1,000 (default: 20).")
 @click.option("--explain", is_flag=True, help="Add the evidence and the figures.")
 @common_options
 def command(
