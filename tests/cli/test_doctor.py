@@ -51,4 +51,4 @@ def test_doctor_names_an_embedder_that_is_not_there(prowess, workspace, index, m
     monkeypatch.setenv("PROWESS_EMBEDDER", "onnx:/nowhere")
     assert (index()["status"], "/nowhere" in index()["detail"]) == ("warning", True)
     monkeypatch.setenv("PROWESS_EMBEDDER", "nonsense")
-    assert (index()["status"], "onnx:FOLDER" in index()["hint"]) == ("warning", True)
+    assert (index()["status"], "onnx:FOLDER" in index()["hint"]) == ("error", True)

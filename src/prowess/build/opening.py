@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from prowess.build.stores import Stores
 from prowess.catalog.catalog import Catalog
 from prowess.engine import Engine
-from prowess.errors import ProwessError
+from prowess.errors import Invalid, ProwessError
 from prowess.settings import Settings, read_settings
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ def _examine_index(stores: Stores) -> Finding:
     try:
         saved = Snapshot(folder).load(embedder_of(stores.settings))
     except ProwessError as error:
-        return Finding(name=name, status="warning", detail=error.message, hint=error.hint)
+        status = "error" if isinstance(error, Invalid) else "warning"
+        return Finding(name=name, status=status, detail=error.message, hint=error.hint)
     if saved is None:
         return Finding(name=name, status="ok", detail=f"{folder} (made by the next match)")
     size = 0

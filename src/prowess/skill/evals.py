@@ -177,7 +177,9 @@ def _case(item: Any, expected: bool | None) -> tuple[str | None, bool | None]:
     fields = cast("dict[str, Any]", item)
     texts = (fields.get(key) for key in ("query", "prompt"))
     query = next((text for text in texts if isinstance(text, str) and text.strip()), None)
-    said = fields.get("should_trigger", True if expected is None else expected)
+    # A prompt of `evals.json` is one that the skill is for; a query has to say so.
+    usual = True if expected is None and "query" not in fields else expected
+    said = fields.get("should_trigger", usual)
     return query, _WORDS.get(str(said).strip().lower()) if isinstance(said, (str, int)) else None
 
 
@@ -186,7 +188,7 @@ def _refused(code: str, message: str, hint: str, path: str) -> TriggerSet:
 
 
 def _problem(code: str, message: str, hint: str, *, file: str | None = None) -> Problem:
-    severity: Severity = "error" if code == "eval-unreadable" else "warning"
+    severity: Severity = "error" if code in ("eval-unreadable", "eval-case") else "warning"
     return Problem(code=code, severity=severity, message=message, hint=hint, field=file)
 
 

@@ -69,6 +69,9 @@ def matching(workspace: str | None) -> Generator[Matcher]:
         with patience("Reading skills …"):
             matcher.index()
         yield matcher
+        if matcher.away:
+            places = "1 place is" if len(matcher.away) == 1 else f"{len(matcher.away)} places are"
+            click.echo(f"{places} not served; `prowess doctor` says why.", err=True)
 
 
 @contextmanager
