@@ -21,7 +21,7 @@ _CUT = "ll ve re isn aren wasn weren doesn didn don hasn haven hadn won wouldn c
 """What the apostrophe leaves of a shortened verb."""
 
 _PAIRS = """
-我们 你们 他们 我的 你的 什么 怎么 么样 怎样 如何 一个 一些 一下 可以 能够 这个 那个 这些 那些 帮我 请帮 给我 我想 想要 需要 是否 请问 谢谢
+我们 你们 他们 帮助 我的 你的 什么 怎么 么样 怎样 如何 一个 一些 一下 可以 能够 这个 那个 这些 那些 帮我 请帮 给我 我想 想要 需要 是否 请问 谢谢
 です ます した して する ください こと もの から まで どう です ですか ため この その あの
 니다 습니 어요 아요 해주 해줘 주세 세요 하는 에서 으로 그리 리고
 """
