@@ -22,7 +22,7 @@ LONGEST_MESSAGE = 20_000
 MOST_WORDS = 4_000
 MOST_CONTEXT = 200
 """Of what was said before, the last so many words."""
-STRONGEST_TERMS = 48
+STRONGEST_TERMS = 200
 """Of a long message only so many terms are looked for, the rarest ones."""
 CLOSEST_WORDS = 64
 """Of a long message only so many words are compared one by one, the rarest ones."""
