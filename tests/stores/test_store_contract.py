@@ -12,6 +12,7 @@ from prowess.catalog.store import Store
 from prowess.errors import Conflict, DuplicateSkill, Invalid, NotFound, ProwessError
 from prowess.skill.kinds import Approach, Description, DspyModule, Example, PromptTemplate
 from prowess.skill.model import Skill, artifact_id
+from prowess.skill.outline import Outline
 from prowess.skill.package import Package
 
 HOSTILE = (
@@ -137,6 +138,16 @@ def test_artifacts_come_by_ordinal_then_name_and_variant(store: Store) -> None:
         ("Check Prompt", None),
     ]
     assert {a.name for a in store.get_artifacts(saved.id, ("description", "dspy_module"))} == {"Overview", "Optimised"}
+
+
+def test_an_outline_is_the_skill_without_the_content_of_its_parts(store: Store, pack: Callable[..., Package]) -> None:
+    saved = store.create_skill(checker())
+    store.save(pack("guide", references_one="One.", scripts_two="Two."))
+    for slug in (saved.slug, "guide"):
+        skill = store.get_skill_by_name(slug)
+        assert skill is not None
+        assert store.get_outline(slug) == Outline.of(skill)
+    assert store.get_outline("nothing-here") is None
 
 
 def test_an_artifact_keeps_all_that_its_kind_holds(store: Store) -> None:

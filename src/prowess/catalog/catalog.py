@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from prowess.catalog.codes import fault_problem, slug_conflict
 from prowess.catalog.document import Document
@@ -11,7 +12,9 @@ from prowess.catalog.near import near_hint
 from prowess.catalog.store import Fault, Store, store_key
 from prowess.errors import NotFound, ProwessError
 from prowess.skill.model import SCOPES, Hidden, Scope, Skill, SkillCard, Version
+from prowess.skill.outline import Outline
 
+T = TypeVar("T")
 Stores = Sequence[Store] | Callable[[], Sequence[Store]]
 
 
@@ -117,16 +120,23 @@ class Catalog:
 
     def find(self, slug: str) -> tuple[Store, Skill]:
         """The same, with the store that keeps it. Stores are asked by name, nearest first; none is listed."""
+        return self._find(slug, lambda store, name: store.get_skill_by_name(name))
+
+    def find_outline(self, slug: str) -> tuple[Store, Outline]:
+        """The outline of a skill, with the store that keeps it; it is addressed as in `get`."""
+        return self._find(slug, lambda store, name: store.get_outline(name))
+
+    def _find(self, slug: str, ask: Callable[[Store, str], T | None]) -> tuple[Store, T]:
         stores, name = self._addressed(slug)
         away: list[str] = []
         for store in stores:
             try:
-                skill = store.get_skill_by_name(name)
+                found = ask(store, name)
             except (ProwessError, OSError):
                 away.append(store.location)
                 continue
-            if skill is not None:
-                return store, skill
+            if found is not None:
+                return store, found
         raise self._not_found(slug, name, away)
 
     def history(self, slug: str) -> tuple[Store, list[Version]]:

@@ -10,19 +10,20 @@ from typing import Any
 from prowess.catalog.database_versions import DatabaseVersions
 from prowess.catalog.decide import accepted, changed_meanwhile
 from prowess.catalog.document import Document
-from prowess.catalog.editing import Change, Editing, unknown_file
+from prowess.catalog.editing import Change, Editing, in_order, unknown_file
 from prowess.catalog.near import unknown_id
 from prowess.catalog.record import Outcome, Wish, record
 from prowess.catalog.store import Changes, Fault, Saved
 from prowess.errors import Conflict, Invalid, Problem, ProwessError
 from prowess.skill.forms.form import Reading
-from prowess.skill.kinds import Artifact
+from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Scope, Skill, SkillCard, Version
+from prowess.skill.outline import Outline
 from prowess.skill.package import Package
 from prowess.skill.slug import is_slug
 from prowess.skill.validate import accept
-from prowess.storage import artifacts, blobs, feed, skills, texts, versions
+from prowess.storage import artifacts, blobs, feed, outlines, skills, texts, versions
 from prowess.storage.database import Connections
 from prowess.storage.tenant import Tenant
 
@@ -111,6 +112,26 @@ class DatabaseStore(Editing):
                 return skills.get_skill_by_slug(connection, self._tenant, name, self.location)
         except skills.DAMAGE as error:
             raise self._damaged(name, error) from error
+
+    def get_outline(self, name: str) -> Outline | None:
+        """The same without content; no artifact and no file is read."""
+        if not is_slug(name):
+            return None
+        try:
+            with self._database.read() as connection:
+                return outlines.get_outline(connection, self._tenant, name, self.location)
+        except skills.DAMAGE as error:
+            raise self._damaged(name, error) from error
+
+    def get_artifacts(self, skill_id: str, kinds: Collection[Kind] = ()) -> list[Artifact]:
+        """The artifacts of these kinds (all kinds when none is given); no other is read."""
+        if not _ID.fullmatch(skill_id):
+            return []
+        try:
+            with self._database.read() as connection:
+                return in_order(outlines.get_artifacts(connection, self._tenant, skill_id, kinds))
+        except skills.DAMAGE as error:
+            raise self._damaged(skill_id, error) from error
 
     def get_artifact(self, artifact_id: str) -> Artifact | None:
         """One artifact."""

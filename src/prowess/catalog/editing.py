@@ -19,6 +19,7 @@ from prowess.skill.forms.form import Reading
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
+from prowess.skill.outline import Outline
 from prowess.skill.package import Package
 from prowess.skill.validate import accept
 
@@ -101,6 +102,11 @@ class Editing(Store):
         expected = kept.digest if kept else None
         note = note or f"back to version {number}"
         return self.keep(reading, expected=expected, change="rollback", actor=actor, note=note)
+
+    def get_outline(self, name: str) -> Outline | None:
+        """A skill by slug without the content of its artifacts and files."""
+        skill = self.get_skill_by_name(name)
+        return Outline.of(skill) if skill else None
 
     def get_artifacts(self, skill_id: str, kinds: Collection[Kind] = ()) -> list[Artifact]:
         """The artifacts of these kinds (all kinds when none is given), by ordinal, then name and variant."""

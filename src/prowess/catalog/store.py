@@ -10,6 +10,7 @@ from prowess.catalog.document import Document
 from prowess.errors import Problem, ProwessError
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.model import Scope, Skill, SkillCard, Version
+from prowess.skill.outline import Outline
 from prowess.skill.package import Package
 
 
@@ -88,6 +89,10 @@ class Store(Protocol):
 
     def get_skill_by_name(self, name: str) -> Skill | None:
         """The same, by slug."""
+        ...
+
+    def get_outline(self, name: str) -> Outline | None:
+        """A skill by slug without the content of its artifacts and files, of which a database reads none for this."""
         ...
 
     def get_artifacts(self, skill_id: str, kinds: Collection[Kind] = ()) -> list[Artifact]:

@@ -1,0 +1,87 @@
+"""The outline of a skill: everything but the content of its parts, so that only what a step needs is read after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prowess.skill.kinds import FILE_KINDS, Kind
+from prowess.skill.model import Provenance, Scope, Skill
+from prowess.skill.package import FileEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """An artifact without its content."""
+
+    id: str
+    kind: Kind
+    name: str
+    ordinal: int = 0
+    variant: str | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """A skill without the content of its artifacts and files. `manifest` and `digest` are those of its files."""
+
+    id: str
+    slug: str
+    title: str
+    description: str
+    version: str
+    tags: tuple[str, ...]
+    scope: Scope
+    location: str
+    provenance: Provenance
+    digest: str
+    manifest: tuple[FileEntry, ...]
+    allowed_tools: tuple[str, ...]
+    frontmatter: str | None
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, skill: Skill) -> Outline:
+        """The outline of a skill that has been read."""
+        parts = tuple(
+            Part(
+                id=artifact.id,
+                kind=artifact.kind,
+                name=artifact.name,
+                ordinal=artifact.ordinal,
+                variant=artifact.variant,
+                path=artifact.path,
+            )
+            for artifact in skill.artifacts
+        )
+        return cls(
+            id=skill.id,
+            slug=skill.slug,
+            title=skill.title,
+            description=skill.description,
+            version=skill.version,
+            tags=skill.tags,
+            scope=skill.scope,
+            location=skill.location,
+            provenance=skill.provenance,
+            digest=skill.digest,
+            manifest=skill.manifest,
+            allowed_tools=skill.allowed_tools,
+            frontmatter=skill.frontmatter,
+            parts=parts,
+        )
+
+    def of_kind(self, kind: Kind) -> tuple[Part, ...]:
+        """Its parts of one kind, in their order."""
+        found = [part for part in self.parts if part.kind == kind]
+        return tuple(sorted(found, key=lambda part: (part.ordinal, part.name, part.variant or "")))
+
+    def file(self, path: str) -> FileEntry | None:
+        """The line of the manifest for exactly this path."""
+        return next((entry for entry in self.manifest if entry.path == path), None)
+
+    def file_part(self, kind: Kind, name: str) -> Part | None:
+        """The part of a kind that is a file, by its name or its exact path."""
+        parts = self.of_kind(kind) if kind in FILE_KINDS else ()
+        by_name = next((part for part in parts if part.name == name), None)
+        return by_name or next((part for part in parts if part.path == name), None)
