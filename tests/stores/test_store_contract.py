@@ -291,6 +291,14 @@ def test_every_version_gives_its_files(store: Store, pack: Callable[..., Package
         assert (version.digest, version.manifest) == (package.digest, package.manifest)
 
 
+def test_the_last_version_is_the_newest_of_all(store: Store, pack: Callable[..., Package]) -> None:
+    assert store.last_version("a-skill") is None
+    first = store.save(pack("a-skill"), actor="me")
+    store.save(pack("a-skill", "Otherwise."), expected=first.digest, actor="you", note="other words")
+    newest = store.last_version("a-skill")
+    assert newest == store.versions("a-skill")[-1].model_copy(update={"manifest": ()})
+
+
 def test_a_version_that_is_not_there_is_not_found(store: Store, pack: Callable[..., Package]) -> None:
     store.save(pack("release-notes"))
 

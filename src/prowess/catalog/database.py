@@ -18,7 +18,7 @@ from prowess.errors import Conflict, Invalid, Problem, ProwessError
 from prowess.skill.forms.form import Reading
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.model import Scope, Skill, SkillCard, Version
+from prowess.skill.model import Scope, Skill, SkillCard
 from prowess.skill.outline import Outline
 from prowess.skill.package import Package
 from prowess.skill.slug import is_slug
@@ -201,14 +201,6 @@ class DatabaseStore(Editing):
             )
             versions.append_versions(connection, self._tenant, [entry])
             skills.delete_skill(connection, self._tenant, skill_id)
-
-    def versions(self, slug: str) -> list[Version]:
-        """Every accepted change, oldest first; also of a skill that was deleted."""
-        return self._log.versions(slug)
-
-    def version_package(self, slug: str, number: int) -> Package:
-        """The files as of one version; `NotFound` if there is no such version."""
-        return self._log.package(slug, number)
 
     def _keep(self, wish: Wish) -> Outcome:
         """A writer who lost a race that the database decided looks again, and then sees what the winner wrote."""

@@ -130,14 +130,6 @@ class DirectoryStore(Editing):
         found = self._read(lambda: self._index.by_id(skill_id))
         return found[1] if found else None
 
-    def versions(self, slug: str) -> list[Version]:
-        """Every accepted change, oldest first."""
-        return self._log.versions(slug)
-
-    def version_package(self, slug: str, number: int) -> Package:
-        """The files as of one version."""
-        return self._log.package(slug, number)
-
     def _one(self, find: Callable[[], Site | None]) -> Skill | None:
         with self._lock:
             found = self._read(find)

@@ -1,7 +1,7 @@
 """Editing a kept skill: every change is a rewrite of its files, saved against the digest that was read.
 
-A store that inherits `Editing` implements the reads of `Store`, `delete_skill`, `save_all`, `versions`,
-`version_package` and the one write `keep`; the rest of the writes follow from these.
+A store that inherits `Editing` implements the reads of `Store`, `delete_skill`, `save_all` and the one write `keep`, and has
+a log of versions; the rest follows from these.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Literal
 from prowess.catalog.decide import changed_meanwhile
 from prowess.catalog.near import unknown_id
 from prowess.catalog.store import Store
+from prowess.catalog.versions import VersionLog
 from prowess.errors import Conflict, Invalid, NotFound
 from prowess.skill.edit import rewrite
 from prowess.skill.forms.form import Reading
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.model import Skill
+from prowess.skill.model import Skill, Version
 from prowess.skill.outline import Outline
 from prowess.skill.package import Package
 from prowess.skill.validate import accept
@@ -32,6 +33,7 @@ class Editing(Store):
     """The writes of a `Store`, all told as `keep`; nothing over `limits` is kept."""
 
     limits: Limits = DEFAULT_LIMITS
+    _log: VersionLog
 
     @abstractmethod
     def keep(self, reading: Reading, *, expected: str | None, change: Change | None, actor: str, note: str) -> Skill:
@@ -94,6 +96,19 @@ class Editing(Store):
             return _with_artifacts(kept, tuple(other for other in kept.artifacts if other.id != artifact_id))
 
         self._edit(self._owner(artifact_id), change, expected="", actor=actor, note="delete an artifact")
+
+    def versions(self, slug: str) -> list[Version]:
+        """Every accepted change, oldest first; also of a skill that was deleted."""
+        return self._log.versions(slug)
+
+    def last_version(self, slug: str) -> Version | None:
+        """The newest accepted change, without its manifest."""
+        ends = self._log.ends(slug)
+        return ends[1] if ends else None
+
+    def version_package(self, slug: str, number: int) -> Package:
+        """The files as of one version; `NotFound` if there is no such version."""
+        return self._log.package(slug, number)
 
     def rollback(self, slug: str, number: int, *, actor: str = "", note: str = "") -> Skill:
         """Make the files of an earlier version current again, as a new version; also revives a deleted skill."""

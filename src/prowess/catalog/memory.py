@@ -17,7 +17,7 @@ from prowess.catalog.versions import MemoryVersions, VersionLog
 from prowess.errors import ProwessError
 from prowess.skill.forms.form import Reading
 from prowess.skill.kinds import Artifact
-from prowess.skill.model import Scope, Skill, SkillCard, Version
+from prowess.skill.model import Scope, Skill, SkillCard
 from prowess.skill.package import Package
 from prowess.skill.validate import accept
 from prowess.storage.clock import now
@@ -104,14 +104,6 @@ class MemoryStore(Editing):
             self._log.append(skill.slug, kept.package, form=skill.form, change="delete", actor=actor, note=note)
             del self._kept[skill.slug], self._slugs[skill.id]
             self._feed.note(skill.slug)
-
-    def versions(self, slug: str) -> list[Version]:
-        """Every accepted change, oldest first."""
-        return self._log.versions(slug)
-
-    def version_package(self, slug: str, number: int) -> Package:
-        """The files as of one version."""
-        return self._log.package(slug, number)
 
     def _by_id(self, skill_id: str) -> _Kept | None:
         with self._lock:

@@ -151,6 +151,10 @@ class Store(Protocol):
         """Every accepted change, oldest first; also of a skill that was deleted."""
         ...
 
+    def last_version(self, slug: str) -> Version | None:
+        """The newest accepted change, without its manifest, at a cost that does not grow with their number."""
+        ...
+
     def version_package(self, slug: str, number: int) -> Package:
         """The files as of one version; `NotFound` if there is no such version."""
         ...
