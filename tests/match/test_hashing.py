@@ -8,7 +8,7 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.match.hashing import LONGEST, number_of, one_edit_away
+from prowess.match.hashing import LONGEST, number_of, numbers_of, one_edit_away
 
 LETTERS = string.ascii_lowercase + string.digits
 WORD = st.text(string.ascii_lowercase, min_size=2, max_size=LONGEST)
@@ -58,3 +58,14 @@ def test_different_words_have_different_numbers_of_64_bits(words):
 def test_a_number_is_the_same_on_every_machine():
     numbers = [0, 98, 15096024902669285712, 9881488149505468583]
     assert [number_of(word) for word in ("", "a", "invoice", "发票")] == numbers
+
+
+@given(st.lists(st.text(st.characters(codec=None)), max_size=100))
+def test_the_numbers_of_many_words_are_those_of_each(words):
+    assert numbers_of(words).tolist() == [number_of(word) for word in words]
+
+
+def test_the_numbers_of_few_and_of_thousands_of_words_are_those_of_each():
+    words = [f"word{number}" * (number % 7) for number in range(3_000)]
+    for some in ([], words[:1], words):
+        assert numbers_of(some).tolist() == [number_of(word) for word in some]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prowess.catalog.document import Document
-from prowess.match import lexicon
+from prowess.match import lexicon, vocabulary
 from prowess.match.index import Index
 from prowess.match.ranking import rank
 
@@ -62,7 +62,7 @@ def test_a_pattern_is_heard_at_the_end_of_a_long_message():
 
 def test_more_words_than_are_remembered_do_no_harm(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(lexicon, "_REMEMBERED", 40)
-    monkeypatch.setattr(lexicon, "_REMEMBERED_WEIGHTS", 60)
+    monkeypatch.setattr(vocabulary, "MOST_WORDS", 60)
     lexicon.lexicon.cache_clear()
     bodies = [
         Document(slug=f"s{n}", description="Some.", body=" ".join(f"w{n}x{i} shared" for i in range(50)))

@@ -18,6 +18,12 @@ def starts_of(lengths: Sequence[int] | Array) -> Array:
     return starts
 
 
+def distinct(numbers: Array) -> Array:
+    """The numbers, ascending, each once. What numpy has for it imports a package that nothing else needs."""
+    ordered = np.sort(numbers)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
+
+
 def stretches(begins: Array, ends: Array) -> tuple[Array, Array]:
     """The places of several stretches, one after the other, and where each begins among them."""
     lengths = ends - begins
@@ -27,17 +33,42 @@ def stretches(begins: Array, ends: Array) -> tuple[Array, Array]:
     return np.repeat(begins - starts, lengths) + np.arange(total), starts
 
 
-def ranges(starts: Array, chosen: Array) -> Array:
-    """The places of some of the stretches that begin at `starts`."""
-    return stretches(starts[chosen], starts[chosen + 1])[0]
+def taken(array: Array, starts: Array, chosen: Array) -> Array:
+    """What is in some of the stretches that begin at `starts`, ascending; neighbours are taken in one go."""
+    if not len(chosen):
+        return array[:0]
+    breaks = np.flatnonzero(np.diff(chosen) != 1)
+    begins = starts[chosen[np.append(0, breaks + 1)]]
+    ends = starts[chosen[np.append(breaks, len(chosen) - 1)] + 1]
+    return np.concatenate([array[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)])
 
 
-def document_counts(phrase_words: Array, phrase_start: Array, word_start: Array, words: int) -> Array:
-    """In how many documents each word is."""
-    per_document = word_start[phrase_start]
-    owner = np.repeat(np.arange(len(per_document) - 1, dtype=np.uint64), np.diff(per_document))
-    pairs = np.unique(owner << np.uint64(32) | phrase_words.astype(np.uint64))
-    return np.bincount((pairs & np.uint64(0xFFFF_FFFF)).astype(np.int64), minlength=words).astype(np.int32)
+def document_counts(words: Array, documents: Array, size: int) -> Array:
+    """In how many documents each of `size` words is; the two arrays say which word comes in which document."""
+    pairs = distinct(words.astype(np.uint64) << np.uint64(32) | documents.astype(np.uint64))
+    return np.bincount((pairs >> np.uint64(32)).astype(np.int64), minlength=size).astype(np.int32)
+
+
+def sums_of(vectors: Array, weights: Array, chosen: Array, starts: Array) -> Array:
+    """The sums of chosen vectors times their weights, one for each stretch of `chosen`, as 32-bit whole numbers.
+
+    The first of every stretch at once, then the second of all that have one, and so on: quick for many short stretches.
+    """
+    # A row of 8 bits times a weight of 8 bits fits in 16.
+    kind = np.int16 if weights.dtype == np.uint8 else np.int32
+    lengths = np.diff(starts)
+    order = np.argsort(-lengths, kind="stable")
+    begins, longest = starts[:-1][order], int(lengths.max(initial=0))
+    left = np.searchsorted(-lengths[order], -np.arange(longest), side="left")
+    sums = np.zeros((len(lengths), vectors.shape[1]), np.int32)
+    for position in range(longest):
+        some = chosen[begins[: left[position]] + position]
+        rows = vectors.take(some, axis=0).astype(kind)
+        rows *= weights.take(some).astype(kind)[:, np.newaxis]
+        sums[: left[position]] += rows
+    found = np.empty_like(sums)
+    found[order] = sums
+    return found
 
 
 def locate(table: Array, numbers: Array) -> tuple[Array, Array]:

@@ -1,89 +1,121 @@
-"""Of all skills the few worth a closer look: those with the message's words, and those near it in meaning."""
+"""Of all skills the few worth a closer look: those with the message's words, and those near it in meaning.
+
+At a glance every skill is judged by the terms it has and by the signs of its vector. Of those that look best the whole
+vectors are compared, and the best of these are given.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prowess.match.arrays import Array, locate
+from prowess.match.arrays import Array
 from prowess.match.index import Index, Live
 from prowess.match.lexicon import products
 from prowess.match.query import Query
 from prowess.match.segment import IMPACT, Segment, codes_of
 from prowess.match.vectors.embedder import SCALE
 
-SHORTLIST = 28
-_WORDS, _SIGNS = 1024, 1280
-"""What all of the message's words are worth at first glance, and all signs of its vector: about what the closer look
-makes of them, in whole numbers."""
-_BLOCK = 64
+GLANCED = 64
+"""The whole vectors of so many are compared, however few are asked for."""
+_WORDS = 0.8
+"""What all of the message's words are worth at a glance, if all signs of its vector are worth 1: about what the closer look
+makes of them."""
+_LEXICAL, _COSINE = 2.0, 1.0
+"""What they are worth when the whole vectors are compared."""
 _STRETCH = 1 << 15
+_MAXIMA = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Candidates:
     """Some documents of one segment, with how much of the message's words each has, and how near it is in meaning."""
 
-    part: Live
+    segment: Segment
+    terms: Mapping[int, int]
+    """Where the terms of the message stand in the segment; only those that it has."""
     documents: NDArray[np.int64]
     lexical: NDArray[np.float64]
     cosine: NDArray[np.float64]
 
-    @property
-    def segment(self) -> Segment:
-        """Where they are from."""
-        return self.part.segment
+    def only(self, chosen: Array) -> Candidates:
+        """Some of them, by place."""
+        return Candidates(self.segment, self.terms, self.documents[chosen], self.lexical[chosen], self.cosine[chosen])
 
 
 def find_candidates(
     index: Index,
     query: Query,
     *,
-    count: int = SHORTLIST,
+    count: int,
     tags: Sequence[int] = (),
-    pinned: Sequence[Sequence[int]] = (),
+    pinned: Sequence[Collection[int]] = (),
     by_words: bool = False,
 ) -> list[Candidates]:
-    """The candidates, by segment. `pinned` are documents to look at in any case, by segment.
+    """The best `count` candidates, and those `pinned`, which are documents by segment; one item for each segment.
 
-    With `by_words`, only documents that have a word of the message.
-
-    Which they are does not depend on how skills are spread over segments: equals are told apart by their slugs' numbers.
+    With `by_words`, only documents that have a word of the message. Which they are does not depend on how skills are
+    spread over segments; a few more are given where these equal the last.
     """
-    allowed = [part.ranked & part.segment.tagged_with(tags) if tags else part.ranked for part in index.parts]
-    lexical = [_lexical(part.segment, query) for part in index.parts]
-    if by_words:
-        allowed = [may & (words > 0) for may, words in zip(allowed, lexical, strict=True)]
     glances = [
-        _glance(part.segment, query, words, may) for part, words, may in zip(index.parts, lexical, allowed, strict=True)
+        _Glance(part, query, terms, tags, by_words=by_words)
+        for part, terms in zip(index.parts, query.places, strict=True)
     ]
-    chosen = _best(index, glances, max(count, SHORTLIST))
-    for at, places in enumerate(pinned):
-        if places:
-            wanted = [place for place in places if allowed[at][place]]
-            chosen[at] = np.union1d(chosen[at], np.array(wanted, np.int64))
-    return [
-        Candidates(
-            part=part,
-            documents=places,
-            lexical=words[places] / max(query.mass * IMPACT, 1),
-            cosine=_cosines(part.segment.vectors[places], query.embedded),
-        )
-        for part, words, places in zip(index.parts, lexical, chosen, strict=True)
-        if len(places)
-    ]
+    segments, most = [glance.segment for glance in glances], max(count, GLANCED)
+    places = [_highest(glance.worth, most) for glance in glances]
+    worths = [glance.worth[some] for glance, some in zip(glances, places, strict=True)]
+    best = _best(places, worths, most, segments)
+    seen = [glance.compared(some[mine]) for glance, some, mine in zip(glances, places, best, strict=True)]
+    figures = [_LEXICAL * some.lexical + _COSINE * some.cosine for some in seen]
+    best = _best([some.documents for some in seen], figures, count)
+    seen = [some.only(mine) for some, mine in zip(seen, best, strict=True)]
+    if any(pinned):
+        return [glance.joined(some, named) for glance, some, named in zip(glances, seen, pinned, strict=True)]
+    return seen
 
 
-def _lexical(segment: Segment, query: Query) -> NDArray[np.float64]:
+class _Glance:
+    """A segment at a glance: how good each of its documents looks, by its words and by the signs of its vector."""
+
+    def __init__(
+        self, part: Live, query: Query, terms: Mapping[int, int], tags: Sequence[int], *, by_words: bool
+    ) -> None:
+        self.segment = segment = part.segment
+        self._query = query
+        self._terms = terms
+        self._lexical = _lexical(segment, query, terms)
+        self._may = part.ranked & segment.tagged_with(tags) if tags else part.ranked
+        if by_words:
+            self._may = self._may & (self._lexical > 0)
+        self.worth = _worth(segment, query, self._lexical)
+        """By document; 0 is not to be chosen."""
+        if not self._may.all():
+            self.worth[~self._may] = 0
+
+    def compared(self, documents: NDArray[np.int64]) -> Candidates:
+        """Some documents with their whole vectors compared; cosines are not below 0."""
+        near = products(self.segment.vectors.take(documents, axis=0), self._query.embedded[np.newaxis])[:, 0]
+        lexical = self._lexical[documents] / max(self._query.mass * IMPACT, 1)
+        cosine = np.maximum(near.astype(np.float64) / (SCALE * SCALE), 0.0)
+        return Candidates(self.segment, self._terms, documents, lexical, cosine)
+
+    def joined(self, candidates: Candidates, pinned: Collection[int]) -> Candidates:
+        """The candidates, and those that are pinned and may be chosen."""
+        more = [place for place in pinned if self._may[place]]
+        return self.compared(np.union1d(candidates.documents, more).astype(np.int64)) if more else candidates
+
+
+def _lexical(segment: Segment, query: Query, places: Mapping[int, int]) -> NDArray[np.float64]:
     """How much of the message's terms each document has: the sum of strength × impact, in whole numbers."""
-    places, there = locate(segment.terms, np.array(query.terms, np.uint64))
     documents: list[Array] = []
     amounts: list[Array] = []
-    for place, strength, known in zip(places.tolist(), query.strengths, there.tolist(), strict=True):
-        if known:
+    for term, strength in zip(query.terms, query.strengths, strict=True):
+        place = places.get(term)
+        if place is not None:
             first, last = segment.posting_start[place : place + 2].tolist()
             documents.append(segment.postings[first:last])
             amounts.append(segment.impacts[first:last] * np.float64(strength))
@@ -92,53 +124,67 @@ def _lexical(segment: Segment, query: Query) -> NDArray[np.float64]:
     return np.bincount(np.concatenate(documents), np.concatenate(amounts), segment.size).astype(np.float64, copy=False)
 
 
-def _glance(segment: Segment, query: Query, lexical: NDArray[np.float64], may: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """How good each document looks at first glance: by its words, and by the signs of its vector. 0: not to be chosen."""
-    glance = (lexical * (_WORDS / max(query.mass * IMPACT, 1))).astype(np.int32)
-    if query.embedded.any():
-        wanted = codes_of(query.embedded[None])
-        worth = _SIGNS // (64 * len(wanted))
-        for first in range(0, segment.size, _STRETCH):
-            # A stretch at a time, so that it stays in the processor's cache.
-            stretch = slice(first, first + _STRETCH)
-            different = np.bitwise_count(segment.codes[:, stretch] ^ wanted).sum(axis=0, dtype=np.int32)
-            glance[stretch] += _SIGNS - worth * different
-    if not may.all():
-        glance[~may] = 0
-    return glance
+def _worth(segment: Segment, query: Query, lexical: NDArray[np.float64]) -> NDArray[np.float32]:
+    """How good each document looks at a glance: each sign that is the same counts 1."""
+    # The other way round, so that bits that differ are signs that are the same.
+    wanted = ~codes_of(query.embedded[np.newaxis])[:, 0]
+    every = _WORDS * 64 * len(wanted) / max(query.mass * IMPACT, 1)
+    worth = np.multiply(lexical, every, dtype=np.float32, casting="same_kind")
+    if not np.count_nonzero(query.embedded):
+        return worth
+    for first in range(0, segment.size, _STRETCH):
+        # A stretch at a time, so that it stays in the processor's cache.
+        stretch = slice(first, first + _STRETCH)
+        same = np.bitwise_count(segment.codes[0, stretch] ^ wanted[0])
+        for signs, sought in zip(segment.codes[1:], wanted[1:], strict=True):
+            same += np.bitwise_count(signs[stretch] ^ sought)
+        worth[stretch] += same
+    return worth
 
 
-def _best(index: Index, scores: Sequence[Array], count: int) -> list[Array]:
-    """The places of the highest scores over all segments, by segment; zero is never among them."""
-    places = [_highest(score, count) for score in scores]
-    if sum(map(len, places)) <= count:
-        return places
-    owner = np.repeat(np.arange(len(places)), [len(some) for some in places])
-    value = np.concatenate([score[some] for score, some in zip(scores, places, strict=True)])
-    slugs = np.concatenate([part.segment.slugs[some] for part, some in zip(index.parts, places, strict=True)])
-    order = np.lexsort((slugs, -value))[:count]
-    every = np.concatenate(places)
-    return [every[order[owner[order] == at]] for at in range(len(places))]
+def _highest(worth: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """The places of the `count` highest figures above 0, with all that equal the last of them."""
+    bound = _bound(worth, count)
+    places = (worth >= bound if bound > 0 else worth > 0).nonzero()[0]
+    return places[_reaching(worth[places], count)] if len(places) > count else places
 
 
-def _highest(score: Array, count: int) -> Array:
-    """The places of the `count` highest scores above zero, with all that equal the last of them."""
-    blocks = len(score) // _BLOCK
-    if blocks <= count:
-        places = np.flatnonzero(score > 0)
-    else:
-        # The highest scores lie in the blocks with the highest maxima, which are far fewer to sort.
-        maxima = score[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
-        least = max(np.partition(maxima, -count)[-count], 1)
-        inside = (np.flatnonzero(maxima >= least)[:, None] * _BLOCK + np.arange(_BLOCK)).ravel()
-        places = np.concatenate([inside, np.arange(blocks * _BLOCK, len(score))])
-        places = places[score[places] >= least]
-    if len(places) > count:
-        values = score[places]
-        places = places[values >= np.partition(values, -count)[-count]]
-    return places
+def _bound(worth: NDArray[np.float32], count: int) -> float:
+    """A figure that `count` of all reach, where so many do, and not many more: as many maxima of stretches do."""
+    width = _MAXIMA * count
+    height = len(worth) // width
+    if not height:
+        return 0.0
+    maxima = np.maximum.reduce(worth[: height * width].reshape(height, width))
+    maxima.partition(-count)
+    return float(maxima[-count])
 
 
-def _cosines(vectors: NDArray[np.int8], message: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Cosines of whole skills with the message; not below 0."""
-    return np.maximum(products(vectors, message[None])[:, 0].astype(np.float64) / (SCALE * SCALE), 0.0)
+def _reaching(figures: Array, count: int) -> Array:
+    """The places of the `count` highest figures, with all that equal the last of them."""
+    ordered = figures.copy()
+    ordered.partition(-count)
+    return (figures >= ordered[-count]).nonzero()[0]
+
+
+def _best(
+    places: Sequence[Array], figures: Sequence[Array], count: int, segments: Sequence[Segment] = ()
+) -> list[Array]:
+    """Which of these places have the `count` highest figures over all segments, with all that equal the last of them.
+
+    With `segments`, no more than `count`: equals are told apart by their slugs' numbers.
+    """
+    lengths = [len(some) for some in places]
+    if sum(lengths) <= count:
+        return [np.arange(length) for length in lengths]
+    every = np.concatenate(figures)
+    best = _reaching(every, count)
+    if segments and len(best) > count:
+        slugs = np.concatenate([segment.slugs[some] for segment, some in zip(segments, places, strict=True)])
+        best = best[np.lexsort((slugs[best], -every[best]))[:count]]
+    if len(lengths) == 1:
+        return [best]
+    ends = accumulate(lengths)
+    return [
+        best[(best >= end - length) & (best < end)] - (end - length) for end, length in zip(ends, lengths, strict=True)
+    ]

@@ -26,13 +26,21 @@ _TO_ITS_END = r"(?:\b(?:e\.g|i\.e)\.|[^.;!?\n]|\.(?=(?-i:[a-z0-9])))*(?:[.;!?\n]
 """A dot inside a name or a number (`.docx`, `2.0`) ends nothing."""
 
 _NOT_FOR = re.compile(rf"{_BEGINS}{_SUBJECT}(?:{'|'.join(_REFUSES)})\b{_TO_ITS_END}", re.IGNORECASE)
-_PARTS = re.compile(r"(?<=[.;!?])\s+|\n+|,\s+|\s[—–-]\s|:\s+")
+_REFUSING = ("not", "isn", "don", "doesn", "never", "avoid", "skip", "unsuitable")
+"""Without any of these there is no such clause, which is far quicker to tell."""
+
+_PARTS = re.compile(r"[\s,:](?:(?<=[.;!?]\s)\s*|(?<=\n)\n*|(?<=,)\s+|(?<=\s)[—–-]\s|(?<=:)\s+)")
+"""Begins with the characters that may part, so that all others are passed over quickly."""
 _LEAST = 9
 MOST_PARTS = 24
 
 
 def wanted(text: str) -> str:
     """The text without its "not for …" clauses."""
+    if text.isascii():
+        lower = text.lower()
+        if not any(word in lower for word in _REFUSING):
+            return text
     return _NOT_FOR.sub(" ", text)
 
 

@@ -5,14 +5,15 @@ So an index that was updated skill by skill is the same as one built at once.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from prowess.catalog.document import Document
 from prowess.match.clauses import parts, wanted
-from prowess.match.keyterms import key_terms
-from prowess.match.lexicon import weigh
+from prowess.match.keyterms import counted, key_terms
 from prowess.match.recommendation import FIELD_NAMES, FieldName
+from prowess.match.vocabulary import Vocabulary
 from prowess.match.words import spelled_out, words_of
 
 FIELDS: dict[FieldName, tuple[float, float]] = {
@@ -28,17 +29,10 @@ FIELDS: dict[FieldName, tuple[float, float]] = {
 SAYING = tuple(name in ("name", "description", "triggers") for name in FIELD_NAMES)
 """The fields whose phrases say something as a whole; in the others words are only listed."""
 
-_LENGTH = 0.75
+_NAME, _DESCRIPTION, _TAGS, _TRIGGERS, _KEYWORDS, _BODY = map(FIELD_NAMES.index, FIELDS)
+
 MOST_TRIGGERS = 64
 MOST_WORDS = 400
-
-
-@dataclass(frozen=True, slots=True)
-class Phrase:
-    """Words that stand together in one field."""
-
-    field: int
-    words: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,49 +40,53 @@ class Entry:
     """A skill in words. One without a description is kept but never ranks: it does not say what it is for."""
 
     document: Document
-    phrases: tuple[Phrase, ...]
-    ranks: bool
-
-    @classmethod
-    def of(cls, document: Document) -> Entry:
-        """Read a document."""
-        phrases = [Phrase(FIELD_NAMES.index(name), tuple(words)) for name, words in _phrases(document) if words]
-        return cls(document=document, phrases=tuple(phrases), ranks=bool(document.description.strip()))
+    phrases: list[list[str]]
+    """Words that stand together in one field; those of the body come last."""
+    fields: list[int]
+    """The field of each phrase."""
+    text: str
+    """What an embedder reads: what the skill is called and what it is for."""
 
     @property
-    def text(self) -> str:
-        """What an embedder reads: what the skill is called and what it is for."""
-        document = self.document
-        return " . ".join((_called(document), wanted(document.description), " ".join(document.tags)))
-
-    def frequencies(self) -> dict[str, float]:
-        """How much of each word there is, over all fields, by weight and length of the field."""
-        lengths: dict[int, int] = defaultdict(int)
-        for phrase in self.phrases:
-            lengths[phrase.field] += len(phrase.words)
-        found: dict[str, float] = defaultdict(float)
-        for phrase in self.phrases:
-            weight, usual = FIELDS[FIELD_NAMES[phrase.field]]
-            share = weight / (1 - _LENGTH + _LENGTH * lengths[phrase.field] / usual) if usual else weight
-            for word in phrase.words:
-                found[word] += share
-        return found
+    def ranks(self) -> bool:
+        """Whether it may be recommended."""
+        return bool(self.document.description.strip())
 
 
-def _phrases(document: Document) -> list[tuple[FieldName, list[str]]]:
-    found: list[tuple[FieldName, list[str]]] = []
-    found.append(("name", words_of(_called(document))[:MOST_WORDS]))
+def entries_of(documents: Sequence[Document], vocabulary: Vocabulary) -> list[Entry]:
+    """The entries of some documents. The vocabulary learns the words of their bodies, all at once."""
+    bodies = [counted(document.body) for document in documents]
+    vocabulary.learn(chain.from_iterable(bodies))
+    return [
+        _entry(document, key_terms(body, vocabulary.word_weights))
+        for document, body in zip(documents, bodies, strict=True)
+    ]
+
+
+def _entry(document: Document, body: list[str]) -> Entry:
+    called, description = _called(document), wanted(document.description)
+    phrases: list[list[str]] = []
+    fields: list[int] = []
+    for field, words in _phrases(document, called, description, body):
+        if words:
+            phrases.append(words)
+            fields.append(field)
+    text = " . ".join((called, description, " ".join(document.tags)))
+    return Entry(document=document, phrases=phrases, fields=fields, text=text)
+
+
+def _phrases(document: Document, called: str, description: str, body: list[str]) -> Iterator[tuple[int, list[str]]]:
+    yield _NAME, words_of(called)[:MOST_WORDS]
     left = MOST_WORDS
-    for part in parts(wanted(document.description)):
+    for part in parts(description):
         words = words_of(part)[:left]
         left -= len(words)
-        found.append(("description", words))
-    found.append(("tags", words_of(" ".join(document.tags))[:MOST_WORDS]))
+        yield _DESCRIPTION, words
+    yield _TAGS, words_of(" ".join(document.tags))[:MOST_WORDS]
     for trigger in document.triggers[:MOST_TRIGGERS]:
-        found.append(("triggers", words_of(trigger)[:MOST_WORDS]))  # noqa: PERF401
-    found.append(("keywords", words_of(" ".join(document.keywords))[:MOST_WORDS]))
-    found.append(("body", key_terms(document.body, weigh)))
-    return found
+        yield _TRIGGERS, words_of(trigger)[:MOST_WORDS]
+    yield _KEYWORDS, words_of(" ".join(document.keywords))[:MOST_WORDS]
+    yield _BODY, body
 
 
 def _called(document: Document) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from prowess.match.query import Query
 from prowess.match.recommendation import FIELD_NAMES, Evidence, FieldName
@@ -24,28 +24,33 @@ _CALLED: dict[FieldName, str] = {
 }
 
 
-def evidence_of(segment: Segment, document: int, query: Query, fitted: Sequence[str]) -> tuple[Evidence, ...]:
-    """The words of the message by field of the skill; `fitted` are those that fit one of its patterns."""
-    first, last = segment.phrase_start[document], segment.phrase_start[document + 1]
-    begin, end = segment.word_start[first], segment.word_start[last]
-    starts = segment.word_start[first : last + 1].tolist()
-    fields: list[int] = segment.phrase_field[first:last].tolist()
-    terms: list[int] = segment.terms[segment.word_term[segment.phrase_words[begin:end]]].tolist()
-    found: dict[FieldName, dict[str, None]] = {"patterns": dict.fromkeys(fitted)} if fitted else {}
-    for place, term in enumerate(terms):
-        word = query.meant.get(term)
-        if word:
-            phrase = bisect_right(starts, starts[0] + place) - 1
-            found.setdefault(FIELD_NAMES[fields[phrase]], {})[word] = None
-    order = {word: place for place, word in enumerate(query.words)}
-    return tuple(
-        Evidence(
-            field=name,
-            count=len(found[name]),
-            terms=() if name == "body" else tuple(sorted(found[name], key=lambda word: order.get(word, len(order)))),
-        )
-        for name in FIELD_NAMES
-        if found.get(name)
+def said_by(query: Query, terms: Mapping[int, int]) -> dict[int, str]:
+    """Which word of the message the terms of a segment stand for, by their places there."""
+    return {terms[term]: word for term, word in query.meant.items() if word and term in terms}
+
+
+def evidence_of(
+    segment: Segment, document: int, said: Mapping[int, str], order: Mapping[str, int], fitted: Sequence[str]
+) -> tuple[Evidence, ...]:
+    """The words of the message by field of the skill, in their order; `fitted` are those that fit one of its patterns."""
+    first, last = segment.phrase_start[document : document + 2].tolist()
+    starts: list[int] = segment.word_start[first : last + 1].tolist()
+    terms: list[int] = segment.word_term.take(segment.phrase_words[starts[0] : starts[-1]]).tolist()
+    found: dict[FieldName, set[str]] = {"patterns": set(fitted)} if fitted else {}
+    for place, term in [(place, term) for place, term in enumerate(terms, starts[0]) if term in said]:
+        field = FIELD_NAMES[segment.phrase_field[first + bisect_right(starts, place) - 1]]
+        found.setdefault(field, set()).add(said[term])
+    return tuple([_evidence(name, found[name], order) for name in FIELD_NAMES if name in found])
+
+
+def _evidence(field: FieldName, words: set[str], order: Mapping[str, int]) -> Evidence:
+    if field == "body":
+        return Evidence(field=field, count=len(words))
+    last = len(order)
+    return Evidence(
+        field=field,
+        count=len(words),
+        terms=tuple(sorted(words, key=lambda word: (order.get(word, last), word)) if len(words) > 1 else words),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -12,6 +13,7 @@ _MASK = (1 << 64) - 1
 LONGEST = 64
 """Neighbours are computed of words up to this length."""
 
+_FEW = 32
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz0123456789"
 
 Numbers = NDArray[np.uint64]
@@ -23,6 +25,26 @@ def number_of(word: str) -> int:
     for byte in word.encode("utf-8", "replace"):
         number = (number * _BASE + byte + 1) & _MASK
     return number
+
+
+def numbers_of(words: Sequence[str]) -> Numbers:
+    """The numbers of many words: the first byte of all at once, then the second of those that have one, and so on."""
+    if len(words) < _FEW:
+        return np.array([number_of(word) for word in words], np.uint64)
+    encoded = [word.encode("utf-8", "replace") for word in words]
+    content = np.frombuffer(b"".join(encoded), np.uint8)
+    lengths = np.array([len(some) for some in encoded], np.int64)
+    begins = np.cumsum(lengths) - lengths
+    order = np.argsort(-lengths, kind="stable")
+    longest = int(lengths.max(initial=0))
+    left = np.searchsorted(-lengths[order], -np.arange(longest))
+    begins, numbers = begins[order], np.zeros(len(words), np.uint64)
+    for position, count in enumerate(left.tolist()):
+        numbers[:count] *= np.uint64(_BASE)
+        numbers[:count] += content[begins[:count] + position].astype(np.uint64) + np.uint64(1)
+    found = np.empty_like(numbers)
+    found[order] = numbers
+    return found
 
 
 def one_edit_away(word: str) -> tuple[Numbers, Numbers]:

@@ -10,17 +10,20 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prowess.catalog.document import Document
-from prowess.match.entry import Entry
+from prowess.match.arrays import distinct
+from prowess.match.entry import entries_of
 from prowess.match.lexicon import static
 from prowess.match.merging import merged
 from prowess.match.segment import Segment, build_segment
 from prowess.match.vectors.embedder import Embedder
+from prowess.match.vocabulary import Vocabulary
 
 MOST_SEGMENTS = 8
 """More segments than this are merged into one beside the largest."""
@@ -58,7 +61,7 @@ class Live:
             alive[document] = False
             gone = self.segment.words_of(document)
             words[gone] -= 1
-            terms[np.unique(self.segment.word_term[gone])] -= 1
+            terms[distinct(self.segment.word_term[gone])] -= 1
         return type(self)(segment=self.segment, alive=alive, term_count=terms, word_count=words)
 
     @cached_property
@@ -88,7 +91,7 @@ class Index:
     def build(cls, documents: Iterable[Document], embedder: Embedder | None = None) -> Self:
         """Index documents; of several with one slug, the first counts."""
         chosen = embedder or static()
-        portions = [Live.whole(build_segment(portion, chosen)) for portion in _portions(documents)]
+        portions = [Live.whole(segment) for segment in _segments(documents, chosen)]
         parts = (merged(portions),) if len(portions) > 1 else tuple(part.segment for part in portions)
         return cls(parts=tuple(Live.whole(part) for part in parts), embedder=chosen)
 
@@ -97,14 +100,12 @@ class Index:
 
         With `blank` the embedder is not asked: the skills are found by their words alone.
         """
-        entries: dict[str, Entry] = {}
-        for document in documents:
-            if document.slug not in entries:
-                entries[document.slug] = Entry.of(document)
-        parts = [self._without(part, {*entries, *removed}) for part in self.parts]
-        if entries:
-            embedder = _Blank(self.embedder.name, self.dimensions) if blank else self.embedder
-            parts.append(Live.whole(build_segment(list(entries.values()), embedder)))
+        new = list(_first_of_each(documents))
+        slugs = {document.slug for document in new}
+        parts = [self._without(part, slugs.union(removed)) for part in self.parts]
+        embedder = _Blank(self.embedder.name, self.dimensions) if blank else self.embedder
+        added = [Live.whole(segment) for segment in _segments(new, embedder)]
+        parts += [Live.whole(merged(added))] if len(added) > 1 else added
         return type(self)(parts=self._compacted([part for part in parts if part.living]), embedder=self.embedder)
 
     @property
@@ -172,16 +173,20 @@ class _Blank:
         return np.zeros((len(texts), self.dimensions), np.int8)
 
 
-def _portions(documents: Iterable[Document]) -> Iterator[list[Entry]]:
+def _segments(documents: Iterable[Document], embedder: Embedder) -> Iterator[Segment]:
+    """Segments of so many documents that building one bounds the memory that it takes."""
+    vocabulary = Vocabulary()
+    rest = _first_of_each(documents)
+    while portion := list(islice(rest, PORTION)):
+        if vocabulary.is_full:
+            vocabulary = Vocabulary()
+        yield build_segment(entries_of(portion, vocabulary), embedder, vocabulary)
+
+
+def _first_of_each(documents: Iterable[Document]) -> Iterator[Document]:
+    """The documents without those whose slug came before."""
     seen: set[str] = set()
-    portion: list[Entry] = []
     for document in documents:
-        if document.slug in seen:
-            continue
-        seen.add(document.slug)
-        portion.append(Entry.of(document))
-        if len(portion) >= PORTION:
-            yield portion
-            portion = []
-    if portion:
-        yield portion
+        if document.slug not in seen:
+            seen.add(document.slug)
+            yield document

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Mapping
 
 from prowess.match.words import words_of
 
@@ -15,19 +12,23 @@ MOST = 30
 READ_CHARACTERS = 4_000
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
 
-Weigh = Callable[[Sequence[str]], NDArray[np.int64]]
+
+def counted(body: str) -> dict[str, int]:
+    """How often each word comes in a body that may be a key term. Code is left out."""
+    text = body[:READ_CHARACTERS]
+    if "```" in text or "~~~" in text:
+        text = _FENCE.sub(" ", text)
+    counts = Counter(words_of(text))
+    return {word: count for word, count in counts.items() if len(word) > 2 and not word.isdigit()}
 
 
-def key_terms(body: str, weigh: Weigh) -> list[str]:
+def key_terms(counts: Mapping[str, int], weights: Mapping[str, int]) -> list[str]:
     """At most thirty words, the most telling first: frequent ones, weighed by how much a word means.
 
-    Code is left out. The choice depends on this body alone, so that a change elsewhere never changes it.
+    The choice depends on this body alone, so that a change elsewhere never changes it.
     """
-    counts = Counter(words_of(_FENCE.sub(" ", body[:READ_CHARACTERS])))
-    words = sorted(word for word in counts if len(word) > 2 and not word.isdigit())
-    if len(words) <= MOST:
-        return words
+    if len(counts) <= MOST:
+        return sorted(counts)
     # √count × weight, squared: whole numbers, so that the order is the same everywhere.
-    weights = np.array([counts[word] for word in words], np.int64) * np.square(weigh(words))
-    order = np.lexsort((np.arange(len(words)), -weights))
-    return [words[place] for place in order[:MOST].tolist()]
+    ordered = sorted([(-count * weights[word] ** 2, word) for word, count in counts.items()])
+    return [word for _, word in ordered[:MOST]]

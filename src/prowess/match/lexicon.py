@@ -16,10 +16,10 @@ from prowess.match.vectors.static import StaticEmbedder
 from prowess.match.words import stems_of
 
 DIMENSIONS = 256
-_STRETCH = 2048
 _SMALL = 500_000
 _REMEMBERED = 20_000
-_REMEMBERED_WEIGHTS = 200_000
+_LIGHT = 1 << 20
+"""The squares of a sum of less weight than this add up in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,35 +62,6 @@ def look_up(words: Sequence[str]) -> list[Word]:
     return [Word(*known) for known in zip(numbers, terms, vectors, weights.tolist(), strict=True)]
 
 
-def weigh(words: Sequence[str]) -> NDArray[np.int64]:
-    """How much each word means."""
-    return _weights().of(words)
-
-
-class _Weights:
-    """The weights of the last some hundred thousand words, which take far less room than all that is known of them."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, int] = {}
-
-    def of(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """The weight of each word."""
-        known = self._known
-        missing = [word for word in words if word not in known]
-        if missing and len(known) + len(missing) > _REMEMBERED_WEIGHTS:
-            # A new dictionary: another thread may still be reading the old one.
-            known = self._known = {}
-            missing = list(words)
-        if missing:
-            known.update(zip(missing, static().weighed(missing)[1].tolist(), strict=True))
-        return np.array([known[word] for word in words], np.int64)
-
-
-@cache
-def _weights() -> _Weights:
-    return _Weights()
-
-
 @cache
 def static() -> StaticEmbedder:
     """The vectors that ship with Prowess; single words are always compared by these."""
@@ -103,25 +74,14 @@ def lexicon() -> Lexicon:
     return Lexicon()
 
 
-def sum_of(vectors: NDArray[np.int8], weights: NDArray[np.int64]) -> NDArray[np.int8]:
+def sum_of(vectors: Sequence[NDArray[np.int8]], weights: Sequence[int]) -> NDArray[np.int8]:
     """The direction of a sum of weighed vectors."""
-    total = weights @ vectors.astype(np.int64)
-    length = math.sqrt(sum(value * value for value in total.tolist()))
+    total = np.array(weights, np.int64) @ np.array(vectors, np.int64)
+    if sum(weights) < _LIGHT:
+        length = math.sqrt(int(total @ total))
+    else:
+        length = math.sqrt(sum(value * value for value in total.tolist()))
     return np.rint(total * (SCALE / (length or 1.0))).astype(np.int8)
-
-
-def lengths_of_sums(
-    vectors: NDArray[np.int8], weights: NDArray[np.uint16], words: NDArray[np.uint32], starts: NDArray[np.int64]
-) -> NDArray[np.float32]:
-    """The lengths of the sums of weighed vectors, one for each stretch of words; what a phrase is divided by."""
-    lengths = np.zeros(len(starts) - 1, np.float32)
-    for first in range(0, len(lengths), _STRETCH):
-        last = min(first + _STRETCH, len(lengths))
-        chosen = words[starts[first] : starts[last]]
-        rows = vectors[chosen].astype(np.float64) * weights[chosen].astype(np.float64)[:, None]
-        sums = np.add.reduceat(rows, starts[first:last] - starts[first], axis=0)
-        lengths[first:last] = np.sqrt(np.square(sums.astype(np.int64)).sum(axis=1).astype(np.float64))
-    return lengths
 
 
 def products(rows: NDArray[np.int8], columns: NDArray[np.int8]) -> NDArray[np.float32]:

@@ -8,12 +8,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from prowess.match.arrays import Array, document_counts, ranges, starts_of
+from prowess.match.arrays import Array, starts_of, taken
 from prowess.match.segment import Segment, codes_of
 
 
 class Part(Protocol):
-    """A segment, and which of its documents still hold."""
+    """A segment, and what of it still holds."""
 
     @property
     def segment(self) -> Segment:
@@ -25,27 +25,30 @@ class Part(Protocol):
         """Which documents still hold."""
         ...
 
+    @property
+    def term_count(self) -> NDArray[np.int32]:
+        """In how many of these each term is."""
+        ...
+
+    @property
+    def word_count(self) -> NDArray[np.int32]:
+        """In how many of these each word is."""
+        ...
+
 
 def merged(parts: Sequence[Part]) -> Segment:
     """One segment with the living documents of all, the words and terms that they have, and nothing else."""
     kept = [np.flatnonzero(part.alive) for part in parts]
-    phrases = [ranges(part.segment.phrase_start, chosen) for part, chosen in zip(parts, kept, strict=True)]
-    flat = [ranges(part.segment.word_start, chosen) for part, chosen in zip(parts, phrases, strict=True)]
-    used = [part.segment.phrase_words[places] for part, places in zip(parts, flat, strict=True)]
     segments = [part.segment for part in parts]
+    used = [np.flatnonzero(part.word_count) for part in parts]
+    words, placed = _united([segment.words[some] for segment, some in zip(segments, used, strict=True)])
+    word_places = _places(segments, used, placed, "words")
+    stems = [segment.terms[segment.word_term[some]] for segment, some in zip(segments, used, strict=True)]
+    terms, word_term = np.unique(_rows(stems, placed, len(words)), return_inverse=True)
 
-    numbers = np.concatenate([segment.words[places] for segment, places in zip(segments, used, strict=True)])
-    words, first, phrase_words = np.unique(numbers, return_index=True, return_inverse=True)
-    owner = np.repeat(np.arange(len(parts)), [len(places) for places in used])[first]
-    origin = np.concatenate(used)[first]
-    stems = _gather([segment.terms[segment.word_term] for segment in segments], owner, origin)
-    terms, word_term = np.unique(stems, return_inverse=True)
-
-    vectors = np.concatenate([segment.vectors[chosen] for segment, chosen in zip(segments, kept, strict=True)])
+    vectors = _concat(segments, kept, "vectors")
     phrase_start = starts_of(_each(segments, kept, "phrase_start"))
-    word_start = starts_of(_each(segments, phrases, "word_start"))
     moved = _moved(segments, kept)
-    meta = [segment.meta[ranges(segment.meta_start, chosen)] for segment, chosen in zip(segments, kept, strict=True)]
     return Segment(
         slugs=_concat(segments, kept, "slugs"),
         keys=_concat(segments, kept, "keys"),
@@ -54,21 +57,71 @@ def merged(parts: Sequence[Part]) -> Segment:
         codes=codes_of(vectors),
         phrase_start=phrase_start,
         said_end=phrase_start[1:] - _bodies(segments, kept),
-        phrase_field=_concat(segments, phrases, "phrase_field"),
-        phrase_length=_concat(segments, phrases, "phrase_length"),
-        word_start=word_start,
-        phrase_words=phrase_words.astype(np.uint32),
+        phrase_field=_stretches(segments, kept, "phrase_field", "phrase_start"),
+        phrase_length=_stretches(segments, kept, "phrase_length", "phrase_start"),
+        word_start=starts_of(_word_counts(segments, kept)),
+        phrase_words=_phrase_words(segments, kept, word_places),
         words=words,
         word_term=word_term.astype(np.uint32),
-        word_vectors=_gather([segment.word_vectors for segment in segments], owner, origin),
-        word_weight=_gather([segment.word_weight for segment in segments], owner, origin),
-        word_documents=document_counts(phrase_words, phrase_start, word_start, len(words)),
+        word_vectors=_rows(_some(segments, used, "word_vectors"), placed, len(words)),
+        word_weight=_rows(_some(segments, used, "word_weight"), placed, len(words)),
+        word_documents=_word_documents(parts, used, placed, len(words)),
         terms=terms,
-        **_postings(segments, moved, terms),
+        **_postings(parts, moved, terms),
         patterned=_patterned(segments, moved),
         **_tags(segments, moved),
         meta_start=starts_of(_each(segments, kept, "meta_start")),
-        meta=np.concatenate(meta),
+        meta=_stretches(segments, kept, "meta", "meta_start"),
+    )
+
+
+def _united(numbers: Sequence[Array]) -> tuple[Array, list[Array]]:
+    """All numbers, ascending and each once; and where those of each table stand among them."""
+    every, placed = np.unique(np.concatenate(numbers), return_inverse=True)
+    return every, np.split(placed, np.cumsum([len(some) for some in numbers])[:-1])
+
+
+def _places(segments: Sequence[Segment], used: Sequence[Array], placed: Sequence[Array], name: str) -> list[Array]:
+    """For each row of each segment its new place; 0 for those that are gone."""
+    found: list[Array] = []
+    for segment, some, now in zip(segments, used, placed, strict=True):
+        places = np.zeros(len(getattr(segment, name)), np.uint32)
+        places[some] = now
+        found.append(places)
+    return found
+
+
+def _rows(tables: Sequence[Array], placed: Sequence[Array], size: int) -> Array:
+    """One table of the rows of several; where two have the same row, it is taken from either."""
+    found = np.empty((size, *tables[0].shape[1:]), tables[0].dtype)
+    for table, now in zip(tables, placed, strict=True):
+        found[now] = table
+    return found
+
+
+def _word_documents(parts: Sequence[Part], used: Sequence[Array], placed: Sequence[Array], size: int) -> Array:
+    found = np.zeros(size, np.int32)
+    for part, some, now in zip(parts, used, placed, strict=True):
+        found[now] += part.word_count[some]
+    return found
+
+
+def _phrase_words(segments: Sequence[Segment], kept: Sequence[Array], places: Sequence[Array]) -> Array:
+    return np.concatenate(
+        [
+            now[taken(segment.phrase_words, segment.word_start[segment.phrase_start], chosen)]
+            for segment, chosen, now in zip(segments, kept, places, strict=True)
+        ]
+    )
+
+
+def _word_counts(segments: Sequence[Segment], kept: Sequence[Array]) -> Array:
+    """How many words each phrase has."""
+    return np.concatenate(
+        [
+            taken(np.diff(segment.word_start), segment.phrase_start, chosen)
+            for segment, chosen in zip(segments, kept, strict=True)
+        ]
     )
 
 
@@ -84,24 +137,29 @@ def _moved(segments: Sequence[Segment], kept: Sequence[Array]) -> list[Array]:
     return found
 
 
-def _postings(segments: Sequence[Segment], moved: Sequence[Array], terms: Array) -> dict[str, Array]:
-    keys: list[Array] = []
-    impacts: list[Array] = []
-    for segment, places in zip(segments, moved, strict=True):
-        term = np.repeat(np.searchsorted(terms, segment.terms), np.diff(segment.posting_start)).astype(np.uint64)
-        now = places[segment.postings]
-        holds = now >= 0
-        keys.append(term[holds] << np.uint64(32) | now[holds].astype(np.uint64))
-        impacts.append(segment.impacts[holds])
-    every = np.concatenate(keys)
-    order = np.argsort(every, kind="stable")
-    every = every[order]
-    counts = np.bincount((every >> np.uint64(32)).astype(np.int64), minlength=len(terms))
-    return {
-        "posting_start": starts_of(counts),
-        "postings": (every & np.uint64(0xFFFF_FFFF)).astype(np.uint32),
-        "impacts": np.concatenate(impacts)[order],
-    }
+def _postings(parts: Sequence[Part], moved: Sequence[Array], terms: Array) -> dict[str, Array]:
+    """Those of the first segment, then those of the second, and so on, term by term: so they stay ascending."""
+    places = [np.searchsorted(terms, part.segment.terms) for part in parts]
+    starts = starts_of(_term_counts(parts, places, len(terms)))
+    postings, impacts = np.empty(starts[-1], np.uint32), np.empty(starts[-1], np.uint8)
+    # Where the next posting of each term goes. A term that is gone has none, wherever it would stand.
+    following = np.append(starts[:-1], 0)
+    for part, now, place in zip(parts, moved, places, strict=True):
+        segment = part.segment
+        documents = now[segment.postings]
+        holds = documents >= 0
+        begins = starts_of(part.term_count)[:-1]
+        target = np.repeat(following[place] - begins, part.term_count) + np.arange(np.count_nonzero(holds))
+        postings[target], impacts[target] = documents[holds], segment.impacts[holds]
+        np.add.at(following, place, part.term_count)
+    return {"posting_start": starts, "postings": postings, "impacts": impacts}
+
+
+def _term_counts(parts: Sequence[Part], places: Sequence[Array], size: int) -> Array:
+    counts = np.zeros(size + 1, np.int64)
+    for part, place in zip(parts, places, strict=True):
+        np.add.at(counts, place, part.term_count)
+    return counts[:-1]
 
 
 def _tags(segments: Sequence[Segment], moved: Sequence[Array]) -> dict[str, Array]:
@@ -132,20 +190,25 @@ def _bodies(segments: Sequence[Segment], kept: Sequence[Array]) -> Array:
     return np.concatenate([count[chosen] for count, chosen in zip(counts, kept, strict=True)])
 
 
+def _stretches(segments: Sequence[Segment], kept: Sequence[Array], name: str, starts: str) -> Array:
+    """What the kept documents have of an array, in which stretches of several places belong to each."""
+    return np.concatenate(
+        [
+            taken(getattr(segment, name), getattr(segment, starts), chosen)
+            for segment, chosen in zip(segments, kept, strict=True)
+        ]
+    )
+
+
 def _concat(segments: Sequence[Segment], chosen: Sequence[Array], name: str) -> Array:
-    return np.concatenate([getattr(segment, name)[some] for segment, some in zip(segments, chosen, strict=True)])
+    return np.concatenate(_some(segments, chosen, name))
+
+
+def _some(segments: Sequence[Segment], chosen: Sequence[Array], name: str) -> list[Array]:
+    return [getattr(segment, name)[some] for segment, some in zip(segments, chosen, strict=True)]
 
 
 def _each(segments: Sequence[Segment], chosen: Sequence[Array], name: str) -> Array:
     """The lengths of the chosen stretches."""
     lengths = [np.diff(getattr(segment, name))[some] for segment, some in zip(segments, chosen, strict=True)]
     return np.concatenate(lengths)
-
-
-def _gather(tables: Sequence[Array], owner: Array, origin: Array) -> Array:
-    """One row each, out of the table of its owner."""
-    found = np.empty((len(owner), *tables[0].shape[1:]), tables[0].dtype)
-    for place, table in enumerate(tables):
-        mine = owner == place
-        found[mine] = table[origin[mine]]
-    return found

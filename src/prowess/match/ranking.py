@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from prowess.match.candidates import Candidates, find_candidates
-from prowess.match.evidence import evidence_of, why
+from prowess.match.evidence import evidence_of, said_by, why
 from prowess.match.index import Index
 from prowess.match.mentions import mentioned, says
 from prowess.match.patterns import pattern_hits
@@ -21,6 +22,8 @@ from prowess.match.signals import Signals, signals_of
 
 MOST = 1_000
 """No more than this many are ranked."""
+_SPARE = 7
+"""So many more are looked at closer than are asked for."""
 
 
 def rank(
@@ -46,12 +49,12 @@ def rank(
     candidates = find_candidates(
         index,
         query,
-        count=limit,
+        count=limit + _SPARE,
         by_words=by_words,
         tags=sorted({tag_number(tag) for tag in tags}),
-        pinned=[sorted({*some.mentioned, *some.fitted}) for some in named],
+        pinned=[some.every for some in named],
     )
-    looks = [_Looked.at(query, some, named[_part(index, some)]) for some in candidates]
+    looks = [_Look(query, some, called) for some, called in zip(candidates, named, strict=True)]
     worths = sorted((worth for look in looks for worth in look.worths), reverse=True)
     cut = worths[limit - 1] if len(worths) > limit else 0.0
     best = [hit for look in looks for hit in look.hits(cut)]
@@ -59,7 +62,7 @@ def rank(
     found: list[Recommendation] = []
     for hit in best[:limit]:
         # What ranks lower never scores higher.
-        found.append(hit.look.recommendation(query, hit, at_most=found[-1].score if found else 1.0))
+        found.append(hit.look.recommendation(hit, at_most=found[-1].score if found else 1.0))
     return found
 
 
@@ -89,7 +92,7 @@ def _recommended(shown: dict[str, Any], *, score: float, decision: Decision, **m
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Named:
     """The documents of a segment that a message points at by itself."""
 
@@ -98,63 +101,64 @@ class _Named:
 
     @classmethod
     def of(cls, segment: Segment, message: str) -> _Named:
-        return cls(mentioned=frozenset(mentioned(segment, message)), fitted=pattern_hits(segment, message))
+        return cls(frozenset(mentioned(segment, message)), pattern_hits(segment, message))
+
+    @property
+    def every(self) -> Collection[int]:
+        return self.mentioned | self.fitted.keys()
 
 
 class _Hit(NamedTuple):
     """One of the candidates that were looked at."""
 
-    look: _Looked
-    place: int
+    look: _Look
+    document: int
+    signals: Signals
     worth: float
     shown: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Looked:
-    """The candidates of a segment after the closer look."""
+class _Look:
+    """The closer look at the candidates of a segment."""
 
-    candidates: Candidates
-    named: _Named
-    signals: Signals
-    worths: list[float]
-
-    @classmethod
-    def at(cls, query: Query, candidates: Candidates, named: _Named) -> _Looked:
-        signals = signals_of(query, candidates)
-        explicit = np.zeros(len(candidates.documents), np.bool_)
-        if named.mentioned or named.fitted:
-            explicit = np.isin(candidates.documents, [*named.mentioned, *named.fitted])
-        worths: list[float] = worth_of(signals, explicit).tolist()
-        return cls(candidates=candidates, named=named, signals=signals, worths=worths)
+    def __init__(self, query: Query, candidates: Candidates, named: _Named) -> None:
+        explicit = named.every
+        self._query = query
+        self._named = named
+        self._segment, self._terms = candidates.segment, candidates.terms
+        self._documents: list[int] = candidates.documents.tolist()
+        self._signals = signals_of(query, candidates)
+        self.worths = [
+            worth_of(signals, explicit=document in explicit)
+            for document, signals in zip(self._documents, self._signals, strict=True)
+        ]
 
     def hits(self, cut: float) -> list[_Hit]:
         """Those worth as much as `cut`, and anything at all."""
-        segment, documents = self.candidates.segment, self.candidates.documents
         return [
-            _Hit(self, place, worth, segment.shown(int(documents[place])))
-            for place, worth in enumerate(self.worths)
+            _Hit(self, document, signals, worth, self._segment.shown(document))
+            for document, signals, worth in zip(self._documents, self._signals, self.worths, strict=True)
             if worth >= cut and worth > 0
         ]
 
-    def recommendation(self, query: Query, hit: _Hit, *, at_most: float) -> Recommendation:
-        document = int(self.candidates.documents[hit.place])
-        mentioned, fitted = document in self.named.mentioned, self.named.fitted.get(document, ())
-        explicit = mentioned or document in self.named.fitted
+    @cached_property
+    def _said(self) -> dict[int, str]:
+        return said_by(self._query, self._terms)
+
+    def recommendation(self, hit: _Hit, *, at_most: float) -> Recommendation:
+        """What is told of one of them."""
+        query, named, document = self._query, self._named, hit.document
+        mentioned, fitted = document in named.mentioned, named.fitted.get(document, ())
         verbatim = any(says(query.message, trigger) for trigger in hit.shown["triggers"])
-        score = score_of(self.signals, hit.place, explicit=explicit, verbatim=verbatim, unspaced=query.unspaced)
+        explicit = mentioned or document in named.fitted
+        score = score_of(hit.signals, explicit=explicit, verbatim=verbatim, unspaced=query.unspaced)
         score = min(score, at_most)
-        evidence = evidence_of(self.candidates.segment, document, query, fitted)
-        figures = self.signals.at(hit.place)
+        evidence = evidence_of(self._segment, document, self._said, query.words, fitted)
         return _recommended(
             hit.shown,
             score=score,
             decision=decide(score),
             evidence=evidence,
-            why=why(evidence, mentioned=mentioned, cosine=figures["cosine"]),
-            signals=figures,
+            why=why(evidence, mentioned=mentioned, cosine=hit.signals.cosine),
+            signals=hit.signals.rounded(),
         )
-
-
-def _part(index: Index, candidates: Candidates) -> int:
-    return next(place for place, part in enumerate(index.parts) if part is candidates.part)

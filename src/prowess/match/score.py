@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from prowess.match.recommendation import Decision
 from prowess.match.signals import Signals
 
@@ -28,7 +25,7 @@ _STRONG = 8.0
 _DIGITS = 4
 
 
-def worth_of(signals: Signals, explicit: NDArray[np.bool_]) -> NDArray[np.float64]:
+def worth_of(signals: Signals, *, explicit: bool) -> float:
     """The figure to rank by, rounded so that it is the same everywhere."""
     worth = (
         LEXICAL * signals.lexical
@@ -37,12 +34,12 @@ def worth_of(signals: Signals, explicit: NDArray[np.bool_]) -> NDArray[np.float6
         + NAME * signals.name
         + PHRASE * signals.phrase
         + DECLARED * signals.declared
-        + _FIRST * explicit
+        + (_FIRST if explicit else 0.0)
     )
-    return np.round(worth, 6)
+    return round(worth, 6)
 
 
-def score_of(signals: Signals, place: int, *, explicit: bool, verbatim: bool, unspaced: bool) -> float:
+def score_of(signals: Signals, *, explicit: bool, verbatim: bool, unspaced: bool) -> float:
     """How likely the skill fits, from 0 to 1. `verbatim`: the message has a trigger phrase of it word for word.
 
     By absolute nearness and matched words, the more the skill says the more of both: fitted as a logistic regression on
@@ -50,16 +47,16 @@ def score_of(signals: Signals, place: int, *, explicit: bool, verbatim: bool, un
     (`unspaced`), by how much of the message the skill has.
     """
     if unspaced:
-        evidence = 6 * float(signals.lexical[place]) + 3 * float(signals.coverage[place]) - 2.2
+        evidence = 6 * signals.lexical + 3 * signals.coverage - 2.2
     else:
         evidence = (
-            4.1 * float(signals.cosine[place])
-            + 4.25 * float(signals.phrase[place])
-            + 0.63 * min(float(signals.strength[place]), _STRONG)
-            - 1.07 * math.log(3 + int(signals.length[place]))
+            4.1 * signals.cosine
+            + 4.25 * signals.phrase
+            + 0.63 * min(signals.strength, _STRONG)
+            - 1.07 * math.log(3 + signals.length)
             - 1.83
         )
-    evidence += (EXPLICIT if explicit else 0.0) + 2 * (1.0 if verbatim else float(signals.declared[place]))
+    evidence += (EXPLICIT if explicit else 0.0) + 2 * (1.0 if verbatim else signals.declared)
     return round(1 / (1 + math.exp(-evidence)), _DIGITS)
 
 

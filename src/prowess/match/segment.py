@@ -16,17 +16,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prowess.match.arrays import Array, document_counts, starts_of, stretches
-from prowess.match.entry import MOST_TRIGGERS, SAYING, Entry, Phrase
-from prowess.match.hashing import number_of
-from prowess.match.lexicon import DIMENSIONS, lengths_of_sums, look_up
+from prowess.match.arrays import Array, distinct, document_counts, starts_of, stretches, sums_of
+from prowess.match.entry import FIELDS, MOST_TRIGGERS, SAYING, Entry
+from prowess.match.hashing import number_of, numbers_of
 from prowess.match.recommendation import FIELD_NAMES
 from prowess.match.vectors.embedder import Embedder
+from prowess.match.vocabulary import Vocabulary
 from prowess.skill.limits import MOST_PATTERNS
 
 IMPACT = 100
 """A posting's impact runs from 1 to this: how much a skill is about a term, saturated."""
+SIGNS = 128
+"""Of so many dimensions the signs are kept."""
 _K1 = 1.2
+_LENGTH = 0.75
+_JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
+_AT_A_TIME = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -37,7 +42,7 @@ class Segment:
     keys: Array  # slug, scope and digest of each document as four numbers
     ranks: Array  # whether the document may be recommended
     vectors: Array  # one row a document, of the embedder
-    codes: Array  # the signs of that row as bits; one row of 64 bits for every document, row after row
+    codes: Array  # the signs of its first numbers as bits; one row of 64 bits for every document, row after row
     phrase_start: Array  # documents → phrases
     said_end: Array  # documents → the end of their phrases that are not of the body, which comes last
     phrase_field: Array
@@ -78,7 +83,7 @@ class Segment:
     def words_of(self, document: int) -> Array:
         """The words of a document, each once."""
         first, last = self.phrase_start[document], self.phrase_start[document + 1]
-        return np.unique(self.phrase_words[self.word_start[first] : self.word_start[last]])
+        return distinct(self.phrase_words[self.word_start[first] : self.word_start[last]])
 
     def tagged_with(self, tags: Sequence[int]) -> Array:
         """Which documents have all of these tags, by number."""
@@ -96,34 +101,35 @@ class Segment:
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
-def build_segment(entries: Sequence[Entry], embedder: Embedder) -> Segment:
+def build_segment(entries: Sequence[Entry], embedder: Embedder, vocabulary: Vocabulary) -> Segment:
     """The segment of these entries."""
     ordered = sorted(entries, key=lambda entry: entry.document.slug)
-    table = _WordTable(ordered)
     vectors = embedder.embed([entry.text for entry in ordered])
     phrases = [phrase for entry in ordered for phrase in entry.phrases]
-    flat = table.places([word for phrase in phrases for word in phrase.words])
-    word_start = starts_of([len(phrase.words) for phrase in phrases])
     phrase_start = starts_of([len(entry.phrases) for entry in ordered])
+    fields = np.array([field for entry in ordered for field in entry.fields], np.uint8)
+    table = _WordTable(vocabulary, [word for phrase in phrases for word in phrase])
+    said = _Said(starts_of(list(map(len, phrases))), phrase_start, fields, table)
     metas = [_shown(entry) for entry in ordered]
     return Segment(
-        slugs=np.array([number_of(entry.document.slug) for entry in ordered], np.uint64),
+        slugs=numbers_of([entry.document.slug for entry in ordered]),
         keys=np.array([_key(entry) for entry in ordered], np.uint64).reshape(-1, 4),
         ranks=np.array([entry.ranks for entry in ordered], np.bool_),
         vectors=vectors,
         codes=codes_of(vectors),
         phrase_start=phrase_start,
         said_end=phrase_start[1:] - np.array([_has_body(entry) for entry in ordered], np.int64),
-        phrase_field=np.array([phrase.field for phrase in phrases], np.uint8),
-        phrase_length=_lengths(table, phrases, flat, word_start),
-        word_start=word_start,
-        phrase_words=flat,
+        phrase_field=fields,
+        phrase_length=said.lengths(),
+        word_start=said.word_start,
+        phrase_words=table.places,
         words=table.numbers,
         word_term=table.term,
         word_vectors=table.vectors,
         word_weight=table.weights,
-        word_documents=document_counts(flat, phrase_start, word_start, len(table.numbers)),
-        **_postings(ordered, table),
+        word_documents=document_counts(table.places, said.documents, len(table.numbers)),
+        terms=table.terms,
+        **said.postings(),
         patterned=np.flatnonzero([bool(entry.document.patterns) for entry in ordered]).astype(np.uint32),
         **_tagged(ordered),
         meta_start=starts_of([len(meta) for meta in metas]),
@@ -132,63 +138,77 @@ def build_segment(entries: Sequence[Entry], embedder: Embedder) -> Segment:
 
 
 class _WordTable:
-    """The distinct words of some entries, ascending by number."""
+    """The distinct ones of some words, ascending by number, and where each of all words stands among them."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        distinct = sorted({word for entry in entries for phrase in entry.phrases for word in phrase.words})
-        known = look_up(distinct)
-        numbers = np.array([word.number for word in known], np.uint64)
-        order = np.argsort(numbers, kind="stable")
-        self.numbers = numbers[order]
-        self.vectors = np.array([word.vector for word in known], np.int8).reshape(-1, DIMENSIONS)[order]
-        self.weights = np.array([word.weight for word in known], np.uint16)[order]
-        terms, term = np.unique(np.array([word.term for word in known], np.uint64)[order], return_inverse=True)
-        self.terms, self.term = terms, term.astype(np.uint32)
-        places = np.empty(len(distinct), np.uint32)
-        places[order] = np.arange(len(distinct), dtype=np.uint32)
-        self._place = dict(zip(distinct, places.tolist(), strict=True))
-
-    def places(self, words: Sequence[str]) -> Array:
-        """Where these words stand."""
-        return np.fromiter(map(self._place.__getitem__, words), np.uint32, len(words))
+    def __init__(self, vocabulary: Vocabulary, words: Sequence[str]) -> None:
+        learnt = vocabulary.places(words)
+        is_used = np.zeros(len(vocabulary.numbers), np.bool_)
+        is_used[learnt] = True
+        used = np.flatnonzero(is_used)
+        used = used[np.argsort(vocabulary.numbers[used], kind="stable")]
+        moved = np.zeros(len(vocabulary.numbers), np.uint32)
+        moved[used] = np.arange(len(used), dtype=np.uint32)
+        self.places = moved[learnt]
+        self.numbers = vocabulary.numbers[used]
+        self.vectors = vocabulary.vectors[used]
+        self.weights = vocabulary.weights[used]
+        self.terms, term = np.unique(vocabulary.terms[used], return_inverse=True)
+        self.term = term.astype(np.uint32)
 
 
-def _lengths(table: _WordTable, phrases: Sequence[Phrase], flat: Array, word_start: Array) -> Array:
-    """The lengths of the phrases that say something as a whole; 0 for those that only list words."""
-    lengths = np.zeros(len(phrases), np.float32)
-    saying = np.flatnonzero([SAYING[phrase.field] for phrase in phrases])
-    words, starts = stretches(word_start[saying], word_start[saying + 1])
-    lengths[saying] = lengths_of_sums(table.vectors, table.weights, flat[words], np.append(starts, len(words)))
-    return lengths
+class _Said:
+    """The words of all phrases of all documents, one after the other."""
 
+    def __init__(self, word_start: Array, phrase_start: Array, fields: Array, table: _WordTable) -> None:
+        self.word_start, self._fields, self._table = word_start, fields, table
+        self._owners = np.repeat(np.arange(len(phrase_start) - 1), np.diff(phrase_start))
+        self._sizes = np.diff(word_start)
+        self.documents = np.repeat(self._owners, self._sizes)
 
-def _postings(entries: Sequence[Entry], table: _WordTable) -> dict[str, Array]:
-    """Which documents have which terms, and how much each is about it."""
-    documents: list[int] = []
-    words: list[str] = []
-    amounts: list[float] = []
-    for document, entry in enumerate(entries):
-        found = entry.frequencies()
-        words += found
-        amounts += found.values()
-        documents += [document] * len(found)
-    keys = table.term[table.places(words)].astype(np.uint64) << np.uint64(32) | np.array(documents, np.uint64)
-    order = np.argsort(keys, kind="stable")
-    keys, starts = np.unique(keys[order], return_index=True)
-    # A sum of a few shares: rounded, it does not depend on their order.
-    amount = np.round(np.add.reduceat(np.array(amounts)[order], starts), 6) if len(starts) else np.zeros(0)
-    impacts = np.rint(IMPACT * amount / (_K1 + amount)).clip(1, IMPACT)
-    terms = (keys >> np.uint64(32)).astype(np.int64)
-    return {
-        "terms": table.terms,
-        "posting_start": starts_of(np.bincount(terms, minlength=len(table.terms))),
-        "postings": (keys & np.uint64(0xFFFF_FFFF)).astype(np.uint32),
-        "impacts": impacts.astype(np.uint8),
-    }
+    def lengths(self) -> Array:
+        """The lengths of the phrases that say something as a whole; 0 for those that only list words."""
+        lengths = np.zeros(len(self._fields), np.float32)
+        saying = np.flatnonzero(np.array(SAYING)[self._fields])
+        for first in range(0, len(saying), _AT_A_TIME):
+            some = saying[first : first + _AT_A_TIME]
+            places, starts = stretches(self.word_start[some], self.word_start[some + 1])
+            words = self._table.places[places]
+            sums = sums_of(self._table.vectors, self._table.weights, words, np.append(starts, len(words)))
+            lengths[some] = np.sqrt(np.square(sums, dtype=np.int64).sum(axis=1).astype(np.float64))
+        return lengths
+
+    def postings(self) -> dict[str, Array]:
+        """Which documents have which terms, and how much each is about it, by weight and length of the fields."""
+        terms, documents = self._table.term[self._table.places], self.documents
+        keys = terms.astype(np.uint64) << np.uint64(32) | documents.astype(np.uint64)
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.zeros(0, np.int64)
+        # A sum of a few shares: rounded, it does not depend on their order.
+        shares = np.repeat(self._shares(), self._sizes)[order]
+        amount = np.round(np.add.reduceat(shares, starts), 6) if len(starts) else np.zeros(0)
+        impacts = np.rint(IMPACT * amount / (_K1 + amount)).clip(1, IMPACT)
+        keys = keys[starts]
+        counts = np.bincount((keys >> np.uint64(32)).astype(np.int64), minlength=len(self._table.terms))
+        return {
+            "posting_start": starts_of(counts),
+            "postings": (keys & np.uint64(0xFFFF_FFFF)).astype(np.uint32),
+            "impacts": impacts.astype(np.uint8),
+        }
+
+    def _shares(self) -> Array:
+        """What one word of each phrase adds to how much its document is about it."""
+        weights, usual = np.array([FIELDS.get(name, (0.0, 0.0)) for name in FIELD_NAMES]).T
+        kinds = self._owners * len(FIELD_NAMES) + self._fields
+        lengths = np.bincount(kinds, weights=self._sizes)[kinds]
+        weight, usual = weights[self._fields], usual[self._fields]
+        relative = np.divide(lengths, usual, out=np.ones_like(lengths), where=usual > 0)
+        return weight / (1 - _LENGTH + _LENGTH * relative)
 
 
 def _tagged(entries: Sequence[Entry]) -> dict[str, Array]:
-    pairs = sorted({(tag_number(tag), place) for place, entry in enumerate(entries) for tag in entry.document.tags})
+    numbers = {tag: tag_number(tag) for tag in {tag for entry in entries for tag in entry.document.tags}}
+    pairs = sorted({(numbers[tag], place) for place, entry in enumerate(entries) for tag in entry.document.tags})
     tags, starts = np.unique(np.array([tag for tag, _ in pairs], np.uint64), return_index=True)
     return {
         "tags": tags,
@@ -203,7 +223,8 @@ def tag_number(tag: str) -> int:
 
 
 def codes_of(vectors: NDArray[np.int8]) -> NDArray[np.uint64]:
-    """The signs of vectors as bits, 64 to a number; one row of numbers for each 64 dimensions."""
+    """The signs of the first dimensions as bits, 64 to a number; one row of numbers for each 64 dimensions."""
+    vectors = vectors[:, :SIGNS]
     width = -(-vectors.shape[1] // 64) * 64
     signs = np.zeros((len(vectors), width), np.bool_)
     signs[:, : vectors.shape[1]] = vectors > 0
@@ -212,7 +233,7 @@ def codes_of(vectors: NDArray[np.int8]) -> NDArray[np.uint64]:
 
 
 def _has_body(entry: Entry) -> bool:
-    return bool(entry.phrases) and FIELD_NAMES[entry.phrases[-1].field] == "body"
+    return bool(entry.fields) and FIELD_NAMES[entry.fields[-1]] == "body"
 
 
 def _key(entry: Entry) -> tuple[int, ...]:
@@ -233,4 +254,4 @@ def _shown(entry: Entry) -> bytes:
         "patterns": document.patterns[:MOST_PATTERNS],
         "triggers": document.triggers[:MOST_TRIGGERS],
     }
-    return json.dumps(shown, ensure_ascii=True, separators=(",", ":")).encode()
+    return _JSON.encode(shown).encode()

@@ -8,10 +8,10 @@ import mmap
 import os
 import stat
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from struct import Struct
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -36,24 +36,18 @@ def write_segment(path: Path, segment: Segment) -> None:
     places, size = _laid_out(arrays)
     layout = {name: [array.dtype.str, list(array.shape), places[name]] for name, array in arrays.items()}
     header = json.dumps({"size": size, "arrays": layout}).encode()
+    content = [part for array in arrays.values() for part in _padded(array)]
+    head = _HEAD.pack(_MAGIC, len(header), zlib.crc32(header), _check_of(content, size)) + header
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
-            for name, array in arrays.items():
-                file.seek(_start(header) + places[name])
-                file.write(array.data.cast("B") if array.size else b"")
-            file.truncate(_start(header) + size)
-            file.flush()
-            with temporary.open("rb") as again:
-                content = _mapped(again.fileno())
-                check = _check(content, _start(header))
-            file.seek(0)
-            file.write(_HEAD.pack(_MAGIC, len(header), zlib.crc32(header), check) + header)
+            file.writelines((head.ljust(_start(header), b"\0"), *content))
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    finally:
+    except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
 
 
 def read_segment(path: Path) -> Segment:
@@ -118,17 +112,30 @@ def _array(content: mmap.mmap, start: int, kind: str, shape: list[int], place: i
     )
 
 
+def _padded(array: Array) -> tuple[bytes | memoryview, bytes]:
+    """The bytes of an array, and those up to where the next one may begin."""
+    return array.data.cast("B") if array.size else b"", bytes(_aligned(array.nbytes) - array.nbytes)
+
+
 def _check(content: mmap.mmap, start: int) -> int:
     check = 0
-    for stretch in _checked(len(content), start):
-        with memoryview(content) as view:
-            check = zlib.crc32(view[stretch], check)
+    with memoryview(content) as view:
+        for first, last in _checked(len(content) - start):
+            check = zlib.crc32(view[start + first : start + last], check)
     return check
 
 
-def _checked(size: int, start: int) -> Iterator[slice[Any, Any, Any]]:
-    if size - start <= _CHECKED_WHOLE:
-        yield slice(start, size)
-    else:
-        yield slice(start, start + _END)
-        yield slice(size - _END, size)
+def _check_of(content: Sequence[bytes | memoryview], size: int) -> int:
+    """The same, of what is not in a file yet: parts that follow each other."""
+    check = 0
+    for first, last in _checked(size):
+        place = 0
+        for part in content:
+            with memoryview(part) as view:
+                check = zlib.crc32(view[max(first - place, 0) : max(last - place, 0)], check)
+                place += len(view)
+    return check
+
+
+def _checked(size: int) -> list[tuple[int, int]]:
+    return [(0, size)] if size <= _CHECKED_WHOLE else [(0, _END), (size - _END, size)]

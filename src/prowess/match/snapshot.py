@@ -28,7 +28,7 @@ from prowess.match.segment_file import Damaged, open_regular, read_segment, writ
 from prowess.match.vectors.embedder import Embedder
 from prowess.storage.lock import locked_if_free
 
-FORMAT = 1
+FORMAT = 2
 """Raised with every change of what is in a segment or how words are read: an older snapshot is then built anew."""
 
 _CURRENT = "current"
@@ -116,7 +116,6 @@ class Snapshot:
             "format": FORMAT,
             "embedder": saved.index.embedder.name,
             "words": _words(),
-            "catalog": saved.index.digest,
             "positions": dict(saved.positions),
             "parts": parts,
         }

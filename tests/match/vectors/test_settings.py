@@ -26,7 +26,8 @@ MESSAGE = "extract the totals of these supplier invoices"
 
 def settings(tmp_path: Path, **variables: str) -> Settings:
     named = {f"PROWESS_{name.upper()}": value for name, value in variables.items()}
-    return read_settings({"HOME": str(tmp_path / "home"), **named}, workspace=tmp_path)
+    alone = {"HOME": str(tmp_path / "home"), "PROWESS_SYSTEM_SKILLS": "off"}
+    return read_settings({**alone, **named}, workspace=tmp_path)
 
 
 # Which one it is

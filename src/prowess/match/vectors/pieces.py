@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prowess.match.vectors.joining import Joining
 
 WORD_START = "▁"
 LONGEST_STRETCH = 256
 """A longer word is cut at this many characters first, so that no input takes more than linear time."""
 
-_REMEMBERED_WORDS = 20_000
+MANY = 10_000
+"""From so many new words on they are cut all at once, which takes a table that has to be made first."""
+_SOME = 200
+"""From so many on if there is that table."""
+
+_REMEMBERED_WORDS = 100_000
+_LEARNT_AT_ONCE = 75_000
 _NO_PIECE = 1 << 30
 _FIRST_BYTE = 3
 """The numbers 3 to 258 stand for single bytes, for characters that are no piece."""
@@ -25,6 +35,7 @@ class Pieces:
     def __init__(self, pieces: Sequence[str]) -> None:
         self._numbers = dict(zip(pieces, range(len(pieces)), strict=True))
         self._words: dict[str, tuple[int, ...]] = {}
+        self._joining: Joining | None = None
 
     def of(self, word: str) -> tuple[int, ...]:
         """The numbers of the pieces of one word, which holds no space; remembered for the next time."""
@@ -38,6 +49,19 @@ class Pieces:
             self._words[word] = numbers
         return numbers
 
+    def learn(self, words: Iterable[str]) -> None:
+        """Remember the pieces of words that will be asked for; of many, in a third of the time that they take alone."""
+        known = self._words
+        new = [word for word in dict.fromkeys(words) if word and word not in known]
+        if len(new) < (MANY if self._joining is None else _SOME):
+            return
+        new = [WORD_START + word for word in new[:_LEARNT_AT_ONCE]]
+        if len(known) + len(new) > _REMEMBERED_WORDS:
+            # A new dictionary: another thread may still be reading the old one.
+            known = self._words = {}
+        for word, numbers in self._joins().cut([word for word in new if word not in self._numbers]):
+            known[word.removeprefix(WORD_START)] = numbers
+
     def of_text(self, text: str, limit: int) -> list[int]:
         """The numbers of the pieces of a text, at most `limit`. Space of any kind and length only parts words."""
         numbers: list[int] = []
@@ -47,6 +71,13 @@ class Pieces:
             if len(numbers) >= limit:
                 return numbers[:limit]
         return numbers
+
+    def _joins(self) -> Joining:
+        if self._joining is None:
+            from prowess.match.vectors.joining import Joining  # only who builds an index waits for it
+
+            self._joining = Joining(self._numbers)
+        return self._joining
 
     def _cut(self, text: str) -> tuple[int, ...]:
         whole = self._numbers.get(text)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prowess.errors import Invalid
+from prowess.match.arrays import starts_of, sums_of
 from prowess.match.vectors.embedder import SCALE
 from prowess.match.vectors.pieces import Pieces
 from prowess.match.vectors.table import Table
@@ -51,8 +53,7 @@ class StaticEmbedder:
                 f"the static embedding has no {dimensions} dimensions", hint=f"Ask for 1 to {table.rows.shape[1]}."
             )
         self._pieces = Pieces(table.pieces)
-        # In float64, products and sums of these whole numbers are exact, in whatever order they are added.
-        self._multipliers = table.multipliers.astype(np.float64)
+        self._multipliers = table.multipliers
         self._rows = table.rows
         self._dimensions = dimensions
         self._name = f"{MODEL}-{dimensions}:{table.digest[:12]}"
@@ -69,32 +70,13 @@ class StaticEmbedder:
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.int8]:
         """One row a text; zeros for one without a word."""
-        sums = np.zeros((len(texts), self._dimensions))
-        for row, text in zip(sums, texts, strict=True):
-            self._add(row, text[:LONGEST_CHARACTERS])
-        return _normalised(sums)
-
-    def _add(self, row: NDArray[np.float64], text: str) -> None:
-        if not text.isascii() and CJK_RUN.search(text):
-            row += self._pairs(pairs_of(text))
-            text = CJK_RUN.sub(" ", text)
-        numbers = self._pieces.of_text(text, LONGEST_PIECES)
-        if numbers:
-            chosen = np.array(numbers)
-            row += self._multipliers.take(chosen) @ self._vectors(chosen)
-
-    def _pairs(self, pairs: Sequence[str]) -> NDArray[np.float64]:
-        """The sum of vectors that say of pairs of characters only which are the same.
-
-        The model has seen little Chinese, Japanese and Korean: to it, any two texts in them are alike. So each pair has a
-        direction of its own, by chance, but the same everywhere: the signs that a hash gives.
-        """
-        bits = b"".join(hashlib.blake2b(pair.encode("utf-8", "replace"), digest_size=32).digest() for pair in pairs)
-        signs = np.unpackbits(np.frombuffer(bits, np.uint8)).reshape(len(pairs), -1)[:, : self._dimensions]
-        return (2 * signs.sum(axis=0, dtype=np.float64) - len(pairs)) * _PAIR
+        rows = np.empty((len(texts), self._dimensions), dtype=np.int8)
+        for some, sums in self._summed(texts):
+            rows[some] = _normalised(sums, _lengths(sums))
+        return rows
 
     def words(self, words: Sequence[str]) -> NDArray[np.int8]:
-        """One row a word as it stands alone: what `embed` gives, faster for thousands of single words."""
+        """One row a word as it stands alone: what `embed` gives."""
         return self.weighed(words)[0]
 
     def knows(self, word: str) -> bool:
@@ -108,35 +90,58 @@ class StaticEmbedder:
         """
         rows = np.empty((len(words), self._dimensions), dtype=np.int8)
         weights = np.empty(len(words), dtype=np.int64)
-        for start in range(0, len(words), _BATCH):
-            batch = words[start : start + _BATCH]
-            sums = self._sums([self._pieces.of_text(word[:LONGEST_CHARACTERS], LONGEST_PIECES) for word in batch])
-            for place, word in enumerate(batch):
-                if not word.isascii() and CJK_RUN.search(word):
-                    sums[place] = 0.0
-                    self._add(sums[place], word[:LONGEST_CHARACTERS])
-            rows[start : start + _BATCH] = _normalised(sums)
-            weights[start : start + _BATCH] = np.minimum(np.rint(_lengths(sums) / WEIGHT_UNIT)[:, 0], HEAVIEST)
+        for some, sums in self._summed(words):
+            lengths = _lengths(sums)
+            rows[some] = _normalised(sums, lengths)
+            weights[some] = np.minimum(np.rint(lengths / WEIGHT_UNIT), HEAVIEST)
         return rows, weights
 
-    def _sums(self, numbers: list[list[int]]) -> NDArray[np.float64]:
-        """The first piece of every word at once, then the second of all that have one, and so on."""
-        sums = np.zeros((len(numbers), self._dimensions))
-        lengths = np.array([len(some) for some in numbers])
-        for position in range(lengths.max()):
-            longer = np.flatnonzero(lengths > position)
-            chosen = np.array([numbers[word][position] for word in longer.tolist()])
-            sums[longer] += self._multipliers.take(chosen)[:, np.newaxis] * self._vectors(chosen)
+    def _summed(self, texts: Sequence[str]) -> Iterator[tuple[list[int], NDArray[np.float64]]]:
+        """The sums of the vectors of texts, a batch of similar lengths at a time, with the places of these texts."""
+        if len(texts) > _BATCH:
+            self._pieces.learn(chain.from_iterable(text[:LONGEST_CHARACTERS].split() for text in texts))
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        for start in range(0, len(order), _BATCH):
+            some = order[start : start + _BATCH]
+            yield some, self._sums([texts[place][:LONGEST_CHARACTERS] for place in some])
+
+    def _sums(self, texts: list[str]) -> NDArray[np.float64]:
+        unspaced = [place for place, text in enumerate(texts) if not text.isascii() and CJK_RUN.search(text)]
+        pairs = [pairs_of(texts[place]) for place in unspaced]
+        for place in unspaced:
+            texts[place] = CJK_RUN.sub(" ", texts[place])
+        sums = self._sums_of_pieces([self._pieces.of_text(text, LONGEST_PIECES) for text in texts])
+        if unspaced:
+            sums[unspaced] += self._sums_of_pairs(pairs)
         return sums
 
-    def _vectors(self, chosen: NDArray[np.intp]) -> NDArray[np.float64]:
-        return self._rows.take(chosen, axis=0)[:, : self._dimensions].astype(np.float64)
+    def _sums_of_pieces(self, numbers: list[list[int]]) -> NDArray[np.float64]:
+        chosen = np.array([number for some in numbers for number in some], np.intp)
+        if len(numbers) == 1:
+            # In float64, products and sums of these whole numbers are exact, in whatever order they are added.
+            weights = self._multipliers.take(chosen).astype(np.float64)
+            return (weights @ self._rows.take(chosen, axis=0)[:, : self._dimensions].astype(np.float64))[np.newaxis]
+        starts = starts_of(list(map(len, numbers)))
+        return sums_of(self._rows[:, : self._dimensions], self._multipliers, chosen, starts).astype(np.float64)
+
+    def _sums_of_pairs(self, texts: list[list[str]]) -> NDArray[np.float64]:
+        """The sums of vectors that say of pairs of characters only which are the same.
+
+        The model has seen little Chinese, Japanese and Korean: to it, any two texts in them are alike. So each pair has a
+        direction of its own, by chance, but the same everywhere: the signs that a hash gives.
+        """
+        pairs = [pair for some in texts for pair in some]
+        bits = b"".join(hashlib.blake2b(pair.encode("utf-8", "replace"), digest_size=32).digest() for pair in pairs)
+        ones = np.unpackbits(np.frombuffer(bits, np.uint8)).reshape(len(pairs), -1)[:, : self._dimensions]
+        starts = starts_of(list(map(len, texts)))
+        sums = sums_of(ones, np.ones(len(pairs), np.int32), np.arange(len(pairs)), starts)
+        return (2.0 * sums - np.diff(starts)[:, np.newaxis]) * _PAIR
 
 
 def _lengths(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.sqrt(np.square(sums.astype(np.int64)).sum(axis=1, keepdims=True).astype(np.float64))
+    whole = sums.astype(np.int64)
+    return np.sqrt(np.einsum("ij,ij->i", whole, whole).astype(np.float64))
 
 
-def _normalised(sums: NDArray[np.float64]) -> NDArray[np.int8]:
-    lengths = _lengths(sums)
-    return np.rint(sums * SCALE / np.where(lengths == 0.0, 1.0, lengths)).astype(np.int8)
+def _normalised(sums: NDArray[np.float64], lengths: NDArray[np.float64]) -> NDArray[np.int8]:
+    return np.rint(sums * SCALE / np.where(lengths == 0.0, 1.0, lengths)[:, np.newaxis]).astype(np.int8)
