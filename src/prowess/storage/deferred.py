@@ -25,7 +25,7 @@ class DeferredDatabase:
 
     def __init__(self, url: str) -> None:
         self.location = shown(url)
-        self._url = url
+        self.url = url
         self._path = sqlite_path(url)
         self._lock = threading.Lock()
         self._opened: tuple[Database, _Identity] | None = None
@@ -61,7 +61,7 @@ class DeferredDatabase:
                 if self._opened:
                     self._opened[0].close()
                 self._opened = None
-                database = open_database(self._url)
+                database = open_database(self.url)
                 self._opened = (database, self._identity())
             return self._opened
 

@@ -15,8 +15,8 @@ from prowess.storage.tenant import Tenant, belongs
 
 PORTION = 500
 
-Texts = tuple[str, str, str, str, tuple[str, ...], tuple[str, ...], tuple[str, ...], str, tuple[str, ...], str]
-"""Slug, title, description, digest, tags, trigger phrases, intent patterns, when to use, keywords and body."""
+Texts = tuple[str, str, str, str, str, tuple[str, ...], tuple[str, ...], tuple[str, ...], str, tuple[str, ...], str]
+"""Slug, title, description, version, digest, tags, trigger phrases, intent patterns, when to use, keywords and body."""
 
 _NONE = sa.literal_column("0", sa.Integer)  # written out: left out, it would become a parameter on SQLite
 # The first of its instructions, as `Skill.body` has it.
@@ -32,6 +32,7 @@ _TEXTS = sa.select(
     skills.c.slug,
     skills.c.name,
     skills.c.description,
+    skills.c.version,
     skills.c.digest,
     raw(skills.c.tags),
     raw(skills.c.trigger_phrases),
@@ -63,16 +64,17 @@ def texts_of(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) ->
 
 def texts_in(row: tuple[Any, ...]) -> Texts:
     """The texts of a row; `ValueError`, `TypeError` or `AttributeError` where another program damaged it."""
-    slug, title, description, digest, tags, phrases, patterns, details, body = row
+    slug, title, description, version, digest, tags, phrases, patterns, details, body = row
     more = decoded(details)
     when, keywords = more.get("when_to_use") or "", more.get("keywords") or ()
     body = "" if body is None else body
-    if not all(type(text) is str for text in (slug, title, description, digest, when, body)):
+    if not all(type(text) is str for text in (slug, title, description, version, digest, when, body)):
         raise TypeError("not text")
     return (
         slug,
         title,
         description,
+        version,
         digest,
         _words(tags),
         _words(phrases),

@@ -1,0 +1,21 @@
+"""What happens, as it is announced: the events that agents, pages and other programs follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+EVENT_NAMES = ("skills_state_changed", "approval_required", "approval_resolved", "skill_loaded")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One event. `number` counts from 1 inside an organization, without gaps, in the order in which things happened."""
+
+    number: int
+    name: str
+    data: dict[str, Any]
+    at: str
+    id: str = ""
+    session: str = ""
+    user: str = ""

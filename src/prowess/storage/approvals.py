@@ -1,0 +1,224 @@
+"""Approvals as rows: asked once, resolved once, good for one requester and one digest until their time is over.
+
+`expires_at` is the limit of both the question and a yes. Once it has passed, a question reads as expired everywhere;
+`expire` writes that down and tells it, each once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from prowess.storage.clock import later, now
+from prowess.storage.owner import Owner, owned
+from prowess.storage.policy_tables import approvals
+
+ApprovalState = Literal["pending", "approved", "denied", "expired", "revoked"]
+
+_MOMENT = sa.bindparam("moment", type_=sa.Text)
+_IN_TIME = approvals.c.expires_at > _MOMENT
+_PENDING = approvals.c.state == sa.literal_column("'pending'")
+_APPROVED = approvals.c.state == sa.literal_column("'approved'")
+_ITSELF = approvals.c.id == sa.bindparam("which")
+_ORGANIZATION = approvals.c.organization_id == sa.bindparam("organization")
+_STATE = sa.case((sa.and_(_PENDING, ~_IN_TIME), "expired"), else_=approvals.c.state)
+
+_READ = sa.select(*(column for column in approvals.c if column.name != "state"), _STATE.label("state"))
+_GET = _READ.where(_ORGANIZATION, _ITSELF)
+_LIST = (
+    _READ.where(_ORGANIZATION, _STATE.in_(sa.bindparam("states", expanding=True)))
+    .order_by(approvals.c.created_at.desc(), approvals.c.id)
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+_LIST_OF_USER = _LIST.where(approvals.c.user_id == sa.bindparam("user"))
+_SUBJECT = sa.and_(
+    owned(approvals),
+    approvals.c.requester == sa.bindparam("by"),
+    approvals.c.slug == sa.bindparam("of"),
+    approvals.c.digest == sa.bindparam("content"),
+    approvals.c.action == sa.bindparam("to"),
+)
+_EQUAL = (
+    _READ.where(_SUBJECT, approvals.c.session_id == sa.bindparam("within"), _PENDING, _IN_TIME)
+    .order_by(approvals.c.created_at)
+    .limit(1)
+)
+_GRANTED = (
+    _READ.where(_SUBJECT, _APPROVED, _IN_TIME, approvals.c.used_at.is_(None))
+    .order_by(approvals.c.expires_at.desc())
+    .limit(1)
+)
+_INSERT = sa.insert(approvals)
+_RESOLVE = sa.update(approvals).where(_ORGANIZATION, _ITSELF, _PENDING, _IN_TIME)
+_USE = sa.update(approvals).where(_ITSELF, _APPROVED, _IN_TIME, approvals.c.used_at.is_(None)).values(used_at=_MOMENT)
+_REVOKE = sa.update(approvals).where(_ORGANIZATION, _ITSELF, sa.or_(_PENDING, _APPROVED))
+_OVERDUE = _READ.where(_ORGANIZATION, _PENDING, ~_IN_TIME).order_by(approvals.c.created_at, approvals.c.id)
+_LOCK_OVERDUE = _OVERDUE.with_for_update()
+_EXPIRE = sa.update(approvals).where(_ORGANIZATION, _ITSELF, _PENDING).values(state="expired", resolved_at=_MOMENT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRow:
+    """One approval, its state as of the moment of reading; `detail` is the card that a person sees."""
+
+    id: str
+    organization_id: str
+    user_id: str
+    session_id: str
+    action: str
+    slug: str
+    digest: str
+    requester: str
+    reason: str
+    state: ApprovalState
+    detail: dict[str, Any]
+    created_at: str
+    expires_at: str
+    resolved_at: str | None = None
+    resolver: str | None = None
+    note: str = ""
+    used_at: str | None = None
+
+
+def ask(
+    connection: sa.Connection,
+    owner: Owner,
+    *,
+    action: str,
+    slug: str,
+    digest: str,
+    requester: str,
+    session_id: str,
+    reason: str,
+    detail: dict[str, Any],
+    lifetime_seconds: float,
+) -> tuple[ApprovalRow, bool]:
+    """A pending approval, and whether it is new.
+
+    An equal question of the same requester in the same session that still waits is given back instead of a second,
+    also where both are asked at the same moment.
+    """
+    key = {**owner.key, "to": action, "of": slug, "content": digest, "by": requester, "within": session_id}
+    _lock_question(connection, key)
+    waiting = connection.execute(_EQUAL, {**key, "moment": now()}).mappings().first()
+    if waiting is not None:
+        return _approval(waiting), False
+    row = ApprovalRow(
+        id=str(uuid.uuid4()),
+        organization_id=owner.organization_id,
+        user_id=owner.user_id,
+        session_id=session_id,
+        action=action,
+        slug=slug,
+        digest=digest,
+        requester=requester,
+        reason=reason,
+        state="pending",
+        detail=detail,
+        created_at=now(),
+        expires_at=later(lifetime_seconds),
+    )
+    connection.execute(_INSERT, {column.name: getattr(row, column.name) for column in approvals.c})
+    return row, True
+
+
+def get_approval(connection: sa.Connection, organization_id: str, approval_id: str) -> ApprovalRow | None:
+    """One approval; None where the organization has none of that id, whoever else has."""
+    found = connection.execute(_GET, _key(organization_id, approval_id)).mappings().first()
+    return _approval(found) if found else None
+
+
+def list_approvals(
+    connection: sa.Connection,
+    organization_id: str,
+    *,
+    states: Sequence[ApprovalState],
+    limit: int,
+    user_id: str | None = None,
+) -> list[ApprovalRow]:
+    """The approvals in one of these states, the newest first; those that one user asked for where a user is given."""
+    key = {"organization": organization_id, "states": list(states), "most": limit, "moment": now()}
+    if user_id is None:
+        rows = connection.execute(_LIST, key)
+    else:
+        rows = connection.execute(_LIST_OF_USER, {**key, "user": user_id})
+    return [_approval(row) for row in rows.mappings()]
+
+
+def resolve(
+    connection: sa.Connection,
+    organization_id: str,
+    approval_id: str,
+    *,
+    approved: bool,
+    resolver: str,
+    note: str,
+    lifetime_seconds: float | None = None,
+) -> ApprovalRow | None:
+    """Say yes or no, once and for all; None where somebody was first, its time is over, or there is no such one.
+
+    With a lifetime a yes is good for that long from now; without, until the question would have expired.
+    """
+    values: dict[str, Any] = {
+        "state": "approved" if approved else "denied",
+        "resolver": resolver,
+        "note": note,
+        "resolved_at": now(),
+    }
+    if approved and lifetime_seconds is not None:
+        values["expires_at"] = later(lifetime_seconds)
+    won = connection.execute(_RESOLVE.values(**values), _key(organization_id, approval_id)).rowcount == 1
+    return get_approval(connection, organization_id, approval_id) if won else None
+
+
+def granted(
+    connection: sa.Connection, owner: Owner, *, action_group: str, slug: str, digest: str, requester: str
+) -> ApprovalRow | None:
+    """A yes for exactly this action, slug, digest and requester that is in time and not used up."""
+    key = {**owner.key, "to": action_group, "of": slug, "content": digest, "by": requester, "moment": now()}
+    found = connection.execute(_GRANTED, key).mappings().first()
+    return _approval(found) if found else None
+
+
+def use(connection: sa.Connection, approval_id: str) -> bool:
+    """Use up a yes that is good for one time; False where it is used, over or none."""
+    return connection.execute(_USE, {"which": approval_id, "moment": now()}).rowcount == 1
+
+
+def expire(connection: sa.Connection, organization_id: str) -> list[ApprovalRow]:
+    """Write down which questions nobody answered in time. Each is given to exactly one caller, as expired."""
+    moment = now()
+    overdue = connection.execute(_LOCK_OVERDUE, {"organization": organization_id, "moment": moment}).mappings().all()
+    if not overdue:
+        return []
+    keys = [{"organization": organization_id, "which": row["id"], "moment": moment} for row in overdue]
+    connection.execute(_EXPIRE, keys)
+    return [_approval(row, resolved_at=moment) for row in overdue]
+
+
+def revoke(
+    connection: sa.Connection, organization_id: str, approval_id: str, resolver: str, *, note: str = ""
+) -> ApprovalRow | None:
+    """Take back a question or a yes; None where there is neither under that id."""
+    values = _REVOKE.values(state="revoked", resolver=resolver, note=note, resolved_at=now())
+    revoked = connection.execute(values, {"organization": organization_id, "which": approval_id}).rowcount == 1
+    return get_approval(connection, organization_id, approval_id) if revoked else None
+
+
+def _lock_question(connection: sa.Connection, key: dict[str, str]) -> None:
+    """Let one writer at a time ask the same question; SQLite has one writer anyway."""
+    if connection.dialect.name == "postgresql":
+        name = "\n".join(["approval", *key.values()])
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, 0))))
+
+
+def _key(organization_id: str, approval_id: str) -> dict[str, str]:
+    return {"organization": organization_id, "which": approval_id, "moment": now()}
+
+
+def _approval(row: sa.RowMapping, **changes: Any) -> ApprovalRow:
+    return ApprovalRow(**{**row, **changes})

@@ -1,0 +1,119 @@
+"""How often things happened, counted by the database: loads, uses, events, decisions, approvals, sessions.
+
+Counting a log starts after one number and ends with another, both inside one organization. A log only grows, in the
+order of its numbers, so counts of adjoining stretches add up, and one that was counted never has to be again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from prowess.storage.clock import now
+from prowess.storage.policy_tables import approvals, audit, events
+from prowess.storage.session_tables import sessions
+
+LOADED, CHANGED = "skill_loaded", "skills_state_changed"
+
+_MANY = sa.func.count().label("many")
+
+_EVENTS = (
+    events.c.organization_id == sa.bindparam("of"),
+    events.c.number > sa.bindparam("after", type_=sa.BigInteger),
+    events.c.number <= sa.bindparam("upto", type_=sa.BigInteger),
+)
+_AUDIT = (
+    audit.c.organization_id == sa.bindparam("of"),
+    audit.c.number > sa.bindparam("after", type_=sa.BigInteger),
+    audit.c.number <= sa.bindparam("upto", type_=sa.BigInteger),
+)
+_DECIDED = sa.select(audit.c.action, audit.c.outcome, _MANY).where(*_AUDIT).group_by(audit.c.action, audit.c.outcome)
+_LAST_AUDIT = sa.select(sa.func.max(audit.c.number)).where(audit.c.organization_id == sa.bindparam("of"))
+_STATE = sa.case(
+    (sa.and_(approvals.c.state == "pending", approvals.c.expires_at <= sa.bindparam("now")), "expired"),
+    else_=approvals.c.state,
+).label("now_is")
+_APPROVALS = sa.select(_STATE, _MANY).where(approvals.c.organization_id == sa.bindparam("of")).group_by("now_is")
+_OPEN = sa.select(_MANY).where(sessions.c.organization_id == sa.bindparam("of"), sessions.c.closed_at.is_(None))
+_USED = (events.c.organization_id == sa.bindparam("of"), events.c.subject != "")
+_DONE = sa.and_(events.c.name == LOADED, events.c.seconds.is_not(None))
+_RECENT = (
+    sa.select(events.c.subject, _MANY)
+    .where(*_USED, _DONE, events.c.at >= sa.bindparam("since"))
+    .group_by(events.c.subject)
+)
+_LAST_USES = (
+    sa.select(events.c.name, events.c.subject, _MANY, sa.func.max(events.c.at).label("last"))
+    .where(*_USED, events.c.name.in_((LOADED, CHANGED)), sa.or_(_DONE, events.c.name == CHANGED))
+    .group_by(events.c.name, events.c.subject)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventCount:
+    """So many events of one name about one skill from one scope that took about as long.
+
+    `bucket` is the place of the first bound that they kept to; None where nothing was timed.
+    """
+
+    name: str
+    slug: str
+    scope: str
+    bucket: int | None
+    count: int
+    seconds: float
+
+
+def events_by_kind(
+    connection: sa.Connection, organization_id: str, *, after: int, upto: int, bounds: Sequence[float]
+) -> Iterator[EventCount]:
+    """The events by name, skill, scope, and time taken within the bounds, which are in seconds."""
+    kept = ((events.c.seconds <= bound, place) for place, bound in enumerate(bounds))
+    bucket = sa.case((events.c.seconds.is_(None), None), *kept, else_=len(bounds)).label("bucket")
+    group = (events.c.name, events.c.subject, events.c.source)
+    total = sa.func.coalesce(sa.func.sum(events.c.seconds), 0.0).label("total")
+    query = sa.select(*group, bucket, _MANY, total).where(*_EVENTS).group_by(*group, "bucket")
+    for row in connection.execute(query, {"of": organization_id, "after": after, "upto": upto}):
+        yield EventCount(
+            name=row.name,
+            slug=row.subject,
+            scope=row.source,
+            bucket=row.bucket,
+            count=row.many,
+            seconds=row.total,
+        )
+
+
+def decisions(connection: sa.Connection, organization_id: str, *, after: int, upto: int) -> dict[tuple[str, str], int]:
+    """How many rows of the audit there are of each action and outcome."""
+    rows = connection.execute(_DECIDED, {"of": organization_id, "after": after, "upto": upto})
+    return {(row.action, row.outcome): row.many for row in rows}
+
+
+def last_audit(connection: sa.Connection, organization_id: str) -> int:
+    """The number of the newest row of the audit; 0 where there is none."""
+    return connection.execute(_LAST_AUDIT, {"of": organization_id}).scalar() or 0
+
+
+def approvals_by_state(connection: sa.Connection, organization_id: str) -> dict[str, int]:
+    """How many approvals are in each state; a question whose time is over has expired, written down or not."""
+    rows = connection.execute(_APPROVALS, {"of": organization_id, "now": now()})
+    return {row.now_is: row.many for row in rows}
+
+
+def open_sessions(connection: sa.Connection, organization_id: str) -> int:
+    """How many sessions of the organization are open."""
+    return connection.execute(_OPEN, {"of": organization_id}).scalar_one()
+
+
+def recent_loads(connection: sa.Connection, organization_id: str, *, since: str) -> dict[str, int]:
+    """How often each skill was loaded from a moment on."""
+    return {row.subject: row.many for row in connection.execute(_RECENT, {"of": organization_id, "since": since})}
+
+
+def last_uses(connection: sa.Connection, organization_id: str) -> list[tuple[str, str, int, str]]:
+    """For each skill that was loaded, and each that entered or left a prompt: the event, the slug, how often, the last time."""
+    rows = connection.execute(_LAST_USES, {"of": organization_id})
+    return [(row.name, row.subject, row.many, row.last) for row in rows]

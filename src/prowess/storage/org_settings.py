@@ -1,0 +1,47 @@
+"""The settings of an organization: any JSON value by name. '' is the organization of an embedded Prowess."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from prowess.storage.clock import now
+from prowess.storage.policy_tables import org_settings
+
+_CHANGED = ("value", "updated_at", "updated_by")
+_KEY = ("organization_id", "name")
+_NAMED = sa.and_(org_settings.c.organization_id == sa.bindparam("of"), org_settings.c.name == sa.bindparam("which"))
+_GET = (
+    sa.select(org_settings.c.name, org_settings.c.value)
+    .where(org_settings.c.organization_id == sa.bindparam("of"))
+    .order_by(org_settings.c.name)
+)
+_DELETE = sa.delete(org_settings).where(_NAMED)
+_SQLITE = sqlite.insert(org_settings)
+_POSTGRES = postgresql.insert(org_settings)
+_PUT: dict[str, sa.Insert] = {
+    "sqlite": _SQLITE.on_conflict_do_update(
+        index_elements=_KEY, set_={name: _SQLITE.excluded[name] for name in _CHANGED}
+    ),
+    "postgresql": _POSTGRES.on_conflict_do_update(
+        index_elements=_KEY, set_={name: _POSTGRES.excluded[name] for name in _CHANGED}
+    ),
+}
+
+
+def get_settings(connection: sa.Connection, organization_id: str) -> dict[str, Any]:
+    """What the organization has set."""
+    return {row.name: row.value for row in connection.execute(_GET, {"of": organization_id})}
+
+
+def set_setting(connection: sa.Connection, organization_id: str, name: str, value: Any, by: str) -> None:
+    """Set one value, instead of the one before; of two at once, the later stays."""
+    row = {"organization_id": organization_id, "name": name, "value": value, "updated_at": now(), "updated_by": by}
+    connection.execute(_PUT[connection.dialect.name], row)
+
+
+def unset_setting(connection: sa.Connection, organization_id: str, name: str) -> bool:
+    """Forget one value; whether there was one."""
+    return connection.execute(_DELETE, {"of": organization_id, "which": name}).rowcount == 1

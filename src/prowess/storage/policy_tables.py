@@ -1,0 +1,93 @@
+"""The tables of the gate, alike on SQLite and PostgreSQL: approvals, the audit, the events and the settings of an org.
+
+`audit` and `events` are logs: rows are added, numbered from 1 without a gap inside one organization, never altered.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from prowess.storage.tables import DOCUMENT, metadata
+
+approvals = sa.Table(
+    "approvals",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("organization_id", sa.Text, nullable=False),
+    sa.Column("user_id", sa.Text, nullable=False),  # whose agent, or who, asked
+    sa.Column("session_id", sa.Text, nullable=False),  # '' outside a session; an approval outlives its session
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("slug", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("requester", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("expires_at", sa.Text, nullable=False),
+    sa.Column("resolved_at", sa.Text),
+    sa.Column("resolver", sa.Text),
+    sa.Column("note", sa.Text, nullable=False),
+    sa.Column("used_at", sa.Text),
+    sa.Column("detail", DOCUMENT, nullable=False),  # the card that a person sees
+)
+
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("organization_id", sa.Text, primary_key=True),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("slug", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("detail", DOCUMENT, nullable=False),
+    sa.Column("previous", sa.Text, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+)
+
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("organization_id", sa.Text, primary_key=True),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("user_id", sa.Text, nullable=False),
+    sa.Column("session_id", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    # What events are counted by, as columns: the data may hold whatever somebody asked for.
+    sa.Column("subject", sa.Text, nullable=False),  # the slug of the skill that it is about, '' where there is none
+    sa.Column("source", sa.Text, nullable=False),  # the scope that the skill was loaded from, '' where none was
+    sa.Column("seconds", sa.Float),  # how long it took; a load that gave nothing has none
+    sa.Column("data", DOCUMENT, nullable=False),
+)
+
+org_settings = sa.Table(
+    "org_settings",
+    metadata,
+    sa.Column("organization_id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("value", DOCUMENT, nullable=False),
+    sa.Column("updated_at", sa.Text, nullable=False),
+    sa.Column("updated_by", sa.Text, nullable=False),
+)
+
+sa.Index("ix_approvals_organization_state", approvals.c.organization_id, approvals.c.state, approvals.c.created_at)
+sa.Index(
+    "ix_approvals_subject",
+    approvals.c.organization_id,
+    approvals.c.user_id,
+    approvals.c.requester,
+    approvals.c.slug,
+    approvals.c.digest,
+)
+sa.Index(
+    "ix_events_subject",
+    events.c.organization_id,
+    events.c.name,
+    events.c.subject,
+    events.c.at,
+    events.c.seconds,
+)

@@ -1,0 +1,268 @@
+"""Sessions as rows: one per conversation of an owner, what each has enabled, and the budget that this takes.
+
+`budget_used` is the sum of the characters of the enabled blocks after every transaction. What is enabled grows by one
+guarded statement, which fails where the budget would be exceeded, and never without the row that it pays for. Every
+change locks the session first, so that callers in other threads and processes wait for each other and not in a ring.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from prowess.storage.clock import now
+from prowess.storage.owner import Owner, owned
+from prowess.storage.session_tables import session_skills, sessions
+
+_ITSELF = sessions.c.id == sa.bindparam("which")
+_OPEN = sessions.c.closed_at.is_(None)
+_BY = sa.bindparam("by", type_=sa.Integer)
+
+_INSERTS: dict[str, sa.Insert] = {
+    "sqlite": sqlite.insert(sessions).on_conflict_do_nothing(),
+    "postgresql": postgresql.insert(sessions).on_conflict_do_nothing(),
+}
+_OF_CONVERSATION = sa.select(sessions).where(owned(sessions), sessions.c.conversation_id == sa.bindparam("of"))
+_REOPEN = sa.update(sessions).where(owned(sessions), sessions.c.conversation_id == sa.bindparam("of"), ~_OPEN)
+_FIND = (
+    sa.select(sessions)
+    .where(owned(sessions), sa.or_(_ITSELF, sessions.c.conversation_id == sa.bindparam("which")))
+    .order_by(sa.case((_ITSELF, 0), else_=1))
+    .limit(1)
+)
+_LIST = (
+    sa.select(sessions)
+    .where(owned(sessions), _OPEN)
+    .order_by(sessions.c.updated_at.desc(), sessions.c.id)
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+_CHANGE = sa.update(sessions).where(owned(sessions), _ITSELF, _OPEN)
+_CLOSE = _CHANGE.values(closed_at=sa.bindparam("moment"), updated_at=sa.bindparam("moment"), budget_used=0)
+_LOCK = sa.select(sessions.c.id).where(_ITSELF, _OPEN).with_for_update(key_share=True)
+_TAKE = (
+    sa.update(sessions)
+    .where(_ITSELF, _OPEN, sa.or_(sessions.c.budget_used + _BY <= sessions.c.budget_max, _BY <= 0))
+    .values(budget_used=sessions.c.budget_used + _BY, updated_at=sa.bindparam("moment"))
+)
+
+_IN_IT = session_skills.c.session_id == sa.bindparam("which")
+_THIS = sa.and_(_IN_IT, session_skills.c.slug == sa.bindparam("of"))
+_LIGHT = [column for column in session_skills.c if column.name not in ("session_id", "content")]
+_ENABLED = sa.select(*_LIGHT).where(_IN_IT).order_by(session_skills.c.position)
+_CONTENTS = _ENABLED.add_columns(session_skills.c.content)
+_STANDING = sa.select(session_skills.c.digest, session_skills.c.content_length).where(_THIS)
+_LAST = sa.select(sa.func.coalesce(sa.func.max(session_skills.c.position), 0) + 1).where(_IN_IT)
+_ADD = sa.insert(session_skills).values(position=_LAST.scalar_subquery())
+_REPLACE = sa.update(session_skills).where(_THIS)
+_REMOVE = sa.delete(session_skills).where(_THIS)
+_REMOVE_ALL = sa.delete(session_skills).where(_IN_IT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow:
+    """One session; `closed_at` is None while it is open."""
+
+    id: str
+    organization_id: str
+    user_id: str
+    conversation_id: str
+    actor: str
+    actor_kind: str
+    role: str
+    model: str
+    context_window: int | None
+    budget_max: int
+    budget_used: int
+    created_at: str
+    updated_at: str
+    closed_at: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnabledRow:
+    """One enabled skill. `position`, `content_length` and `enabled_at` are what storing it gives; callers leave them.
+
+    `content_length` counts the characters of the block that enters the prompt.
+    """
+
+    slug: str
+    title: str
+    digest: str
+    scope: str
+    source_type: str
+    origin: str
+    detail: dict[str, Any] = field(default_factory=dict[str, Any])
+    position: int = 0
+    content_length: int = 0
+    enabled_at: str = ""
+
+
+def open_session(
+    connection: sa.Connection,
+    owner: Owner,
+    *,
+    conversation_id: str,
+    actor: str,
+    actor_kind: str,
+    role: str,
+    model: str,
+    context_window: int | None,
+    budget_max: int,
+) -> SessionRow:
+    """The owner's session of this conversation: as it stands, or made, or opened again with these values.
+
+    However many open one conversation at once, they get one session. Without a conversation ('') it is a new session,
+    and its id names the conversation.
+    """
+    new_id = str(uuid.uuid4())
+    key = {**owner.key, "of": conversation_id or new_id}
+    found = connection.execute(_OF_CONVERSATION, key).mappings().first()
+    if found is None or found["closed_at"] is not None:
+        moment = now()
+        values: dict[str, Any] = {
+            "actor": actor,
+            "actor_kind": actor_kind,
+            "role": role,
+            "model": model,
+            "context_window": context_window,
+            "budget_max": budget_max,
+            "updated_at": moment,
+        }
+        new = {**owner.columns, **values, "id": new_id, "conversation_id": key["of"], "budget_used": 0}
+        connection.execute(_INSERTS[connection.dialect.name], {**new, "created_at": moment})
+        connection.execute(_REOPEN.values(**values, closed_at=None), key)
+        found = connection.execute(_OF_CONVERSATION, key).mappings().one()
+    return SessionRow(**found)
+
+
+def get_session(connection: sa.Connection, owner: Owner, session_id_or_conversation: str) -> SessionRow | None:
+    """The session of that id, else of that conversation; None where the owner has none, whoever else has."""
+    found = connection.execute(_FIND, {**owner.key, "which": session_id_or_conversation}).mappings().first()
+    return SessionRow(**found) if found else None
+
+
+def list_sessions(connection: sa.Connection, owner: Owner, *, limit: int) -> list[SessionRow]:
+    """The owner's open sessions, the last changed first."""
+    return [SessionRow(**row) for row in connection.execute(_LIST, {**owner.key, "most": limit}).mappings()]
+
+
+def change_session(
+    connection: sa.Connection,
+    owner: Owner,
+    session_id: str,
+    *,
+    budget_max: int | None = None,
+    model: str | None = None,
+    context_window: int | None = None,
+    role: str | None = None,
+) -> SessionRow | None:
+    """Change what is given of an open session; None where the owner has none of that id.
+
+    A budget below what is used takes nothing away; it lets nothing more in.
+    """
+    given = {"budget_max": budget_max, "model": model, "context_window": context_window, "role": role}
+    values = {name: value for name, value in given.items() if value is not None}
+    key = {**owner.key, "which": session_id}
+    changed = connection.execute(_CHANGE.values(**values, updated_at=now()), key).rowcount
+    return get_session(connection, owner, session_id) if changed else None
+
+
+def close_session(connection: sa.Connection, owner: Owner, session_id: str) -> bool:
+    """Close an open session: its skills go, its row stays. False where the owner has no open one of that id."""
+    closed = connection.execute(_CLOSE, {**owner.key, "which": session_id, "moment": now()}).rowcount == 1
+    if closed:
+        connection.execute(_REMOVE_ALL, {"which": session_id})
+    return closed
+
+
+def enabled(connection: sa.Connection, session_id: str) -> list[EnabledRow]:
+    """What a session has enabled, in the order of enabling, without the texts."""
+    return [EnabledRow(**row) for row in connection.execute(_ENABLED, {"which": session_id}).mappings()]
+
+
+def contents(connection: sa.Connection, session_id: str) -> list[tuple[EnabledRow, str]]:
+    """The same, each with the block that enters the prompt."""
+    rows = connection.execute(_CONTENTS, {"which": session_id}).mappings()
+    return [(EnabledRow(**{name: row[name] for name in row if name != "content"}), row["content"]) for row in rows]
+
+
+def reserve(
+    connection: sa.Connection, session_id: str, row: EnabledRow, content: str
+) -> Literal["done", "over", "there", "gone"]:
+    """Enable a skill with this block, if the budget has room for all of it.
+
+    `over`: it has not, and nothing changed. `there`: that digest is enabled already, and nothing changed; another
+    digest of the slug is exchanged for this one. `gone`: no such session, or it is closed.
+    """
+    if not lock_session(connection, session_id):
+        return "gone"
+    standing = connection.execute(_STANDING, {"which": session_id, "of": row.slug}).first()
+    if standing is not None:
+        return "there" if standing.digest == row.digest else _exchange(connection, session_id, row, content, standing)
+    if not _take(connection, session_id, len(content)):
+        return "over"
+    values = {**_values(row, content), "session_id": session_id, "slug": row.slug, "enabled_at": now()}
+    connection.execute(_ADD, {**values, "which": session_id})
+    return "done"
+
+
+def exchange(
+    connection: sa.Connection, session_id: str, row: EnabledRow, content: str
+) -> Literal["done", "over", "gone"]:
+    """Give an enabled slug another digest and block, in its place, if the budget has room for the difference.
+
+    `over`: it has not, and nothing changed; a shorter block always fits. `gone`: the slug is not enabled (any more).
+    """
+    standing = None
+    if lock_session(connection, session_id):
+        standing = connection.execute(_STANDING, {"which": session_id, "of": row.slug}).first()
+    return "gone" if standing is None else _exchange(connection, session_id, row, content, standing)
+
+
+def release(connection: sa.Connection, session_id: str, slug: str) -> int | None:
+    """Disable a skill; the characters that this gave back, or None where it was not enabled."""
+    if not lock_session(connection, session_id):
+        return None
+    key = {"which": session_id, "of": slug}
+    standing = connection.execute(_STANDING, key).first()
+    if standing is None:
+        return None
+    connection.execute(_REMOVE, key)
+    _take(connection, session_id, -standing.content_length)
+    return standing.content_length
+
+
+def lock_session(connection: sa.Connection, session_id: str) -> bool:
+    """Let one caller at a time change an open session, until the transaction ends; False where it is none. SQLite has one writer anyway."""
+    return connection.execute(_LOCK, {"which": session_id}).first() is not None
+
+
+def _take(connection: sa.Connection, session_id: str, characters: int) -> bool:
+    """Reserve characters of the budget, or give back a negative number of them."""
+    return connection.execute(_TAKE, {"which": session_id, "by": characters, "moment": now()}).rowcount == 1
+
+
+def _exchange(
+    connection: sa.Connection, session_id: str, row: EnabledRow, content: str, standing: Any
+) -> Literal["done", "over"]:
+    if not _take(connection, session_id, len(content) - standing.content_length):
+        return "over"
+    connection.execute(_REPLACE.values(**_values(row, content)), {"which": session_id, "of": row.slug})
+    return "done"
+
+
+def _values(row: EnabledRow, content: str) -> dict[str, Any]:
+    return {
+        "title": row.title,
+        "digest": row.digest,
+        "scope": row.scope,
+        "source_type": row.source_type,
+        "origin": row.origin,
+        "detail": row.detail,
+        "content_length": len(content),
+        "content": content,
+    }
