@@ -1,0 +1,1 @@
+"""Who may do what with which skill: actors, roles, rules, the gate, approvals and the audit log."""

@@ -1,0 +1,109 @@
+"""Who acts: a person, or an agent on a person's behalf, and what they are permitted to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from prowess.errors import Invalid, Refused
+from prowess.policy.plain import has_unfit
+from prowess.storage.owner import Owner
+
+Permission = Literal["skills.read", "skills.write", "skills.approve", "skills.admin"]
+PERMISSIONS: frozenset[Permission] = frozenset(get_args(Permission))
+AGENT_PERMISSIONS: frozenset[Permission] = frozenset({"skills.read", "skills.write"})
+"""The most that an agent can have: it never approves and never configures."""
+
+AGENT_MARK = "agent:"
+_NAME_LIMIT = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """One person or agent, in one organization, for one user of it ('' and '' for the embedded single user).
+
+    An agent never has `skills.approve` or `skills.admin`, whatever it is given; anything that is not a person by its
+    `kind` is an agent. Names are checked so that no `label` can be mistaken for another's.
+    """
+
+    name: str
+    kind: Literal["person", "agent"] = "person"
+    organization: str = ""
+    user: str = ""
+    role: str = ""
+    permissions: frozenset[Permission] = PERMISSIONS
+
+    def __post_init__(self) -> None:
+        _check_name(self.name, person=self.is_person)
+        for part in (self.organization, self.user, self.role):
+            if len(part) > _NAME_LIMIT or has_unfit(part):
+                raise Invalid(f"{part[:80]!r} is no organization, user or role.", hint="Give a plain name or id.")
+        most = PERMISSIONS if self.is_person else AGENT_PERMISSIONS
+        object.__setattr__(self, "permissions", frozenset(self.permissions) & most)
+
+    @property
+    def is_person(self) -> bool:
+        """Whether a human being acts here."""
+        return self.kind == "person"
+
+    @property
+    def admin(self) -> bool:
+        """A person with `skills.admin`."""
+        return self.is_person and "skills.admin" in self.permissions
+
+    @property
+    def owner(self) -> Owner:
+        """Whose rows this actor reads and writes."""
+        return Owner(organization_id=self.organization, user_id=self.user)
+
+    @property
+    def label(self) -> str:
+        """What is written down about who acted: a person's name, or `agent:NAME`, with `@USER` where there is one.
+
+        Inside one organization no two agents of different users, and no person and agent, share a label.
+        """
+        if self.is_person:
+            return self.name
+        return f"{AGENT_MARK}{self.name}@{self.user}" if self.user else f"{AGENT_MARK}{self.name}"
+
+    def require(self, permission: Permission) -> None:
+        """`Refused` for an actor without this permission."""
+        if permission not in self.permissions:
+            raise Refused(
+                f"{self.name} lacks the permission {permission}.", hint=f"Ask an administrator for {permission}."
+            )
+
+
+def local_person(name: str) -> Actor:
+    """The person at this machine, who may do everything."""
+    return Actor(name=name)
+
+
+def agent_of(person: Actor, *, name: str = "agent", role: str = "") -> Actor:
+    """An agent that works for this person: for the same user of the same organization, and with no more permissions."""
+    return Actor(
+        name=name,
+        kind="agent",
+        organization=person.organization,
+        user=person.user,
+        role=role,
+        permissions=person.permissions & AGENT_PERMISSIONS,
+    )
+
+
+def _check_name(name: str, *, person: bool) -> None:
+    reason = ""
+    if not name.strip():
+        reason = "is empty"
+    elif len(name) > _NAME_LIMIT:
+        reason = f"has more than {_NAME_LIMIT} characters"
+    elif has_unfit(name) or len(name.splitlines()) > 1:
+        reason = "has control characters"
+    elif person and name.startswith(AGENT_MARK):
+        reason = f"begins with {AGENT_MARK!r}, as those of agents are written"
+    elif not person and "@" in name:
+        reason = "has an '@', which stands between an agent and its user"
+    if reason:
+        raise Invalid(
+            f"The actor's name {name[:80]!r} {reason}.", hint="Give a plain name, such as 'ann' or 'builder'."
+        )

@@ -1,0 +1,153 @@
+"""Approvals as people meet them: what waits for an answer, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import sqlalchemy as sa
+
+from prowess.errors import Conflict, NotFound, ProwessError
+from prowess.policy.actions import is_one_time
+from prowess.policy.actor import Actor
+from prowess.policy.gate import admit
+from prowess.policy.organization import OrgPolicy
+from prowess.policy.outcomes import NOBODY, ended
+from prowess.policy.plain import plain
+from prowess.policy.policies import read_policy
+from prowess.storage import approvals
+from prowess.storage.approvals import ApprovalRow, ApprovalState
+from prowess.storage.database import Connections
+from prowess.storage.ledger import append
+
+Approval = ApprovalRow
+"""One question about one skill's bytes and what became of it; `detail` is the card that a person sees."""
+
+_LIMIT = 1_000
+_Step = Callable[[sa.Connection, Approval, OrgPolicy], Approval | None]
+
+
+class Approvals:
+    """The approvals of every organization in one database. Blocking; safe from many threads and processes.
+
+    People see and answer what was asked in their own name, administrators what was asked by anybody in their
+    organization, agents see what they asked themselves. What an actor may not see answers exactly as what is not there.
+    """
+
+    def __init__(self, database: Connections) -> None:
+        self._database = database
+
+    def list(self, actor: Actor, states: Sequence[ApprovalState] = ("pending",)) -> list[Approval]:
+        """The approvals in these states that the actor may see, the newest first, at most 1,000."""
+        actor.require("skills.read")
+        user = None if actor.admin else actor.user
+        with self._database.read() as connection:
+            rows = approvals.list_approvals(connection, actor.organization, states=states, limit=_LIMIT, user_id=user)
+        return [row for row in rows if _may_see(actor, row)]
+
+    def get(self, actor: Actor, approval_id: str) -> Approval:
+        """One approval, in whatever state; `NotFound` where there is none that the actor may see."""
+        actor.require("skills.read")
+        with self._database.read() as connection:
+            found = approvals.get_approval(connection, actor.organization, approval_id)
+        if found is None or not _may_see(actor, found):
+            raise _unknown(approval_id)
+        return found
+
+    def resolve(self, actor: Actor, approval_id: str, *, approved: bool, note: str = "") -> Approval:
+        """Answer a question, once and for all.
+
+        `Refused` for every agent and for a person without `skills.approve`, `NotFound` for what the actor may not see,
+        `Conflict` where it has been answered or taken back, or its time is over. The answer, its audit entry and its
+        event are kept together or not at all.
+        """
+
+        def answer(connection: sa.Connection, row: Approval, policy: OrgPolicy) -> Approval | None:
+            return approvals.resolve(
+                connection,
+                actor.organization,
+                row.id,
+                approved=approved is True,
+                resolver=actor.label,
+                note=plain(note),
+                lifetime_seconds=_lifetime(row, policy),
+            )
+
+        return self._end(actor, approval_id, answer)
+
+    def revoke(self, actor: Actor, approval_id: str, *, note: str = "") -> Approval:
+        """Take back a question or a yes, under the same conditions."""
+
+        def withdraw(connection: sa.Connection, row: Approval, _: OrgPolicy) -> Approval | None:
+            return approvals.revoke(connection, actor.organization, row.id, actor.label, note=plain(note))
+
+        return self._end(actor, approval_id, withdraw)
+
+    def expire(self, organization: str = "") -> list[Approval]:
+        """Write down which questions of an organization nobody answered in time; each is given back once."""
+        with self._database.write() as connection:
+            overdue = approvals.expire(connection, organization)
+            _log(connection, organization, overdue, by=NOBODY)
+        return overdue
+
+    def _end(self, actor: Actor, approval_id: str, step: _Step) -> Approval:
+        """Take the step; what has to be written down is kept also where it ends in an error."""
+        with self._database.write() as connection:
+            policy = read_policy(connection, actor.organization)
+            admission = admit(connection, actor, "approve", None, policy=policy, reason=f"approval {approval_id[:80]}")
+            if admission.error is not None:
+                append(connection, actor.organization, audits=admission.audits)
+                outcome: Approval | ProwessError = admission.error
+            else:
+                outcome = _ended(connection, actor, approval_id, step, policy)
+        if isinstance(outcome, ProwessError):
+            raise outcome
+        return outcome
+
+
+def _ended(
+    connection: sa.Connection, actor: Actor, approval_id: str, step: _Step, policy: OrgPolicy
+) -> Approval | ProwessError:
+    overdue = approvals.expire(connection, actor.organization)
+    found = approvals.get_approval(connection, actor.organization, approval_id)
+    seen = found if found is not None and _may_see(actor, found) else None
+    done = step(connection, seen, policy) if seen else None
+    _log(connection, actor.organization, overdue, by=NOBODY)
+    if done is not None:
+        _log(connection, actor.organization, [done], by=actor.label)
+        return done
+    if seen is None:
+        return _unknown(approval_id)
+    now_there = approvals.get_approval(connection, actor.organization, approval_id)
+    return _too_late(now_there or seen)
+
+
+def _log(connection: sa.Connection, organization: str, rows: Sequence[Approval], *, by: str) -> None:
+    entries = [ended(row, by=by) for row in rows]
+    audits, events = [audit for audit, _ in entries], [event for _, event in entries]
+    append(connection, organization, audits=audits, events=events)
+
+
+def _may_see(actor: Actor, row: Approval) -> bool:
+    if row.organization_id != actor.organization:
+        return False
+    if not actor.is_person:
+        return row.user_id == actor.user and row.requester == actor.label
+    return actor.admin or row.user_id == actor.user
+
+
+def _lifetime(row: Approval, policy: OrgPolicy) -> int:
+    """For how many seconds a yes is good."""
+    return policy.approval_minutes * 60 if is_one_time(row.action) else policy.approval_days * 24 * 60 * 60
+
+
+def _unknown(approval_id: str) -> NotFound:
+    return NotFound(f"There is no approval {approval_id[:80]!r}.", hint="List the approvals to see those that wait.")
+
+
+def _too_late(row: Approval) -> Conflict:
+    by = f" by {row.resolver}" if row.resolver else ""
+    said = {"denied": "refused", "pending": "changed at this moment"}.get(row.state, row.state)
+    return Conflict(
+        f"The approval {row.id} can no longer be answered: it is {said}{by}.",
+        hint="An approval has one outcome. The requester can ask again.",
+    )

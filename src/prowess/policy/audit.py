@@ -1,0 +1,49 @@
+"""The audit log as administrators meet it: read it, prove it, take it away."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from prowess.policy.actor import Actor
+from prowess.storage import ledger
+from prowess.storage.database import Connections
+from prowess.storage.ledger import AuditRow, AuditVerdict
+
+_PORTION = 500
+_encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+
+
+class Audit:
+    """The audit logs of the organizations in one database. Blocking; only for persons with `skills.admin`."""
+
+    def __init__(self, database: Connections) -> None:
+        self._database = database
+
+    def rows(self, actor: Actor, *, after: int = 0, limit: int = 100) -> list[AuditRow]:
+        """The next rows of the actor's organization after a number, in order."""
+        actor.require("skills.admin")
+        with self._database.read() as connection:
+            return ledger.read_audit(connection, actor.organization, after=after, limit=limit)
+
+    def verify(self, actor: Actor, *, head: str = "") -> AuditVerdict:
+        """Whether any row was altered, removed, added or moved since it was written.
+
+        Rows cut off the end leave no trace in the chain itself: with the `head` of an earlier verdict or `export` that
+        was kept elsewhere, they are missed as well.
+        """
+        actor.require("skills.admin")
+        with self._database.read() as connection:
+            return ledger.verify_audit(connection, actor.organization, head=head)
+
+    def export(self, actor: Actor) -> Iterator[str]:
+        """Every row as one line of JSON, in order, with its hash; read in portions."""
+        actor.require("skills.admin")
+        return self._lines(actor)
+
+    def _lines(self, actor: Actor) -> Iterator[str]:
+        after = 0
+        while rows := self.rows(actor, after=after, limit=_PORTION):
+            yield from (_encode(asdict(row)) for row in rows)
+            after = rows[-1].number

@@ -1,0 +1,241 @@
+"""The gate: the one check that every consequential action passes, in the transaction of the action itself.
+
+The rules say what is to happen; the gate looks for the approval of exactly these bytes where a person has to be asked,
+and asks where there is none. Nothing here writes to the logs: an `Admission` carries what belongs there, so that the
+caller appends it together with its own entries, commits, and raises the error after that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from prowess.errors import ApprovalDenied, ApprovalRequired, NotFound, ProwessError, Refused
+from prowess.policy.actions import group_of, is_one_time
+from prowess.policy.actor import Actor
+from prowess.policy.card import card_of, origin_of
+from prowess.policy.organization import OrgPolicy
+from prowess.policy.outcomes import NOBODY, ended
+from prowess.policy.plain import plain
+from prowess.policy.roles import Role, role_of
+from prowess.policy.rules import Ruling, rule
+from prowess.policy.subject import Subject
+from prowess.storage import approvals
+from prowess.storage.approval_history import answered
+from prowess.storage.approvals import ApprovalRow
+from prowess.storage.clock import now
+from prowess.storage.ledger import AuditEntry, EventEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """What the gate decided. `error` is what the caller raises once all is committed; None where the way is free."""
+
+    ruling: Ruling
+    error: ProwessError | None = None
+    approval: ApprovalRow | None = None
+    audits: tuple[AuditEntry, ...] = ()
+    events: tuple[EventEntry, ...] = ()
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the action may go on."""
+        return self.error is None
+
+
+def judge(actor: Actor, action: str, subject: Subject | None, policy: OrgPolicy) -> Ruling:
+    """The ruling, with the actor's role looked up; a role that is not known is denied."""
+    role: Role | None = None
+    if actor.role:
+        try:
+            role = role_of(actor.role, policy)
+        except NotFound as error:
+            return Ruling(answer="deny", rule="unknown-role", reason=error.message, hint=error.hint)
+    return rule(actor, action, subject, policy, role)
+
+
+def admit(
+    connection: sa.Connection,
+    actor: Actor,
+    action: str,
+    subject: Subject | None,
+    *,
+    policy: OrgPolicy,
+    session_id: str = "",
+    reason: str = "",
+    diff: str = "",
+) -> Admission:
+    """Decide about one action. Exactly one of the audit entries is about this decision, and it is the last one.
+
+    `reason` is why the actor wants it. `diff` is shown to the person who is asked, where the bytes have changed since
+    `last_approved`. An approval that is good for one time is used up here.
+    """
+    wish = _Wish(actor=actor, action=action, subject=subject, session_id=session_id, reason=plain(reason))
+    ruling = judge(actor, action, subject, policy)
+    if ruling.answer == "allow":
+        return wish.admission(ruling, "allowed")
+    if ruling.answer == "ask" and subject is not None:
+        return _ask(connection, wish, subject, ruling, policy, diff)
+    return wish.admission(ruling, "denied", error=Refused(ruling.reason, hint=ruling.hint))
+
+
+def last_approved(connection: sa.Connection, actor: Actor, action: str, subject: Subject) -> ApprovalRow | None:
+    """The newest approval of this actor for other bytes of the same skill; what a diff compares with."""
+    return next(iter(_approved_before(connection, actor, action, subject)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    """What somebody wants to do, and in which words it is written down."""
+
+    actor: Actor
+    action: str
+    subject: Subject | None
+    session_id: str
+    reason: str
+
+    def admission(
+        self,
+        ruling: Ruling,
+        outcome: str,
+        *,
+        error: ProwessError | None = None,
+        approval: ApprovalRow | None = None,
+    ) -> Admission:
+        detail: dict[str, Any] = {"rule": ruling.rule, "why": ruling.reason, "kind": self.actor.kind}
+        optional = {
+            "role": self.actor.role,
+            "session_id": self.session_id,
+            "reason": self.reason,
+            "trust": self.subject.trust if self.subject else "",
+            "approval_id": approval.id if approval else "",
+        }
+        entry = AuditEntry(
+            actor=self.actor.label,
+            action=plain(self.action, limit=40),
+            slug=self.subject.slug if self.subject else "",
+            digest=self.subject.digest if self.subject else "",
+            outcome=outcome,
+            detail=detail | {key: value for key, value in optional.items() if value},
+        )
+        return Admission(ruling=ruling, error=error, approval=approval, audits=(entry,))
+
+
+def _ask(
+    connection: sa.Connection, wish: _Wish, subject: Subject, ruling: Ruling, policy: OrgPolicy, diff: str
+) -> Admission:
+    yes = _use_approval(connection, wish, subject)
+    if yes is not None:
+        given = Ruling(answer="allow", rule="approved", reason=f"{yes.resolver} has approved exactly these bytes.")
+        return wish.admission(given, "allowed", approval=yes)
+    no = _standing_refusal(connection, wish, subject)
+    if no is not None:
+        said = f"{no.resolver} has refused this for {subject.slug!r}" + (f": {no.note}" if no.note else ".")
+        denied = Ruling(answer="deny", rule="refused", reason=said, hint="Go on without it, or ask the person why.")
+        return wish.admission(denied, "denied", error=ApprovalDenied(said, hint=denied.hint), approval=no)
+    return _new_question(connection, wish, subject, ruling, policy, diff)
+
+
+def _use_approval(connection: sa.Connection, wish: _Wish, subject: Subject) -> ApprovalRow | None:
+    """The approval of exactly these bytes for this requester; used up where it is good for one time."""
+    found = approvals.granted(
+        connection,
+        wish.actor.owner,
+        action_group=group_of(wish.action),
+        slug=subject.slug,
+        digest=subject.digest,
+        requester=wish.actor.label,
+    )
+    if found is not None and is_one_time(wish.action) and not approvals.use(connection, found.id):
+        return None
+    return found
+
+
+def _standing_refusal(connection: sa.Connection, wish: _Wish, subject: Subject) -> ApprovalRow | None:
+    """A no that an agent got for these bytes in this session: it stands until its time is over, so nobody is pestered.
+
+    A person may ask again at once.
+    """
+    if wish.actor.is_person:
+        return None
+    for row in _history(connection, wish.actor, wish.action, subject):
+        if row.digest == subject.digest and row.session_id == wish.session_id:
+            return row if row.state == "denied" and row.expires_at > now() else None
+    return None
+
+
+def _new_question(
+    connection: sa.Connection, wish: _Wish, subject: Subject, ruling: Ruling, policy: OrgPolicy, diff: str
+) -> Admission:
+    overdue = approvals.expire(connection, wish.actor.organization)
+    before = _approved_before(connection, wish.actor, wish.action, subject)
+    revoked = _revoke_outdated(connection, wish, before)
+    row, is_new = approvals.ask(
+        connection,
+        wish.actor.owner,
+        action=group_of(wish.action),
+        slug=subject.slug,
+        digest=subject.digest,
+        requester=wish.actor.label,
+        session_id=wish.session_id,
+        reason=wish.reason,
+        detail=card_of(subject, ruling, previous=before[0] if before else None, diff=diff),
+        lifetime_seconds=policy.approval_minutes * 60,
+    )
+    changed = " Its content is not what was approved before." if before else ""
+    hint = f"A person answers with `prowess approvals approve {row.id[:8]}` (or deny). Go on with something else until then."
+    error = ApprovalRequired(f"{ruling.reason}{changed}", approval_id=row.id, hint=hint)
+    asked = wish.admission(ruling, "asked", error=error, approval=row)
+    logs = [ended(row, by=NOBODY) for row in overdue]
+    logs += [ended(row, by=NOBODY, why="content-changed") for row in revoked]
+    told = (_question(row, subject),) if is_new else ()
+    return replace(
+        asked,
+        audits=(*(audit for audit, _ in logs), *asked.audits),
+        events=(*(event for _, event in logs), *told),
+    )
+
+
+def _revoke_outdated(connection: sa.Connection, wish: _Wish, before: list[ApprovalRow]) -> list[ApprovalRow]:
+    """Take back what was approved to be enabled and has changed since: nobody goes back to it unasked."""
+    if is_one_time(wish.action):
+        return []
+    outdated = sorted(row.id for row in before if row.state == "approved" and row.expires_at > now())
+    taken = [
+        approvals.revoke(connection, wish.actor.organization, one, NOBODY, note="The content has changed.")
+        for one in outdated
+    ]
+    return [row for row in taken if row is not None]
+
+
+def _approved_before(connection: sa.Connection, actor: Actor, action: str, subject: Subject) -> list[ApprovalRow]:
+    """What was approved for other bytes from the same origin, the newest first, also where it was revoked for that."""
+    return [
+        row
+        for row in _history(connection, actor, action, subject)
+        if row.digest != subject.digest
+        and origin_of(row) == plain(subject.origin)
+        and (row.state == "approved" or (row.state == "revoked" and row.resolver == NOBODY))
+    ]
+
+
+def _history(connection: sa.Connection, actor: Actor, action: str, subject: Subject) -> list[ApprovalRow]:
+    return answered(connection, actor.owner, action_group=group_of(action), slug=subject.slug, requester=actor.label)
+
+
+def _question(row: ApprovalRow, subject: Subject) -> EventEntry:
+    kind = "skill_enablement" if row.action == "enable" else f"skill_{row.action}"
+    data = {
+        "type": kind,
+        "approval_id": row.id,
+        "skill": subject.announced,
+        "reason": row.reason,
+        "requester": row.requester,
+        "session_id": row.session_id,
+        "expires_at": row.expires_at,
+    }
+    return EventEntry(
+        name="approval_required", data=data, session_id=row.session_id, user_id=row.user_id, subject=row.slug
+    )

@@ -1,0 +1,128 @@
+"""What an organization has decided about its skills: the settings that rules are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast, get_args
+
+from prowess.errors import Invalid, Problem
+from prowess.policy.role_check import role_problems
+
+Enablement = Literal["auto", "prompt-user", "admin-only"]
+ENABLEMENTS: tuple[Enablement, ...] = get_args(Enablement)
+"""From the most generous to the strictest."""
+
+UNREADABLE = "unreadable"
+"""What stands for a stored policy that is none of the three; nothing is allowed under it."""
+
+_CHARS_LIMIT = 10_000_000
+_MINUTES_LIMIT = 7 * 24 * 60
+_DAYS_LIMIT = 3_650
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrgPolicy:
+    """The settings of one organization; what it has not set has the default that stands here.
+
+    `skill_enablement_policy` is for skills in general, `skill_synced_policy` for those that came from elsewhere,
+    and `skills_dynamic_search_policy` for those fetched live. `approval_minutes` is how long a question waits for
+    its answer, and how long a yes waits to be used where it is good for one time; a yes to enabling a skill is good
+    for `approval_days`, as long as the skill stays the same. `roles` adds to the shipped roles, or replaces them by
+    name; None where they cannot be read.
+
+    `faults` names the stored settings that cannot be read; each has the strictest value there is.
+    """
+
+    skills_max_prompt_chars: int = 16_000
+    skill_enablement_policy: str = "auto"
+    skill_synced_policy: str = "prompt-user"
+    skills_dynamic_search_enabled: bool = False
+    skills_dynamic_search_policy: str = "prompt-user"
+    approval_minutes: int = 60
+    approval_days: int = 30
+    roles: Mapping[str, Any] | None = field(default_factory=dict[str, Any])
+    faults: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> OrgPolicy:
+        """The policy that these stored settings make. Never raises; settings of other parts are passed over."""
+        values: dict[str, Any] = {}
+        faults: list[str] = []
+        for name, setting in _SETTINGS.items():
+            if name not in settings:
+                continue
+            sound = setting.accepts(settings[name])
+            values[name] = settings[name] if sound else setting.strictest
+            if not sound:
+                faults.append(name)
+        # A role that cannot be read is unknown, and whoever has it may do nothing; the other roles stand.
+        if "roles" in faults and isinstance(settings["roles"], dict):
+            values["roles"] = settings["roles"]
+        return cls(**values, faults=tuple(faults))
+
+
+def check_setting_name(name: str) -> None:
+    """Refuse a setting that does not exist; `Invalid` says which there are."""
+    if name not in _SETTINGS:
+        raise Invalid(f"There is no setting {name[:80]!r}.", hint=f"The settings are {', '.join(SETTING_NAMES)}.")
+
+
+def check_setting(name: str, value: object) -> None:
+    """Refuse also a value that the setting cannot have; `Invalid` says what it takes."""
+    check_setting_name(name)
+    setting = _SETTINGS[name]
+    if not setting.accepts(value):
+        raise Invalid(
+            f"{str(value)[:80]!r} is no value for the setting {name}.",
+            hint=f"It takes {setting.takes}.",
+            problems=_roles_problems(value) if name == "roles" else (),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Setting:
+    """What values a setting accepts, in words too, and which one stands for a value that cannot be read."""
+
+    accepts: Callable[[object], bool]
+    takes: str
+    strictest: object
+
+
+def _roles_problems(value: object) -> list[Problem]:
+    if not isinstance(value, dict):
+        return [Problem(code="roles", severity="error", message="They are not a mapping of names.", field="roles")]
+    entries = cast("dict[object, object]", value)
+    return [problem for name, entry in entries.items() for problem in role_problems(name, entry)]
+
+
+def _is_enablement(value: object) -> bool:
+    return isinstance(value, str) and value in ENABLEMENTS
+
+
+def _number(least: int, most: int, *, strictest: int) -> _Setting:
+    return _Setting(
+        accepts=lambda value: type(value) is int and least <= value <= most,
+        takes=f"a whole number from {least} to {most:,}",
+        strictest=strictest,
+    )
+
+
+_POLICY = _Setting(accepts=_is_enablement, takes=f"one of {', '.join(ENABLEMENTS)}", strictest=UNREADABLE)
+_SETTINGS: dict[str, _Setting] = {
+    "skills_max_prompt_chars": _number(0, _CHARS_LIMIT, strictest=0),
+    "skill_enablement_policy": _POLICY,
+    "skill_synced_policy": _POLICY,
+    "skills_dynamic_search_enabled": _Setting(
+        accepts=lambda value: isinstance(value, bool), takes="true or false", strictest=False
+    ),
+    "skills_dynamic_search_policy": _POLICY,
+    "approval_minutes": _number(1, _MINUTES_LIMIT, strictest=1),
+    "approval_days": _number(1, _DAYS_LIMIT, strictest=1),
+    "roles": _Setting(
+        accepts=lambda value: not _roles_problems(value),
+        takes="a mapping of a role's name to its tools, actions, skill_tags and description",
+        strictest=None,
+    ),
+}
+SETTING_NAMES: tuple[str, ...] = tuple(sorted(_SETTINGS))

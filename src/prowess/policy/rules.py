@@ -1,0 +1,168 @@
+"""The rules: whether an action is allowed, has to be asked about, or is denied. Pure, and an answer for everything.
+
+The cheap questions come first: whether the actor is permitted, then whether the role goes that far, then how far the
+skill's origin is trusted and what the organization has decided about that. What no rule knows is denied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from prowess.policy.actions import ACTIONS, FOR_PERSONS, NEEDS, WRITES
+from prowess.policy.actor import Actor
+from prowess.policy.organization import ENABLEMENTS, Enablement, OrgPolicy
+from prowess.policy.roles import Role
+from prowess.policy.subject import Subject
+
+Answer = Literal["allow", "ask", "deny"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """An answer, the name of the rule that gave it, why, and what to do about it."""
+
+    answer: Answer
+    rule: str
+    reason: str
+    hint: str = ""
+
+
+def rule(actor: Actor, action: str, subject: Subject | None, policy: OrgPolicy, role: Role | None) -> Ruling:
+    """What becomes of this wish. `role` is the actor's, None for an actor without one. Never raises."""
+    denied = _by_permission(actor, action) or _by_role(actor, action, subject, role)
+    if denied:
+        return denied
+    if action in FOR_PERSONS:
+        return _allow("permission", "The permission is there.")
+    if subject is None or not subject.is_complete:
+        return _deny(
+            "no-subject",
+            "It is not known which bytes of which skill this is about.",
+            "Name a skill that is in the catalog.",
+        )
+    return _by_trust(actor, action, subject, policy)
+
+
+def _by_permission(actor: Actor, action: str) -> Ruling | None:
+    if action not in ACTIONS:
+        return _deny("unknown-action", f"There is no action {action[:40]!r}.", f"The actions are {', '.join(ACTIONS)}.")
+    if action in FOR_PERSONS and not actor.is_person:
+        return _deny(
+            "persons-only", f"An agent cannot {action}.", "Ask a person to do this; go on with something else."
+        )
+    if NEEDS[action] not in actor.permissions:
+        return _deny(
+            "permission",
+            f"{actor.name} lacks the permission {NEEDS[action]}, which is needed to {_spoken(action)}.",
+            f"Ask an administrator for {NEEDS[action]}.",
+        )
+    return None
+
+
+def _by_role(actor: Actor, action: str, subject: Subject | None, role: Role | None) -> Ruling | None:
+    if not actor.role and role is None:
+        return None
+    if role is None or role.name != actor.role:
+        return _deny(
+            "unknown-role", f"The role {actor.role[:80]!r} is not known.", "Ask an administrator to set it, or drop it."
+        )
+    if not role.may(action):
+        return _deny(
+            "role-action",
+            f"The role {role.name} does not {_spoken(action)} skills.",
+            "Hand this to an actor whose role does.",
+        )
+    if subject is not None and not role.covers(subject.tags):
+        return _deny(
+            "role-tags",
+            f"The role {role.name} only uses skills tagged {', '.join(role.skill_tags)}; {subject.slug!r} is not.",
+            "Choose a skill with such a tag, or hand this to an actor with another role.",
+        )
+    return None
+
+
+def _by_trust(actor: Actor, action: str, subject: Subject, policy: OrgPolicy) -> Ruling:
+    if action == "fetch_live" or subject.trust == "live":
+        return _live(actor, policy)
+    by_agent = not actor.is_person
+    if action == "delete":
+        return (
+            _ask("agent-deletes", "An agent removes a skill only after a person has agreed.") if by_agent else _WRITES
+        )
+    own = by_agent and subject.written_by == actor.label
+    ruling = _by_origin(actor, action, subject, policy, own=own)
+    if action == "update" and by_agent and not own and ruling.answer == "allow":
+        return _ask("agent-updates", "An agent changes a skill that it did not write only after a person has agreed.")
+    return ruling
+
+
+def _by_origin(actor: Actor, action: str, subject: Subject, policy: OrgPolicy, *, own: bool) -> Ruling:
+    """What is kept or used from elsewhere is under both policies, what is used from here under one.
+
+    A person changes and removes what is here without being asked, wherever it came from.
+    """
+    if action in ("update", "delete") and actor.is_person:
+        return _WRITES
+    if subject.trust == "synced":
+        return _by_policies(actor, policy, "a skill from elsewhere", "skill_enablement_policy", "skill_synced_policy")
+    if action in WRITES:
+        return _WRITES
+    if subject.trust == "agent" and not own:
+        what = "a skill that another agent wrote"
+        return _by_policies(actor, policy, what, "skill_enablement_policy", "skill_synced_policy")
+    return _by_policies(actor, policy, "a skill", "skill_enablement_policy")
+
+
+def _live(actor: Actor, policy: OrgPolicy) -> Ruling:
+    if policy.skills_dynamic_search_enabled is not True:
+        return _deny(
+            "live-off",
+            "Skills are not fetched live here: skills_dynamic_search_enabled is off.",
+            "Use a skill that is installed, or ask an administrator for help.",
+        )
+    return _by_policies(actor, policy, "a skill fetched live", "skills_dynamic_search_policy")
+
+
+def _by_policies(actor: Actor, policy: OrgPolicy, what: str, *names: str) -> Ruling:
+    """What the strictest of these settings says."""
+    values: dict[str, object] = {name: getattr(policy, name) for name in names}
+    for name, value in values.items():
+        if value not in ENABLEMENTS:
+            return _deny(
+                "setting-unreadable",
+                f"The setting {name} has a value that is not known, so nothing is allowed under it.",
+                f"Ask an administrator to set {name} to one of {', '.join(ENABLEMENTS)}.",
+            )
+    strictest = max(values, key=lambda name: ENABLEMENTS.index(cast("Enablement", values[name])))
+    if values[strictest] == "auto":
+        return _allow(strictest, f"The setting {strictest} lets {what} be used at once.")
+    if values[strictest] == "prompt-user":
+        return _ask(strictest, f"The setting {strictest} has a person asked about {what}.")
+    if actor.admin:
+        return _allow(strictest, f"The setting {strictest} leaves {what} to administrators.")
+    return _deny(
+        strictest,
+        f"The setting {strictest} leaves {what} to administrators, and {actor.name} is none.",
+        "Ask an administrator for help: they can use the skill themselves or change the setting.",
+    )
+
+
+def _spoken(action: str) -> str:
+    return action.replace("_", " ")
+
+
+def _allow(rule: str, reason: str) -> Ruling:
+    return Ruling(answer="allow", rule=rule, reason=reason)
+
+
+def _ask(rule: str, reason: str) -> Ruling:
+    hint = "A person answers in the list of approvals; go on with something else until then."
+    return Ruling(answer="ask", rule=rule, reason=reason, hint=hint)
+
+
+def _deny(rule: str, reason: str, hint: str) -> Ruling:
+    return Ruling(answer="deny", rule=rule, reason=reason, hint=hint)
+
+
+_WRITES = _allow("writing", "The permission to write is there.")

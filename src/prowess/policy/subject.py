@@ -1,0 +1,77 @@
+"""What a decision is about: one skill, by exactly these bytes, and how far its origin is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from prowess.policy.actor import AGENT_MARK
+from prowess.policy.plain import plain
+from prowess.skill.package import FileEntry
+
+Trust = Literal["local", "synced", "agent", "live"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One skill as the gate sees it.
+
+    `digest` identifies the bytes that are to be used; for an update, those that are to be kept. `origin` says where
+    exactly the skill is from, so that a change of it can be told from another skill of the same slug. `written_by` is
+    the label of whoever made the version that stands now. `live` is for a skill fetched for one conversation.
+    `requests` is what the skill asks for (tools, hooks, servers); it is shown, and grants nothing.
+    """
+
+    slug: str
+    digest: str
+    title: str = ""
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    scope: str = ""
+    source: str = "user"
+    source_type: str = "manual"
+    origin: str = ""
+    written_by: str = ""
+    live: bool = False
+    chars: int = 0
+    manifest: tuple[FileEntry, ...] = ()
+    requests: tuple[str, ...] = ()
+
+    @property
+    def trust(self) -> Trust:
+        """How far the origin is trusted; whatever is not known to be local counts as synced."""
+        if self.live:
+            return "live"
+        if self.source_type != "manual" or self.source not in ("user", "system"):
+            return "synced"
+        return "agent" if self.written_by.startswith(AGENT_MARK) else "local"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it says which skill, and which bytes of it."""
+        return bool(self.slug and self.digest)
+
+    @property
+    def announced(self) -> dict[str, Any]:
+        """What an event tells about the skill."""
+        return {
+            "slug": self.slug,
+            "name": plain(self.title) or self.slug,
+            "description": plain(self.description),
+            "digest": self.digest,
+            "source_type": self.source_type,
+            "content_length": self.chars,
+            "origin": plain(self.origin),
+            "requests": [plain(request) for request in self.requests],
+        }
+
+
+def manifest_changes(before: Sequence[FileEntry], after: Sequence[FileEntry]) -> dict[str, list[str]]:
+    """The paths that were added, removed or changed (in content or mode), each list sorted."""
+    old, new = ({entry.path: entry for entry in manifest} for manifest in (before, after))
+    return {
+        "added": sorted(new.keys() - old.keys()),
+        "removed": sorted(old.keys() - new.keys()),
+        "changed": sorted(path for path in old.keys() & new.keys() if old[path] != new[path]),
+    }

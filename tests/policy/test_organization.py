@@ -1,0 +1,88 @@
+"""The policy of an organization: its defaults, what it takes, and what becomes of a value that nobody knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prowess.errors import Invalid, NotFound
+from prowess.policy.organization import SETTING_NAMES, UNREADABLE, OrgPolicy, check_setting
+from prowess.policy.roles import role_names, role_of
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def test_the_defaults_are_those_of_the_agentcy_page_and_ask_about_what_is_synced() -> None:
+    policy = OrgPolicy()
+
+    assert policy.skills_max_prompt_chars == 16_000
+    assert policy.skill_enablement_policy == "auto"
+    assert policy.skills_dynamic_search_enabled is False
+    assert policy.skills_dynamic_search_policy == "prompt-user"
+    assert policy.skill_synced_policy == "prompt-user"
+    assert OrgPolicy.of({}) == policy
+
+
+def test_stored_settings_make_the_policy() -> None:
+    stored = {"skills_max_prompt_chars": 4000, "skill_enablement_policy": "admin-only", "of_another_part": 1}
+
+    policy = OrgPolicy.of(stored)
+
+    assert (policy.skills_max_prompt_chars, policy.skill_enablement_policy) == (4000, "admin-only")
+    assert policy.faults == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "strictest"),
+    [
+        ("skill_enablement_policy", "Auto", UNREADABLE),
+        ("skill_enablement_policy", None, UNREADABLE),
+        ("skill_synced_policy", ["auto"], UNREADABLE),
+        ("skills_dynamic_search_policy", True, UNREADABLE),
+        ("skills_dynamic_search_enabled", "yes", False),
+        ("skills_dynamic_search_enabled", 1, False),
+        ("skills_max_prompt_chars", "16000", 0),
+        ("skills_max_prompt_chars", True, 0),
+        ("skills_max_prompt_chars", -1, 0),
+        ("approval_minutes", 0, 1),
+        ("approval_minutes", 10**9, 1),
+        ("approval_days", 2.5, 1),
+        ("roles", "builder", None),
+    ],
+)
+def test_a_value_that_nobody_knows_is_the_strictest_and_is_named(name: str, value: Any, strictest: Any) -> None:
+    policy = OrgPolicy.of({name: value})
+
+    assert getattr(policy, name) == strictest
+    assert policy.faults == (name,)
+    with pytest.raises(Invalid) as caught:
+        check_setting(name, value)
+    assert caught.value.hint.startswith("It takes ")
+
+
+def test_a_setting_that_does_not_exist_is_invalid_and_the_hint_lists_those_that_do() -> None:
+    with pytest.raises(Invalid, match="no setting 'skills_policy'") as caught:
+        check_setting("skills_policy", "auto")
+
+    assert all(name in caught.value.hint for name in SETTING_NAMES)
+
+
+@given(st.dictionaries(st.sampled_from(SETTING_NAMES) | st.text(), json_values))
+def test_every_stored_value_makes_a_policy(stored: dict[str, Any]) -> None:
+    policy = OrgPolicy.of(stored)
+
+    assert set(policy.faults) <= set(SETTING_NAMES)
+    for name in set(SETTING_NAMES) & set(stored) - set(policy.faults):
+        check_setting(name, stored[name])
+    for name in ("builder", "", "x", *(policy.roles or {})):
+        try:
+            assert role_of(name, policy).name == name
+        except NotFound:
+            assert name not in role_names(policy)
