@@ -1,0 +1,100 @@
+"""Passing the gate where nothing else is written: a decision with its audit row, in a transaction of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from prowess.errors import Refused
+from prowess.policy.actions import NEEDS, Action
+from prowess.policy.actor import Actor
+from prowess.policy.gate import admit, judge
+from prowess.policy.organization import OrgPolicy
+from prowess.policy.policies import read_policy
+from prowess.policy.roles import role_of
+from prowess.policy.subject import Subject
+from prowess.session.sessions import acting_in
+from prowess.storage import ledger
+from prowess.storage.database import Connections
+from prowess.storage.ledger import AuditEntry
+from prowess.storage.sessions import get_session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gatekeeper:
+    """Stands before what is done outside a session. `present` says whether there are records; without, the defaults rule."""
+
+    records: Connections
+    present: Callable[[], bool]
+    wake: Callable[[], None]
+
+    def check(
+        self,
+        actor: Actor,
+        action: Action,
+        subject: Subject,
+        *,
+        session: str = "",
+        reason: str = "",
+        diff: str = "",
+    ) -> None:
+        """Go on, or raise why not. `session` is the id of one, `diff` what a person is shown who is asked.
+
+        Loading hand-written text of one's own is the commonest thing of all: where a rule allows it without asking
+        anybody, nothing is written down but the load itself.
+        """
+        policy = self._policy(actor)
+        if action in ("load", "load_script") and judge(actor, action, subject, policy).answer == "allow":
+            return
+        with self.records.write() as connection:
+            policy = read_policy(connection, actor.organization)
+            admission = admit(
+                connection, actor, action, subject, policy=policy, session_id=session, reason=reason, diff=diff
+            )
+            ledger.append(connection, actor.organization, audits=admission.audits, events=admission.events)
+        self.wake()
+        if admission.error is not None:
+            raise admission.error
+
+    def within(self, actor: Actor, session: str) -> tuple[Actor, str]:
+        """Who acts in a session, given by id or conversation: the actor with its role, and its id.
+
+        A session that is not there, not open or somebody else's counts as none.
+        """
+        if not session or not session.isprintable() or not self.present():
+            return actor, ""
+        with self.records.read() as connection:
+            row = get_session(connection, actor.owner, session)
+        return (actor, "") if row is None or row.closed_at else (acting_in(row, actor), row.id)
+
+    def note(self, actor: Actor, action: Action, subject: Subject, outcome: str) -> None:
+        """Write down what came of an action that was let through."""
+        slug, digest = subject.slug, subject.digest
+        self._append(actor, AuditEntry(actor=actor.label, action=action, slug=slug, digest=digest, outcome=outcome))
+
+    def begin(self, actor: Actor, action: Action, **detail: Any) -> None:
+        """Let a person begin what is about many skills at once, and write down that it begins.
+
+        `Refused` for an agent, and where the permission or the role does not go that far.
+        """
+        actor.require(NEEDS[action])
+        if not actor.is_person or (actor.role and not role_of(actor.role, self._policy(actor)).may(action)):
+            raise Refused(
+                f"{actor.label} may not {action} many skills at once.", hint="A person without that limit does this."
+            )
+        self._append(actor, AuditEntry(actor=actor.label, action=action, outcome="begun", detail=detail))
+
+    def end(self, actor: Actor, action: Action, **detail: Any) -> None:
+        """Write down what came of it."""
+        self._append(actor, AuditEntry(actor=actor.label, action=action, outcome="done", detail=detail))
+
+    def _append(self, actor: Actor, entry: AuditEntry) -> None:
+        with self.records.write() as connection:
+            ledger.append(connection, actor.organization, audits=[entry])
+
+    def _policy(self, actor: Actor) -> OrgPolicy:
+        if not self.present():
+            return OrgPolicy()
+        with self.records.read() as connection:
+            return read_policy(connection, actor.organization)

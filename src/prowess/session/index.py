@@ -1,0 +1,212 @@
+"""The list of skills that a prompt can afford: one line a skill, under a budget of characters.
+
+What the message and past use speak for comes first and keeps its description; the rest shrinks to shortened descriptions,
+then to bare names; and where even names do not fit, a last line says how many are missing. The same cards in any order
+give the same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from math import isnan
+from operator import itemgetter
+from typing import Literal, NamedTuple
+
+from prowess.session.neutral import find_tags, neutralised, one_line
+from prowess.session.tokens import CHARS_PER_TOKEN
+
+Form = Literal["full", "short", "name", "omitted"]
+
+DEFAULT_BUDGET = 8_000
+WINDOW_SHARE = 0.02
+SHORTEST = 24
+"""A shortened description has at least this many characters; fewer tell nothing, and the name stands alone."""
+
+_ELLIPSIS = "…"
+_COLON = ": "
+
+
+class IndexCard(NamedTuple):
+    """A skill to be listed: how well it fits the message, and how often it was used."""
+
+    slug: str
+    description: str
+    relevance: float = 0.0
+    uses: int = 0
+
+
+class IndexEntry(NamedTuple):
+    """What became of a card: the line that stands for it, none for an omitted one."""
+
+    slug: str
+    form: Form
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexPlan:
+    """All cards in the order of the list, the text of the list, its length, and how many cards it does not name."""
+
+    entries: tuple[IndexEntry, ...]
+    text: str
+    chars: int
+    omitted: int
+
+
+def default_budget(window: int | None) -> int:
+    """The characters for the list: two hundredths of a context window that is given in tokens."""
+    return int(window * WINDOW_SHARE * CHARS_PER_TOKEN) if window else DEFAULT_BUDGET
+
+
+def omitted_line(count: int) -> str:
+    """The last line of a list that does not name every skill."""
+    return f"… and {count} more; search_skills finds them"
+
+
+def plan(cards: Sequence[IndexCard], budget: int) -> IndexPlan:
+    """The list of cards, no two with the same slug, within the budget; no text where not even the omitted count fits."""
+    ordered = _in_order(cards)
+    names = _names_within(ordered, budget)
+    if len(names) < len(ordered):
+        return _partial(ordered, names, budget)
+    descriptions = [_described(card) for card in ordered]
+    shares = _shares(ordered, descriptions, budget - _size(names))
+    rows = zip(ordered, names, descriptions, shares, strict=True)
+    return _planned([_entry(card, name, description, share) for card, name, description, share in rows])
+
+
+def _in_order(cards: Sequence[IndexCard]) -> list[IndexCard]:
+    """By relevance, then by use, then by slug; each sort keeps what the one before it made of equals."""
+    ordered = sorted(cards, key=itemgetter(0))
+    ordered.sort(key=itemgetter(3), reverse=True)
+    ordered.sort(key=_relevance, reverse=True)
+    return ordered
+
+
+def _relevance(card: IndexCard) -> float:
+    return 0.0 if isnan(card.relevance) else card.relevance
+
+
+def _names_within(cards: Sequence[IndexCard], budget: int) -> list[str]:
+    """The lines with the names alone, up to the one that goes over the budget."""
+    names: list[str] = []
+    used = -1
+    for card in cards:
+        name = f"- {neutralised(one_line(card.slug))}"
+        used += len(name) + 1
+        if used > budget:
+            break
+        names.append(name)
+    return names
+
+
+def _size(lines: Sequence[str]) -> int:
+    return sum(map(len, lines)) + max(0, len(lines) - 1)
+
+
+def _described(card: IndexCard) -> str:
+    return neutralised(one_line(card.description))
+
+
+def _entry(card: IndexCard, name: str, description: str, share: int) -> IndexEntry:
+    """The line of a card whose description may have that many characters."""
+    text = description if share >= len(description) else _shortened(description, share)
+    if not text:
+        return IndexEntry(card.slug, "name", name)
+    return IndexEntry(card.slug, "full" if text == description else "short", f"{name}{_COLON}{text}")
+
+
+def _shortened(description: str, share: int) -> str:
+    """The beginning, with an ellipsis; a name of ours that the cut would leave behind a `<` goes with it."""
+    if share < SHORTEST:
+        return ""
+    kept = description[: share - len(_ELLIPSIS)].rstrip()
+    tags = find_tags(kept)
+    kept = kept[: tags[-1].start].rstrip() if tags else kept
+    return kept and kept + _ELLIPSIS
+
+
+def _planned(entries: Sequence[IndexEntry], rest: Sequence[IndexCard] = ()) -> IndexPlan:
+    lines = [entry.text for entry in entries] + ([omitted_line(len(rest))] if rest else [])
+    left_out = (IndexEntry(card.slug, "omitted", "") for card in rest)
+    text = "\n".join(lines)
+    return IndexPlan(entries=(*entries, *left_out), text=text, chars=len(text), omitted=len(rest))
+
+
+def _partial(cards: Sequence[IndexCard], names: Sequence[str], budget: int) -> IndexPlan:
+    """Not all names fit: those spoken for are described in up to half of the room, and names follow until it is full."""
+    if len(omitted_line(len(cards))) > budget:
+        left_out = tuple(IndexEntry(card.slug, "omitted", "") for card in cards)
+        return IndexPlan(entries=left_out, text="", chars=0, omitted=len(cards))
+    entries = _spoken_for(cards, names, budget // 2)
+    used = sum(len(entry.text) + 1 for entry in entries)
+    count = len(entries)
+    for name in names[count:]:
+        if used + len(name) + 1 + len(omitted_line(len(cards) - count - 1)) > budget:
+            break
+        entries.append(IndexEntry(cards[count].slug, "name", name))
+        used += len(name) + 1
+        count += 1
+    return _planned(entries, cards[count:])
+
+
+def _spoken_for(cards: Sequence[IndexCard], names: Sequence[str], room: int) -> list[IndexEntry]:
+    """The first cards in full, as many as there is room for together with the last line."""
+    entries: list[IndexEntry] = []
+    used = len(omitted_line(len(cards)))
+    for card, name in zip(cards, names, strict=False):
+        if not _is_spoken_for(card):
+            break
+        description = _described(card)
+        entry = _entry(card, name, description, len(description))
+        used += len(entry.text) + 1
+        if used > room:
+            break
+        entries.append(entry)
+    return entries
+
+
+def _is_spoken_for(card: IndexCard) -> bool:
+    return card.relevance > 0 or card.uses > 0
+
+
+def _shares(cards: Sequence[IndexCard], descriptions: Sequence[str], room: int) -> list[int]:
+    """How many characters of its description each card gets: all of it for the first ones, an even share for the rest."""
+    costs = [len(_COLON) + len(description) if description else 0 for description in descriptions]
+    if sum(costs) <= room:
+        return [len(description) for description in descriptions]
+    spoken = next((place for place, card in enumerate(cards) if not _is_spoken_for(card)), len(cards))
+    whole = sum(1 for total in accumulate(costs[:spoken]) if total <= room)
+    rest = _even_shares(costs[whole:], room - sum(costs[:whole]))
+    return [max(0, cost - len(_COLON)) for cost in [*costs[:whole], *rest]]
+
+
+def _even_shares(costs: Sequence[int], room: int) -> list[int]:
+    """As a deal of one character at a time in turn would give it, to as many in order as can have a useful share."""
+    least = len(_COLON) + SHORTEST
+    served, reserved = 0, 0
+    for cost in costs:
+        if reserved + min(cost, least) > room:
+            break
+        reserved += min(cost, least)
+        served += 1
+    level, spare = _level(costs[:served], room)
+    shares = [min(cost, level) for cost in costs[:served]]
+    for place, cost in enumerate(costs[:served]):
+        if spare and cost > level:
+            shares[place] += 1
+            spare -= 1
+    return [*shares, *([0] * (len(costs) - served))]
+
+
+def _level(costs: Sequence[int], room: int) -> tuple[int, int]:
+    """The share that all can have who want so much, and the characters that are left over."""
+    left = room
+    for place, cost in enumerate(sorted(costs)):
+        level = left // (len(costs) - place)
+        if cost > level:
+            return level, left - level * (len(costs) - place)
+        left -= cost
+    return max(costs, default=0), 0

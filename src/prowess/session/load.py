@@ -1,0 +1,131 @@
+"""Loading: one text of a skill is handed over, once. What it answers is told as data; it never raises an error of ours."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from prowess.catalog.catalog import Catalog
+from prowess.catalog.store import Store
+from prowess.errors import ApprovalRequired, Conflict, Invalid, NotFound, ProwessError
+from prowess.policy.actor import Actor
+from prowess.session.admission import Gatekeeper
+from prowess.session.text import read_text, subject_of, text_of
+from prowess.skill.kinds import Kind
+from prowess.skill.outline import Outline
+
+_HINT = "Go on without it, or list the skills to see what there is."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """The answer of `load_skill`. `error` says why nothing was loaded; then there is no content."""
+
+    name: str
+    body: str | None = None
+    available_references: tuple[str, ...] = ()
+    available_scripts: tuple[str, ...] = ()
+    reference_content: str | None = None
+    script_content: str | None = None
+    error: str | None = None
+    hint: str | None = None
+    approval_id: str | None = None
+    source: str = ""
+    session_id: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of the tool's answer; a hint only beside an error, and the approval that it waits for, if any."""
+        told = asdict(self)
+        del told["source"], told["session_id"]
+        told["available_references"] = list(self.available_references)
+        told["available_scripts"] = list(self.available_scripts)
+        for field in ("hint", "approval_id"):
+            if told[field] is None:
+                told.pop(field)
+        return told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loading:
+    """Loads instructions, references, scripts and other files of skills, through the gate."""
+
+    catalog: Catalog
+    gate: Gatekeeper
+
+    def load(
+        self, actor: Actor, name: str, *, reference: str | None = None, script: str | None = None, session: str = ""
+    ) -> Loaded:
+        """The instructions of a skill, or one reference or script by its exact name."""
+        answer = Loaded(name=name)
+        try:
+            if reference is not None and script is not None:
+                raise Invalid("Give a reference or a script, not both.", hint="Call twice to load both.")
+            actor, session = self.gate.within(actor, session)
+            answer = replace(answer, session_id=session)
+            store, outline = self.catalog.find_outline(name)
+            answer = replace(
+                answer,
+                available_references=_names(outline, "reference"),
+                available_scripts=_names(outline, "script"),
+                source=f"{outline.scope}:{outline.location or store.location}",
+            )
+            if reference is not None:
+                return replace(
+                    answer, reference_content=self._file(actor, store, outline, "reference", reference, session)
+                )
+            if script is not None:
+                return replace(answer, script_content=self._file(actor, store, outline, "script", script, session))
+            return replace(answer, body=self._body(actor, store, outline, session))
+        except ProwessError as error:
+            waits_for = error.approval_id if isinstance(error, ApprovalRequired) else None
+            return replace(answer, error=error.message, hint=error.hint or _HINT, approval_id=waits_for)
+
+    def resource(self, actor: Actor, name: str, path: str, *, session: str = "") -> bytes:
+        """One file of a skill by its exact path in the manifest, as the bytes of the digest that is admitted."""
+        store, outline = self.catalog.find_outline(name)
+        if outline.file(path) is None:
+            raise _no_file(outline, path)
+        scripts = {part.path for part in outline.of_kind("script")}
+        action = "load_script" if path in scripts else "load"
+        acting, session_id = self.gate.within(actor, session)
+        self.gate.check(acting, action, subject_of(store, outline), session=session_id)
+        return _bytes(store, outline, path)
+
+    def _body(self, actor: Actor, store: Store, outline: Outline, session: str) -> str:
+        text = text_of(store, outline) or read_text(self.catalog, f"{outline.scope}:{outline.slug}")
+        self.gate.check(actor, "load", text.subject, session=session)
+        return text.body
+
+    def _file(self, actor: Actor, store: Store, outline: Outline, kind: Kind, name: str, session: str) -> str:
+        part = outline.file_part(kind, name)
+        if part is None or part.path is None:
+            there = ", ".join(_names(outline, kind))
+            raise NotFound(f"{outline.slug!r} has no {kind} {name[:200]!r}.", hint=f"It has: {there or 'none'}.")
+        action = "load_script" if kind == "script" else "load"
+        self.gate.check(actor, action, subject_of(store, outline), session=session)
+        try:
+            return _bytes(store, outline, part.path).decode()
+        except UnicodeDecodeError as error:
+            raise Invalid(
+                f"{part.path!r} is not text.", hint="Read it as a resource, which gives the bytes."
+            ) from error
+
+
+def _names(outline: Outline, kind: Kind) -> tuple[str, ...]:
+    return tuple(part.name for part in outline.of_kind(kind))
+
+
+def _bytes(store: Store, outline: Outline, path: str) -> bytes:
+    """The bytes that the manifest names; a file that was changed after the outline was read is not handed over."""
+    entry = outline.file(path)
+    content = store.read_file(outline.id, path)
+    if entry is None or hashlib.sha256(content).hexdigest() != entry.sha256:
+        raise Conflict(f"The skill {outline.slug!r} is being changed right now.", hint="Load it again.")
+    return content
+
+
+def _no_file(outline: Outline, path: str) -> NotFound:
+    paths = [entry.path for entry in outline.manifest]
+    some = ", ".join(paths[:20]) + (" …" if len(paths) > 20 else "")
+    return NotFound(f"{outline.slug!r} has no file {path[:200]!r}.", hint=f"It has: {some}")

@@ -1,0 +1,159 @@
+"""Sessions as they are kept: opened, found, listed, changed and closed; always by their owner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import sqlalchemy as sa
+
+from prowess.errors import Invalid, NotFound
+from prowess.policy.actor import Actor
+from prowess.policy.policies import read_policy
+from prowess.policy.roles import role_of
+from prowess.session.session import Budget, EnabledSkill, Session
+from prowess.storage import sessions
+from prowess.storage.database import Connections
+from prowess.storage.sessions import SessionRow
+
+MOST_LISTED = 200
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sessions:
+    """The sessions of whoever asks; blocking, safe from many threads and processes."""
+
+    records: Connections
+
+    def open(
+        self,
+        actor: Actor,
+        conversation: str = "",
+        *,
+        role: str = "",
+        model: str = "",
+        window: int | None = None,
+        budget: int | None = None,
+    ) -> Session:
+        """The session of a conversation: the one there is, or a new one; without a name, always a new one."""
+        _check(conversation, model, window, budget)
+        with self.records.write() as connection:
+            policy = read_policy(connection, actor.organization)
+            if role:
+                role_of(role, policy)
+            row = sessions.open_session(
+                connection,
+                actor.owner,
+                conversation_id=conversation,
+                actor=actor.label,
+                actor_kind=actor.kind,
+                role=role or actor.role,
+                model=model,
+                context_window=window,
+                budget_max=policy.skills_max_prompt_chars if budget is None else budget,
+            )
+            return session_of(connection, row)
+
+    def get(self, actor: Actor, session: str) -> Session:
+        """One session, by its id or its conversation."""
+        with self.records.read() as connection:
+            return session_of(connection, found(connection, actor, session))
+
+    def listed(self, actor: Actor) -> list[Session]:
+        """The open sessions, the last changed first."""
+        with self.records.read() as connection:
+            rows = sessions.list_sessions(connection, actor.owner, limit=MOST_LISTED)
+            return [session_of(connection, row) for row in rows]
+
+    def change(
+        self,
+        actor: Actor,
+        session: str,
+        *,
+        budget: int | None = None,
+        model: str | None = None,
+        window: int | None = None,
+    ) -> Session:
+        """Change the budget, the model or the window. A budget below what is used takes nothing away."""
+        _check("", model or "", window, budget)
+        with self.records.write() as connection:
+            row = locked(connection, actor, session)
+            changed = sessions.change_session(
+                connection, actor.owner, row.id, budget_max=budget, model=model, context_window=window
+            )
+            return session_of(connection, changed or row)
+
+    def close(self, actor: Actor, session: str) -> None:
+        """End a session: nothing is enabled in it any more."""
+        with self.records.write() as connection:
+            sessions.close_session(connection, actor.owner, found(connection, actor, session).id)
+
+
+def found(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
+    """The row of one session; `NotFound` for an unknown one, and in the same words for another owner's."""
+    row = sessions.get_session(connection, actor.owner, session) if session.isprintable() else None
+    if row is None:
+        raise NotFound(f"There is no session {session[:80]!r}.", hint="`prowess sessions` lists those there are.")
+    return row
+
+
+def opened(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
+    """The same, of a session that is open; `Invalid` for one that is closed."""
+    row = found(connection, actor, session)
+    if row.closed_at is not None:
+        raise Invalid(f"The session {row.conversation_id[:80]!r} is closed.", hint="Open it again, or another one.")
+    return row
+
+
+def locked(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
+    """The same, as it stands once nobody else can change it until the transaction ends."""
+    sessions.lock_session(connection, found(connection, actor, session).id)
+    return opened(connection, actor, session)
+
+
+def acting_in(row: SessionRow, actor: Actor) -> Actor:
+    """The actor with the role of the session, where they have none of their own."""
+    return replace(actor, role=row.role) if row.role and not actor.role else actor
+
+
+def session_of(connection: sa.Connection, row: SessionRow) -> Session:
+    """The session of a row, with what is enabled in it."""
+    enabled = tuple(
+        EnabledSkill(
+            slug=item.slug,
+            title=item.title,
+            digest=item.digest,
+            scope=item.scope,
+            source_type="registry" if item.source_type == "registry" else "catalog",
+            content_length=item.content_length,
+            tokens=item.detail.get("tokens", 0),
+            enabled_at=item.enabled_at,
+        )
+        for item in sessions.enabled(connection, row.id)
+    )
+    return Session(
+        id=row.id,
+        conversation=row.conversation_id,
+        organization=row.organization_id,
+        user=row.user_id,
+        actor=row.actor,
+        role=row.role,
+        model=row.model,
+        window=row.context_window,
+        budget=Budget(limit=row.budget_max, used=row.budget_used),
+        enabled=enabled,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
+
+
+def _check(conversation: str, model: str, window: int | None, budget: int | None) -> None:
+    for what, name in (("conversation", conversation), ("model", model)):
+        if len(name) > _LONGEST_NAME or not name.isprintable():
+            raise Invalid(
+                f"The name of a {what} has at most {_LONGEST_NAME} characters, and none that cannot be seen.",
+                hint="Give a plain name, such as `support-4711`.",
+            )
+    for name, value in (("window", window), ("budget", budget)):
+        if value is not None and not 0 <= value <= 1_000_000_000:
+            raise Invalid(f"The {name} {value} is out of range.", hint="Give a number from 0 to 1,000,000,000.")

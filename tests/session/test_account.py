@@ -1,0 +1,162 @@
+"""Why a skill was or was not offered: the same each time, and able to say what changed; and the index it speaks of."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from prowess.policy.actor import Actor, agent_of
+from prowess.session.account import differences
+
+pytestmark = pytest.mark.anyio
+
+ANN = Actor(name="ann")
+AGENT = agent_of(ANN)
+MESSAGE = "the prod Postgres is slow, can you triage the locks?"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def fill(place: Any) -> None:
+    place.skill("postgres-triage", "Look at the locks of the slow Postgres.", fields="metadata:\n  tags: sre\n")
+    place.skill("poetry", "Write verse.")
+    place.write("runner", {"skill.json": '{"id":"runner","name":"R","description":"Triage."}', "execute.ts": "x"})
+
+
+async def told(engine: Any, **options: Any) -> dict[str, Any]:
+    """An account as it would be kept in a file."""
+    return json.loads(json.dumps((await engine.why(MESSAGE, **options)).as_json()))
+
+
+async def test_an_account_tells_candidates_scores_index_rule_budget_and_choice(each_place: Any):
+    fill(each_place)
+    async with each_place.open(ANN) as engine:
+        session = await engine.session("chat", budget=1_000)
+        account = await told(engine, session=session)
+        first = account["steps"][0]
+        assert (first["slug"], first["choice"], first["answer"], first["index"]) == (
+            "postgres-triage",
+            "offered",
+            "allow",
+            "full",
+        )
+        assert first["score"] > account["steps"][1]["score"]
+        assert first["fields"]
+        assert first["signals"]
+        state = await engine.enable(session, "postgres-triage")
+        assert first["need"] == state.budget.used
+        assert (account["skills"], account["budget_max"], account["session"]) == (3, 1_000, session.id)
+        assert (await engine.why(MESSAGE, session=session)).steps[0].choice == "enabled"
+
+
+async def test_the_same_message_gives_the_same_account_also_after_a_restart(place: Any):
+    fill(place)
+    async with place.open(ANN) as engine:
+        first = await told(engine)
+        assert differences(first, await told(engine)) == []
+        assert first == await told(engine)
+    async with place.open(ANN) as engine:
+        assert differences(first, await told(engine)) == []
+
+
+async def test_looking_changes_nothing(place: Any):
+    fill(place)
+    async with place.open(ANN) as engine:
+        await engine.set_policy("skill_enablement_policy", "prompt-user")
+        session = await engine.session("chat")
+        before = len(await engine.audit())
+        account = await told(engine, session=session, actor=AGENT)
+        await engine.index(MESSAGE, session=session)
+        assert account["steps"][0]["choice"] == "needs approval"
+        assert await engine.approvals() == []
+        assert await engine.events() == []
+        assert len(await engine.audit()) == before
+        assert await engine.get_session(session) == session
+
+
+async def test_an_account_says_what_is_not_as_it_was(place: Any):
+    fill(place)
+    async with place.open(ANN) as engine:
+        session = await engine.session("chat", budget=200)
+        first = await told(engine, session=session, actor=AGENT)
+
+        async def changed() -> list[str]:
+            return differences(first, await told(engine, session=session, actor=AGENT))
+
+        await engine.enable(session, "postgres-triage")
+        now = await changed()
+        assert "other skills are enabled" in now
+        assert "postgres-triage: choice changed" in now
+        await engine.disable(session, "postgres-triage")
+        assert await changed() == []
+        await engine.change_session(session, budget=10)
+        assert "the prompt budget is another one" in await changed()
+        assert (await told(engine, session=session, actor=AGENT))["steps"][0]["choice"] == "no room"
+        await engine.change_session(session, budget=200)
+        await engine.set_policy("skill_enablement_policy", "admin-only")
+        now = await changed()
+        assert "the policy is another one" in now
+        assert (await told(engine, session=session, actor=AGENT))["steps"][0]["choice"] == "refused"
+        await engine.set_policy("skill_enablement_policy", None)
+        place.skill("another-triage", "Triage of Postgres locks.")
+        await engine.reload()
+        now = await changed()
+        assert now[0] == "the skills in reach are others"
+        assert "another-triage is a candidate now" in now
+        assert "somebody else asks" in differences(first, await told(engine, session=session))
+
+
+async def test_the_role_of_the_session_decides(place: Any):
+    fill(place)
+    async with place.open(ANN) as engine:
+        session = await engine.session("chat", role="communicator")
+        account = await engine.why(MESSAGE, session=session, actor=AGENT)
+        assert account.role == "communicator"
+        assert {step.choice for step in account.steps} <= {"refused", "not offered"}
+        assert account.steps[0].rule == "role-tags"
+
+
+async def test_a_skill_that_cannot_enter_is_told_so(place: Any):
+    fill(place)
+    async with place.open(ANN) as engine:
+        steps = {step.slug: step for step in (await engine.why(MESSAGE)).steps}
+        assert (steps["runner"].answer, steps["runner"].rule, steps["runner"].need) == ("deny", "no-text", 0)
+
+
+async def test_the_cut_of_the_index_shows_in_the_account(place: Any):
+    for number in range(300):
+        place.skill(f"skill-{number:03}", "Nothing much.")
+    place.skill("postgres-triage", "Look at the locks of the slow Postgres.")
+    async with place.open(ANN) as engine:
+        session = await engine.session("chat", window=10_000)
+        account = await engine.why(MESSAGE, session=session)
+        plan = await engine.index(MESSAGE, session=session)
+        assert account.index_budget == 800
+        assert account.index_omitted == plan.omitted > 200
+        assert account.steps[0].slug == plan.entries[0].slug == "postgres-triage"
+        assert plan.chars == len(plan.text) <= 800
+        assert plan.text.endswith(f"… and {plan.omitted} more; search_skills finds them")
+        assert plan == await engine.index(MESSAGE, session=session)
+        for budget in (0, 10, 100, 5_000, 100_000):
+            cut = await engine.index(MESSAGE, budget=budget)
+            assert cut.chars <= budget
+            assert len(cut.entries) == 301
+        assert {entry.form for entry in cut.entries} == {"full"}
+
+
+async def test_what_was_loaded_often_comes_first_in_an_index_without_a_message(place: Any):
+    for slug in ("a", "b", "c"):
+        place.skill(slug)
+    async with place.open(ANN) as engine:
+        for _ in range(3):
+            await engine.load("c")
+    async with place.open(ANN) as engine:
+        plan = await engine.index()
+        tight = await engine.index(budget=len(plan.text) - 5)
+        assert [entry.form for entry in tight.entries if entry.slug == "c"] == ["full"]
+        assert {entry.form for entry in plan.entries} == {"full"}

@@ -1,0 +1,380 @@
+"""Skills enter and leave the prompt of a session; whatever becomes of their files, only admitted bytes are in it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prowess.errors import (
+    ApprovalDenied,
+    ApprovalRequired,
+    BudgetExceeded,
+    Conflict,
+    Invalid,
+    NotFound,
+    Refused,
+)
+from prowess.policy.actor import Actor, agent_of
+from prowess.skill.package import Package
+
+pytestmark = pytest.mark.anyio
+
+ANN = Actor(name="ann")
+AGENT = agent_of(ANN)
+FILES: dict[str, str | bytes] = {"references/locks.md": "Locks.\n", "scripts/top.sh": "ps\n"}
+NEW = "Do it otherwise."
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def alter(folder: Path, path: str, change: Callable[[bytes], bytes]) -> None:
+    file = folder / path
+    file.write_bytes(change(file.read_bytes()))
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "a byte of the text": lambda folder: alter(folder, "SKILL.md", lambda old: old.replace(b"well", b"bell")),
+    "the whole text": lambda folder: alter(folder, "SKILL.md", lambda old: old + NEW.encode()),
+    "the frontmatter only": lambda folder: alter(folder, "SKILL.md", lambda old: old.replace(b"What", b"All")),
+    "a byte of another file": lambda folder: alter(folder, "scripts/top.sh", lambda _: b"rm\n"),
+    "the path of a file": lambda folder: (folder / "scripts/top.sh").rename(folder / "scripts/pot.sh"),
+    "the mode of a file": lambda folder: (folder / "scripts/top.sh").chmod(0o755),
+    "two files exchanged": lambda folder: [
+        (folder / "references/locks.md").write_bytes(b"ps\n"),
+        (folder / "scripts/top.sh").write_bytes(b"Locks.\n"),
+    ],
+    "an added file": lambda folder: (folder / "references/more.md").write_text("More.\n"),
+    "a removed file": lambda folder: (folder / "references/locks.md").unlink(),
+}
+ENDS: dict[str, Callable[[Path], object]] = {
+    "deleted": shutil.rmtree,
+    "renamed": lambda folder: [
+        alter(folder, "SKILL.md", lambda old: old.replace(b"name: triage", b"name: other")),
+        folder.rename(folder.with_name("other")),
+    ],
+    "broken": lambda folder: (folder / "SKILL.md").write_text("---\nname: triage\n---\n"),
+}
+
+
+async def exact(engine: Any, session: Any) -> tuple[str, ...]:
+    """The blocks of a prompt, which are what the budget counts, to the character."""
+    blocks = await engine.prompt_blocks(session)
+    now = await engine.get_session(session)
+    assert [len(block) for block in blocks] == [skill.content_length for skill in now.enabled]
+    assert now.budget.used == sum(map(len, blocks))
+    assert now.budget.used <= now.budget.limit
+    return blocks
+
+
+async def test_a_skill_enters_in_the_order_of_enabling_and_leaves(each_place: Any):
+    for slug in ("b", "a", "c"):
+        each_place.skill(slug)
+    async with each_place.open() as engine:
+        session = await engine.session("chat")
+        for slug in ("b", "a", "c"):
+            session = await engine.enable(session, slug)
+        assert [block.splitlines()[0] for block in await exact(engine, session)] == [
+            '<skill name="b">',
+            '<skill name="a">',
+            '<skill name="c">',
+        ]
+        await engine.disable(session, "a")
+        assert [block.splitlines()[0] for block in await exact(engine, session)] == [
+            '<skill name="b">',
+            '<skill name="c">',
+        ]
+        with pytest.raises(NotFound, match="not enabled") as caught:
+            await engine.disable(session, "a")
+        assert caught.value.hint == "Enabled: b, c."
+
+
+async def test_enabling_what_is_enabled_changes_nothing_and_tells_nobody(each_place: Any):
+    each_place.skill("triage")
+    async with each_place.open() as engine:
+        first = await engine.enable(await engine.session("chat"), "triage")
+        assert await engine.enable("chat", "triage") == first
+        assert len(await engine.events()) == 1
+        assert len(await engine.audit()) == 1
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_under_auto_a_changed_skill_is_there_with_its_new_bytes(place: Any, change: str):
+    folder = place.skill("triage", files=FILES)
+    async with place.open() as engine:
+        before = await engine.enable(await engine.session("chat"), "triage")
+        CHANGES[change](folder)
+        (block,) = await exact(engine, "chat")
+        now = await engine.skill("triage")
+        after = await engine.get_session("chat")
+        assert now.digest[:12] in block
+        assert (await engine.load("triage"))["body"] in block
+        assert after.enabled[0].digest == now.digest != before.enabled[0].digest
+        assert [event.data for event in await engine.events(names=["skills_state_changed"])] == [
+            before.state,
+            after.state,
+        ]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_under_prompt_user_a_changed_skill_leaves_and_enters_again_once_approved(place: Any, change: str):
+    folder = place.skill("triage", files=FILES)
+    async with place.open(ANN) as engine:
+        await engine.set_policy("skill_enablement_policy", "prompt-user")
+        await engine.session("chat")
+        with pytest.raises(ApprovalRequired) as caught:
+            await engine.enable("chat", "triage", actor=AGENT)
+        await engine.resolve(caught.value.approval_id, approved=True)
+        await engine.enable("chat", "triage", actor=AGENT)
+        CHANGES[change](folder)
+        assert await engine.prompt("chat", actor=AGENT) == ""
+        state = await engine.get_session("chat")
+        assert (state.enabled, state.budget.used) == ((), 0)
+        (card,) = await engine.approvals()
+        assert card.digest == (await engine.skill("triage")).digest
+        assert card.detail["previous"]["digest"] != card.digest
+        assert any(card.detail["previous"][how] for how in ("added", "removed", "changed"))
+        with pytest.raises(ApprovalRequired, match="not what was approved") as again:
+            await engine.enable("chat", "triage", actor=AGENT)
+        assert again.value.approval_id == card.id
+        await engine.resolve(card.id, approved=True)
+        await engine.enable("chat", "triage", actor=AGENT)
+        (block,) = await exact(engine, "chat")
+        assert card.digest[:12] in block
+
+
+async def test_who_is_asked_about_a_changed_skill_sees_what_changed(each_place: Any):
+    async with each_place.open(ANN) as engine:
+        skill = await _kept(engine, each_place, "Look at the locks.")
+        await engine.set_policy("skill_enablement_policy", "prompt-user")
+        await engine.session("chat")
+        with pytest.raises(ApprovalRequired) as caught:
+            await engine.enable("chat", "kept", actor=AGENT)
+        assert "diff" not in (await engine.approval(caught.value.approval_id)).detail
+        await engine.resolve(caught.value.approval_id, approved=True)
+        await engine.enable("chat", "kept", actor=AGENT)
+        text = skill.artifacts[0].model_copy(update={"content": "Look away."})
+        await engine.update_skill(skill.model_copy(update={"artifacts": (text,)}))
+        assert await engine.prompt("chat", actor=AGENT) == ""
+        (card,) = await engine.approvals()
+        assert "-Look at the locks." in card.detail["diff"]
+        assert "+Look away." in card.detail["diff"]
+
+
+async def _kept(engine: Any, place: Any, body: str) -> Any:
+    """A skill that is kept with its versions."""
+    folder = place.workspace.parent / "given" / "kept"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(f"---\nname: kept\ndescription: What it is for.\n---\n\n{body}\n")
+    await engine.import_path(folder)
+    return await engine.skill("kept")
+
+
+@pytest.mark.parametrize("policy", ["auto", "prompt-user"])
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_skill_that_is_there_no_more_leaves_and_says_so(place: Any, end: str, policy: str):
+    folder = place.skill("triage", files=FILES)
+    place.skill("stays")
+    async with place.open() as engine:
+        session = await engine.session("chat")
+        for slug in ("triage", "stays"):
+            await engine.enable(session, slug)
+        await engine.set_policy("skill_enablement_policy", policy)
+        ENDS[end](folder)
+        (block,) = await exact(engine, session)
+        assert block.startswith('<skill name="stays">')
+        last = (await engine.events())[-1]
+        assert last.data == (await engine.get_session(session)).state
+        assert (await engine.audit())[-1].outcome == "changed"
+        assert await engine.approvals() == []
+
+
+async def test_a_skill_that_grew_beyond_the_budget_leaves_with_an_event(each_place: Any):
+    folder = each_place.skill("triage")
+    each_place.skill("other")
+    async with each_place.open() as engine:
+        session = await engine.session("chat", budget=300)
+        for slug in ("other", "triage"):
+            await engine.enable(session, slug)
+        alter(folder, "SKILL.md", lambda old: old + b"x" * 200)
+        (block,) = await exact(engine, session)
+        assert block.startswith('<skill name="other">')
+        last = (await engine.events())[-1]
+        assert (last.name, [skill["slug"] for skill in last.data["enabled_skills"]]) == (
+            "skills_state_changed",
+            ["other"],
+        )
+        told = [(row.action, row.outcome) for row in await engine.audit()][-2:]
+        assert told == [("enable", "over-budget"), ("disable", "changed")]
+        assert (await engine.verify_audit()).ok
+
+
+async def test_a_skill_that_shrank_stays_also_where_the_budget_was_lowered(place: Any):
+    folder = place.skill("triage", "x" * 300)
+    async with place.open() as engine:
+        await engine.enable(await engine.session("chat"), "triage")
+        await engine.change_session("chat", budget=10)
+        alter(folder, "SKILL.md", lambda old: old.replace(b"x" * 300, b"x" * 200))
+        (block,) = await engine.prompt_blocks("chat")
+        assert "x" * 200 in block
+        assert (await engine.get_session("chat")).budget.used == len(block)
+
+
+async def test_a_skill_enabled_by_its_scope_stays_that_one_though_a_nearer_hides_it(place: Any):
+    place.skill("triage", "The near one.")
+    async with place.open() as engine:
+        folder = place.workspace.parent / "given" / "triage"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text("---\nname: triage\ndescription: Far.\n---\n\nThe far one.\n")
+        await engine.import_path(folder, scope="account")
+        session = await engine.enable(await engine.session("chat"), "account:triage")
+        for _ in range(2):
+            (block,) = await exact(engine, session)
+            assert "The far one." in block
+        await engine.enable(session, "triage")
+        (block,) = await exact(engine, session)
+        assert "The near one." in block
+
+
+async def test_a_nearer_skill_that_appears_later_does_not_take_the_place_of_an_enabled_one(place: Any):
+    async with place.open() as engine:
+        await _kept(engine, place, "The first one.")
+        await engine.enable(await engine.session("chat"), "kept")
+        user = Path(place.environment["HOME"]) / ".agents" / "skills" / "kept"
+        user.mkdir(parents=True)
+        (user / "SKILL.md").write_text("---\nname: kept\ndescription: Far.\n---\n\nThe second one.\n")
+        assert "The first one." in await engine.prompt("chat")
+
+
+async def test_a_skill_whose_place_does_not_answer_stays_as_it_was_admitted(place: Any):
+    async with place.open() as engine:
+        await _kept(engine, place, "Kept in a database.")
+        await engine.enable(await engine.session("chat"), "kept")
+        prompt = await engine.prompt("chat")
+    database = place.workspace / ".prowess" / "agents.db"
+    for rest in database.parent.glob("agents.db-*"):
+        rest.unlink()
+    whole = database.read_bytes()
+    database.write_bytes(b"no database at all" * 500)
+    async with place.open() as engine:
+        assert await engine.prompt("chat") == prompt
+        assert len(await engine.events()) == 1
+    database.unlink()
+    database.write_bytes(whole)
+    async with place.open() as engine:
+        assert await engine.prompt("chat") == prompt
+
+
+async def test_one_without_text_does_not_enter(place: Any):
+    place.write("tool", {"skill.json": '{"id":"tool","name":"Tool","description":"Runs."}', "execute.ts": "x"})
+    async with place.open() as engine:
+        with pytest.raises(Invalid, match="no text"):
+            await engine.enable(await engine.session("chat"), "tool")
+        with pytest.raises(NotFound):
+            await engine.enable("chat", "nothing")
+        with pytest.raises(NotFound):
+            await engine.disable("chat", "tool")
+
+
+async def test_nobody_is_asked_about_a_skill_that_has_no_room(each_place: Any):
+    each_place.skill("triage")
+    async with each_place.open(ANN) as engine:
+        await engine.set_policy("skill_enablement_policy", "prompt-user")
+        await engine.session("chat", budget=10)
+        with pytest.raises(BudgetExceeded):
+            await engine.enable("chat", "triage", actor=AGENT)
+        assert await engine.approvals() == []
+        await engine.set_policy("skill_enablement_policy", "admin-only")
+        with pytest.raises(Refused) as caught:
+            await engine.enable("chat", "triage", actor=AGENT)
+        assert not isinstance(caught.value, BudgetExceeded)
+
+
+async def test_the_role_of_a_session_holds_for_whoever_brings_none(place: Any):
+    place.skill("triage", files=FILES)
+    place.skill("letters", fields="metadata:\n  tags: communication\n")
+    async with place.open(ANN) as engine:
+        await engine.session("chat", role="communicator")
+        with pytest.raises(Refused, match="communication"):
+            await engine.enable("chat", "triage", actor=AGENT)
+        assert "communication" in (await engine.load("triage", session="chat", actor=AGENT))["error"]
+        with pytest.raises(Refused, match="communication"):
+            await engine.resource("triage", "references/locks.md", session="chat", actor=AGENT)
+        await engine.session("scouting", role="scout")
+        told = await engine.load("triage", script="top.sh", session="scouting", actor=AGENT)
+        assert (told["script_content"], bool(told["hint"])) == (None, True)
+        assert "scout" in told["error"]
+
+
+def fetched(body: str = "Fetched.", slug: str = "live") -> Package:
+    return Package.of_texts(slug, {"SKILL.md": f"---\nname: {slug}\ndescription: Live.\n---\n\n{body}\n"})
+
+
+async def test_a_fetched_skill_is_in_the_prompt_and_in_no_store(each_place: Any):
+    async with each_place.open(ANN) as engine:
+        session = await engine.session("chat")
+        with pytest.raises(Refused, match="skills_dynamic_search_enabled"):
+            await engine.enable_fetched(session, fetched(), origin="https://example.org/live")
+        await engine.set_policy("skills_dynamic_search_enabled", value=True)
+        with pytest.raises(ApprovalRequired) as caught:
+            await engine.enable_fetched(session, fetched(), origin="https://example.org/live", actor=AGENT)
+        await engine.resolve(caught.value.approval_id, approved=True)
+        state = await engine.enable_fetched(session, fetched(), origin="https://example.org/live", actor=AGENT)
+        assert state.state["enabled_skills"][0]["source_type"] == "registry"
+        (block,) = await exact(engine, session)
+        assert "from https://example.org/live" in block.splitlines()[1]
+        assert await engine.cards() == []
+        assert await engine.enable_fetched(session, fetched(), origin="https://example.org/live", actor=AGENT) == state
+        with pytest.raises(ApprovalRequired):
+            await engine.enable_fetched(session, fetched("Other."), origin="https://example.org/live", actor=AGENT)
+        assert await exact(engine, session) == (block,)
+
+
+async def test_a_yes_for_a_fetched_skill_is_not_used_up_where_there_is_no_room(place: Any):
+    async with place.open(ANN) as engine:
+        await engine.set_policy("skills_dynamic_search_enabled", value=True)
+        await engine.session("chat")
+        with pytest.raises(ApprovalRequired) as caught:
+            await engine.enable_fetched("chat", fetched(), origin="https://example.org", actor=AGENT)
+        await engine.resolve(caught.value.approval_id, approved=True)
+        await engine.change_session("chat", budget=10)
+        with pytest.raises(BudgetExceeded):
+            await engine.enable_fetched("chat", fetched(), origin="https://example.org", actor=AGENT)
+        await engine.change_session("chat", budget=1_000)
+        assert (await engine.enable_fetched("chat", fetched(), origin="https://example.org", actor=AGENT)).has("live")
+
+
+async def test_a_fetched_skill_never_takes_the_place_of_one_that_is_there(place: Any):
+    place.skill("triage")
+    async with place.open(ANN) as engine:
+        await engine.set_policy("skills_dynamic_search_enabled", value=True)
+        await engine.set_policy("skills_dynamic_search_policy", "auto")
+        session = await engine.enable(await engine.session("chat"), "triage")
+        with pytest.raises(Conflict) as caught:
+            await engine.enable_fetched(session, fetched(slug="triage"), origin="https://example.org")
+        assert "triage" in caught.value.hint
+        assert "Fetched." not in await engine.prompt(session)
+        broken = Package.of_texts("live", {"SKILL.md": "---\nname: live\n---\n"})
+        with pytest.raises(Invalid):
+            await engine.enable_fetched(session, broken, origin="https://example.org")
+
+
+async def test_a_no_stands_for_the_agent_that_asked(each_place: Any):
+    each_place.skill("triage")
+    async with each_place.open(ANN) as engine:
+        await engine.set_policy("skill_enablement_policy", "prompt-user")
+        await engine.session("chat")
+        with pytest.raises(ApprovalRequired) as caught:
+            await engine.enable("chat", "triage", actor=AGENT)
+        with pytest.raises(Refused, match="agent"):
+            await engine.resolve(caught.value.approval_id, approved=True, actor=AGENT)
+        await engine.resolve(caught.value.approval_id, approved=False, note="not now")
+        with pytest.raises(ApprovalDenied, match="not now"):
+            await engine.enable("chat", "triage", actor=AGENT)
+        assert await engine.prompt("chat") == ""
