@@ -10,25 +10,50 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from prowess.build.opening import Prowess
-    from prowess.errors import Conflict, Invalid, NotFound, Problem, ProwessError, Refused, RunFailed, Unavailable
+    from prowess.errors import (
+        ApprovalDenied,
+        ApprovalRequired,
+        BudgetExceeded,
+        Conflict,
+        Invalid,
+        NotFound,
+        Problem,
+        ProwessError,
+        Refused,
+        RunFailed,
+        Unavailable,
+    )
+    from prowess.events import Event
+    from prowess.plugins import Plugin
+    from prowess.policy.actor import Actor
+    from prowess.session.session import Session
     from prowess.skill.forms import read_package, write_package
     from prowess.skill.model import Skill, SkillCard
     from prowess.skill.package import File, Package
     from prowess.skill.validate import validate
+    from prowess.tools.toolbox import Toolbox
 
 __all__ = [
+    "Actor",
+    "ApprovalDenied",
+    "ApprovalRequired",
+    "BudgetExceeded",
     "Conflict",
+    "Event",
     "File",
     "Invalid",
     "NotFound",
     "Package",
+    "Plugin",
     "Problem",
     "Prowess",
     "ProwessError",
     "Refused",
     "RunFailed",
+    "Session",
     "Skill",
     "SkillCard",
+    "Toolbox",
     "Unavailable",
     "read_package",
     "validate",
@@ -36,11 +61,16 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Actor": "policy.actor",
+    "Event": "events",
     "File": "skill.package",
     "Package": "skill.package",
+    "Plugin": "plugins",
     "Prowess": "build.opening",
+    "Session": "session.session",
     "Skill": "skill.model",
     "SkillCard": "skill.model",
+    "Toolbox": "tools.toolbox",
     "read_package": "skill.forms",
     "validate": "skill.validate",
     "write_package": "skill.forms",

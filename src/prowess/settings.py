@@ -25,6 +25,7 @@ class Settings:
     workspace: Path
     user_home: Path
     database_url: str = field(default="", repr=False)
+    system_skills: bool = True
     embedder: str = "static"
     embedder_url: str = ""
     embedder_key: str = field(default="", repr=False)
@@ -63,6 +64,7 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         workspace=_absolute(folder),
         user_home=_absolute(user_home),
         database_url=env.get("PROWESS_DATABASE_URL", ""),
+        system_skills=_switch(env, "PROWESS_SYSTEM_SKILLS", default=True),
         embedder=env.get("PROWESS_EMBEDDER") or "static",
         embedder_url=env.get("PROWESS_EMBEDDER_URL", ""),
         embedder_key=env.get("PROWESS_EMBEDDER_KEY", ""),
@@ -81,6 +83,14 @@ def _number(env: Mapping[str, str], name: str) -> int:
     if text.isascii() and text.isdigit() and int(text) > 0:
         return int(text)
     raise Invalid(f"{variable} is {text[:40]!r}, not a positive number.", hint="Give a number of bytes or files.")
+
+
+def _switch(env: Mapping[str, str], variable: str, *, default: bool) -> bool:
+    words = {"": default, "on": True, "1": True, "true": True, "off": False, "0": False, "false": False}
+    text = env.get(variable, "").strip().lower()
+    if text in words:
+        return words[text]
+    raise Invalid(f"{variable} is {text[:40]!r}.", hint="Give on or off.")
 
 
 def _absolute(path: Path) -> Path:

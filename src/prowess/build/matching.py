@@ -31,7 +31,7 @@ def open_matcher(workspace: str | Path | None = None, *, settings: Settings | No
             from prowess.catalog.catalog import Catalog
 
             stores = Stores(chosen)
-            opened.append((stores, Catalog(stores.present)))
+            opened.append((stores, Catalog(stores.matched)))
         return opened[0][1]
 
     def close() -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import getpass
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from prowess.build.deliveries import Deliveries
+from prowess.build.places import PACKS
 from prowess.build.stores import Stores
 from prowess.catalog.catalog import Catalog
-from prowess.engine import Engine
+from prowess.engine.engine import Engine
+from prowess.engine.frame import Parts
 from prowess.errors import Invalid, ProwessError
+from prowess.policy.actor import Actor, local_person
 from prowess.settings import Settings, read_settings
 
 if TYPE_CHECKING:
@@ -21,23 +26,50 @@ class Prowess(Engine):
     """The engine, opened for a workspace."""
 
     @classmethod
-    def open(cls, workspace: str | Path | None = None, *, settings: Settings | None = None) -> Self:
-        """Open with the settings of the environment; nothing is written before something is kept."""
+    def open(
+        cls, workspace: str | Path | None = None, *, settings: Settings | None = None, actor: Actor | None = None
+    ) -> Self:
+        """Open with the settings of the environment; nothing is written before something is kept.
+
+        `actor` is who acts where a call names nobody else; without one, the person at this machine.
+        """
         stores = Stores(settings or read_settings(workspace=workspace))
-        catalog = Catalog(stores.present)
+        catalog, matched = Catalog(stores.present), Catalog(stores.matched)
+        who = actor or local_person(_local_name())
+        deliveries = Deliveries(stores, who.organization)
 
         def matcher() -> Matcher:
             from prowess.build.matching import matcher_of
 
-            return matcher_of(stores.settings, lambda: catalog, stores)
+            return matcher_of(stores.settings, lambda: matched, stores)
+
+        def close() -> None:
+            deliveries.close()
+            stores.close()
 
         return cls(
-            catalog,
-            limits=stores.limits,
-            writable=stores.writable,
-            matcher=matcher,
-            close=stores.close,
+            Parts(
+                catalog=catalog,
+                limits=stores.limits,
+                packs=PACKS,
+                actor=who,
+                writable=stores.writable,
+                matcher=matcher,
+                records=stores.records,
+                has_records=stores.has_records,
+                feed=deliveries.feed,
+                recorder=deliveries.recorder,
+                close=close,
+            )
         )
+
+
+def _local_name() -> str:
+    """What the person at this machine is called."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "me"
 
 
 def examine(workspace: str | Path | None = None) -> list[Finding]:
@@ -52,9 +84,25 @@ def examine(workspace: str | Path | None = None) -> list[Finding]:
             database_urls=stores.places.database_urls,
             catalog=Catalog(stores.present),
         )
-        return [*findings, _examine_index(stores)]
+        return [*findings, *_examine_plugins(), _examine_index(stores)]
     finally:
         stores.close()
+
+
+def _examine_plugins() -> list[Finding]:
+    """One finding for each plugin; a broken one is skipped, which is worth knowing and ends nothing."""
+    from prowess.catalog.doctor import Finding
+    from prowess.plugins import installed
+
+    found: list[Finding] = []
+    for one in installed():
+        name, owner = f"plugin {one.name}", f"{one.distribution} {one.version}".strip()
+        if one.problem:
+            hint = f"Update or uninstall {one.distribution or 'the package that brings it'}."
+            found.append(Finding(name=name, status="warning", detail=f"{owner} is skipped: {one.problem}", hint=hint))
+        else:
+            found.append(Finding(name=name, status="ok", detail=f"{owner}: {one.brings}"))
+    return found
 
 
 def _examine_index(stores: Stores) -> Finding:

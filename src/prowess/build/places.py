@@ -6,15 +6,21 @@ This is what every start needs, so nothing that takes long is imported: no model
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from prowess.catalog.discovery import user_roots, workspace_roots
+from prowess.plugins import plugins
 from prowess.settings import DATABASE, FOLDER, Settings
 from prowess.storage.location import SQLITE, database_exists, shown, sqlite_path
 from prowess.storage.trace import trace_folders, trace_holds, trace_sqlite
 
 if TYPE_CHECKING:
     from prowess.skill.model import Scope
+
+
+PACKS = Path(__file__).parents[1] / "packs"
+"""The skills that come with Prowess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +54,7 @@ class Places:
         return {"workspace": self.settings.workspace_database, "account": self.settings.account_database}
 
     def present(self) -> list[Place]:
-        """Every place that is there; a scope's folders, which people edit, before its database."""
+        """Every place whose skills are matched; a scope's folders, which people edit, before its database."""
         settings = self.settings
         near = workspace_roots(settings.workspace)
         far = user_roots(settings.user_home, settings.environment)
@@ -57,7 +63,12 @@ class Places:
         for scope, url in self.database_urls.items():
             if database_exists(url) and not self.leads_elsewhere(scope):
                 found.append(Place(scope=scope, kind="database", address=url))
-        return found
+        packs = [pack for plugin in plugins() for pack in plugin.packs]
+        return [*found, *(Place(scope="system", kind="folder", address=str(pack)) for pack in packs)]
+
+    def shipped(self) -> list[Place]:
+        """The folder of skills that come with Prowess. They are chosen by role, so no message is matched with them."""
+        return [Place(scope="system", kind="folder", address=str(PACKS))] if self.settings.system_skills else []
 
     def leads_elsewhere(self, scope: Scope) -> bool:
         """Whether the scope's database lies behind a link that came with the workspace, so that it is not used."""
@@ -89,6 +100,8 @@ class Places:
     def _head(self, places: list[Place]) -> bytes:
         """The limits, which places there are, and what the databases are by now; b'' where that cannot be told."""
         settings = self.settings
+        if any(plugin.stores for plugin in plugins()):
+            return b""
         parts = [f"{settings.max_skill_bytes} {settings.max_file_bytes} {settings.max_files}"]
         for place in places:
             now = "folder" if place.kind == "folder" else _database(place.address)

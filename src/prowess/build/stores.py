@@ -15,7 +15,9 @@ from prowess.catalog.deferred import DeferredVersions
 from prowess.catalog.directory import DirectoryStore
 from prowess.catalog.memory import MemoryStore
 from prowess.catalog.store import Store
+from prowess.catalog.versions import MemoryVersions
 from prowess.errors import Invalid, Refused
+from prowess.plugins import plugins
 from prowess.settings import FOLDER, Settings
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Scope
@@ -23,6 +25,7 @@ from prowess.storage.location import database_exists
 
 if TYPE_CHECKING:
     from prowess.catalog.database_versions import DatabaseVersions
+    from prowess.storage.database import Connections
     from prowess.storage.deferred import DeferredDatabase
 
 
@@ -43,7 +46,12 @@ class Stores:
 
     def present(self) -> list[Store]:
         """Every store that is there, those of one scope in the order of `Places.present`."""
-        return [self._session, *(self._store(place) for place in self.places.present())]
+        return [*self.matched(), *(self._store(place) for place in self.places.shipped())]
+
+    def matched(self) -> list[Store]:
+        """Those whose skills messages are matched with: all but what comes with Prowess."""
+        brought = [store for plugin in plugins() for store in plugin.stores]
+        return [self._session, *(self._store(place) for place in self.places.present()), *brought]
 
     def record(self) -> bytes:
         """As `Places.record`; b'' where the session has skills, which no other process knows."""
@@ -71,6 +79,14 @@ class Stores:
 
         return DatabaseStore(self._database(url), scope=scope, limits=self.limits)
 
+    def records(self) -> Connections:
+        """The database of sessions, approvals, events and the audit: that of the account, made when it is first used."""
+        return self._database(self.settings.account_database)
+
+    def has_records(self) -> bool:
+        """Whether that database is there."""
+        return database_exists(self.settings.account_database)
+
     def close(self) -> None:
         """Close every database."""
         with self._lock:
@@ -97,6 +113,10 @@ class Stores:
             return self._folders[key]
 
     def _opened(self, scope: Scope, root: Path) -> DirectoryStore:
+        if scope == "system":
+            return DirectoryStore(
+                root, scope=scope, versions=MemoryVersions(), limits=self.limits, place=root.name, frozen=True
+            )
         name = self._name(scope, root)
         url = self.places.database_urls["workspace" if scope == "workspace" else "account"]
         versions = DeferredVersions(

@@ -139,6 +139,14 @@ class Catalog:
                 return store, found
         raise self._not_found(slug, name, away)
 
+    def is_gone(self, slug: str) -> bool:
+        """Whether every store that the address means was asked and none serves the skill; addressed as in `get`."""
+        stores, name = self._addressed(slug)
+        try:
+            return all(store.get_outline(name) is None for store in stores)
+        except (ProwessError, OSError):
+            return False
+
     def history(self, slug: str) -> tuple[Store, list[Version]]:
         """The versions of a skill, at least one, with the store that keeps them; also of one that was deleted."""
         try:

@@ -230,7 +230,9 @@ class DatabaseStore(Editing):
     def _sound_documents(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[Document]:
         for row in rows:
             try:
-                slug, title, description, digest, tags, phrases, patterns, when, keywords, body = texts.texts_in(row)
+                slug, title, description, version, digest, tags, phrases, patterns, when, keywords, body = (
+                    texts.texts_in(row)
+                )
             except skills.DAMAGE:
                 continue
             yield Document(
@@ -242,6 +244,7 @@ class DatabaseStore(Editing):
                 patterns=patterns,
                 keywords=keywords,
                 body=body,
+                version=version,
                 scope=self.scope,
                 digest=digest,
             )

@@ -47,6 +47,8 @@ class DirectoryStore(Editing):
     `place` stands for the folder and is its path if none is given, so that one that is moved keeps its ids only with a
     `place` that stays.
 
+    A `frozen` folder is only read.
+
     Where the version log does not answer, skills are read all the same, with the dates of their files; nothing is
     written.
     """
@@ -59,6 +61,7 @@ class DirectoryStore(Editing):
         versions: VersionLog,
         limits: Limits = DEFAULT_LIMITS,
         place: str | None = None,
+        frozen: bool = False,
     ) -> None:
         self.scope = scope
         self.root = root.absolute()
@@ -68,7 +71,7 @@ class DirectoryStore(Editing):
         self._lock = threading.RLock()
         self._tree = Tree(self.root, scope, limits, place)
         self._index = self._tree.index
-        self._writer = FolderWriter(self._tree, self.root, versions, limits)
+        self._writer = FolderWriter(self._tree, self.root, versions, limits, frozen=frozen)
         self._fresh = Fresh()
         self._writer.clear_leftovers()
 

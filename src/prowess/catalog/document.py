@@ -21,6 +21,7 @@ class Document:
     patterns: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
     body: str = ""
+    version: str = ""
     scope: str = "workspace"
     digest: str = ""
 
@@ -37,6 +38,7 @@ class Document:
             patterns=skill.intent_patterns,
             keywords=skill.keywords,
             body=skill.body,
+            version=skill.version,
             scope=skill.scope,
             digest=skill.digest,
         )

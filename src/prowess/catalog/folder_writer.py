@@ -12,7 +12,7 @@ from prowess.catalog.placing import free_place
 from prowess.catalog.site import Site, read_site
 from prowess.catalog.tree import Tree
 from prowess.catalog.versions import VersionLog
-from prowess.errors import ProwessError, Unavailable
+from prowess.errors import ProwessError, Refused, Unavailable
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import Limits
 from prowess.skill.model import Version
@@ -24,9 +24,13 @@ from prowess.storage.lock import locked, locked_if_free
 
 
 class FolderWriter:
-    """Writes and removes skills below a root; its tree is told of each change. The folder is made at the first one."""
+    """Writes and removes skills below a root; its tree is told of each change. The folder is made at the first one.
 
-    def __init__(self, tree: Tree, root: Path, versions: VersionLog, limits: Limits) -> None:
+    A `frozen` folder belongs to an installed package: nothing is ever written there.
+    """
+
+    def __init__(self, tree: Tree, root: Path, versions: VersionLog, limits: Limits, *, frozen: bool = False) -> None:
+        self._frozen = frozen
         self._tree = tree
         self._root = root
         self._log = versions
@@ -34,6 +38,8 @@ class FolderWriter:
 
     def clear_leftovers(self) -> None:
         """Finish for a writer that was killed; a live one holds the lock and is left alone."""
+        if self._frozen:
+            return
         with suppress(OSError, ProwessError), locked_if_free(self._root) as free:
             if free:
                 recover(self._root)
@@ -41,6 +47,11 @@ class FolderWriter:
     @contextmanager
     def alone(self) -> Generator[None]:
         """Be the one writer, who sees the folder as it is; what the system refuses is `Unavailable`."""
+        if self._frozen:
+            raise Refused(
+                f"The skills in {str(self._root)!r} come with an installed package and stay as they are.",
+                hint="Export the skill, change the copy and import it: a nearer skill of the same name hides this one.",
+            )
         try:
             self._root.mkdir(parents=True, exist_ok=True)
             with locked(self._root):

@@ -86,6 +86,8 @@ def _recommended(shown: dict[str, Any], *, score: float, decision: Decision, **m
         tags=tuple(shown["tags"]),
         scope=shown["scope"],
         digest=shown["digest"],
+        version=shown["version"],
+        chars=shown["chars"],
         score=score,
         decision=decision,
         **more,

@@ -39,6 +39,9 @@ class Recommendation:
     digest: str
     score: float
     decision: Decision
+    version: str = ""
+    chars: int = 0
+    """How many characters its instructions have."""
     evidence: tuple[Evidence, ...] = ()
     why: str = ""
     signals: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -53,6 +56,8 @@ class Recommendation:
             "tags": list(self.tags),
             "scope": self.scope,
             "digest": self.digest,
+            "version": self.version,
+            "chars": self.chars,
             "score": self.score,
             "decision": self.decision,
             "why": self.why,

@@ -251,6 +251,8 @@ def _shown(entry: Entry) -> bytes:
         "tags": document.tags,
         "scope": document.scope,
         "digest": document.digest,
+        "version": document.version,
+        "chars": len(document.body),
         "patterns": document.patterns[:MOST_PATTERNS],
         "triggers": document.triggers[:MOST_TRIGGERS],
     }

@@ -82,7 +82,7 @@ def _values(manifest: JsonObject, package: Package, problems: list[Problem]) -> 
     if manifest.get("createdBy") is not None:
         values["author"] = as_text(manifest["createdBy"])
     values["tags"] = as_list(manifest.get("tags"))
-    values["parameters"] = _schema(manifest.get("parameters"), problems)
+    values["parameters"] = schema_of(manifest.get("parameters"), problems)
     values["extra"] = {key: value for key, value in manifest.items() if key not in FIELDS}
     problems += [_removed(key) for key in REMOVED if key in values["extra"]]
     problems += unknown_fields([key for key in values["extra"] if key not in REMOVED])
@@ -94,7 +94,7 @@ def _removed(key: str) -> Problem:
     return warning("removed-field", message, "Take it out; put instructions into a SKILL.md.", field=key)
 
 
-def _schema(parameters: Any, problems: list[Problem]) -> JsonObject | None:
+def schema_of(parameters: Any, problems: list[Problem]) -> JsonObject | None:
     """The parameters as a JSON Schema; the manifest gives each by name, with a flag where it is required."""
     if parameters is None:
         return None
@@ -132,7 +132,7 @@ def short_form(schema: JsonObject) -> JsonObject:
         if not isinstance(value, dict) or "required" in value:
             return schema
         short[name] = {**cast("JsonObject", value), **({"required": True} if name in required else {})}
-    return short if _schema(short, []) == schema else schema
+    return short if schema_of(short, []) == schema else schema
 
 
 def _functions(package: Package, problems: list[Problem]) -> list[Function]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from prowess.errors import Problem
@@ -30,6 +30,15 @@ def requests(reading: Reading) -> Iterator[Problem]:
         what = _what_a_file_asks(path)
         if what:
             yield _asks(what, path, None)
+
+
+def asked_for(allowed_tools: Sequence[str], paths: Iterable[str], body: str) -> tuple[str, ...]:
+    """The same in short, of a skill that has been read: what it wants without being asked, for a person who decides."""
+    asked = [f"to use tools without asking: {', '.join(allowed_tools)[:300]}"] if allowed_tools else []
+    if ("!`" in body or "```!" in body) and _COMMAND.search(body):
+        asked.append("to run a command whenever its text is loaded")
+    asked += [f"{what} ({path})" for path in paths if (what := _what_a_file_asks(path))]
+    return tuple(asked)
 
 
 def _in_frontmatter(reading: Reading) -> Iterator[Problem]:

@@ -1,36 +1,24 @@
-"""The engine: everything that a door can ask for, over one catalog.
-
-Stores are plain blocking code; `_blocking` is the one place where their work is handed to a thread.
-"""
+"""What is kept: reading, checking, giving out, versions. Nothing here changes a skill."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING
 
-from prowess.catalog.catalog import Catalog
-from prowess.catalog.intake import Checked, Imported, Progress, Watch, check_paths, ignore, import_path
+from prowess.catalog.intake import Checked, Watch, check_paths, ignore
 from prowess.catalog.outlet import Exported, export_skill
-from prowess.catalog.store import Fault, Store
-from prowess.errors import NotFound, Refused
+from prowess.catalog.store import Fault
+from prowess.engine.frame import Frame
+from prowess.errors import NotFound
 from prowess.skill.diff import FileChange, diff_packages
 from prowess.skill.kinds import FILE_KINDS, Artifact, Kind
-from prowess.skill.limits import Limits
-from prowess.skill.model import Scope, Skill, SkillCard, Version
+from prowess.skill.model import Skill, SkillCard, Version
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
 
 if TYPE_CHECKING:
     from prowess.catalog.document import Document
-    from prowess.match.matcher import Matcher
-    from prowess.match.recommendation import Recommendation
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,53 +31,8 @@ class Difference:
     changes: tuple[FileChange, ...]
 
 
-class Engine:
-    """Keeps, finds and gives out skills. Opened by `prowess.Prowess.open`; close it, or use `async with`."""
-
-    def __init__(
-        self,
-        catalog: Catalog,
-        *,
-        limits: Limits,
-        writable: Callable[[Scope], Store],
-        matcher: Callable[[], Matcher],
-        close: Callable[[], None],
-    ) -> None:
-        self.catalog = catalog
-        self._open_matcher = matcher
-        self._opened_matcher: Matcher | None = None
-        self._opening = threading.Lock()
-        self._limits = limits
-        self._writable = writable
-        self._close = close
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Let go of databases and files."""
-        await self._blocking(self._close)
-
-    async def _blocking(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.to_thread(work, *args, **kwargs)
-
-    async def _stoppable(self, work: Callable[[Watch], T], watch: Watch) -> T:
-        """Work that can be cancelled: it ends at its next step, and what it has kept by then stays."""
-        stop = threading.Event()
-
-        def step(progress: Progress) -> None:
-            if stop.is_set():
-                raise Refused("Stopped.", hint="What was kept by then stays.")
-            watch(progress)
-
-        try:
-            return await self._blocking(work, step)
-        except asyncio.CancelledError:
-            stop.set()
-            raise
+class Keeping(Frame):
+    """The part of the engine that reads skills and gives them out."""
 
     async def cards(self) -> list[SkillCard]:
         """Every skill in reach, by slug; the nearest of each slug, with what it hides."""
@@ -103,39 +46,14 @@ class Engine:
         """Cards and faults, of one look at everything."""
         return await self._blocking(self.catalog.look)
 
+    async def reload(self) -> tuple[list[SkillCard], list[Fault]]:
+        """Look at everything anew, for matching too."""
+        self._changed()
+        return await self.look()
+
     async def documents(self) -> list[Document]:
         """What matching reads of every skill that is served, the instructions included; each slug once."""
         return await self._blocking(lambda: list(self.catalog.documents()))
-
-    async def match(
-        self, message: str, *, limit: int = 5, tags: Collection[str] = (), context: str = ""
-    ) -> list[Recommendation]:
-        """The skills worth offering for a message, best first, with reasons; none where none fits. No model is asked.
-
-        `context` is what was said before: it counts less than the message. The skills have all of `tags`.
-        """
-        return await self._blocking(lambda: self._matcher().match(message, limit=limit, tags=tags, context=context))
-
-    async def rank(
-        self, message: str, *, limit: int = 10, tags: Collection[str] = (), context: str = ""
-    ) -> list[Recommendation]:
-        """The whole ranking for a message, with the decision "no" on what does not fit."""
-        return await self._blocking(lambda: self._matcher().rank(message, limit=limit, tags=tags, context=context))
-
-    async def search(self, query: str = "", *, limit: int = 20, tags: Collection[str] = ()) -> list[Recommendation]:
-        """What has anything of the query, best first; without one, all skills with the tags, by slug."""
-        return await self._blocking(lambda: self._matcher().search(query, limit=limit, tags=tags))
-
-    def _matcher(self) -> Matcher:
-        with self._opening:
-            if self._opened_matcher is None:
-                self._opened_matcher = self._open_matcher()
-            return self._opened_matcher
-
-    def _changed(self) -> None:
-        """Let the next match see what was just written."""
-        if self._opened_matcher is not None:
-            self._opened_matcher.look_again()
 
     async def skill(self, slug: str) -> Skill:
         """One skill by slug, or by `scope:slug` for one that is hidden."""
@@ -169,20 +87,6 @@ class Engine:
         """Validate every skill at or below these paths; where one of several is missing, that is its verdict."""
         return await self._stoppable(lambda step: list(check_paths(paths, profile, self._limits, step)), watch)
 
-    async def import_path(
-        self, path: Path, *, scope: Scope = "workspace", replace: bool = False, actor: str = "", watch: Watch = ignore
-    ) -> list[Imported]:
-        """Keep every skill at or below a path."""
-
-        def work(step: Watch) -> list[Imported]:
-            store = self._writable(scope)
-            try:
-                return list(import_path(path, store, replace=replace, actor=actor, limits=self._limits, watch=step))
-            finally:
-                self._changed()
-
-        return await self._stoppable(work, watch)
-
     async def export(
         self,
         slug: str,
@@ -209,17 +113,6 @@ class Engine:
             raise NotFound(f"The files of {slug!r} are gone.", hint="Run `prowess doctor`.")
         return skill, package
 
-    async def delete(self, slug: str, *, actor: str = "", note: str = "") -> Version:
-        """Remove a skill; the version that is given back can be rolled back to."""
-
-        def work() -> Version:
-            store, skill = self.catalog.find(slug)
-            store.delete_skill(skill.id, expected=skill.digest, actor=actor, note=note)
-            self._changed()
-            return store.versions(skill.slug)[-1]
-
-        return await self._blocking(work)
-
     async def history(self, slug: str) -> list[Version]:
         """The versions of a skill, oldest first; also of one that was deleted."""
         return await self._blocking(lambda: self.catalog.history(slug)[1])
@@ -239,17 +132,6 @@ class Engine:
             old = store.version_package(name, before or versions[0].number)
         new = store.version_package(name, after) if after else self._package(slug)[1]
         return Difference(slug=name, before=before, after=after, changes=tuple(diff_packages(old, new)))
-
-    async def rollback(self, slug: str, number: int, *, actor: str = "", note: str = "") -> Skill:
-        """Make the files of an earlier version current again, as a new version."""
-
-        def work() -> Skill:
-            store, versions = self.catalog.history(slug)
-            skill = store.rollback(versions[-1].slug, number, actor=actor, note=note)
-            self._changed()
-            return skill
-
-        return await self._blocking(work)
 
 
 def _names(artifact: Artifact) -> tuple[str, ...]:

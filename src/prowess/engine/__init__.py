@@ -1,0 +1,1 @@
+"""The engine: everything that a door can ask for."""

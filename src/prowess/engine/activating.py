@@ -1,0 +1,210 @@
+"""Phase 2: sessions, what is enabled in them, the prompt, the index and single texts."""
+
+from __future__ import annotations
+
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from prowess.engine.finding import Finding
+from prowess.policy.actor import Actor
+from prowess.policy.plain import plain
+
+if TYPE_CHECKING:
+    from prowess.session.activate import Activation
+    from prowess.session.admission import Gatekeeper
+    from prowess.session.load import Loading
+    from prowess.session.session import Session
+    from prowess.session.sessions import Sessions
+    from prowess.skill.package import Package
+
+_RECORDED = 200
+"""So many characters of a name that was asked for are kept."""
+
+
+class Activating(Finding):
+    """The part of the engine that lets skills into prompts. `actor` is who acts; without one, whoever opened the engine.
+
+    A session is given as itself, or by its id or its conversation.
+    """
+
+    async def session(
+        self,
+        conversation: str = "",
+        *,
+        actor: Actor | None = None,
+        role: str = "",
+        model: str = "",
+        window: int | None = None,
+        budget: int | None = None,
+    ) -> Session:
+        """The session of a conversation: the one there is, or a new one; without a name, always a new one.
+
+        `budget` is in characters; without one it is what the organization has set, 16,000 by default.
+        """
+        return await self._blocking(
+            lambda: self._sessions.open(
+                actor or self.actor, conversation, role=role, model=model, window=window, budget=budget
+            )
+        )
+
+    async def sessions(self, *, actor: Actor | None = None) -> list[Session]:
+        """The open sessions, the last changed first."""
+        return await self._blocking(lambda: self._sessions.listed(actor or self.actor))
+
+    async def get_session(self, session: Session | str, *, actor: Actor | None = None) -> Session:
+        """A session as it is now."""
+        return await self._blocking(lambda: self._sessions.get(actor or self.actor, _id(session)))
+
+    async def change_session(
+        self,
+        session: Session | str,
+        *,
+        budget: int | None = None,
+        model: str | None = None,
+        window: int | None = None,
+        actor: Actor | None = None,
+    ) -> Session:
+        """Change the budget, the model or the context window. A budget below what is used takes nothing away."""
+        return await self._blocking(
+            lambda: self._sessions.change(actor or self.actor, _id(session), budget=budget, model=model, window=window)
+        )
+
+    async def close_session(self, session: Session | str, *, actor: Actor | None = None) -> None:
+        """End a session: nothing is enabled in it any more."""
+        await self._blocking(lambda: self._sessions.close(actor or self.actor, _id(session)))
+
+    async def enable(
+        self, session: Session | str, slug: str, *, reason: str = "", actor: Actor | None = None
+    ) -> Session:
+        """Put a skill's text into the prompt of a session; `Refused` in one of its forms where it may not enter.
+
+        `BudgetExceeded` says what would make room, `ApprovalRequired` that a person has been asked. Enabling what is
+        enabled already changes nothing.
+        """
+        return await self._blocking(
+            lambda: self._activation.enable(actor or self.actor, _id(session), slug, reason=reason)
+        )
+
+    async def enable_fetched(
+        self, session: Session | str, package: Package, *, origin: str, reason: str = "", actor: Actor | None = None
+    ) -> Session:
+        """Put a skill that was fetched for this conversation into its prompt; no store keeps it."""
+        return await self._blocking(
+            lambda: self._activation.enable_fetched(
+                actor or self.actor, _id(session), package, origin=origin, reason=reason, limits=self._limits
+            )
+        )
+
+    async def disable(self, session: Session | str, slug: str, *, actor: Actor | None = None) -> Session:
+        """Take a skill's text out of the prompt; its room is free again."""
+        return await self._blocking(lambda: self._activation.disable(actor or self.actor, _id(session), slug))
+
+    async def prompt_blocks(
+        self,
+        session: Session | str,
+        *,
+        policies: str = "",
+        memory: str = "",
+        graph_context: str = "",
+        actor: Actor | None = None,
+    ) -> tuple[str, ...]:
+        """The system blocks of a turn, in order: policies, memory, graph context, then the enabled skills.
+
+        Every skill is there with bytes that are admitted at this moment; one whose files changed passes the gate again
+        or is left out.
+        """
+        from prowess.session.render import assemble
+
+        _, skills = await self._blocking(lambda: self._activation.blocks(actor or self.actor, _id(session)))
+        return assemble(policies=policies, memory=memory, graph_context=graph_context, skills=skills)
+
+    async def prompt(
+        self,
+        session: Session | str,
+        *,
+        into: str = "",
+        policies: str = "",
+        memory: str = "",
+        graph_context: str = "",
+        actor: Actor | None = None,
+    ) -> str:
+        """The same as one text. With `into`, a prompt that may have older blocks of ours: they are replaced."""
+        from prowess.session.render import inject, joined
+
+        blocks = await self.prompt_blocks(
+            session, policies=policies, memory=memory, graph_context=graph_context, actor=actor
+        )
+        return inject(into, blocks) if into else joined(blocks)
+
+    async def load(
+        self,
+        name: str,
+        *,
+        reference: str | None = None,
+        script: str | None = None,
+        session: Session | str = "",
+        actor: Actor | None = None,
+    ) -> dict[str, Any]:
+        """One text of a skill: its instructions, a reference or a script. What went wrong stands in `error`.
+
+        Every load is recorded and announced as `skill_loaded`.
+        """
+        from prowess.delivery.recorder import Load
+
+        who = actor or self.actor
+        began = time.perf_counter()
+        loaded = await self._blocking(
+            lambda: self._loading.load(who, name, reference=reference, script=script, session=_id(session))
+        )
+        self._parts.recorder().record(
+            Load(
+                name=plain(name, limit=_RECORDED),
+                reference=None if reference is None else plain(reference, limit=_RECORDED),
+                script=None if script is None else plain(script, limit=_RECORDED),
+                source=loaded.source,
+                duration_s=round(time.perf_counter() - began, 6),
+                error=None if loaded.error is None else plain(loaded.error),
+                session_id=loaded.session_id,
+                user_id=who.user,
+                organization_id=who.organization,
+            )
+        )
+        return loaded.as_json()
+
+    async def resource(self, name: str, path: str, *, session: Session | str = "", actor: Actor | None = None) -> bytes:
+        """One file of a skill by its exact path in the manifest, through the gate."""
+        return await self._blocking(
+            lambda: self._loading.resource(actor or self.actor, name, path, session=_id(session))
+        )
+
+    @cached_property
+    def _sessions(self) -> Sessions:
+        from prowess.session.sessions import Sessions
+
+        return Sessions(records=self._parts.records())
+
+    @cached_property
+    def _activation(self) -> Activation:
+        from prowess.session.activate import Activation
+
+        return Activation(records=self._parts.records(), catalog=self.catalog, wake=self._wake)
+
+    @cached_property
+    def _gate(self) -> Gatekeeper:
+        from prowess.session.admission import Gatekeeper
+
+        return Gatekeeper(records=self._parts.records(), present=self._parts.has_records, wake=self._wake)
+
+    @cached_property
+    def _loading(self) -> Loading:
+        from prowess.session.load import Loading
+
+        return Loading(catalog=self.catalog, gate=self._gate)
+
+    def _wake(self) -> None:
+        self._parts.feed().wake()
+
+
+def _id(session: Session | str) -> str:
+    return session if isinstance(session, str) else session.id

@@ -1,0 +1,158 @@
+"""Writing skills through the engine: no change without an audit row, none by whoever may not, none of outdated bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from prowess.errors import Conflict, DuplicateSkill, Invalid, NotFound, ProwessError, Refused
+from prowess.policy.actor import Actor, agent_of
+from prowess.skill.kinds import Instructions
+from prowess.skill.model import Skill
+from prowess.storage.database import open_database
+
+pytestmark = pytest.mark.anyio
+
+ANN = Actor(name="ann")
+AGENT = agent_of(ANN)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def skill(slug: str = "tidy", text: str = "Tidy up.") -> Skill:
+    return Skill(
+        slug=slug,
+        title="Tidy",
+        description="What tidying is for.",
+        artifacts=(Instructions(name="instructions", content=text),),
+    )
+
+
+def changed(kept: Skill, text: str) -> Skill:
+    (only,) = kept.artifacts
+    return kept.model_copy(update={"artifacts": (only.model_copy(update={"content": text}),)})
+
+
+async def outcomes(engine: Any) -> list[tuple[str, str, str]]:
+    return [(row.actor, row.action, row.outcome) for row in await engine.audit()]
+
+
+async def test_a_person_creates_changes_and_removes_and_each_has_its_rows(each_place: Any):
+    async with each_place.open(ANN) as engine:
+        made = await engine.create_skill(skill())
+        later = await engine.update_skill(changed(made, "Tidy up twice."))
+        gone = await engine.delete("tidy")
+        assert (made.scope, later.digest != made.digest, gone.digest) == ("workspace", True, later.digest)
+        assert await outcomes(engine) == [
+            ("ann", "install", "allowed"),
+            ("ann", "install", "done"),
+            ("ann", "update", "allowed"),
+            ("ann", "update", "done"),
+            ("ann", "delete", "allowed"),
+            ("ann", "delete", "done"),
+        ]
+        digests = [row.digest for row in await engine.audit()]
+        assert digests == [made.digest] * 2 + [later.digest] * 4
+        assert [version.actor for version in await engine.history("tidy")] == ["ann"] * 3
+        assert (await engine.verify_audit()).ok
+
+
+async def test_a_change_that_fails_is_told_after_the_row_that_announced_it(place: Any):
+    async with place.open(ANN) as engine:
+        await engine.create_skill(skill())
+        with pytest.raises(DuplicateSkill):
+            await engine.create_skill(skill(text="Another."))
+        assert (await outcomes(engine))[-2:] == [
+            ("ann", "install", "allowed"),
+            ("ann", "install", "failed: duplicate-skill"),
+        ]
+        with pytest.raises(NotFound):
+            await engine.delete("nothing")
+        with pytest.raises(Invalid):
+            await engine.create_skill(skill("b").model_copy(update={"slug": "Not A Slug"}))
+
+
+async def test_a_skill_that_was_changed_meanwhile_is_not_overwritten(each_place: Any):
+    async with each_place.open(ANN) as engine:
+        made = await engine.create_skill(skill())
+        await engine.update_skill(changed(made, "First."))
+        with pytest.raises(Conflict):
+            await engine.update_skill(changed(made, "Second."))
+        assert (await engine.skill("tidy")).body.strip() == "First."
+
+
+async def test_who_may_not_write_changes_nothing_and_leaves_a_row(place: Any):
+    reader = Actor(name="bob", permissions=frozenset({"skills.read"}))
+    async with place.open(ANN) as engine:
+        made = await engine.create_skill(skill())
+        for call in (
+            engine.create_skill(skill("other"), actor=reader),
+            engine.update_skill(changed(made, "Mine."), actor=reader),
+            engine.delete("tidy", actor=reader),
+            engine.create_skill(skill("other"), actor=agent_of(ANN, role="scout")),
+            engine.set_policy("skill_enablement_policy", "admin-only", actor=reader),
+            engine.set_policy("skill_enablement_policy", "admin-only", actor=AGENT),
+        ):
+            with pytest.raises(Refused) as caught:
+                await call
+            assert caught.value.hint
+        assert [row.outcome for row in await engine.audit()][2:] == ["denied"] * 6
+        assert [card.digest for card in await engine.cards()] == [made.digest]
+        assert (await engine.policy()).skill_enablement_policy == "auto"
+
+
+async def test_nothing_changes_where_the_audit_cannot_be_written(each_place: Any):
+    each_place.skill("triage")
+    async with each_place.open(ANN) as engine:
+        made = await engine.create_skill(skill())
+        session = await engine.session("chat")
+        url = each_place.environment["PROWESS_DATABASE_URL"]
+        database = open_database(url or f"sqlite:///{each_place.environment['PROWESS_HOME']}/agents.db")
+        with database.write() as connection:
+            connection.execute(sa.text("ALTER TABLE audit RENAME TO elsewhere"))
+        for call in (
+            engine.create_skill(skill("other")),
+            engine.update_skill(changed(made, "Unseen.")),
+            engine.delete("tidy"),
+            engine.enable(session, "triage"),
+            engine.set_policy("skill_enablement_policy", "admin-only"),
+        ):
+            with pytest.raises(ProwessError):
+                await call
+        with database.write() as connection:
+            connection.execute(sa.text("ALTER TABLE elsewhere RENAME TO audit"))
+        database.close()
+        assert sorted((card.slug, card.digest) for card in await engine.cards() if card.slug == "tidy") == [
+            ("tidy", made.digest)
+        ]
+        assert [card.slug for card in await engine.cards()] == ["tidy", "triage"]
+        assert await engine.get_session(session) == session
+        assert await engine.events() == []
+        assert len(await engine.audit()) == 2
+        assert (await engine.verify_audit()).ok
+
+
+async def test_an_answer_is_given_by_a_person_who_may_see_the_question(place: Any):
+    place.skill("triage")
+    ann = Actor(name="ann", organization="acme", user="ann")
+    bob = Actor(name="bob", organization="acme", user="bob", permissions=frozenset({"skills.read", "skills.approve"}))
+    rival = Actor(name="eve", organization="rival", user="ann")
+    async with place.open(ann) as engine:
+        await engine.set_policy("skill_enablement_policy", "prompt-user")
+        await engine.session("chat")
+        with pytest.raises(Refused) as caught:
+            await engine.enable("chat", "triage", actor=agent_of(ann))
+        approval = caught.value.approval_id
+        for other in (bob, rival):
+            for call in (engine.approval(approval, actor=other), engine.resolve(approval, approved=True, actor=other)):
+                with pytest.raises(NotFound):
+                    await call
+            assert await engine.approvals(actor=other) == []
+        with pytest.raises(Refused):
+            await engine.resolve(approval, approved=True, actor=agent_of(ann))
+        assert (await engine.resolve(approval, approved=True)).state == "approved"

@@ -1,0 +1,26 @@
+"""Plugins that are wrong in every way that a plugin can be."""
+
+import sys
+from pathlib import Path
+
+from prowess.plugins import Plugin
+
+
+def missing_folder() -> Plugin:
+    return Plugin(name="missing", packs=(Path(__file__).parent / "nowhere",))
+
+
+def strange_store() -> Plugin:
+    return Plugin(name="strange", stores=("a store",))
+
+
+def wrong_value() -> dict:
+    return {"name": "wrong"}
+
+
+def error() -> Plugin:
+    raise RuntimeError("the licence has run out")
+
+
+def leave() -> Plugin:
+    sys.exit("not today")

@@ -1,0 +1,95 @@
+"""Packages that bring skills: found when they are installed, skipped and named when they are broken."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "plugins.md"
+BROKEN = {
+    "a-missing-folder": "no such folder",
+    "a-missing-module": "ModuleNotFoundError",
+    "a-strange-store": "not a store: str",
+    "a-wrong-value": "gives dict, not prowess.Plugin",
+    "an-error": "the licence has run out",
+    "an-exit": "SystemExit: not today",
+}
+
+
+def test_the_skills_of_an_installed_plugin_are_in_reach(prowess, sample):
+    listed = prowess(sample, "list", "--json")
+    card = next(card for card in listed.json if card["slug"] == "sourdough-starter")
+    assert (card["scope"], listed.err) == ("system", "")
+
+    shown = prowess(sample, "show", "sourdough-starter", "--reference", "feeding-times.md")
+    assert (shown.code, "| 24 | 6 |" in shown.out) == (0, True)
+    loaded = prowess(sample, "load", "sourdough-starter", "--json").json
+    assert (loaded["error"], loaded["available_references"]) == (None, ["feeding-times.md"])
+    matched = prowess(sample, "match", "my sourdough starter does not rise, when do I feed it?", "--json").json
+    assert matched[0]["slug"] == "sourdough-starter"
+
+
+def test_skills_of_a_plugin_cannot_be_changed_from_here(prowess, sample):
+    assert prowess(sample, "delete", "sourdough-starter").code == 5
+    assert "sourdough-starter" in prowess(sample, "list").out
+
+
+def test_plugins_are_listed_with_what_they_bring(prowess, sample):
+    (found,) = prowess(sample, "plugins", "--json").json
+    assert (found["name"], found["distribution"], found["version"]) == ("recipes", "prowess-recipes", "1.2.0")
+    assert (found["ok"], found["problem"], found["stores"]) == (True, "", [])
+    assert found["packs"] == [str(sample / "recipe_pack" / "skills")]
+    shown = prowess(sample, "plugins").out
+    assert all(words in shown for words in ("recipes", "prowess-recipes", "1.2.0", "1 plugin, 0 skipped."))
+
+
+def test_the_skills_of_a_store_that_a_plugin_brings_are_served_in_its_scope(prowess, shelf):
+    cards = {card["slug"]: card["scope"] for card in prowess(shelf, "list", "--json").json}
+    assert cards["house-style"] == "org"
+    assert "Say what happened" in prowess(shelf, "load", "org:house-style").out
+    matched = prowess(shelf, "match", "check the house style of this text for customers", "--json").json
+    assert matched[0]["slug"] == "house-style"
+    (found,) = prowess(shelf, "plugins", "--json").json
+    assert [store["scope"] for store in found["stores"]] == ["org"]
+    assert prowess(shelf, "doctor").code == 0
+
+
+def test_broken_plugins_are_named_skipped_and_counted(prowess, sample_and_broken):
+    ran = prowess(sample_and_broken, "plugins", "--json")
+    problems = {found["name"]: found["problem"] for found in ran.json if not found["ok"]}
+    assert problems.keys() == BROKEN.keys()
+    for name, words in BROKEN.items():
+        assert words in problems[name]
+        assert name in ran.err
+    assert "7 plugins, 6 skipped." in prowess(sample_and_broken, "plugins").out
+
+
+def test_everything_else_works_beside_broken_plugins(prowess, sample_and_broken):
+    listed = prowess(sample_and_broken, "list", "--json")
+    assert (listed.code, "sourdough-starter" in {card["slug"] for card in listed.json}) == (0, True)
+    assert prowess(sample_and_broken, "show", "sourdough-starter").code == 0
+
+
+def test_doctor_tells_of_plugins_and_is_content_with_the_rest(prowess, sample_and_broken):
+    ran = prowess(sample_and_broken, "doctor", "--json")
+    plugins = {check["name"]: check for check in ran.json["checks"] if check["name"].startswith("plugin ")}
+    assert (ran.code, plugins["plugin recipes"]["status"]) == (0, "ok")
+    assert "prowess-recipes 1.2.0" in plugins["plugin recipes"]["detail"]
+    for name, words in BROKEN.items():
+        check = plugins[f"plugin {name}"]
+        assert (check["status"], words in check["detail"]) == ("warning", True)
+        assert "prowess-broken" in check["hint"]
+
+
+def test_no_plugins_is_said_so(prowess, tmp_path):
+    assert prowess(tmp_path / "none", "plugins", "--json").json == []
+    assert "No plugins are installed" in prowess(tmp_path / "none", "plugins").out
+
+
+@pytest.mark.parametrize("path", ["pyproject.toml", "recipe_pack/__init__.py"])
+def test_the_page_on_plugins_shows_the_sample(path):
+    blocks = re.findall(r"```(?:python|toml)\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert (HERE / "sample" / path).read_text() in blocks
