@@ -114,18 +114,6 @@ def test_events_can_be_read_on_from_a_number_and_by_name_session_and_user(databa
     assert numbers(user_id="") == [3]
 
 
-def test_events_of_one_name_are_found_from_a_moment_on(database: Database) -> None:
-    first, *_ = appended(database, events=[loaded(number) for number in range(600)])
-    appended(database, events=[EventEntry(name="approval_required", data={})])
-    (last,) = appended(database, events=[loaded()])
-
-    with database.read() as connection:
-        found = list(ledger.find_events(connection, "acme", name="skill_loaded", since=first.at))
-        assert len(found) == 601
-        assert list(ledger.find_events(connection, "acme", name="skill_loaded", since=last.at)) == [last]
-        assert list(ledger.find_events(connection, "globex", name="skill_loaded", since="")) == []
-
-
 def test_a_writer_waits_for_the_one_before_it_and_takes_its_number_when_it_gives_up(database: Database) -> None:
     def overlap(end: Callable[[sa.Connection], None]) -> tuple[list[int], list[int]]:
         """The numbers of a transaction and of one that began to append while it was open."""

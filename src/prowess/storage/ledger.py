@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +31,6 @@ __all__ = [
     "AuditVerdict",
     "EventEntry",
     "append",
-    "find_events",
     "last_event",
     "read_audit",
     "read_events",
@@ -52,8 +51,6 @@ _READ_EVENTS = sa.select(events).where(_EVENTS_OF, events.c.number > _AFTER).ord
 _OF_NAMES = events.c.name.in_(sa.bindparam("names", expanding=True))
 _OF_SESSION = events.c.session_id == sa.bindparam("session")
 _OF_USER = events.c.user_id == sa.bindparam("user")
-_FIND = _READ_EVENTS.where(events.c.name == sa.bindparam("which"), events.c.at >= sa.bindparam("since"))
-_PORTION = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,17 +127,6 @@ def read_events(
 def last_event(connection: sa.Connection, organization_id: str) -> int:
     """The number of the newest event; 0 where there is none."""
     return connection.execute(_LAST_EVENT, {"of": organization_id}).scalar() or 0
-
-
-def find_events(connection: sa.Connection, organization_id: str, *, name: str, since: str) -> Iterator[Event]:
-    """The events of one name from a moment on, in order, read in portions while the connection is open."""
-    after, full = 0, True
-    while full:
-        key = {"of": organization_id, "which": name, "since": since, "after": after, "most": _PORTION}
-        found = [_event(row) for row in connection.execute(_FIND, key)]
-        yield from found
-        full = len(found) == _PORTION
-        after = found[-1].number if found else after
 
 
 def read_audit(connection: sa.Connection, organization_id: str, *, after: int, limit: int) -> list[AuditRow]:
