@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+import json
 import os
 import re
 import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
-from prowess.errors import ProwessError
+from prowess import Prowess
+from prowess.errors import ApprovalRequired, ProwessError
+from prowess.events import EVENT_NAMES
 from prowess.interfaces.cli.failures import EXIT_CODES
 from prowess.interfaces.cli.main import COMMANDS
-from prowess.settings import Settings
+from prowess.policy.actor import PERMISSIONS
+from prowess.policy.organization import ENABLEMENTS, SETTING_NAMES
+from prowess.policy.roles import shipped_roles
+from prowess.settings import Settings, read_settings
 from prowess.skill.kinds import KINDS
 from prowess.skill.model import FORM_NAMES, SCOPES
 from prowess.skill.profiles import PROFILES
+from prowess.tools.toolbox import tools
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -38,7 +47,7 @@ def test_every_command_and_option_is_documented(name):
     command = importlib.import_module(f"prowess.interfaces.cli.commands.{COMMANDS[name][0]}").command
     section = page("commands").split(f"## prowess {name}\n")[1].split("\n## ")[0]
     parts = command.commands if isinstance(command, click.Group) else {}
-    assert all(f"`prowess {name} {part} " in section for part in parts)
+    assert all(re.search(f"`prowess {name} {part}[ `]", section) for part in parts)
     for parameter in [parameter for one in (command, *parts.values()) for parameter in one.params]:
         if isinstance(parameter, click.Option) and parameter.name not in ("workspace", "as_json"):
             assert f"`{parameter.opts[0]}" in section, parameter.opts
@@ -66,11 +75,56 @@ def test_every_error_is_documented_with_its_code_and_exit_code():
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("skill", KINDS), ("skill", SCOPES), ("forms", FORM_NAMES), ("profiles", tuple(PROFILES)), ("catalog", SCOPES)],
+    [
+        ("skill", KINDS),
+        ("skill", SCOPES),
+        ("forms", FORM_NAMES),
+        ("profiles", tuple(PROFILES)),
+        ("catalog", SCOPES),
+        ("events", EVENT_NAMES),
+        ("policy", SETTING_NAMES),
+        ("policy", ENABLEMENTS),
+        ("policy", tuple(sorted(PERMISSIONS))),
+        ("policy", tuple(shipped_roles())),
+        ("roles", tuple(path.parent.name for path in sorted((ROOT / "src/prowess/packs").glob("*/SKILL.md")))),
+    ],
 )
 def test_every_word_of_a_family_is_documented(name, words):
     for word in words:
         assert f"`{word}`" in page(name)
+
+
+@pytest.mark.parametrize("name", tools())
+def test_every_tool_is_documented_with_its_arguments_and_an_answer(name):
+    section = page("tools").split(f"## {name}\n")[1].split("\n## ")[0]
+    required = tools()[name].parameters.get("required", [])
+    arguments = [f"{one}{'' if one in required else '?'}" for one in tools()[name].parameters.get("properties", {})]
+    assert f"`{name}({', '.join(arguments)})`" in section
+    for answer in re.findall(r"```json\n(.*?)```", section, re.DOTALL):
+        assert isinstance(json.loads(answer), dict)
+    assert "```json" in section
+
+
+async def one_event_of_each_kind(home: Path) -> dict[str, dict[str, Any]]:
+    settings = read_settings({"HOME": str(home)}, workspace=ROOT / "examples/workspace")
+    async with Prowess.open(settings=settings) as prowess:
+        session = await prowess.session("docs")
+        await prowess.load("commit-messages")
+        await prowess.set_policy("skill_enablement_policy", "prompt-user")
+        with pytest.raises(ApprovalRequired) as asked:
+            await prowess.enable(session, "commit-messages")
+        await prowess.resolve(asked.value.approval_id, approved=True)
+        await prowess.enable(session, "commit-messages")
+    async with Prowess.open(settings=settings) as prowess:
+        return {event.name: event.data for event in await prowess.events()}
+
+
+def test_every_event_is_documented_with_its_fields(tmp_path):
+    events = asyncio.run(one_event_of_each_kind(tmp_path))
+    assert set(events) == set(EVENT_NAMES)
+    for name, data in events.items():
+        section = page("events").split(f"## {name}\n")[1].split("\n## ")[0]
+        assert all(f"`{field}`" in section for field in data), (name, set(data))
 
 
 def test_every_page_is_in_the_index():
@@ -104,7 +158,7 @@ def test_the_terminal_excerpt_of_the_readme_is_true():
                 capture_output=True,
                 text=True,
                 cwd=ROOT / "examples/workspace",
-                env={**os.environ, "COLUMNS": "100"},
+                env={**os.environ, "COLUMNS": "100", "PROWESS_SYSTEM_SKILLS": "on"},
                 check=False,
             )
             printed = [row.rstrip() for row in ran.stdout.splitlines()]

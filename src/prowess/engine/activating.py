@@ -111,7 +111,7 @@ class Activating(Finding):
     ) -> tuple[str, ...]:
         """The system blocks of a turn, in order: policies, memory, graph context, then the enabled skills.
 
-        Every skill is there with bytes that are admitted at this moment; one whose files changed passes the gate again
+        Every skill is there with the very bytes that were admitted; one whose files changed since passes the gate again
         or is left out.
         """
         from prowess.session.render import assemble

@@ -90,7 +90,7 @@ class Activation:
         return outcome.session
 
     def blocks(self, actor: Actor, session: str) -> tuple[Session, tuple[str, ...]]:
-        """The blocks of the enabled skills, in the order of enabling; each holds bytes that are admitted now.
+        """The blocks of the enabled skills, in the order of enabling; each holds the bytes that were admitted.
 
         A skill whose bytes are others by now passes the gate again with these, or leaves the prompt; so does one that
         is gone. One whose place does not answer stays as it was admitted.

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import click
 
 from prowess.errors import (
+    ApprovalRequired,
+    BudgetExceeded,
     Conflict,
     Invalid,
     NotFound,
@@ -85,12 +87,16 @@ def _tell(error: ProwessError) -> None:
 
 
 def error_object(error: ProwessError) -> dict[str, object]:
-    """The error as JSON: code, message, hint and, where there are any, problems."""
+    """The error as JSON: code, message, hint and, where there are any, problems, figures or the approval's id."""
     from dataclasses import asdict
 
     told: dict[str, object] = {"code": error.code, "message": error.message, "hint": error.hint}
     if isinstance(error, Invalid) and error.problems:
         told["problems"] = [asdict(problem) for problem in error.problems]
+    if isinstance(error, BudgetExceeded):
+        told["budget"] = {"limit": error.limit, "used": error.used, "need": error.need, "disable": list(error.room)}
+    if isinstance(error, ApprovalRequired):
+        told["approval_id"] = error.approval_id
     return told
 
 

@@ -15,7 +15,7 @@ def command(slug: str, note: str, workspace: str | None, as_json: bool) -> None:
     """Remove a skill. Its versions stay, so `prowess rollback` brings it back."""
     from prowess.interfaces.cli.printing import clean, print_json
 
-    deleted = with_engine(workspace, lambda prowess: prowess.delete(slug, actor="cli", note=note))
+    deleted = with_engine(workspace, lambda prowess: prowess.delete(slug, note=note))
     if as_json:
         print_json({"slug": deleted.slug, "version": deleted.number, "digest": deleted.digest})
         return

@@ -39,7 +39,7 @@ def command(paths: tuple[str, ...], scope: Any, replace: bool, workspace: str | 
     with progress("Importing") as watch:
 
         async def work(prowess: Prowess) -> list[Imported]:
-            keep = partial(prowess.import_path, scope=scope, replace=replace, actor="cli", watch=watch)
+            keep = partial(prowess.import_path, scope=scope, replace=replace, watch=watch)
             return [done for path in paths for done in await keep(Path(path))]
 
         outcome = with_engine(workspace, work)

@@ -16,7 +16,7 @@ def command(slug: str, version: int, note: str, workspace: str | None, as_json: 
     """Make VERSION of a skill current again, as a new version. Nothing is lost; a deleted skill comes back."""
     from prowess.interfaces.cli.printing import print_json
 
-    skill = with_engine(workspace, lambda prowess: prowess.rollback(slug, version, actor="cli", note=note))
+    skill = with_engine(workspace, lambda prowess: prowess.rollback(slug, version, note=note))
     if as_json:
         print_json(skill.card.model_dump(mode="json"))
         return
