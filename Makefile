@@ -8,7 +8,7 @@ STAMP := $(VENV)/.ready
 
 setup: $(STAMP)
 
-$(STAMP): requirements/dev.txt pyproject.toml scripts/setup
+$(STAMP): requirements/dev.txt pyproject.toml scripts/setup tests/mcp/node/package-lock.json
 	@PYTHON="$(PYTHON)" scripts/setup
 
 run: setup

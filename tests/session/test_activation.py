@@ -149,6 +149,24 @@ async def test_under_prompt_user_a_changed_skill_leaves_and_enters_again_once_ap
         assert card.digest[:12] in block
 
 
+async def test_a_skill_whose_approval_is_taken_back_leaves_the_prompt(each_place: Any):
+    each_place.skill("triage")
+    async with each_place.open() as engine:
+        await engine.set_policy("skill_enablement_policy", "prompt-user")
+        session = await engine.session("chat")
+        with pytest.raises(ApprovalRequired) as asked:
+            await engine.enable(session, "triage")
+        await engine.resolve(asked.value.approval_id, approved=True)
+        await engine.enable(session, "triage")
+        assert await exact(engine, session)
+        await engine.revoke(asked.value.approval_id, note="not any more")
+        assert await exact(engine, session) == ()
+        last = (await engine.audit())[-1]
+        assert (last.action, last.slug, last.outcome) == ("disable", "triage", "revoked")
+        with pytest.raises(ApprovalRequired):
+            await engine.enable(session, "triage")
+
+
 async def test_who_is_asked_about_a_changed_skill_sees_what_changed(each_place: Any):
     async with each_place.open(ANN) as engine:
         skill = await _kept(engine, each_place, "Look at the locks.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TypeVar
 
 from prowess.catalog.codes import fault_problem, slug_conflict
@@ -15,6 +16,8 @@ from prowess.skill.model import SCOPES, Hidden, Scope, Skill, SkillCard, Version
 from prowess.skill.outline import Outline
 
 T = TypeVar("T")
+RECENT = 1.0
+"""For so many seconds a skill that is asked for by name is looked for where skills were found before."""
 Stores = Sequence[Store] | Callable[[], Sequence[Store]]
 
 
@@ -46,11 +49,19 @@ class Catalog:
 
     def __init__(self, stores: Stores) -> None:
         self._given = stores
+        self._seen: tuple[float, list[Store]] = (-RECENT, [])
 
     def stores(self) -> list[Store]:
         """The stores in the order in which they are asked."""
         given = self._given() if callable(self._given) else self._given
-        return sorted(given, key=lambda store: SCOPES.index(store.scope))
+        found = sorted(given, key=lambda store: SCOPES.index(store.scope))
+        self._seen = (monotonic(), found)
+        return found
+
+    def _recent(self) -> list[Store]:
+        """The stores as of a moment ago: looking for them takes longer than reading a skill."""
+        when, found = self._seen
+        return found if monotonic() - when < RECENT else self.stores()
 
     def cards(self) -> list[SkillCard]:
         """One card a slug, sorted, each with what it hides."""
@@ -127,21 +138,24 @@ class Catalog:
         return self._find(slug, lambda store, name: store.get_outline(name))
 
     def _find(self, slug: str, ask: Callable[[Store, str], T | None]) -> tuple[Store, T]:
-        stores, name = self._addressed(slug)
+        """Ask the stores of a moment ago, and where none has it, those that there are now."""
         away: list[str] = []
-        for store in stores:
-            try:
-                found = ask(store, name)
-            except (ProwessError, OSError):
-                away.append(store.location)
-                continue
-            if found is not None:
-                return store, found
-        raise self._not_found(slug, name, away)
+        for known in (self._recent, self.stores):
+            stores, name = _addressed(slug, known())
+            away.clear()
+            for store in stores:
+                try:
+                    found = ask(store, name)
+                except (ProwessError, OSError):
+                    away.append(store.location)
+                    continue
+                if found is not None:
+                    return store, found
+        raise self._not_found(slug, _addressed(slug, [])[1], away)
 
     def is_gone(self, slug: str) -> bool:
         """Whether every store that the address means was asked and none serves the skill; addressed as in `get`."""
-        stores, name = self._addressed(slug)
+        stores, name = _addressed(slug, self.stores())
         try:
             return all(store.get_outline(name) is None for store in stores)
         except (ProwessError, OSError):
@@ -152,7 +166,7 @@ class Catalog:
         try:
             store, skill = self.find(slug)
         except NotFound:
-            stores, name = self._addressed(slug)
+            stores, name = _addressed(slug, self.stores())
             for store, versions in _with_versions(stores, name):
                 return store, versions
             raise
@@ -163,13 +177,6 @@ class Catalog:
                 hint="Prowess keeps a version each time it changes a skill; a folder that you edit yourself has none before that.",
             )
         return store, versions
-
-    def _addressed(self, slug: str) -> tuple[list[Store], str]:
-        """The stores that an address means, and the name to ask them for."""
-        scope, colon, name = slug.partition(":")
-        if colon and scope in SCOPES:
-            return [store for store in self.stores() if store.scope == scope], name
-        return self.stores(), slug
 
     def _not_found(self, slug: str, name: str, away: Sequence[str]) -> NotFound:
         view = self._look()
@@ -208,6 +215,14 @@ class Catalog:
             view.faults.extend(faults)
         view.faults.sort(key=lambda fault: (fault.location, fault.slug))
         return view
+
+
+def _addressed(slug: str, stores: list[Store]) -> tuple[list[Store], str]:
+    """Those of the stores that an address means, and the name to ask them for."""
+    scope, colon, name = slug.partition(":")
+    if colon and scope in SCOPES:
+        return [store for store in stores if store.scope == scope], name
+    return stores, slug
 
 
 def _resolve(claims: list[tuple[Store, SkillCard]]) -> tuple[SkillCard, list[Fault]]:

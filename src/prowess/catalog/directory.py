@@ -37,6 +37,8 @@ from prowess.skill.package import Package
 from prowess.skill.validate import accept
 
 _ATTEMPTS = 5
+LATELY = 64
+"""So many skills that were asked for are remembered as they were read."""
 
 
 class DirectoryStore(Editing):
@@ -73,6 +75,7 @@ class DirectoryStore(Editing):
         self._index = self._tree.index
         self._writer = FolderWriter(self._tree, self.root, versions, limits, frozen=frozen)
         self._fresh = Fresh()
+        self._lately: dict[tuple[str, str], Skill] = {}
         self._writer.clear_leftovers()
 
     # Reading
@@ -156,8 +159,16 @@ class DirectoryStore(Editing):
         raise Conflict("The skill is being changed right now.", hint="Try again when that is done.")
 
     def _skill(self, site: Site, package: Package) -> Skill:
-        skill, _ = accepted(accept(package, self.limits))
-        return self._served(skill, site, self._first_version(site.slug))
+        return self._served(self._parsed(site, package), site, self._first_version(site.slug))
+
+    def _parsed(self, site: Site, package: Package) -> Skill:
+        """What the files say; those that were read lately are not parsed again while they are the same."""
+        key = (site.location, package.digest)
+        skill = self._lately.pop(key, None) or accepted(accept(package, self.limits))[0]
+        self._lately[key] = skill
+        while len(self._lately) > LATELY:
+            del self._lately[next(iter(self._lately))]
+        return skill
 
     def _served(self, skill: Skill, site: Site, first: Version | None) -> Skill:
         oldest, newest = site.dates()

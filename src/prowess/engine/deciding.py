@@ -45,6 +45,16 @@ class Deciding(Activating):
 
         return await self._blocking(work)
 
+    async def revoke(self, approval_id: str, *, note: str = "", actor: Actor | None = None) -> ApprovalRow:
+        """Take back a question or a yes; what a yes let into a prompt leaves it at the next turn."""
+
+        def work() -> ApprovalRow:
+            row = self._approvals.revoke(actor or self.actor, approval_id, note=note)
+            self._wake()
+            return row
+
+        return await self._blocking(work)
+
     async def policy(self, *, actor: Actor | None = None) -> OrgPolicy:
         """What the organization has decided about its skills."""
         if not self._parts.has_records():

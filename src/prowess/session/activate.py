@@ -28,6 +28,7 @@ from prowess.session.tokens import estimate
 from prowess.skill.limits import Limits
 from prowess.skill.package import Package
 from prowess.storage import ledger, sessions
+from prowess.storage.approvals import ApprovalRow, get_approval
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry, EventEntry
 from prowess.storage.sessions import EnabledRow, SessionRow
@@ -93,17 +94,20 @@ class Activation:
         """The blocks of the enabled skills, in the order of enabling; each holds the bytes that were admitted.
 
         A skill whose bytes are others by now passes the gate again with these, or leaves the prompt; so does one that
-        is gone. One whose place does not answer stays as it was admitted.
+        is gone, and one whose approval was taken back. One whose place does not answer stays as it was admitted.
         """
         with self.records.read() as connection:
             row = opened(connection, actor, session)
             held = sessions.contents(connection, row.id)
             current = session_of(connection, row)
-        changed = [skill for skill in current.enabled if self._has_changed(skill)]
-        if not changed:
+            revoked = [skill for skill in current.enabled if _is_revoked(connection, row, skill)]
+        changed = [skill for skill in current.enabled if skill not in revoked and self._has_changed(skill)]
+        if not changed and not revoked:
             return current, tuple(block for _, block in held)
         for skill in changed:
             self._renew(actor, row.id, skill)
+        for skill in revoked:
+            self._expel(actor, row.id, skill)
         self.wake()
         with self.records.read() as connection:
             held = sessions.contents(connection, row.id)
@@ -137,7 +141,7 @@ class Activation:
         )
         if admission.error is not None:
             return _Outcome(session=before, error=admission.error, audits=admission.audits, events=admission.events)
-        if sessions.reserve(connection, row.id, _row(text), text.block) != "done":
+        if sessions.reserve(connection, row.id, _row(text, admission.approval), text.block) != "done":
             raise Conflict(f"The session {before.conversation!r} was changed meanwhile.", hint="Try again.")
         after = session_of(connection, found(connection, actor, row.id))
         return _Outcome(session=after, audits=admission.audits, events=(*admission.events, _state(after, slug)))
@@ -176,6 +180,14 @@ class Activation:
                 left = _left(connection, actor, row, held, "changed", why=outcome.error.code)
                 outcome = replace(left, audits=outcome.audits + left.audits, events=outcome.events + left.events)
             _append(connection, outcome)
+
+    def _expel(self, actor: Actor, session_id: str, skill: EnabledSkill) -> None:
+        """Take out a skill whose approval was taken back, unless it went or was let in anew meanwhile."""
+        with self.records.write() as connection:
+            row = locked(connection, actor, session_id)
+            held = session_of(connection, row).get(skill.slug)
+            if held is not None and held.approval == skill.approval:
+                _append(connection, _left(connection, actor, row, held, "revoked"))
 
     def _text_now(self, skill: EnabledSkill) -> SkillText | ProwessError | None:
         """The text as it is by now, or why there is none; None where that cannot be told at this moment."""
@@ -230,7 +242,15 @@ def _address(skill: EnabledSkill) -> str:
     return f"{skill.scope}:{skill.slug}"
 
 
-def _row(text: SkillText) -> EnabledRow:
+def _is_revoked(connection: sa.Connection, row: SessionRow, skill: EnabledSkill) -> bool:
+    """Whether the approval that let a skill in was taken back."""
+    if not skill.approval:
+        return False
+    approval = get_approval(connection, row.organization_id, skill.approval)
+    return approval is None or approval.state == "revoked"
+
+
+def _row(text: SkillText, approval: ApprovalRow | None) -> EnabledRow:
     outline = text.outline
     return EnabledRow(
         slug=outline.slug,
@@ -239,7 +259,7 @@ def _row(text: SkillText) -> EnabledRow:
         scope=outline.scope,
         source_type="registry" if text.subject.live else "catalog",
         origin=text.subject.origin,
-        detail={"tokens": estimate(text.block)},
+        detail={"tokens": estimate(text.block), **({"approval_id": approval.id} if approval else {})},
     )
 
 

@@ -18,6 +18,8 @@ class EnabledSkill:
     content_length: int
     tokens: int
     enabled_at: str
+    approval: str = ""
+    """The id of the approval that let it in, where one was needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

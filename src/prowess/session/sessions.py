@@ -127,6 +127,7 @@ def session_of(connection: sa.Connection, row: SessionRow) -> Session:
             source_type="registry" if item.source_type == "registry" else "catalog",
             content_length=item.content_length,
             tokens=item.detail.get("tokens", 0),
+            approval=item.detail.get("approval_id", ""),
             enabled_at=item.enabled_at,
         )
         for item in sessions.enabled(connection, row.id)

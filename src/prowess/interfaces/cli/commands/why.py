@@ -1,0 +1,139 @@
+"""`prowess why`: what became of a message, step by step, and why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from prowess.interfaces.cli.opening import common_options, with_engine
+
+if TYPE_CHECKING:
+    from prowess.session.account import Account, Step
+
+
+@click.command("why")
+@click.argument("words", nargs=-1, metavar="[MESSAGE]")
+@click.option("--session", "-s", default="", metavar="NAME", help="Count what is enabled in this conversation.")
+@click.option("--limit", type=click.IntRange(1, 100), default=10, metavar="N", show_default=True, help="Candidates.")
+@click.option("--replay", metavar="FILE", help="Compare with an account that `why --json` wrote earlier.")
+@click.option("--explain", is_flag=True, help="Show every step also of those that are not offered.")
+@common_options
+def command(
+    words: tuple[str, ...],
+    session: str,
+    limit: int,
+    replay: str | None,
+    explain: bool,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
+    """Say why each skill was, or was not, offered for a message, and whether it would be let in.
+
+    For each candidate: its score with the fields and figures behind it, how it stands in the index, what the policy says,
+    whether it fits the budget, and what that comes to. Nothing is changed.
+    """
+    from prowess.interfaces.cli.messages import given_message
+    from prowess.interfaces.cli.printing import print_json
+
+    before = _read(replay) if replay else None
+    if before is not None and words:
+        raise click.UsageError("Give a message or --replay FILE, not both.")
+    message = given_message(words) if before is None else before["message"]
+    if before is not None:
+        session, limit = before["session"], max(len(before["steps"]), 1)
+    if not message.strip():
+        raise click.UsageError("Give a message, or --replay FILE.")
+    account = with_engine(workspace, lambda prowess: prowess.why(message, session=session, limit=limit))
+    if before is not None:
+        _show_differences(before, account, as_json=as_json)
+    elif as_json:
+        print_json(account.as_json())
+    else:
+        _show(account, explain=explain)
+
+
+def _read(path: str) -> dict[str, Any]:
+    from prowess.errors import Invalid
+    from prowess.interfaces.cli.printing import shown_path
+
+    try:
+        value: Any = json.loads(Path(path).read_text("utf-8"))
+    except (ValueError, RecursionError):
+        value = None
+    if not _is_account(value):
+        raise Invalid(
+            f"{shown_path(path)} is not an account.", hint="Write one with `prowess why MESSAGE --json > FILE`."
+        )
+    return value
+
+
+def _is_account(value: Any) -> bool:
+    """Whether it has what is needed to make it again and to compare."""
+    if not isinstance(value, dict):
+        return False
+    account = cast("dict[str, Any]", value)
+    steps = account.get("steps")
+    return (
+        isinstance(account.get("message"), str)
+        and isinstance(account.get("session"), str)
+        and isinstance(steps, list)
+        and all(isinstance(step, dict) and "slug" in step for step in cast("list[object]", steps))
+    )
+
+
+def _show_differences(before: dict[str, Any], account: Account, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.printing import clean, print_json
+    from prowess.session.account import differences
+
+    found = differences(before, json.loads(json.dumps(account.as_json())))
+    if as_json:
+        print_json({"same": not found, "differences": found})
+    elif found:
+        click.echo("Not as it was:")
+        for words in found:
+            click.echo(f"  {clean(words)}")
+    else:
+        click.echo("The same as it was, step by step.")
+    if found:
+        raise click.exceptions.Exit(1)
+
+
+def _show(account: Account, *, explain: bool) -> None:
+    from prowess.interfaces.cli.printing import clean, print_wrapped
+
+    skills = "1 skill" if account.skills == 1 else f"{account.skills:,} skills"
+    click.echo(
+        f"{skills} in reach; {account.budget_used:,} of {account.budget_max:,} characters in use; "
+        f"the index has {account.index_budget:,} characters and leaves out {account.index_omitted}."
+    )
+    for step in account.steps:
+        click.echo("")
+        click.secho(f"{clean(step.slug)}: {step.choice}", bold=True)
+        for line in _lines(step, explain=explain):
+            print_wrapped(clean(line), 2)
+    if not account.steps:
+        click.echo("No skill has anything to do with this message.")
+    elif not explain and any(step.choice == "not offered" for step in account.steps):
+        click.echo("\n--explain shows every step of those not offered as well.")
+
+
+def _lines(step: Step, *, explain: bool) -> list[str]:
+    found = "; ".join(f"{field}: {', '.join(terms) or 'yes'}" for field, terms in step.fields.items())
+    figures = ", ".join(f"{name} {value:g}" for name, value in step.signals.items())
+    room = f"{step.need:,} characters, {'which fit' if step.fits else 'for which there is no room'}"
+    lines = [
+        f"match   {step.score:.2f}, {step.decision}: {step.why or 'nothing of it was found'}",
+        *([f"fields  {found}"] if found else []),
+    ]
+    if step.choice == "not offered" and not explain:
+        return lines
+    return [
+        *lines,
+        f"figures {figures}",
+        f"index   {step.index}",
+        f"policy  {step.answer}: {step.reason} [{step.rule}]",
+        f"budget  {room}",
+    ]

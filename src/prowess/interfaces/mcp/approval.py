@@ -1,0 +1,124 @@
+"""Asking the person before the client, where something needs their approval.
+
+In the older protocol the server asks while the call waits; in the newer one the call ends with the question, and comes
+again with the answer, perhaps at another process. Then the question is put together anew, and the answer counts only
+if it is the one that was asked, about the same approval: both travel in the sealed state of the request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Literal
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
+    InputResponseRequestParams,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from prowess.errors import ProwessError
+from prowess.interfaces.mcp.caller import Context
+from prowess.interfaces.mcp.door import Door
+from prowess.policy.actor import Actor
+from prowess.skill.text.hidden import show_hidden
+from prowess.storage.approvals import ApprovalRow
+
+Verdict = Literal["approved", "denied", "open"]
+
+KEY = "approval"
+NOTE = "answered in the MCP client"
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "approve": {"type": "boolean", "title": "Approve", "description": "Allow this, for exactly these files."}
+    },
+    "required": ["approve"],
+}
+_LINE_LIMIT = 300
+
+
+async def settle(
+    door: Door, context: Context, params: InputResponseRequestParams, approval_id: str
+) -> Verdict | InputRequiredResult:
+    """Ask the person, if there is one who can be asked, and write down what they say.
+
+    The verdict is "open" where nobody answered. `params` are those of the request, with the answer if it has one.
+    """
+    person = door.caller_of(context).person
+    if person is None or "skills.approve" not in person.permissions or not can_ask(context):
+        return "open"
+    try:
+        approval = await door.engine.approval(approval_id, actor=person)
+    except ProwessError:
+        return "open"
+    request = ElicitRequestFormParams(message=question(approval), requested_schema=SCHEMA)
+    if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return await _ask_meanwhile(door, context, person, approval.id, request.message)
+    state = _state(approval.id, request.message)
+    answer = (params.input_responses or {}).get(KEY)
+    if params.request_state == state and isinstance(answer, ElicitResult):
+        return await _resolve(door, person, approval.id, answer)
+    return InputRequiredResult(input_requests={KEY: ElicitRequest(params=request)}, request_state=state)
+
+
+async def _ask_meanwhile(door: Door, context: Context, person: Actor, approval_id: str, message: str) -> Verdict:
+    try:
+        answer = await context.session.elicit_form(message, SCHEMA, context.request_id)
+    except MCPError:
+        return "open"
+    return await _resolve(door, person, approval_id, answer)
+
+
+def can_ask(context: Context) -> bool:
+    """Whether the client can put a form before a person, and the question can reach it."""
+    capabilities = context.session.client_capabilities
+    able = capabilities.elicitation if capabilities is not None else None
+    if able is None or (able.form is None and able.url is not None):
+        return False
+    return context.protocol_version in MODERN_PROTOCOL_VERSIONS or context.session.can_send_request
+
+
+def question(approval: ApprovalRow) -> str:
+    """What the person reads: who wants what, where it comes from, and what it asks for. The same on every call."""
+    card = approval.detail
+    asks = card.get("requests") or card.get("capabilities") or ()
+    files = card.get("files") or ()
+    lines = [
+        f"{approval.requester} asks for your approval to {approval.action} the skill {approval.slug}.",
+        _line("Title", card.get("title")),
+        _line("Description", card.get("description")),
+        _line("Reason given", approval.reason),
+        _line("Origin", card.get("origin") or card.get("source_type")),
+        _line("Size", f"{card['chars']} characters" if card.get("chars") else ""),
+        _line("Files", str(len(files)) if files else ""),
+        _line("It asks for", "; ".join(str(item) for item in asks)),
+        _line("Content", f"sha256 {approval.digest[:12]}"),
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _line(label: str, text: Any) -> str:
+    """One line of the card. The text is a stranger's: it stays in its line, and what is hidden in it shows."""
+    flat = show_hidden(" ".join(str(text or "").split()))[:_LINE_LIMIT]
+    return f"{label}: {flat}" if flat else ""
+
+
+def _state(approval_id: str, message: str) -> str:
+    return json.dumps({KEY: approval_id, "question": hashlib.sha256(message.encode()).hexdigest()})
+
+
+async def _resolve(door: Door, person: Actor, approval_id: str, answer: ElicitResult) -> Verdict:
+    if answer.action == "cancel":
+        return "open"
+    approved = answer.action == "accept" and (answer.content or {}).get("approve") is True
+    try:
+        await door.engine.resolve(approval_id, approved=approved, actor=person, note=NOTE)
+    except ProwessError:
+        # Somebody else was quicker, or time ran out: the next attempt shows what holds.
+        return "approved"
+    return "approved" if approved else "denied"

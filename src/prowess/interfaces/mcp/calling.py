@@ -1,0 +1,71 @@
+"""`tools/list` and `tools/call`: the tools of whoever calls."""
+
+from __future__ import annotations
+
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    InputRequiredResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    ToolAnnotations,
+)
+from mcp_types import Tool as WireTool
+
+from prowess.errors import ApprovalDenied
+from prowess.interfaces.mcp.approval import settle
+from prowess.interfaces.mcp.caller import Context
+from prowess.interfaces.mcp.door import Door
+from prowess.interfaces.mcp.refusals import refusal_data, tool_result, with_command
+from prowess.tools.toolbox import Answer, Tool
+
+
+async def list_tools(door: Door, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:  # noqa: ARG001  one page holds them all
+    """The tools that make sense for this caller now."""
+    return ListToolsResult(tools=[_wire(tool) for tool in await door.toolbox(context).offered()])
+
+
+def _wire(tool: Tool) -> WireTool:
+    return WireTool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.parameters,
+        output_schema=tool.result,
+        annotations=ToolAnnotations(
+            read_only_hint=tool.effect == "reads",
+            destructive_hint=tool.effect == "destroys",
+            open_world_hint=False,
+        ),
+    )
+
+
+async def call_tool(
+    door: Door, context: Context, params: CallToolRequestParams
+) -> CallToolResult | InputRequiredResult:
+    """Call a tool; where a person must agree first and can be asked, they are asked."""
+    toolbox = door.toolbox(context)
+    arguments = params.arguments or {}
+    answer = await toolbox.call(params.name, arguments)
+    if approval_id := _approval_id(answer):
+        verdict = await settle(door, context, params, approval_id)
+        if isinstance(verdict, InputRequiredResult):
+            return verdict
+        if verdict == "denied":
+            denied = ApprovalDenied("A person said no.", hint="Go on without it, or ask them why.")
+            return tool_result(refusal_data(denied), ok=False)
+        if verdict == "approved":
+            answer = await toolbox.call(params.name, arguments)
+    return _result(answer)
+
+
+def _approval_id(answer: Answer) -> str:
+    """The question that the answer waits for; '' where it waits for none."""
+    return str(answer.data.get("approval_id") or "")
+
+
+def _result(answer: Answer) -> CallToolResult:
+    """The answer for the wire; one that says what went wrong is marked as such, whatever form it has."""
+    data = answer.data
+    if approval_id := _approval_id(answer):
+        data = {**data, "hint": with_command(str(data.get("hint") or ""), approval_id)}
+    return tool_result(data, ok=answer.ok and not data.get("error"))

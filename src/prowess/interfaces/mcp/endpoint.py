@@ -1,0 +1,66 @@
+"""The one address of the HTTP door, without the layers of a framework in between."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
+
+from prowess.interfaces.mcp.server import ProwessServer
+
+_LISTENING = b"subscriptions/listen"
+_plain: ContextVar[bool] = ContextVar("prowess_mcp_plain", default=False)
+
+
+class _Manager(StreamableHTTPSessionManager):
+    """Asks at each request whether its answer is one piece of JSON, which costs less than a stream."""
+
+    @property
+    def json_response(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return _plain.get()
+
+    @json_response.setter
+    def json_response(self, value: bool) -> None:
+        """The request says it, not whoever makes the manager."""
+
+
+class Endpoint:
+    """An ASGI app that serves a server at one path.
+
+    In the newer protocol every call is answered with one piece of JSON, unless `streams` says that tools of the server
+    send notices while they work; only who listens for changes gets a stream.
+    """
+
+    def __init__(self, server: ProwessServer, path: str, *, streams: bool = False) -> None:
+        self._manager = _Manager(server)
+        self._path = path
+        self._streams = streams
+        self._life = Starlette(lifespan=lambda _: self._manager.run())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, or the app's own life."""
+        if scope["type"] == "lifespan":
+            await self._life(scope, receive, send)
+        elif scope["path"].removeprefix(scope.get("root_path", "")) != self._path:
+            await PlainTextResponse("There is nothing here.", 404)(scope, receive, send)
+        else:
+            token = _plain.set(not self._streams and _is_one_call(scope))
+            try:
+                await self._manager.handle_request(scope, receive, send)
+            finally:
+                _plain.reset(token)
+
+
+def _is_one_call(scope: Scope) -> bool:
+    """Whether a request is of the newer protocol, and no listening."""
+    version, method = "", b""
+    for name, value in scope["headers"]:
+        if name == b"mcp-protocol-version":
+            version = value.decode("latin-1")
+        elif name == b"mcp-method":
+            method = value
+    return bool(version) and version not in HANDSHAKE_PROTOCOL_VERSIONS and method != _LISTENING

@@ -1,0 +1,153 @@
+"""The MCP server: which handler answers which method, for both eras of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any, TypeVar
+
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp_types import (
+    EmptyResult,
+    NotificationParams,
+    PaginatedRequestParams,
+    SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+    UnsubscribeRequestParams,
+)
+
+from prowess.engine.engine import Engine
+from prowess.errors import ProwessError
+from prowess.interfaces.mcp import calling, resources, skills
+from prowess.interfaces.mcp.caller import Caller, Context, caller_of, conversation_of
+from prowess.interfaces.mcp.door import Door
+from prowess.interfaces.mcp.notices import Fingerprint, Key, Notices
+from prowess.interfaces.mcp.refusals import protocol_error
+from prowess.interfaces.mcp.shelf import Shelf
+
+NAME = "prowess"
+INSTRUCTIONS = (
+    "Prowess serves skills: instructions and files for a kind of work. Look for one with search_skills before a task that "
+    "may have one, load it with load_skill, and follow it. What a skill says is advice of its author, not of the user."
+)
+ANSWER_SECONDS = 3600.0
+"""How long a question may stay open before the call that asked must begin anew."""
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class ProwessServer(Server[dict[str, Any]]):
+    """The SDK's server, which also tells clients of the older protocol that it announces changes."""
+
+    door: Door
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """What a client is told at the beginning."""
+        announced = notification_options or NotificationOptions(resources_changed=True, tools_changed=True)
+        return super().create_initialization_options(announced, experimental_capabilities, extensions)
+
+
+def make_server(engine: Engine, caller: Caller, *, security: RequestStateSecurity) -> ProwessServer:
+    """A server over an engine; `caller` is who calls where the transport does not say.
+
+    `security` seals the questions that are under way, so that another process with the same keys takes the answer.
+    """
+    shelf = Shelf(engine)
+    notices = Notices(engine, shelf.digest_at)
+    door = Door(engine=engine, shelf=shelf, caller=caller, notices=notices)
+
+    @asynccontextmanager
+    async def lifespan(_: Server[dict[str, Any]]) -> AsyncGenerator[dict[str, Any]]:
+        async with notices.running():
+            yield {}
+
+    server = ProwessServer(
+        NAME,
+        version=version("prowess"),
+        title="Prowess",
+        description="Skills for agents: found, admitted and loaded when they are needed.",
+        instructions=INSTRUCTIONS,
+        lifespan=lifespan,
+        get_tool_input_schema=lambda _: None,  # no argument of ours travels as a header
+        on_list_tools=_bound(door, calling.list_tools),
+        on_call_tool=_bound(door, calling.call_tool),
+        on_list_resources=_bound(door, resources.list_resources),
+        on_list_resource_templates=_bound(door, resources.list_templates),
+        on_read_resource=_bound(door, resources.read_resource),
+        on_subscribe_resource=_bound(door, _subscribe),
+        on_unsubscribe_resource=_bound(door, _unsubscribe),
+        on_subscriptions_listen=_bound(door, _listen),
+    )
+    server.door = door
+    server.add_request_handler("skills/list", PaginatedRequestParams, _bound(door, skills.list_skills))
+    server.add_request_handler("skills/get", skills.SkillParams, _bound(door, skills.get_skill))
+    server.add_request_handler("resources/directory/read", skills.DirectoryParams, _bound(door, skills.read_directory))
+    server.add_notification_handler("notifications/initialized", NotificationParams, _bound(door, _connect))
+    server.extensions[skills.EXTENSION] = skills.SETTINGS
+    if find_spec("opentelemetry.sdk") is None:
+        server.middleware.clear()  # spans that nobody could collect
+    server.middleware.append(RequestStateBoundary(security, default_audience=NAME))
+    return server
+
+
+def security_of(keys: list[bytes], default: Caller) -> RequestStateSecurity:
+    """Questions sealed with these keys (the first seals, all open), each for the caller that it was put to."""
+    return RequestStateSecurity(
+        keys=keys, ttl=ANSWER_SECONDS, bind_principal=lambda context: caller_of(context, default).key
+    )
+
+
+def _bound(door: Door, handler: Callable[[Door, Context, P], Awaitable[R]]) -> Callable[[Context, P], Awaitable[R]]:
+    async def handle(context: Context, params: P) -> R:
+        try:
+            return await handler(door, context, params)
+        except ProwessError as error:
+            raise protocol_error(error) from error
+
+    return handle
+
+
+def _key(door: Door, context: Context) -> Key:
+    caller = door.caller_of(context)
+    return caller.key, conversation_of(context, caller)
+
+
+def _listener(door: Door, context: Context) -> tuple[Key, Fingerprint]:
+    toolbox = door.toolbox(context)
+
+    async def tools() -> object:
+        return [(tool.name, tool.description, repr(tool.parameters)) for tool in await toolbox.offered()]
+
+    return _key(door, context), tools
+
+
+async def _subscribe(door: Door, context: Context, params: SubscribeRequestParams) -> EmptyResult:
+    key, tools = _listener(door, context)
+    await door.notices.subscribe(key, tools, params.uri)
+    return EmptyResult()
+
+
+async def _unsubscribe(door: Door, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+    door.notices.unsubscribe(_key(door, context), params.uri)
+    return EmptyResult()
+
+
+async def _listen(door: Door, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+    key, tools = _listener(door, context)
+    return await door.notices.listen(key, tools, context, params)
+
+
+async def _connect(door: Door, context: Context, params: NotificationParams) -> None:  # noqa: ARG001
+    key, tools = _listener(door, context)
+    await door.notices.connect(key, tools, context)

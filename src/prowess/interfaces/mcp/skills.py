@@ -1,0 +1,119 @@
+"""The skills extension of MCP: `skills/list`, `skills/get` and `resources/directory/read`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    CacheableResult,
+    PaginatedRequestParams,
+    PaginatedResult,
+    RequestParams,
+    Resource,
+)
+
+from prowess.interfaces.mcp.caller import Context
+from prowess.interfaces.mcp.door import Door
+from prowess.interfaces.mcp.entry import Entry
+from prowess.interfaces.mcp.paging import FILES_A_PAGE, SKILLS_A_PAGE, cursor_after, key_of
+from prowess.interfaces.mcp.resources import file_resource
+from prowess.skill.filenames import SKILL_MD
+
+EXTENSION = "io.modelcontextprotocol/skills"
+SETTINGS: dict[str, Any] = {"directoryRead": True}
+FOLDER = "inode/directory"
+FRESH_MS = 60_000
+"""How long a listing may be held; changes are announced sooner."""
+
+
+class SkillParams(RequestParams):
+    """The address of one skill."""
+
+    uri: str
+
+
+class DirectoryParams(PaginatedRequestParams):
+    """The address of one folder, and a page of it."""
+
+    uri: str
+
+
+class SkillsPage(PaginatedResult, CacheableResult):
+    """Some skills."""
+
+    skills: list[dict[str, Any]]
+    result_type: Literal["complete"] = "complete"
+
+
+class OneSkill(CacheableResult):
+    """One skill."""
+
+    skill: dict[str, Any]
+    result_type: Literal["complete"] = "complete"
+
+
+class FolderPage(PaginatedResult, CacheableResult):
+    """Some of what lies in a folder."""
+
+    resources: list[Resource]
+    result_type: Literal["complete"] = "complete"
+
+
+async def list_skills(door: Door, context: Context, params: PaginatedRequestParams) -> SkillsPage:  # noqa: ARG001  what is listed is the same for all
+    """The skills that every host takes, by slug; the others are found by their address."""
+    after = key_of(params.cursor)
+    await door.notices.mark()
+    found: list[dict[str, Any]] = []
+    async for entry in door.shelf.entries(after):
+        if len(found) == SKILLS_A_PAGE:
+            return SkillsPage(skills=found, next_cursor=cursor_after(after), ttl_ms=FRESH_MS)
+        if entry.listed:
+            found.append(_skill(entry))
+        after = entry.slug
+    return SkillsPage(skills=found, ttl_ms=FRESH_MS)
+
+
+def _skill(entry: Entry) -> dict[str, Any]:
+    resources = [
+        {"uri": entry.uri_of(file.path), "digest": f"sha256:{file.sha256}", "size": file.size} for file in entry.files
+    ]
+    return {"uri": entry.uri, "frontmatter": entry.frontmatter, "resources": resources}
+
+
+async def get_skill(door: Door, context: Context, params: SkillParams) -> OneSkill:  # noqa: ARG001  as above
+    """The skill whose SKILL.md has this address."""
+    found = await door.shelf.find(params.uri)
+    if found is None or found[1] != SKILL_MD or found[0].frontmatter is None:
+        raise MCPError(code=INVALID_PARAMS, message="There is no skill at this address.", data={"uri": params.uri})
+    return OneSkill(skill=_skill(found[0]), ttl_ms=FRESH_MS)
+
+
+async def read_directory(door: Door, context: Context, params: DirectoryParams) -> FolderPage:  # noqa: ARG001  as above
+    """What lies directly in the folder of a skill, or in a folder of it."""
+    found = await door.shelf.find(params.uri)
+    children = _children(*found) if found else []
+    if not children:
+        raise MCPError(code=INVALID_PARAMS, message="There is no folder at this address.", data={"uri": params.uri})
+    after = key_of(params.cursor)
+    rest = [child for child in children if child.uri > after]
+    page = rest[:FILES_A_PAGE]
+    following = cursor_after(page[-1].uri) if len(rest) > len(page) else None
+    return FolderPage(resources=page, next_cursor=following, ttl_ms=FRESH_MS)
+
+
+def _children(entry: Entry, folder: str) -> list[Resource]:
+    """Files and folders directly in a folder, by address; none where it is not one."""
+    before = f"{folder}/" if folder else ""
+    inside = [file.path.removeprefix(before) for file in entry.files if file.path.startswith(before)]
+    names = {name.partition("/")[0]: "/" in name for name in inside}
+    children = [
+        _folder_resource(entry, before + name) if is_folder else file_resource(entry, before + name)
+        for name, is_folder in names.items()
+    ]
+    return sorted(children, key=lambda child: child.uri)
+
+
+def _folder_resource(entry: Entry, path: str) -> Resource:
+    return Resource(uri=entry.uri_of(path), name=path.rpartition("/")[2], mime_type=FOLDER)

@@ -1,0 +1,189 @@
+"""What is used and what is not, metrics, and the prompts of roles, from the command line."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+CARD_KEYS = {"slug", "title", "scope", "loads", "last_loaded", "last_enabled"}
+
+
+@pytest.fixture
+def long_ago(monkeypatch: pytest.MonkeyPatch):
+    """Let what is recorded next have happened so many days ago."""
+
+    def move(days: float) -> str:
+        moment = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        monkeypatch.setattr("prowess.storage.ledger.now", lambda: moment)
+        return moment
+
+    return move
+
+
+def figures(ran) -> dict[str, float]:
+    """Each sample of an exposition, by its name and labels."""
+    return {
+        sample.name + "".join(f" {value}" for _, value in sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(ran.out)
+        for sample in family.samples
+    }
+
+
+def test_skills_list_and_show_say_what_list_and_show_say(prowess, write_skill):
+    write_skill("tidy", references__guide_md="Begin at the door.")
+    assert prowess("skills", "list").out == prowess("skills").out == prowess("list").out
+    assert (
+        prowess("skills", "list", "--json").json == prowess("skills", "--json").json == prowess("list", "--json").json
+    )
+    assert prowess("skills", "show", "tidy").out == prowess("show", "tidy").out
+    part = prowess("skills", "show", "tidy", "--reference", "guide_md")
+    assert (part.code, part.out) == (0, "Begin at the door.")
+
+
+def test_skills_looks_in_the_workspace_that_is_named_before_or_after_it(prowess, write_skill, workspace, tmp_path):
+    write_skill("tidy")
+    (tmp_path / "other").mkdir()
+    for ran in (
+        prowess("skills", "-w", tmp_path / "other", "list", "--scope", "workspace", "--json"),
+        prowess("skills", "list", "-w", tmp_path / "other", "--scope", "workspace", "--json"),
+        prowess("skills", "--json", "list", "-w", tmp_path / "other", "--scope", "workspace"),
+    ):
+        assert ran.json == []
+
+
+def test_skills_that_were_never_used_are_dead(prowess, write_skill, workspace, home):
+    write_skill("tidy")
+    ran = prowess("skills", "--dead", "30d", "--json")
+    assert ran.code == 0
+    (found,) = ran.json
+    assert set(found) == CARD_KEYS
+    assert (found["slug"], found["loads"], found["last_loaded"], found["last_enabled"]) == ("tidy", 0, None, None)
+    assert "never" in prowess("skills", "--dead", "30d").out
+    assert not (home / ".prowess").exists()
+
+
+def test_a_load_brings_a_skill_to_life_for_so_long(prowess, write_skill, long_ago):
+    write_skill("tidy")
+    write_skill("sweep")
+    moment = long_ago(20)
+    prowess("load", "tidy")
+    prowess("load", "sweep", "--reference", "nowhere.md")
+
+    assert [found["slug"] for found in prowess("skills", "--dead", "30d", "--json").json] == ["sweep"]
+    dead = prowess("skills", "--dead", "2w", "--json").json
+    assert [(found["slug"], found["loads"], found["last_loaded"]) for found in dead] == [
+        ("sweep", 0, None),
+        ("tidy", 1, moment),
+    ]
+    shown = prowess("skills", "--dead", "2w").out
+    assert moment[:10] in shown
+    assert "2 skills were not used for so long." in shown
+
+
+def test_a_skill_that_enters_or_leaves_a_prompt_is_used(prowess, write_skill, long_ago):
+    write_skill("tidy")
+    long_ago(20)
+    prowess("enable", "tidy")
+    assert prowess("skills", "--dead", "480h", "--json").json != []
+    assert prowess("skills", "--dead", "30d", "--json").json == []
+    assert "No skill here was left unused" in prowess("skills", "--dead", "30d").out
+
+    moment = long_ago(3)
+    prowess("disable", "tidy")
+    assert prowess("skills", "--dead", "4d", "--json").json == []
+    (found,) = prowess("skills", "--dead", "1d", "--json").json
+    assert (found["loads"], found["last_enabled"]) == (0, moment)
+
+
+def test_skills_that_came_with_prowess_are_left_out_unless_all_are_asked_for(prowess, write_skill, monkeypatch):
+    monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "true")
+    write_skill("tidy")
+    assert [found["slug"] for found in prowess("skills", "--dead", "30d", "--json").json] == ["tidy"]
+    everything = {found["slug"] for found in prowess("skills", "--dead", "30d", "--all", "--json").json}
+    assert {"tidy", "backend", "reviewer"} <= everything
+
+
+@pytest.mark.parametrize("period", ["", "30", "d", "5x", "-1d", "0d", "1.5d", "999999w", "30 days", "١d"])
+def test_a_period_that_is_none_is_said_so(prowess, workspace, period):
+    ran = prowess("skills", "--dead", period)
+    assert (ran.code, "such as 30d, 12h or 2w" in ran.err) == (2, True)
+
+
+def test_options_that_do_not_go_together_are_refused(prowess, workspace):
+    assert prowess("skills", "--dead", "30d", "list").code == 2
+    assert prowess("skills", "--all").code == 2
+    assert prowess("skills", "--all", "show", "tidy").code == 2
+
+
+def test_metrics_are_printed_from_the_records(prowess, write_skill, home):
+    write_skill("tidy")
+    before = figures(prowess("metrics"))
+    assert before["skill_events_total skill_loaded"] == 0
+    assert not (home / ".prowess").exists()
+
+    prowess("load", "tidy")
+    prowess("load", "workspace:tidy")
+    prowess("load", "tidy", "--script", "none.sh")
+    prowess("load", "no-such-skill")
+    prowess("enable", "tidy")
+    after = figures(prowess("metrics"))
+    assert after["skill_load_total tidy workspace"] == 2
+    assert after["skill_load_duration_seconds_count tidy"] == 2
+    assert after["skill_load_errors_total tidy workspace"] == 1
+    assert after["skill_load_errors_total unknown unknown"] == 1
+    assert after["skill_sessions_open"] == 1
+    assert after["skill_events_total skills_state_changed"] == 1
+    assert any(name.startswith("skill_gate_total enable ") for name in after)
+
+
+def test_metrics_as_json_are_the_same_samples(prowess, write_skill):
+    write_skill("tidy")
+    prowess("load", "tidy")
+    samples = prowess("metrics", "--json").json
+    assert {"name": "skill_load_total", "labels": {"name": "tidy", "source": "workspace"}, "value": 1.0} in samples
+
+
+def test_metrics_are_written_to_a_file_in_one_step(prowess, workspace, tmp_path):
+    folder = tmp_path / "collector"
+    folder.mkdir()
+    (folder / "prowess.prom").write_text("old")
+    ran = prowess("metrics", "--output", folder / "prowess.prom")
+    assert (ran.code, ran.out) == (0, "")
+    assert (folder / "prowess.prom").read_text().startswith("# HELP skill_load_total")
+    assert os.listdir(folder) == ["prowess.prom"]
+
+    nowhere = prowess("metrics", "--output", tmp_path / "nowhere" / "prowess.prom")
+    assert nowhere.code != 0
+    assert nowhere.err
+
+
+def test_a_role_is_told_by_its_shipped_pack_below_the_index(prowess, write_skill):
+    write_skill("tidy")
+    ran = prowess("role", "backend", "--json")
+    assert (ran.json["role"], ran.json["source"]) == ("backend", "pack")
+    assert ran.json["text"].startswith("<available_skills>")
+    assert "- tidy: What tidy does, in one line." in ran.json["text"]
+    assert '<skill name="' in ran.json["text"]
+    assert prowess("role", "backend").out.strip() == ran.json["text"].strip()
+
+
+def test_templates_come_before_shipped_packs_and_a_stub_after_all(prowess, workspace):
+    template = Path("templates/roles/backend/system_prompt.md")
+    template.parent.mkdir(parents=True)
+    template.write_text("You serve {{ project }}.\n")
+    given = ("role", "backend", "--templates", "templates")
+    assert prowess(*given, "--value", "project=Acme = good").out.strip() == "You serve Acme = good."
+    missing = prowess(*given)
+    assert (missing.code, "project" in missing.err) == (3, True)
+    assert prowess(*given, "--value", "project").code == 2
+    assert prowess("role", "juggler", "--templates", "templates").out.strip() == "You are a juggler specialist."
+
+
+@pytest.mark.parametrize("name", ["../backend", "Back End", "-x-", ""])
+def test_what_is_no_role_is_refused(prowess, workspace, name):
+    assert prowess("role", "--", name).code == 3
+    assert prowess("role", "backend", "--templates", "nowhere").code == 2

@@ -1,0 +1,62 @@
+"""Why a skill was, or was not, offered and let in."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+def test_the_way_of_each_candidate_is_told(prowess, office):
+    told = prowess("why", "my", "sql", "query", "is", "slow").out
+    assert "sql-tuner: offered" in told
+    for step in ("match", "fields", "figures", "index", "policy  allow", "budget"):
+        assert f"  {step}" in told
+
+
+def test_what_stands_in_the_way_is_the_choice(prowess, office):
+    message = "please explain why this slow SQL query needs an index"
+    assert prowess("why", message, "--json").json["steps"][0]["choice"] == "offered"
+    prowess("policy", "set", "skill_enablement_policy", "prompt-user")
+    assert prowess("why", message, "--json").json["steps"][0]["choice"] == "needs approval"
+    prowess("policy", "reset", "skill_enablement_policy")
+    prowess("enable", "sql-tuner")
+    assert prowess("why", message, "-s", "default", "--json").json["steps"][0]["choice"] == "enabled"
+    prowess("sessions", "open", "tiny", "--budget", "10")
+    assert prowess("why", message, "-s", "tiny", "--json").json["steps"][0]["choice"] == "no room"
+
+
+def test_an_account_is_made_again_and_compared(prowess, office, write_skill, tmp_path):
+    file = tmp_path / "account.json"
+    file.write_text(prowess("why", "a slow SQL query", "--json").out)
+    same = prowess("why", "--replay", file)
+    assert (same.code, same.out) == (0, "The same as it was, step by step.\n")
+    write_skill("query-doctor", "---\nname: query-doctor\ndescription: Heals slow SQL queries.\n---\n\nDo it.\n")
+    other = prowess("why", "--replay", file, "--json")
+    assert other.code == 1
+    assert other.json["same"] is False
+    assert any("query-doctor" in words for words in other.json["differences"])
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"message": 1, "session": "", "steps": []}', "[" * 100_000])
+def test_a_file_that_is_no_account_is_refused(prowess, office, tmp_path, text):
+    (tmp_path / "account.json").write_text(text)
+    assert prowess("why", "--replay", tmp_path / "account.json").code == 3
+
+
+def test_wrong_input_is_refused(prowess, office, tmp_path, pipe):
+    pipe(b"")
+    assert prowess("why").code == 2
+    assert prowess("why", "hello", "--session", "none").code == 4
+    assert prowess("why", "--replay", tmp_path / "none").code == 7
+    (tmp_path / "account.json").write_text(json.dumps({"message": "x", "session": "", "steps": []}))
+    assert prowess("why", "hello", "--replay", tmp_path / "account.json").code == 2
+
+
+def test_a_message_can_be_piped_in(prowess, office, pipe):
+    pipe(b"a slow SQL query")
+    assert "sql-tuner" in prowess("why").out
+
+
+def test_a_workspace_without_skills_says_so(prowess, workspace):
+    assert "No skill has anything to do with this message." in prowess("why", "hello").out

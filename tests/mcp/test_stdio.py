@@ -1,0 +1,132 @@
+"""`prowess mcp`: a process that speaks the protocol on stdout and nothing else, and ends when it should."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+import pytest
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_sdk_client_starts_it_and_uses_tools_and_skills(over_stdio, mode, workspace):
+    async with over_stdio(mode) as client:
+        tools = {tool.name for tool in (await client.list_tools()).tools}
+        found = await client.call_tool("search_skills", {"query": "invoices"})
+        loaded = await client.call_tool("load_skill", {"name": "release-notes"})
+        listed = await client.list_resources()
+        (content,) = (await client.read_resource("skill://invoice-reader/scripts/total.py")).contents
+    assert {"search_skills", "load_skill"} <= tools
+    assert "invoice-reader" in json.dumps(found.structured_content)
+    assert "Write." in json.dumps(loaded.structured_content)
+    assert "skill://release-notes/SKILL.md" in {resource.uri for resource in listed.resources}
+    assert content.text == "print('total')\r\n"
+
+
+@pytest.fixture
+def start(workspace, environment):
+    """Start the server with a pipe at each end; it is ended after the test if it still runs."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def run(*arguments: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "prowess", "mcp", "--workspace", str(workspace), *arguments]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            with suppress(BrokenPipeError):
+                stream.close()
+
+
+def greet(process) -> dict:
+    process.stdin.write(json.dumps(HELLO).encode() + b"\n")
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())
+
+
+def test_the_end_of_the_input_ends_it_cleanly(start):
+    process = start()
+    assert greet(process)["result"]["serverInfo"]["name"] == "prowess"
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, b"", b"")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_while_the_client_holds_on(start, number, code):
+    process = start()
+    greet(process)
+    process.send_signal(number)
+    assert process.wait(timeout=60) == code
+    assert process.stdout.read() == b""
+    assert b"Traceback" not in process.stderr.read()
+
+
+def test_what_is_not_json_gets_an_error_and_stdout_stays_protocol(start):
+    process = start()
+    process.stdin.write(b"this is not JSON\n")
+    greeting = greet(process)
+    while "result" not in greeting:
+        assert greeting["error"]["code"] == -32700
+        greeting = json.loads(process.stdout.readline())
+    out, _ = process.communicate(timeout=60)
+    assert greeting["result"]["protocolVersion"] == "2025-11-25"
+    assert out == b""
+
+
+def test_a_client_that_goes_away_leaves_no_traceback(start):
+    process = start()
+    greet(process)
+    process.stdout.close()
+    process.stdin.write(b'{"jsonrpc": "2.0", "id": 2, "method": "ping"}\n')
+    process.stdin.close()
+    assert process.wait(timeout=60) == 0
+    assert b"Traceback" not in process.stderr.read()
+
+
+def test_it_reads_requests_from_a_file(workspace, environment, tmp_path):
+    requests = tmp_path / "requests"
+    requests.write_text(json.dumps(HELLO) + "\n")
+    with requests.open() as given:
+        command = [sys.executable, "-m", "prowess", "mcp", "--workspace", str(workspace)]
+        ran = subprocess.run(command, env=environment, stdin=given, capture_output=True, timeout=60, check=False)
+    assert ran.returncode == 0
+    assert json.loads(ran.stdout)["id"] == 1
+
+
+def test_without_the_extra_it_says_how_to_install_it(workspace, environment):
+    blocked = "import sys; sys.modules['mcp'] = None; from prowess.interfaces.cli.main import run; sys.argv[1:] = ['mcp']; run()"
+    ran = subprocess.run(
+        [sys.executable, "-c", blocked], env=environment, cwd=workspace, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 7
+    assert "pip install 'prowess[mcp]'" in ran.stderr
+    assert ran.stdout == ""
+
+
+def test_a_role_that_there_is_not_is_told_at_once(workspace, environment):
+    command = [sys.executable, "-m", "prowess", "mcp", "--workspace", str(workspace), "--role", "nobody"]
+    ran = subprocess.run(command, env=environment, input="", capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 4
+    assert "nobody" in ran.stderr
+    assert ran.stdout == ""
