@@ -55,7 +55,7 @@ def test_what_json_changes_is_changed_in_what_is_given_back(database: Database) 
     assert made[0].data == {"pair": [1, 2], "3": "three"}
 
 
-@pytest.mark.parametrize("value", [float("nan"), object(), b"bytes"], ids=repr)
+@pytest.mark.parametrize("value", [float("nan"), object(), b"bytes"], ids=["not a number", "an object", "bytes"])
 def test_what_is_not_json_is_refused_and_nothing_is_appended(database: Database, value: object) -> None:
     with pytest.raises(Invalid):
         appended(database, events=[loaded(), EventEntry(name="skill_loaded", data={"value": value})])
