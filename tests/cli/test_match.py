@@ -15,7 +15,9 @@ from prowess.interfaces.cli.recommendations import mark_words, score_bar
 
 PROWESS = Path(sys.executable).parent / "prowess"
 INVOICE = "please extract the totals and due dates from this invoice pdf"
-KEYS = {"slug", "title", "description", "tags", "scope", "digest", "score", "decision", "why", "evidence"}
+KEYS = {"slug", "title", "description", "tags", "scope", "digest", "version", "chars", "score", "decision", "why"} | {
+    "evidence"
+}
 
 
 def test_the_skill_that_fits_is_offered_with_its_reasons(prowess, office):

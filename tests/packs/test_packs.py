@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from prowess.build.places import PACKS
+from prowess.catalog.document import Document
 from prowess.interfaces.cli.main import run
+from prowess.match.index import Index
+from prowess.match.ranking import rank
 from prowess.skill.text.hidden import show_hidden
 from prowess.skill.validate import validate
 from prowess.storage.folders import read_folder
@@ -33,6 +36,12 @@ def told(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
         return json.loads(capfd.readouterr().out)
 
     return call
+
+
+@pytest.fixture(scope="module")
+def own() -> Index:
+    """The packs as somebody's own skills."""
+    return Index.build([Document.of(validate(read_folder(PACKS / role)).reading.skill) for role in ROLES])
 
 
 def fields(role: str) -> dict:
@@ -137,9 +146,19 @@ def test_no_two_packs_compete_for_the_same_messages(told) -> None:
         ("CI failed on main, a flaky test makes the build red", "ci-fixer"),
     ],
 )
-def test_a_message_about_a_role_finds_its_pack_first(told, message: str, role: str) -> None:
-    first = told("match", message)[0]
-    assert (first["slug"], first["decision"]) == (role, "offer")
+def test_kept_as_skills_of_ones_own_each_is_found_for_a_message_about_its_role(
+    own: Index, message: str, role: str
+) -> None:
+    first = rank(own, message, limit=1)[0]
+    assert (first.slug, first.decision) == (role, "offer")
+
+
+def test_a_role_is_not_offered_for_a_message_where_it_only_ships_with_prowess(
+    told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "on")
+    assert told("match", "CI failed on main, a flaky test makes the build red") == []
+    assert "ci-fixer" in {card["slug"] for card in told("list")}
 
 
 def test_the_visionary_gives_a_schema_that_is_closed_and_requires_what_it_names() -> None:
