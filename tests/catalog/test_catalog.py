@@ -156,6 +156,27 @@ def test_a_slug_is_resolved_without_listing_any_store():
     assert [made.listed for made in stores] == [0, 0]
 
 
+def test_an_outline_that_is_not_there_is_none_and_lists_no_store():
+    kept = Counting("user")
+    kept.save(pack("tidy"))
+    catalog = Catalog([kept])
+    found = catalog.outline("user:tidy")
+    assert found is not None
+    assert found.slug == "tidy"
+    assert (catalog.outline("tidier"), catalog.outline("session:tidy"), kept.listed) == (None, None, 0)
+
+
+def test_whoever_tries_many_names_does_not_have_all_skills_listed_for_each():
+    kept = Counting("user")
+    kept.save(pack("tidy"))
+    catalog = Catalog([kept])
+    for _ in range(5):
+        with pytest.raises(NotFound, match="no skill") as caught:
+            catalog.get("tidi")
+        assert "'tidy'" in caught.value.hint
+    assert kept.listed < 5
+
+
 def test_stores_may_come_and_go():
     present = [store("user", pack("tidy"))]
     catalog = Catalog(lambda: present)

@@ -71,7 +71,7 @@ def test_a_skill_that_is_gone_leaves_the_prompt_and_that_is_said(prowess, write_
     (folder / "SKILL.md").unlink()
     after = prowess("prompt")
     assert "<skill" not in after.out
-    assert "greet was changed or is gone" in after.err
+    assert "greet may not be used any more" in after.err
 
 
 def test_a_prompt_is_mended_after_a_compaction(prowess, sample, tmp_path):
@@ -83,6 +83,14 @@ def test_a_prompt_is_mended_after_a_compaction(prowess, sample, tmp_path):
     assert once.count("<skill ") == 1
     file.write_text(once.rstrip("\n"))
     assert prowess("prompt", "--into", file).out == once
+
+
+def test_a_printed_prompt_stays_itself_however_often_it_is_renewed(prowess, sample, tmp_path):
+    prowess("enable", "commit-messages")
+    first = prowess("prompt").out
+    file = tmp_path / "prompt.txt"
+    file.write_text(first)
+    assert prowess("prompt", "--into", file).out == first
 
 
 def test_a_prompt_that_is_no_text_is_refused(prowess, sample, tmp_path):

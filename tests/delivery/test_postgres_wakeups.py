@@ -149,6 +149,9 @@ def test_a_database_that_does_not_exist_yet_is_waited_for(postgres_server, write
             connection.execute(f"CREATE DATABASE {name}")
         other = open_database(url)
         write(other, "first")
+        teller = EventFeed(other, "acme")
+        teller.wake()
+        teller.close()
         other.close()
 
     async def work():

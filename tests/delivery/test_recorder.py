@@ -55,7 +55,7 @@ def test_a_load_becomes_an_event_with_all_that_is_known_of_it(recorder, database
 
 def test_loads_of_many_threads_are_all_kept_in_few_transactions(database):
     transactions = []
-    recorder = LoadRecorder(database, "acme", written=lambda: transactions.append(1))
+    recorder = LoadRecorder(database, "acme", written=lambda _: transactions.append(1))
 
     def work(thread):
         for number in range(100):
@@ -78,7 +78,7 @@ def test_loads_of_many_threads_are_all_kept_in_few_transactions(database):
 
 def test_those_who_follow_are_told_after_the_commit(database):
     seen = []
-    recorder = LoadRecorder(database, "acme", written=lambda: seen.append(len(kept(database))))
+    recorder = LoadRecorder(database, "acme", written=lambda _: seen.append(len(kept(database))))
     recorder.record(Load(name="review"))
     recorder.close()
     assert seen == [1]

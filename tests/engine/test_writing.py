@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,3 +159,64 @@ async def test_an_answer_is_given_by_a_person_who_may_see_the_question(place: An
         with pytest.raises(Refused):
             await engine.resolve(approval, approved=True, actor=agent_of(ann))
         assert (await engine.resolve(approval, approved=True)).state == "approved"
+
+
+def given(folder: Path, *slugs: str) -> Path:
+    """Skills in a folder, to be imported."""
+    for slug in slugs:
+        (folder / slug).mkdir(parents=True)
+        (folder / slug / "SKILL.md").write_text(f"---\nname: {slug}\ndescription: What {slug} is for.\n---\n\nDo.\n")
+    return folder
+
+
+async def test_what_is_left_to_administrators_is_not_imported_by_others(place: Any, tmp_path: Path):
+    bob = Actor(name="bob", permissions=frozenset({"skills.read", "skills.write"}))
+    folder = given(tmp_path / "given", "a")
+    async with place.open(ANN) as engine:
+        await engine.set_policy("skill_synced_policy", "admin-only")
+        with pytest.raises(Refused, match="administrators") as caught:
+            await engine.import_path(folder, actor=bob)
+        assert caught.value.hint
+        assert await engine.cards() == []
+        assert (await outcomes(engine))[-1] == ("bob", "install", "denied")
+        assert len(await engine.import_path(folder)) == 1
+        await engine.set_policy("skill_synced_policy", "prompt-user")
+        assert len(await engine.import_path(given(tmp_path / "more", "b"), actor=bob)) == 1
+        with pytest.raises(Refused, match="at once"):
+            await engine.import_path(folder, actor=AGENT)
+
+
+async def test_an_import_that_fails_says_so_in_the_audit(place: Any, tmp_path: Path):
+    async with place.open(ANN) as engine:
+        with pytest.raises(NotFound):
+            await engine.import_path(tmp_path / "nowhere")
+        assert (await outcomes(engine)) == [("ann", "install", "begun"), ("ann", "install", "failed: not-found")]
+
+
+async def test_an_import_that_is_cancelled_says_so_in_the_audit(place: Any, tmp_path: Path):
+    folder = given(tmp_path / "given", "a", "b", "c")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def watch(_: object) -> None:
+        begun.set()
+        go_on.wait(10)
+
+    async with place.open(ANN) as engine:
+        importing = asyncio.create_task(engine.import_path(folder, watch=watch))
+        await asyncio.to_thread(begun.wait, 10)
+        importing.cancel()
+        await asyncio.wait({importing}, timeout=0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await importing
+        assert (await outcomes(engine)) == [("ann", "install", "begun"), ("ann", "install", "failed: refused")]
+
+
+async def test_a_change_that_breaks_off_in_whatever_way_is_told_in_the_audit(place: Any, tmp_path: Path):
+    def watch(_: object) -> None:
+        raise RuntimeError("out of paper")
+
+    async with place.open(ANN) as engine:
+        with pytest.raises(RuntimeError, match="paper"):
+            await engine.import_path(given(tmp_path / "given", "a"), watch=watch)
+        assert (await outcomes(engine))[-1] == ("ann", "install", "failed: error")

@@ -81,7 +81,7 @@ async def test_a_question_that_is_put_away_stays_open(in_memory, guarded, mode):
         answer = await client.call_tool("enable_skill", {"skill_slug": "invoice-reader"})
     (pending,) = await guarded.approvals(actor=local_person("ann"))
     assert answer.is_error
-    assert f"prowess approvals approve {pending.id}" in answer.structured_content["hint"]
+    assert answer.structured_content["hint"].count(f"prowess approvals approve {pending.id[:8]}") == 1
 
 
 @pytest.mark.parametrize(("name", "arguments"), CALLS)
@@ -92,9 +92,9 @@ async def test_a_client_that_cannot_ask_gets_the_command_for_the_person(in_memor
             await client.read_resource("skill://invoice-reader/SKILL.md")
     (first, *_) = await guarded.approvals(actor=local_person("ann"))
     assert answer.is_error
-    assert "prowess approvals approve " in answer.structured_content["hint"]
+    assert answer.structured_content["hint"].count("prowess approvals approve ") == 1
     assert first.slug == "invoice-reader"
-    assert "prowess approvals approve " in refused.value.error.data["hint"]
+    assert refused.value.error.data["hint"].count("prowess approvals approve ") == 1
     assert "Read them" not in json.dumps(answer.structured_content)
 
 
@@ -106,3 +106,21 @@ async def test_an_agent_without_a_person_cannot_answer_itself(in_memory, guarded
     assert answer.is_error
     assert person.questions == []
     assert not await guarded.approvals(("approved",), actor=local_person("ann"))
+
+
+async def test_the_question_about_changed_content_says_which_files_differ(in_memory, guarded, mode, workspace):
+    person = Person()
+    folder = workspace / ".agents/skills/invoice-reader"
+    async with in_memory(mode, elicitation_callback=person) as client:
+        await client.call_tool("enable_skill", {"skill_slug": "invoice-reader"})
+        (folder / "scripts/total.py").write_text("print('another')\n")
+        (folder / "scripts/new.py").write_text("print('new')\n")
+        (folder / "assets/stamp.png").unlink()
+        await client.call_tool("enable_skill", {"skill_slug": "invoice-reader"})
+        await client.call_tool("load_skill", {"name": "invoice-reader"})
+    first, second, *_ = person.questions
+    assert "approved it before" not in first
+    assert "approved it before with other content" in second
+    assert "Files changed: scripts/total.py" in second
+    assert "Files added: scripts/new.py" in second
+    assert "Files removed: assets/stamp.png" in second

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
 import pytest
 from starlette.testclient import TestClient
 
 from prowess.build.opening import Prowess
+from prowess.delivery.metrics import CONTENT_TYPE
 from prowess.interfaces.mcp.caller import Caller
 from prowess.interfaces.mcp.http import asgi_app
 from prowess.policy.actor import Actor, agent_of, local_person
@@ -21,12 +25,37 @@ HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"na
 @pytest.fixture
 def web(workspace):
     reader = Actor(name="reader", kind="agent", permissions=frozenset({"skills.read"}))
-    tokens = {"one": Caller(actor=agent_of(local_person("ann"))), "two": Caller(actor=reader)}
+    stranger = Actor(name="stranger", kind="agent", permissions=frozenset())
+    tokens = {
+        "one": Caller(actor=agent_of(local_person("ann"))),
+        "two": Caller(actor=reader),
+        "stranger": Caller(actor=stranger),
+    }
     engine = Prowess.open(workspace)
     app = asgi_app(engine, callers=tokens.get, keys=[b"k" * 32], hosts={"skills.example"}, path="/skills")
     with TestClient(app, base_url="http://skills.example") as client:
         yield client
         client.portal.call(engine.close)
+
+
+@pytest.fixture
+def open_conversations(workspace):
+    """The conversations whose sessions are open, as another process sees them."""
+
+    async def listed() -> list[str]:
+        async with Prowess.open(workspace) as engine:
+            return [session.conversation for session in await engine.sessions()]
+
+    return lambda: asyncio.run(listed())
+
+
+def until(holds) -> bool:
+    """Ask again until something holds, which it does soon or never."""
+    deadline = time.monotonic() + 60
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+    return True
 
 
 def ask(web, token: str, method: str, headers=None, **params):
@@ -41,8 +70,8 @@ def ask(web, token: str, method: str, headers=None, **params):
 
 def modern(web, token: str, method: str, **params):
     headers = {"MCP-Protocol-Version": VERSION, "Mcp-Method": method}
-    if "name" in params:
-        headers["Mcp-Name"] = params["name"]
+    if "name" in params or method == "resources/read":
+        headers["Mcp-Name"] = params.get("name") or params["uri"]
     return ask(web, token, method, headers, **params, _meta=META)
 
 
@@ -79,3 +108,60 @@ def test_a_call_of_the_newer_protocol_is_answered_with_one_piece_of_json(web):
     answer = modern(web, "one", "tools/call", name="load_skill", arguments={"name": "release-notes"})
     assert answer.headers["content-type"] == "application/json"
     assert answer.json()["result"]["structuredContent"]["body"].strip() == "Write."
+
+
+def outcome(web, token: str, method: str, **params):
+    """What somebody learns from an answer."""
+    answer = modern(web, token, method, **params).json()
+    return answer["error"]["code"] if "error" in answer else answer["result"]
+
+
+@pytest.mark.parametrize(
+    ("method", "uri"),
+    [
+        ("resources/read", "skill://index.json"),
+        ("resources/read", "skill://release-notes/SKILL.md"),
+        ("resources/read", "skill://release-notes/_manifest"),
+        ("skills/get", "skill://release-notes/SKILL.md"),
+        ("resources/directory/read", "skill://release-notes"),
+    ],
+)
+def test_to_who_may_not_read_skills_an_address_is_one_of_nothing(web, method, uri):
+    assert outcome(web, "stranger", method, uri=uri) == outcome(web, "one", method, uri="skill://nothing/at/all")
+    assert isinstance(outcome(web, "two", method, uri=uri), dict)
+
+
+def test_to_who_may_not_read_skills_nothing_is_listed(web):
+    assert outcome(web, "stranger", "resources/list")["resources"] == []
+    assert outcome(web, "stranger", "skills/list")["skills"] == []
+    assert outcome(web, "two", "resources/list")["resources"]
+    assert outcome(web, "two", "skills/list")["skills"]
+
+
+def test_the_metrics_are_for_who_has_a_token_and_may_read(web):
+    modern(web, "one", "tools/call", name="load_skill", arguments={"name": "release-notes"})
+    told = web.get("/metrics", headers={"Authorization": "Bearer two"})
+    assert (told.status_code, told.headers["content-type"]) == (200, CONTENT_TYPE)
+    assert "skill_events_total" in told.text
+    assert web.get("/metrics").status_code == 401
+    assert web.get("/metrics", headers={"Authorization": "Bearer stranger"}).status_code == 404
+    assert web.post("/metrics", headers={"Authorization": "Bearer two"}).status_code == 404
+
+
+def test_the_conversation_of_a_session_ends_with_it(web, open_conversations):
+    begun = ask(web, "one", "initialize", **HELLO)
+    session = {"Mcp-Session-Id": begun.headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
+    note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    given = {"Authorization": "Bearer one", "Accept": "application/json, text/event-stream", **session}
+    assert web.post("/skills", json=note, headers=given).status_code == 202
+    ask(web, "one", "tools/call", session, name="enable_skill", arguments={"skill_slug": "release-notes"})
+    assert open_conversations() == [f"mcp:{session['Mcp-Session-Id']}"]
+    assert web.delete("/skills", headers=given).status_code == 200
+    assert until(lambda: open_conversations() == [])
+
+
+def test_calls_that_name_no_conversation_share_that_of_their_caller(web, open_conversations):
+    for slug in ("release-notes", "invoice-reader"):
+        modern(web, "one", "tools/call", name="enable_skill", arguments={"skill_slug": slug})
+    modern(web, "two", "tools/call", name="enable_skill", arguments={"skill_slug": "release-notes"})
+    assert sorted(open_conversations()) == ["mcp:agent:agent", "mcp:agent:reader"]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import socket
 import stat
 import subprocess
 import sys
 
 import httpx2
 import pytest
+
+from prowess.interfaces.mcp.http import listening
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 HELLO = {
@@ -130,3 +134,22 @@ def test_a_signal_ends_it_with_streams_open_and_the_token_unprinted(command, env
         told = process.stderr.read().decode()
     assert "Traceback" not in told
     assert token not in told
+
+
+def test_answers_do_not_wait_until_they_fill_a_packet():
+    async def accepted() -> int:
+        with listening("127.0.0.1", 0) as listener:
+            taken: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+            def note(_reader, writer) -> None:
+                connection = writer.get_extra_info("socket")
+                taken.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+                writer.close()
+
+            async with await asyncio.start_server(note, sock=listener):
+                _, writer = await asyncio.open_connection(*listener.getsockname())
+                set_so = await taken
+                writer.close()
+                return set_so
+
+    assert asyncio.run(accepted()) == 1

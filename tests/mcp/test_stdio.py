@@ -38,6 +38,18 @@ async def test_the_sdk_client_starts_it_and_uses_tools_and_skills(over_stdio, mo
     assert content.text == "print('total')\r\n"
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_its_own_conversation_ends_with_it_and_a_named_one_stays(over_stdio, mode, engine):
+    async with over_stdio(mode) as client:
+        await client.call_tool("enable_skill", {"skill_slug": "release-notes"})
+        assert [session.conversation[:4] for session in await engine.sessions()] == ["mcp:"]
+    assert await engine.sessions() == []
+    async with over_stdio(mode, "--conversation", "talk") as client:
+        await client.call_tool("enable_skill", {"skill_slug": "release-notes"})
+    assert [session.conversation for session in await engine.sessions()] == ["talk"]
+
+
 @pytest.fixture
 def start(workspace, environment):
     """Start the server with a pipe at each end; it is ended after the test if it still runs."""

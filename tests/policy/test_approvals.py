@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,7 +83,8 @@ def test_of_many_who_answer_at_once_exactly_one_does(
     people = [Actor(name=f"person-{n}", organization="acme", user="ann") for n in range(20)]
 
     for turn in range(10):
-        asked = desk.admit(agent, "run", synced, session_id=f"s{turn}").error.approval_id
+        asking = replace(agent, name=f"agent-{turn}")
+        asked = desk.admit(asking, "run", synced, session_id=f"s{turn}").error.approval_id
         results = at_once(
             *[lambda n=n, asked=asked: approvals.resolve(people[n], asked, approved=n % 2 == 0) for n in range(20)]
         )
@@ -92,8 +94,7 @@ def test_of_many_who_answer_at_once_exactly_one_does(
         assert (winner.state == "approved") is (
             people.index(next(p for p in people if p.name == winner.resolver)) % 2 == 0
         )
-        if winner.state == "approved":
-            assert desk.admit(agent, "run", synced).allowed  # so that the next question is asked
+        assert desk.admit(asking, "run", synced).allowed is (winner.state == "approved")
     answers = [row for row in desk.audit() if row.outcome in ("approved", "refused")]
     assert len(answers) == 10
     assert len({row.detail["approval_id"] for row in answers}) == 10
@@ -217,6 +218,21 @@ def test_what_is_over_cannot_be_answered_and_is_written_down_once(
     assert approvals.get(ann, waiting).state == "expired"
     assert desk.outcomes() == [("enable", "asked"), ("approve", "expired")]
     assert desk.events()[1][1]["outcome"] == "expired"
+
+
+def test_looking_at_the_questions_writes_down_which_nobody_answered_in_time(
+    desk: Any, ann: Actor, agent: Actor, waiting: str
+) -> None:
+    woken: list[str] = []
+    approvals = Approvals(desk.database, wake=woken.append)
+    desk.let_time_pass(waiting)
+
+    assert approvals.list(agent) == []
+    assert desk.outcomes() == [("enable", "asked")]
+    for _ in range(2):
+        assert approvals.list(ann) == []
+    assert desk.outcomes() == [("enable", "asked"), ("approve", "expired")]
+    assert woken == ["acme"]
 
 
 def test_many_who_expire_at_once_write_each_down_once(

@@ -10,6 +10,7 @@ import pytest
 from prowess.errors import ApprovalDenied, ApprovalRequired, Refused, Unavailable
 from prowess.policy.actor import Actor, agent_of
 from prowess.policy.approvals import Approvals
+from prowess.policy.gate import MOST_WAITING
 from prowess.policy.organization import OrgPolicy
 from prowess.policy.policies import Policies
 from prowess.policy.subject import Subject
@@ -161,7 +162,7 @@ def test_a_yes_is_for_its_action_its_slug_and_its_requester(
         assert isinstance(desk.admit(actor, action, subject).error, ApprovalRequired), (actor.label, action)
 
 
-def test_a_no_stands_for_an_agent_in_that_session_until_its_time_is_over(
+def test_a_no_stands_for_an_agent_in_all_its_sessions_until_its_time_is_over(
     desk: Any, ann: Actor, agent: Actor, synced: Subject
 ) -> None:
     asked = desk.admit(agent, "enable", synced, session_id="s1")
@@ -172,17 +173,36 @@ def test_a_no_stands_for_an_agent_in_that_session_until_its_time_is_over(
     assert isinstance(refused.error, ApprovalDenied)
     assert "ann has refused" in refused.error.message
     assert "Not this one." in refused.error.message
-    assert isinstance(desk.admit(agent, "enable", synced, session_id="s2").error, ApprovalRequired)
+    assert isinstance(desk.admit(agent, "enable", synced, session_id="s2").error, ApprovalDenied)
     desk.let_time_pass(asked.error.approval_id)
     assert isinstance(desk.admit(agent, "enable", synced, session_id="s1").error, ApprovalRequired)
     outcomes = [
         ("enable", "asked"),
         ("approve", "refused"),
         ("enable", "denied"),
-        ("enable", "asked"),
+        ("enable", "denied"),
         ("enable", "asked"),
     ]
     assert desk.outcomes() == outcomes
+
+
+def test_one_requester_has_no_more_questions_waiting_than_a_person_could_answer(
+    desk: Any, ann: Actor, agent: Actor, synced: Subject
+) -> None:
+    for number in range(MOST_WAITING):
+        assert isinstance(desk.admit(agent, "enable", synced, session_id=f"s{number}").error, ApprovalRequired)
+
+    refused = desk.admit(agent, "enable", synced, session_id="another").error
+
+    assert isinstance(refused, Refused)
+    assert not isinstance(refused, ApprovalRequired)
+    assert refused.hint
+    assert isinstance(desk.admit(agent, "enable", synced, session_id="s7").error, ApprovalRequired)
+    assert isinstance(desk.admit(ann, "enable", synced, session_id="another").error, ApprovalRequired)
+    waiting = Approvals(desk.database).list(ann)
+    assert len(waiting) == MOST_WAITING + 1
+    desk.let_time_pass(next(row.id for row in waiting if row.requester == agent.label))
+    assert isinstance(desk.admit(agent, "enable", synced, session_id="another").error, ApprovalRequired)
 
 
 def test_a_person_may_ask_again_after_a_no(desk: Any, ann: Actor, synced: Subject) -> None:

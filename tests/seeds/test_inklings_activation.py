@@ -72,12 +72,12 @@ def store(checker: Package) -> CountedStore:
 
 @pytest.fixture
 def activation(database: Database, store: CountedStore) -> Activation:
-    return Activation(records=database, catalog=Catalog([store]), wake=lambda: None)  # pyright: ignore[reportArgumentType]
+    return Activation(records=database, catalog=Catalog([store]), wake=lambda _: None)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.fixture
 def loading(database: Database, store: CountedStore) -> Loading:
-    gate = Gatekeeper(records=database, present=lambda: True, wake=lambda: None)
+    gate = Gatekeeper(records=database, present=lambda: True, wake=lambda _: None)
     return Loading(catalog=Catalog([store]), gate=gate)  # pyright: ignore[reportArgumentType]
 
 
@@ -120,7 +120,7 @@ def test_loading_a_reference_reads_that_file_alone(loading: Loading, store: Coun
     assert store.taken() == {"read_file references/two.md": 1}
     assert loading.load(ANN, "guide").body == "Read on."
     assert store.taken() == {"get_artifacts instructions,approach": 1}
-    assert loading.resource(ANN, "guide", "assets/big.bin") == b"\0" * 1_000
+    assert loading.resource(ANN, "guide", "assets/big.bin").content == b"\0" * 1_000
     assert store.taken() == {"read_file assets/big.bin": 1}
     for wrong in ("three.md", "../one.md", "references/two.md/"):
         assert loading.load(ANN, "guide", reference=wrong).error

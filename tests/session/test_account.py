@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from prowess.errors import ApprovalRequired
 from prowess.policy.actor import Actor, agent_of
 from prowess.session.account import differences
 
@@ -14,6 +15,7 @@ pytestmark = pytest.mark.anyio
 
 ANN = Actor(name="ann")
 AGENT = agent_of(ANN)
+OTHER = agent_of(ANN, name="other")
 MESSAGE = "the prod Postgres is slow, can you triage the locks?"
 
 
@@ -160,3 +162,30 @@ async def test_what_was_loaded_often_comes_first_in_an_index_without_a_message(p
         tight = await engine.index(budget=len(plan.text) - 5)
         assert [entry.form for entry in tight.entries if entry.slug == "c"] == ["full"]
         assert {entry.form for entry in plan.entries} == {"full"}
+
+
+async def test_an_account_counts_the_answers_that_people_gave(each_place: Any):
+    fill(each_place)
+    async with each_place.open(ANN) as engine:
+        await engine.set_policy("skill_enablement_policy", "prompt-user")
+        await engine.session("chat")
+
+        async def choice() -> tuple[str, str]:
+            first = (await engine.why(MESSAGE, session="chat", actor=AGENT)).steps[0]
+            return first.choice, first.rule
+
+        assert await choice() == ("needs approval", "skill_enablement_policy")
+        asked: list[str] = []
+        for approved in (False, True):
+            with pytest.raises(ApprovalRequired) as caught:
+                await engine.enable("chat", "postgres-triage", actor=AGENT if not approved else OTHER)
+            asked.append(caught.value.approval_id)
+            await engine.resolve(asked[-1], approved=approved)
+        assert await choice() == ("refused", "refused")
+        other = (await engine.why(MESSAGE, session="chat", actor=OTHER)).steps[0]
+        assert (other.choice, other.rule, other.answer) == ("offered", "approved", "allow")
+        rows = len(await engine.audit())
+        await choice()
+        assert len(await engine.audit()) == rows
+        await engine.revoke(asked[-1])
+        assert (await engine.why(MESSAGE, session="chat", actor=OTHER)).steps[0].choice == "needs approval"

@@ -73,6 +73,17 @@ async def exact(engine: Any, session: Any) -> tuple[str, ...]:
     return blocks
 
 
+async def enable_with_a_yes(engine: Any, session: Any, slug: str, actor: Actor | None = None) -> str:
+    """Enable a skill, approved where the policy has a person asked; the id of the approval."""
+    try:
+        await engine.enable(session, slug, actor=actor)
+    except ApprovalRequired as question:
+        await engine.resolve(question.approval_id, approved=True)
+        await engine.enable(session, slug, actor=actor)
+        return question.approval_id
+    return ""
+
+
 async def test_a_skill_enters_in_the_order_of_enabling_and_leaves(each_place: Any):
     for slug in ("b", "a", "c"):
         each_place.skill(slug)
@@ -201,9 +212,9 @@ async def test_a_skill_that_is_there_no_more_leaves_and_says_so(place: Any, end:
     place.skill("stays")
     async with place.open() as engine:
         session = await engine.session("chat")
-        for slug in ("triage", "stays"):
-            await engine.enable(session, slug)
         await engine.set_policy("skill_enablement_policy", policy)
+        for slug in ("triage", "stays"):
+            await enable_with_a_yes(engine, session, slug)
         ENDS[end](folder)
         (block,) = await exact(engine, session)
         assert block.startswith('<skill name="stays">')
@@ -396,3 +407,85 @@ async def test_a_no_stands_for_the_agent_that_asked(each_place: Any):
         with pytest.raises(ApprovalDenied, match="not now"):
             await engine.enable("chat", "triage", actor=AGENT)
         assert await engine.prompt("chat") == ""
+
+
+async def test_enabling_again_after_a_yes_was_taken_back_asks_anew_and_hands_over_nothing(each_place: Any):
+    each_place.skill("triage")
+    async with each_place.open(ANN) as engine:
+        await engine.set_policy("skill_enablement_policy", "prompt-user")
+        await engine.session("chat")
+        approval = await enable_with_a_yes(engine, "chat", "triage", AGENT)
+        assert await engine.enabled_text("chat", "triage", actor=AGENT) == (await exact(engine, "chat"))[0]
+        await engine.revoke(approval)
+        with pytest.raises(NotFound):
+            await engine.enabled_text("chat", "triage", actor=AGENT)
+        with pytest.raises(ApprovalRequired):
+            await engine.enable("chat", "triage", actor=AGENT)
+        assert not (await engine.get_session("chat")).has("triage")
+        told = [(row.action, row.outcome) for row in await engine.audit()][-2:]
+        assert told == [("enable", "asked"), ("disable", "revoked")]
+        await engine.set_policy("skill_enablement_policy", "auto")
+        await engine.enable("chat", "workspace:triage", actor=AGENT)
+        assert "Do it well." in await engine.enabled_text("chat", "workspace:triage", actor=AGENT)
+
+
+async def test_a_skill_leaves_at_the_next_prompt_where_the_policy_no_longer_lets_it_in(each_place: Any):
+    each_place.skill("triage")
+    async with each_place.open(ANN) as engine:
+        await engine.enable(await engine.session("chat"), "triage", actor=AGENT)
+        await engine.set_policy("skill_enablement_policy", "admin-only")
+        assert await exact(engine, "chat") == ()
+        told = [(row.actor, row.action, row.outcome) for row in await engine.audit()][-2:]
+        assert told == [("agent:agent", "enable", "denied"), ("ann", "disable", "policy-changed")]
+        await engine.enable("chat", "triage")
+        assert len(await exact(engine, "chat")) == 1
+
+
+async def test_what_an_administrator_enabled_stays_under_a_new_policy_though_an_agent_asks_for_the_prompt(place: Any):
+    folder = place.skill("triage")
+    async with place.open(ANN) as engine:
+        await engine.enable(await engine.session("chat"), "triage")
+        await engine.set_policy("skill_enablement_policy", "admin-only")
+        assert len(await engine.prompt_blocks("chat", actor=AGENT)) == 1
+        alter(folder, "SKILL.md", lambda old: old + NEW.encode())
+        assert await engine.prompt_blocks("chat", actor=AGENT) == ()
+
+
+async def test_a_skill_leaves_and_is_asked_about_where_the_policy_now_has_a_person_asked(each_place: Any):
+    each_place.skill("triage")
+    async with each_place.open(ANN) as engine:
+        await engine.enable(await engine.session("chat"), "triage", actor=AGENT)
+        await engine.set_policy("skill_enablement_policy", "prompt-user")
+        assert await engine.prompt_blocks("chat", actor=AGENT) == ()
+        (asked,) = await engine.approvals()
+        assert (asked.requester, asked.slug, asked.reason) == ("agent:agent", "triage", "the policy changed")
+
+
+async def test_a_skill_that_the_new_policy_lets_in_as_well_stays_without_a_word(each_place: Any):
+    each_place.skill("triage")
+    async with each_place.open(ANN) as engine:
+        await engine.set_policy("skill_enablement_policy", "prompt-user")
+        await engine.session("chat")
+        approval = await enable_with_a_yes(engine, "chat", "triage", AGENT)
+        before = await exact(engine, "chat")
+        events, rows = len(await engine.events()), len(await engine.audit())
+        for name, value in (("skill_enablement_policy", "auto"), ("skill_synced_policy", "admin-only")):
+            await engine.set_policy(name, value)
+            assert await exact(engine, "chat") == before
+        assert (len(await engine.events()), len(await engine.audit())) == (events, rows + 2)
+        await engine.revoke(approval)
+        assert await exact(engine, "chat") == ()
+
+
+async def test_a_fetched_skill_leaves_where_nothing_is_fetched_any_more(place: Any):
+    async with place.open(ANN) as engine:
+        await engine.set_policy("skills_dynamic_search_enabled", value=True)
+        await engine.session("chat")
+        with pytest.raises(ApprovalRequired) as caught:
+            await engine.enable_fetched("chat", fetched(), origin="https://example.org", actor=AGENT)
+        await engine.resolve(caught.value.approval_id, approved=True)
+        await engine.enable_fetched("chat", fetched(), origin="https://example.org", actor=AGENT)
+        await engine.set_policy("skill_synced_policy", "auto")
+        assert len(await exact(engine, "chat")) == 1
+        await engine.set_policy("skills_dynamic_search_enabled", value=False)
+        assert await exact(engine, "chat") == ()

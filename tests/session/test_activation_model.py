@@ -38,11 +38,13 @@ class Chat(RuleBasedStateMachine):
         self.database = open_database(f"sqlite:///{tempfile.mkdtemp(dir=self.folder)}/agents.db")
         self.store = MemoryStore("workspace")
         self.catalog = Catalog([self.store])
-        self.activation = Activation(records=self.database, catalog=self.catalog, wake=lambda: None)
+        self.activation = Activation(records=self.database, catalog=self.catalog, wake=lambda _: None)
         self.asks = False
         self.approved: set[tuple[str, str]] = set()
         self.enabled: dict[str, str] = {}
         """The blocks that must be in the prompt, in their order."""
+        self.let_in: dict[str, tuple[bool, str]] = {}
+        """Whether the policy asked when each was let in, and the digest that a person had approved, if so."""
 
     @initialize(budget=st.integers(min_value=150, max_value=450))
     def open(self, budget: int) -> None:
@@ -71,13 +73,27 @@ class Chat(RuleBasedStateMachine):
             Approvals(self.database).resolve(ANN, row.id, approved=True)
             self.approved.add((row.slug, row.digest))
 
-    def outcome(self, slug: str) -> type[Exception] | None:
+    def is_revoked(self, slug: str) -> bool:
+        """Whether the approval that let a skill in was taken back."""
+        digest = self.let_in[slug][1] if slug in self.enabled else ""
+        return digest != "" and (slug, digest) not in self.approved
+
+    def stands(self, slug: str, *, staying: bool) -> bool:
+        """Whether a skill is let be that has the same text as before: as long as the policy, or the yes, is the same."""
+        digest = self.let_in[slug][1]
+        if self.is_revoked(slug):
+            return False
+        if staying and (not self.asks or digest):
+            self.let_in[slug] = (self.asks, digest)
+        return self.let_in[slug][0] == self.asks
+
+    def outcome(self, slug: str, *, staying: bool = False) -> type[Exception] | None:
         """What enabling must come to, and in the model does."""
         skill = self.store.get_skill_by_name(slug)
         if skill is None:
             return NotFound
         block = read_text(self.catalog, slug).block
-        if self.enabled.get(slug) == block:
+        if self.enabled.get(slug) == block and self.stands(slug, staying=staying):
             return None
         others = sum(len(text) for name, text in self.enabled.items() if name != slug)
         if len(block) > len(self.enabled.get(slug, "")) and others + len(block) > self.budget:
@@ -86,11 +102,15 @@ class Chat(RuleBasedStateMachine):
             self.approved = {(name, digest) for name, digest in self.approved if name != slug}
             return ApprovalRequired
         self.enabled[slug] = block
+        self.let_in[slug] = (self.asks, skill.digest if self.asks else "")
         return None
 
     @rule(slug=SLUGS)
     def enable(self, slug: str) -> None:
+        revoked = self.is_revoked(slug)
         expected = self.outcome(slug)
+        if revoked and expected in (BudgetExceeded, ApprovalRequired):
+            del self.enabled[slug]
         came: type[Exception] | None = None
         try:
             self.activation.enable(ANN, self.session, slug)
@@ -110,9 +130,12 @@ class Chat(RuleBasedStateMachine):
 
     @rule()
     def prompt(self) -> None:
-        for slug in list(self.enabled):
-            if self.outcome(slug) is not None:
+        revoked = [slug for slug in self.enabled if self.is_revoked(slug)]
+        for slug in [slug for slug in self.enabled if slug not in revoked]:
+            if self.outcome(slug, staying=True) is not None:
                 del self.enabled[slug]
+        for slug in revoked:
+            del self.enabled[slug]
         session, blocks = self.activation.blocks(ANN, self.session)
         assert blocks == tuple(self.enabled.values())
         assert [skill.slug for skill in session.enabled] == list(self.enabled)

@@ -163,6 +163,30 @@ async def test_every_load_is_told_with_its_fields_and_none_with_an_endless_name(
         assert "no skill" in third["error"]
 
 
+async def test_a_file_that_is_read_as_a_resource_is_a_load_too(filled: Any):
+    async with filled.open(ANN) as engine:
+        session = await engine.session("chat")
+        await engine.resource("triage", "SKILL.md", session=session)
+        await engine.resource("triage", "scripts/top.sh")
+        for name, path in (("triage", "gone.md"), ("nothing", "SKILL.md")):
+            with pytest.raises(NotFound):
+                await engine.resource(name, path)
+    async with filled.open(ANN) as engine:
+        events = await engine.events(names=["skill_loaded"])
+        told = [(event.data["name"], event.data["reference"], event.data["script"]) for event in events]
+        assert told == [
+            ("triage", "SKILL.md", None),
+            ("triage", None, "scripts/top.sh"),
+            ("triage", "gone.md", None),
+            ("nothing", "SKILL.md", None),
+        ]
+        assert [event.session for event in events] == [session.id, "", "", ""]
+        assert [event.data["error"] is None for event in events] == [True, True, False, False]
+        assert events[0].data["source"].startswith("workspace:")
+        assert [card.slug for card, _ in await engine.unused(days=1)] == ["other"]
+        assert b'skill_load_total{name="triage",source="workspace"} 2.0' in await engine.metrics()
+
+
 async def test_a_skill_that_needs_approval_is_not_loaded_before_it(filled: Any):
     async with filled.open(ANN) as engine:
         await engine.set_policy("skill_enablement_policy", "prompt-user")

@@ -164,19 +164,19 @@ WORDS = st.sampled_from(
 BODIES = st.lists(st.one_of(forged_tags(), WORDS, st.text(max_size=5)), max_size=12).map(" ".join)
 
 
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(BODIES)
 def test_no_disguise_is_left_that_reads_as_a_tag(tags_read: Callable[[str], list[str]], body: str) -> None:
     assert tags_read(neutralised(body)) == []
 
 
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(forged_tags())
 def test_every_disguised_tag_is_seen(tag: str) -> None:
     assert neutralised(tag) == f"&lt;{tag[1:]}"
 
 
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(BODIES)
 @example("<<skill>")
 @example("<skill<skill＜/skill")

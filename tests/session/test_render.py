@@ -11,19 +11,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from skills_ref.prompt import to_prompt
 
 import prowess
 from prowess.session import render
 from prowess.session.index import IndexCard, plan
 from prowess.session.neutral import OUR_TAGS
 from prowess.session.render import (
-    Listed,
     assemble,
     graph_block,
     index_block,
     joined,
-    listing,
     memory_block,
     policies_block,
     skill_block,
@@ -107,25 +104,10 @@ def test_the_index_stands_in_its_tag_and_an_empty_one_is_nothing() -> None:
     assert index_block(plan([], 100)) == ""
 
 
-def test_the_listing_is_that_of_the_reference_tool(tmp_path: Path) -> None:
-    folders, skills = [], []
-    for name, description in (("one", 'Reads "a" & <b>.'), ("two", "Zweites: Übung's.")):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "SKILL.md").write_text(
-            f"---\nname: {name}\ndescription: '{description.replace(chr(39), chr(39) * 2)}'\n---\n"
-        )
-        folders.append(folder)
-        skills.append(Listed(name, description, str(folder / "SKILL.md")))
-    assert listing(skills) == to_prompt(folders)
-    assert listing([]) == to_prompt([])
-
-
 SITES: dict[str, Callable[[str], str]] = {
     "assemble": lambda text: joined(assemble(policies=text, memory=text, graph_context=text)),
     "graph_block": graph_block,
     "index_block": lambda text: index_block(plan([IndexCard(text, text, 1.0)], 100_000)),
-    "listing": lambda text: listing([Listed(text, text, text)]),
     "memory_block": memory_block,
     "policies_block": policies_block,
     "skill_block": lambda text: skill_block(text, text, slug=text, origin=text, digest=text),
@@ -146,7 +128,7 @@ def test_every_site_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize("site", sorted(SITES))
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(text=TEXTS)
 def test_nothing_that_is_rendered_opens_or_closes_a_block(
     tags_read: Callable[[str], list[str]], site: str, text: str

@@ -11,7 +11,7 @@ import pytest
 from prowess.build.places import PACKS
 from prowess.errors import Invalid, Unavailable
 from prowess.session.placeholders import fill_in
-from prowess.session.role_prompt import RolePrompts, resolve_role_prompt
+from prowess.session.role_prompt import RolePrompts
 
 INDEX = "<available_skills>\n- backend: Python server code.\n</available_skills>"
 HOUR = 3_600_000_000_000
@@ -73,7 +73,7 @@ def test_a_pack_gives_the_index_and_then_its_text_as_a_block(roles: RolePrompts,
 
 def test_without_an_index_there_is_only_the_block(templates: Path) -> None:
     write(templates / "skills/pilot/SKILL.md", pack_text("pilot", "# Pilot"))
-    text = resolve_role_prompt("pilot", templates=templates, packs=PACKS, index=lambda: "").text
+    text = RolePrompts(templates=templates, packs=PACKS, index=lambda: "").resolve("pilot").text
     assert text.startswith('<skill name="Pilot">')
 
 
@@ -84,7 +84,7 @@ def test_a_shipped_pack_serves_a_role_that_the_templates_do_not_have(roles: Role
 
 
 def test_a_shipped_pack_serves_without_any_templates() -> None:
-    prompt = resolve_role_prompt("backend", templates=None, packs=PACKS, index=lambda: INDEX)
+    prompt = RolePrompts(templates=None, packs=PACKS, index=lambda: INDEX).resolve("backend")
     assert prompt.source == "pack"
     assert "# Backend Engineering" in prompt.text
 
@@ -124,7 +124,7 @@ def test_a_pack_cannot_close_its_own_block(roles: RolePrompts, templates: Path, 
 
 
 def test_a_role_that_nobody_has_described_is_a_specialist(templates: Path, no_packs: Path) -> None:
-    prompt = resolve_role_prompt("lion-tamer", templates=templates, packs=no_packs, index=lambda: INDEX)
+    prompt = RolePrompts(templates=templates, packs=no_packs, index=lambda: INDEX).resolve("lion-tamer")
     assert (prompt.source, prompt.text, prompt.location) == ("stub", "You are a lion-tamer specialist.", "")
 
 
@@ -192,7 +192,7 @@ def test_nothing_is_read_through_a_link(roles: RolePrompts, tmp_path: Path, link
 def test_the_templates_folder_itself_may_be_a_link_since_a_person_chose_it(tmp_path: Path) -> None:
     write(tmp_path / "real/skills/pilot/SKILL.md", pack_text("pilot", "# Pilot"))
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert resolve_role_prompt("pilot", templates=tmp_path / "link", packs=PACKS, index=str).source == "pack"
+    assert RolePrompts(templates=tmp_path / "link", packs=PACKS, index=str).resolve("pilot").source == "pack"
 
 
 def test_a_broken_pack_is_named_with_its_place_and_not_passed_over(roles: RolePrompts, templates: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from prowess.errors import BudgetExceeded, Invalid, NotFound
+from prowess.errors import BudgetExceeded, Invalid, NotFound, Refused
 from prowess.policy.actor import Actor, agent_of
 
 pytestmark = pytest.mark.anyio
@@ -234,3 +234,29 @@ async def test_a_session_of_an_unknown_role_is_not_opened(place: Any):
     async with place.open() as engine:
         with pytest.raises(NotFound, match="role"):
             await engine.session("chat", role="emperor")
+
+
+async def test_a_session_is_for_who_may_read_skills(place: Any):
+    nobody = Actor(name="bob", permissions=frozenset())
+    async with place.open(ANN) as engine:
+        await engine.session("chat")
+        for call in (engine.session("other", actor=nobody), engine.change_session("chat", model="m", actor=nobody)):
+            with pytest.raises(Refused, match=r"skills\.read"):
+                await call
+
+
+async def test_only_an_administrator_gives_a_session_more_room_than_the_organization_does(each_place: Any):
+    member = Actor(name="bob", organization="acme", user="ann", permissions=frozenset({"skills.read", "skills.write"}))
+    async with each_place.open(ANN) as engine:
+        for who in (member, agent_of(ANN)):
+            with pytest.raises(Refused, match="16,000") as caught:
+                await engine.session("chat", budget=16_001, actor=who)
+            assert caught.value.hint
+            session = await engine.session("chat", budget=100, actor=who)
+            with pytest.raises(Refused):
+                await engine.change_session(session, budget=16_001, actor=who)
+            assert (await engine.change_session(session, budget=16_000, actor=who)).budget.limit == 16_000
+            await engine.close_session(session)
+        await engine.session("chat")
+        assert (await engine.change_session("chat", budget=20_000)).budget.limit == 20_000
+        assert (await engine.change_session("chat", budget=18_000, actor=member)).budget.limit == 18_000

@@ -35,6 +35,19 @@ print("alembic" in sys.modules)
 """
 
 
+CHECK = """
+import sys
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+config = Config()
+config.set_main_option("script_location", sys.argv[1])
+with sa.create_engine(sys.argv[2]).connect() as connection:
+    config.attributes["connection"] = connection
+    command.check(config)
+"""
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database without any table."""
@@ -74,6 +87,17 @@ def test_the_migrations_give_exactly_the_tables_of_the_code(empty_url: str) -> N
 
     assert differences == []
     database.close()
+
+
+def test_alembic_by_itself_knows_every_table(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db"
+    open_database(url).close()
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CHECK, str(MIGRATIONS), url], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_both_databases_have_the_same_unique_indexes(empty_url: str) -> None:

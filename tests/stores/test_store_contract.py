@@ -72,6 +72,22 @@ def test_a_new_store_is_empty(store: Store) -> None:
     assert store.faults() == []
 
 
+def test_a_store_tells_which_kinds_of_artifact_it_serves(store: Store, pack: Callable[..., Package]) -> None:
+    assert not store.serves()
+    assert not store.serves(["instructions"])
+    plain = store.save(pack("plain"))
+    assert store.serves()
+    assert store.serves(["instructions"])
+    assert not store.serves(["reference", "asset"])
+    rich = store.save(pack("rich", references_tone="Plain words."))
+    assert store.serves(["asset", "reference"])
+    assert not store.serves(["asset"])
+    store.delete_skill(rich.id)
+    assert not store.serves(["asset", "reference"])
+    store.delete_skill(plain.id)
+    assert not store.serves()
+
+
 def test_a_saved_package_can_be_read_by_id_and_by_slug(store: Store, pack: Callable[..., Package]) -> None:
     saved = store.save(pack("release-notes"))
 
@@ -101,6 +117,7 @@ def test_the_files_come_back_byte_for_byte(store: Store, pack: Callable[..., Pac
     assert kept is not None
     assert kept.files == package.files
     assert kept.digest == saved.digest == package.digest
+    assert store.get_package_by_name("release-notes") == kept
     assert saved.manifest == package.manifest
     assert store.read_file(saved.id, "references/guide.md") == b"\xff\x00\r\n bytes"
 
@@ -472,6 +489,7 @@ def test_hostile_slugs_and_ids_raise_nothing_but_our_own_errors(
     assert store.get_artifact(text) is None
     assert store.get_artifacts(text) == []
     assert store.get_package(text) is None
+    assert store.get_package_by_name(text) is None
     assert store.versions(text) == []
     for call in (
         lambda: store.read_file(text, text),

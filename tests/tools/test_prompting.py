@@ -119,3 +119,43 @@ async def test_an_agent_that_waits_for_a_person_is_told_so_and_enters_later(
         assert (await toolbox.call("enable_skill", {"skill_slug": "triage"})).ok
         other = await box(engine, name="another").call("load_skill", {"name": "triage"})
         assert other.data["approval_id"] != row.id
+
+
+async def test_listing_opens_no_session_and_tells_the_budget_there_would_be(
+    each_place: Any, box: Callable[..., Toolbox], ann: Actor
+):
+    each_place.skill("triage")
+    async with each_place.open(ann) as engine:
+        toolbox = box(engine)
+        nothing = {
+            "enabled_skills": [],
+            "budget_used_chars": 0,
+            "budget_max_chars": 16_000,
+            "budget_used_tokens": 0,
+            "budget_left_chars": 16_000,
+        }
+        assert (await toolbox.call("list_enabled_skills", {})).data == nothing
+        assert (await toolbox.call("list_enabled_skills", {"content": True})).data == {**nothing, "content": ""}
+        refused = await toolbox.call("disable_skill", {"skill_slug": "triage"})
+        assert (refused.data["error"]["code"], refused.data["hint"]) == ("not-found", "Enabled: none.")
+        assert await engine.sessions() == []
+        await engine.set_policy("skills_max_prompt_chars", 900)
+        assert (await toolbox.call("enable_skill", {"skill_slug": "triage"})).ok
+        await engine.close_session("chat")
+        told = (await box(engine).call("list_enabled_skills", {})).data
+        assert (told["enabled_skills"], told["budget_max_chars"]) == ([], 900)
+        assert await engine.sessions() == []
+
+
+async def test_a_skill_is_disabled_by_the_address_it_was_enabled_by(
+    place: Any, box: Callable[..., Toolbox], ann: Actor
+):
+    place.skill("triage")
+    async with place.open(ann) as engine:
+        toolbox = box(engine)
+        await toolbox.call("enable_skill", {"skill_slug": "workspace:triage"})
+        for other in ("account:triage", "nowhere:triage", ":triage"):
+            refused = await toolbox.call("disable_skill", {"skill_slug": other})
+            assert (refused.data["error"]["code"], refused.data["hint"]) == ("not-found", "Enabled: triage.")
+        told = (await toolbox.call("disable_skill", {"skill_slug": "workspace:triage"})).data
+        assert (told["disabled"], told["budget_used_chars"]) == ("triage", 0)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from prowess.catalog.catalog import Catalog
+from prowess.catalog.memory import MemoryStore
 from prowess.policy.actor import Actor
-from prowess.tools.toolbox import Toolbox, tools
+from prowess.policy.organization import OrgPolicy
+from prowess.policy.roles import role_of
+from prowess.tools.toolbox import Holdings, Toolbox, holdings_of, tools
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +45,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "skill_update": {"id": "new-one", "description": "What it is for by now."},
     "skill_delete": {"id": "new-one"},
     "skill_reload": {},
-    "skill_list": {},
+    "skill_list": {"status": "active", "cursor": ""},
 }
 CANARY = "IGNORE-ALL-PREVIOUS-INSTRUCTIONS"
 
@@ -216,3 +221,114 @@ async def test_no_text_of_a_skill_is_in_any_tool(place: Any, box: Callable[..., 
         assert [(tool.name, tool.description, tool.parameters, tool.result) for tool in offered] == before
         assert CANARY not in str(before)
         assert "evil" not in str(before)
+
+
+def texts_of(schema: dict[str, Any]) -> list[str]:
+    """The arguments that take text, or something with text in it."""
+    return [name for name, value in schema["properties"].items() if "string" in str(value) or "object" in str(value)]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if texts_of(tools()[name].parameters)])
+async def test_half_a_surrogate_pair_is_refused_in_every_argument(
+    place: Any, box: Callable[..., Toolbox], ann: Actor, name: str
+):
+    place.skill("triage")
+    async with place.open(ann) as engine:
+        for key in texts_of(tools()[name].parameters):
+            half: Any = "fine until \ud800"
+            if key == "tags":
+                half = ["fine", half]
+            elif key == "parameters":
+                half = {"width": {"type": "integer", "enum": [1, {half: 2}]}}
+            answer = await box(engine).call(name, {**GOOD[name], key: half})
+            hold(answer)
+            assert key in answer.data["error"]["message"]
+            json.dumps(answer.data).encode()
+        assert [card.slug for card in await engine.cards()] == ["triage"]
+        assert await engine.sessions() == []
+
+
+class Broken(MemoryStore):
+    """A store that does not keep what stores promise."""
+
+    def list_skills(self):
+        raise RuntimeError("secret inner state")
+
+
+async def test_what_nobody_foresaw_is_logged_and_told_without_its_inside(
+    place: Any, box: Callable[..., Toolbox], ann: Actor, caplog: pytest.LogCaptureFixture
+):
+    async with place.open(ann) as engine:
+        engine.catalog = Catalog([Broken()])
+        answer = await box(engine).call("list_skills", {})
+        hold(answer)
+        assert answer.data["error"]["code"] == "error"
+        assert "secret" not in json.dumps(answer.data)
+        assert "secret inner state" in caplog.text
+        assert "list_skills" in caplog.text
+
+
+async def test_the_role_of_the_session_limits_an_agent_that_has_none(
+    each_place: Any, box: Callable[..., Toolbox], ann: Actor
+):
+    each_place.skill("triage", files={"references/locks.md": "Locks."})
+    async with each_place.open(ann) as engine:
+        toolbox = box(engine)
+        assert offered_of(await toolbox.offered()) == NAMES
+        assert await engine.sessions() == []
+        await engine.session("chat", role="scout")
+        refused = [name for name in NAMES if not role_of("scout", OrgPolicy()).offers(name)]
+        assert offered_of(await toolbox.offered()) == [name for name in NAMES if name not in refused]
+        for name in refused:
+            answer = await toolbox.call(name, GOOD[name])
+            hold(answer)
+            assert "scout" in answer.data["error"]["message"]
+        assert (await toolbox.call("load_skill", {"name": "triage"})).ok
+        assert offered_of(await box(engine, conversation="other").offered()) == NAMES
+        assert offered_of(await box(engine, role="builder").offered()) == NAMES
+        await engine.close_session("chat")
+        assert offered_of(await toolbox.offered()) == NAMES
+
+
+async def test_the_role_of_the_session_limits_what_is_written_too(place: Any, box: Callable[..., Toolbox], ann: Actor):
+    async with place.open(ann) as engine:
+        await engine.set_policy("roles", {"reader": {"tools": ["*"], "actions": ["load"]}})
+        await engine.session("chat", role="reader")
+        answer = await box(engine).call("skill_create", GOOD["skill_create"])
+        assert answer.data["error"]["code"] == "refused"
+        assert await engine.cards() == []
+
+
+async def test_what_there_is_can_be_looked_up_once_for_many(place: Any, box: Callable[..., Toolbox], ann: Actor):
+    async with place.open(ann) as engine:
+        assert await holdings_of(engine) == Holdings(skills=False, files=False)
+        folder = place.skill("triage")
+        assert await holdings_of(engine) == Holdings(skills=True, files=False)
+        place.skill("files", files={"scripts/run.sh": "true"})
+        found = await holdings_of(engine)
+        assert found == Holdings(skills=True, files=True)
+        assert offered_of(await box(engine).offered(found)) == NAMES
+        nothing = await box(engine).offered(Holdings(skills=False, files=False))
+        assert "search_skills" not in offered_of(nothing)
+        shutil.rmtree(folder.parent)
+        assert await holdings_of(engine) == Holdings(skills=False, files=False)
+
+
+async def test_the_list_with_status_comes_in_pages(place: Any, box: Callable[..., Toolbox], ann: Actor):
+    for number in range(120):
+        place.skill(f"skill-{number:03}")
+    for number in range(3):
+        place.write(f"broken-{number}", {"SKILL.md": "---\nname: taken\n---\n"})
+    async with place.open(ann) as engine:
+        toolbox = box(engine)
+        pages = [(await toolbox.call("skill_list", {})).data]
+        while cursor := pages[-1].get("next_cursor"):
+            pages.append((await toolbox.call("skill_list", {"cursor": cursor})).data)
+        assert [len(page["skills"]) for page in pages] == [50, 50, 23]
+        assert {page["total"] for page in pages} == {123}
+        listed = [skill["id"] for page in pages for skill in page["skills"]]
+        assert [slug for slug in listed if slug.startswith("skill-")] == [f"skill-{number:03}" for number in range(120)]
+        broken = (await toolbox.call("skill_list", {"status": "error"})).data
+        assert (broken["total"], len(broken["skills"])) == (3, 3)
+        assert all(skill["error"] for skill in broken["skills"])
+        hold(await toolbox.call("skill_list", {"status": "sleeping"}))

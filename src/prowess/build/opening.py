@@ -58,6 +58,7 @@ class Prowess(Engine):
                 records=stores.records,
                 has_records=stores.has_records,
                 feed=deliveries.feed,
+                wake=deliveries.wake,
                 recorder=deliveries.recorder,
                 close=close,
             )

@@ -12,6 +12,7 @@ from prowess.catalog.document import Document
 from prowess.catalog.near import near_hint
 from prowess.catalog.store import Fault, Store, store_key
 from prowess.errors import NotFound, ProwessError
+from prowess.skill.kinds import Kind
 from prowess.skill.model import SCOPES, Hidden, Scope, Skill, SkillCard, Version
 from prowess.skill.outline import Outline
 
@@ -50,6 +51,7 @@ class Catalog:
     def __init__(self, stores: Stores) -> None:
         self._given = stores
         self._seen: tuple[float, list[Store]] = (-RECENT, [])
+        self._advised: tuple[float, list[str], list[Fault]] = (-RECENT, [], [])
 
     def stores(self) -> list[Store]:
         """The stores in the order in which they are asked."""
@@ -70,6 +72,16 @@ class Catalog:
     def faults(self) -> list[Fault]:
         """Everything that is there and not served: bad skills, second claims on a slug, stores that fail."""
         return self._look().faults
+
+    def serves(self, kinds: Collection[Kind] = ()) -> bool:
+        """Whether any store has a skill with an artifact of one of these kinds; any skill at all when none is given.
+
+        A store that does not answer has none.
+        """
+        recent = self._recent()
+        if any(_serves(store, kinds) for store in recent):
+            return True
+        return any(_serves(store, kinds) for store in self.stores() if store not in recent)
 
     def changes(self, since: Mapping[str, str]) -> CatalogChanges:
         """What changed since the positions that an earlier call gave; nothing is missed.
@@ -137,9 +149,20 @@ class Catalog:
         """The outline of a skill, with the store that keeps it; it is addressed as in `get`."""
         return self._find(slug, lambda store, name: store.get_outline(name))
 
+    def outline(self, slug: str) -> Outline | None:
+        """The outline alone, and None where there is no such skill: for one who needs no advice about the name."""
+        found = self._seek(slug, lambda store, name: store.get_outline(name), [])
+        return found[1] if found else None
+
     def _find(self, slug: str, ask: Callable[[Store, str], T | None]) -> tuple[Store, T]:
-        """Ask the stores of a moment ago, and where none has it, those that there are now."""
         away: list[str] = []
+        found = self._seek(slug, ask, away)
+        if found is None:
+            raise self._not_found(slug, _addressed(slug, [])[1], away)
+        return found
+
+    def _seek(self, slug: str, ask: Callable[[Store, str], T | None], away: list[str]) -> tuple[Store, T] | None:
+        """Ask the stores of a moment ago, and where none has it, those that there are now; `away` takes the silent."""
         for known in (self._recent, self.stores):
             stores, name = _addressed(slug, known())
             away.clear()
@@ -151,7 +174,7 @@ class Catalog:
                     continue
                 if found is not None:
                     return store, found
-        raise self._not_found(slug, _addressed(slug, [])[1], away)
+        return None
 
     def is_gone(self, slug: str) -> bool:
         """Whether every store that the address means was asked and none serves the skill; addressed as in `get`."""
@@ -179,17 +202,27 @@ class Catalog:
         return store, versions
 
     def _not_found(self, slug: str, name: str, away: Sequence[str]) -> NotFound:
-        view = self._look()
-        broken = next((fault for fault in view.faults if fault.slug == name), None)
+        slugs, faults = self._advice()
+        broken = next((fault for fault in faults if fault.slug == name), None)
         if broken is not None and broken.problems:
             first = broken.problems[0]
             return NotFound(
                 f"The skill {slug[:80]!r} at {broken.location!r} cannot be served: {first.message}", hint=first.hint
             )
-        hint = near_hint(name, [card.slug for card in view.cards])
+        hint = near_hint(name, slugs)
         if away:
             hint += f" Not asked, because they do not answer: {', '.join(away)}."
         return NotFound(f"There is no skill {slug[:80]!r}.", hint=hint)
+
+    def _advice(self) -> tuple[list[str], list[Fault]]:
+        """The slugs and faults as of a moment ago: whoever tries many names does not have all skills listed for each."""
+        when, slugs, faults = self._advised
+        if monotonic() - when < RECENT:
+            return slugs, faults
+        view = self._look()
+        slugs = [card.slug for card in view.cards]
+        self._advised = (monotonic(), slugs, view.faults)
+        return slugs, view.faults
 
     def look(self) -> tuple[list[SkillCard], list[Fault]]:
         """Cards and faults of one and the same look."""
@@ -223,6 +256,13 @@ def _addressed(slug: str, stores: list[Store]) -> tuple[list[Store], str]:
     if colon and scope in SCOPES:
         return [store for store in stores if store.scope == scope], name
     return stores, slug
+
+
+def _serves(store: Store, kinds: Collection[Kind]) -> bool:
+    try:
+        return store.serves(kinds)
+    except (ProwessError, OSError):
+        return False
 
 
 def _resolve(claims: list[tuple[Store, SkillCard]]) -> tuple[SkillCard, list[Fault]]:

@@ -71,6 +71,11 @@ class DatabaseStore(Editing):
         """The skills whose rows another program damaged, as of the last `list_skills`."""
         return list(self._faults)
 
+    def serves(self, kinds: Collection[Kind] = ()) -> bool:
+        """Whether any skill has an artifact of one of these kinds; any at all when none is given."""
+        with self._database.read() as connection:
+            return skills.has_kinds(connection, self._tenant, kinds)
+
     def changes(self, since: str = "") -> Changes:
         """What the version log says; a row that another program changed by itself does not show."""
         with self._database.read() as connection:

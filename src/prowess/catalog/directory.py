@@ -30,7 +30,7 @@ from prowess.catalog.tree import Tree
 from prowess.catalog.versions import VersionLog
 from prowess.errors import Conflict, ProwessError
 from prowess.skill.forms.form import Reading
-from prowess.skill.kinds import Artifact
+from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Scope, Skill, SkillCard, Version
 from prowess.skill.package import Package
@@ -92,6 +92,15 @@ class DirectoryStore(Editing):
             self._tree.refresh()
             return self._tree.faults()
 
+    def serves(self, kinds: Collection[Kind] = ()) -> bool:
+        """Whether any skill has an artifact of one of these kinds: one that was found before and is still there will do."""
+        with self._lock:
+            known = next(self._index.with_kinds(kinds), None)
+            if known is not None and self._tree.leads_to(known) and known.is_unchanged():
+                return True
+            self._tree.refresh()
+            return next(self._index.with_kinds(kinds), None) is not None
+
     def changes(self, since: str = "") -> Changes:
         """What this process saw change: the slugs that are served with other files than at the last call."""
         with self._lock:
@@ -134,6 +143,11 @@ class DirectoryStore(Editing):
     def get_package(self, skill_id: str) -> Package | None:
         """All the files of a skill."""
         found = self._read(lambda: self._index.by_id(skill_id))
+        return found[1] if found else None
+
+    def get_package_by_name(self, name: str) -> Package | None:
+        """The same, by slug; nothing is parsed for it."""
+        found = self._read(lambda: self._index.serving(name))
         return found[1] if found else None
 
     def _one(self, find: Callable[[], Site | None]) -> Skill | None:

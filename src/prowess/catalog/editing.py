@@ -123,6 +123,11 @@ class Editing(Store):
         skill = self.get_skill_by_name(name)
         return Outline.of(skill) if skill else None
 
+    def get_package_by_name(self, name: str) -> Package | None:
+        """All the files of a skill, by slug."""
+        outline = self.get_outline(name)
+        return self.get_package(outline.id) if outline else None
+
     def get_artifacts(self, skill_id: str, kinds: Collection[Kind] = ()) -> list[Artifact]:
         """The artifacts of these kinds (all kinds when none is given), by ordinal, then name and variant."""
         skill = self.get_skill(skill_id)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import uuid
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from prowess.catalog.codes import slug_conflict
 from prowess.catalog.site import Site
 from prowess.catalog.store import Fault
+from prowess.skill.kinds import Kind
 from prowess.skill.model import SkillCard, artifact_id
 
 
@@ -121,6 +122,13 @@ class Index:
 
     def _serving(self) -> Iterator[Site]:
         return (claims[0] for claims in self._claims.values())
+
+    def with_kinds(self, kinds: Collection[Kind]) -> Iterator[Site]:
+        """The sites of what is served that have an artifact of one of these kinds; all when none is given."""
+        wanted = set(kinds)
+        for site in self._serving():
+            if site.card is not None and (not wanted or not wanted.isdisjoint(site.card.kinds)):
+                yield site
 
     def cards(self) -> list[SkillCard]:
         """The cards of what is served, sorted by slug."""

@@ -16,7 +16,7 @@ from prowess.catalog.store import Changes, Fault, Saved
 from prowess.catalog.versions import MemoryVersions, VersionLog
 from prowess.errors import ProwessError
 from prowess.skill.forms.form import Reading
-from prowess.skill.kinds import Artifact
+from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.model import Scope, Skill, SkillCard
 from prowess.skill.package import Package
 from prowess.skill.validate import accept
@@ -49,6 +49,11 @@ class MemoryStore(Editing):
     def faults(self) -> list[Fault]:
         """Nothing that is kept in memory is past use."""
         return []
+
+    def serves(self, kinds: Collection[Kind] = ()) -> bool:
+        """Whether any skill has an artifact of one of these kinds; any at all when none is given."""
+        with self._lock:
+            return any(not kinds or not set(kinds).isdisjoint(kept.skill.kinds) for kept in self._kept.values())
 
     def changes(self, since: str = "") -> Changes:
         """What changed since a position of this very store."""

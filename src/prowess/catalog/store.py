@@ -68,6 +68,13 @@ class Store(Protocol):
         """What could not be served, as of the last look."""
         ...
 
+    def serves(self, kinds: Collection[Kind] = ()) -> bool:
+        """Whether any skill is served that has an artifact of one of these kinds; any at all when none is given.
+
+        Where one is, telling so takes no longer the more skills there are.
+        """
+        ...
+
     def changes(self, since: str = "") -> Changes:
         """What changed since the position that an earlier call gave.
 
@@ -105,6 +112,10 @@ class Store(Protocol):
 
     def get_package(self, skill_id: str) -> Package | None:
         """All the files of a skill."""
+        ...
+
+    def get_package_by_name(self, name: str) -> Package | None:
+        """The same, by slug."""
         ...
 
     def read_file(self, skill_id: str, path: str) -> bytes:

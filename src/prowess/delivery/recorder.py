@@ -67,7 +67,8 @@ class LoadRecorder:
     """Writes loads as `skill_loaded` events, many in one transaction, from a thread of its own.
 
     What was recorded when the process ends normally is kept. A database that cannot be written to costs a warning
-    and the loads that it was to hold, never a load itself. `written` is called after each transaction.
+    and the loads that it was to hold, never a load itself. After each transaction `written` is called
+    with every organization whose loads were in it.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class LoadRecorder:
         database: Connections,
         organization_id: str = "",
         *,
-        written: Callable[[], None] | None = None,
+        written: Callable[[str], None] | None = None,
         queue_size: int = QUEUE_LOADS,
     ) -> None:
         self._database = database
@@ -180,15 +181,17 @@ class LoadRecorder:
             return True
 
     def _write(self, batch: Sequence[Load]) -> None:
+        sorted_out = self._by_organization(batch)
         try:
             with self._database.write() as connection:
-                for organization, loads in sorted(self._by_organization(batch).items()):
+                for organization, loads in sorted(sorted_out.items()):
                     ledger.append(connection, organization, events=[load.entry() for load in loads])
         except Exception as error:  # noqa: BLE001  (whatever happens here must not reach, or end, anything else)
             self._give_up(batch, error)
             return
         if self._written:
-            self._written()
+            for organization in sorted_out:
+                self._written(organization)
 
     def _by_organization(self, batch: Sequence[Load]) -> dict[str, list[Load]]:
         sorted_out: dict[str, list[Load]] = {}

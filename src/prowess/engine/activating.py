@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import time
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from prowess.engine.finding import Finding
+from prowess.engine.frame import Frame, id_of
 from prowess.policy.actor import Actor
 from prowess.policy.plain import plain
 
 if TYPE_CHECKING:
-    from prowess.session.activate import Activation
-    from prowess.session.admission import Gatekeeper
-    from prowess.session.load import Loading
+    from prowess.session.load import Handed, Loaded
     from prowess.session.session import Session
-    from prowess.session.sessions import Sessions
     from prowess.skill.package import Package
 
 _RECORDED = 200
 """So many characters of a name that was asked for are kept."""
 
 
-class Activating(Finding):
+class Activating(Frame):
     """The part of the engine that lets skills into prompts. `actor` is who acts; without one, whoever opened the engine.
 
     A session is given as itself, or by its id or its conversation.
@@ -54,7 +50,13 @@ class Activating(Finding):
 
     async def get_session(self, session: Session | str, *, actor: Actor | None = None) -> Session:
         """A session as it is now."""
-        return await self._blocking(lambda: self._sessions.get(actor or self.actor, _id(session)))
+        return await self._blocking(lambda: self._sessions.get(actor or self.actor, id_of(session)))
+
+    async def find_session(self, conversation: str, *, actor: Actor | None = None) -> Session | None:
+        """The open session of a conversation, or of that id; None where there is none, and none is made."""
+        who = actor or self.actor
+        _, session = await self._blocking(self._gate.within, who, conversation)
+        return await self.get_session(session, actor=who) if session else None
 
     async def change_session(
         self,
@@ -67,12 +69,14 @@ class Activating(Finding):
     ) -> Session:
         """Change the budget, the model or the context window. A budget below what is used takes nothing away."""
         return await self._blocking(
-            lambda: self._sessions.change(actor or self.actor, _id(session), budget=budget, model=model, window=window)
+            lambda: self._sessions.change(
+                actor or self.actor, id_of(session), budget=budget, model=model, window=window
+            )
         )
 
     async def close_session(self, session: Session | str, *, actor: Actor | None = None) -> None:
         """End a session: nothing is enabled in it any more."""
-        await self._blocking(lambda: self._sessions.close(actor or self.actor, _id(session)))
+        await self._blocking(lambda: self._sessions.close(actor or self.actor, id_of(session)))
 
     async def enable(
         self, session: Session | str, slug: str, *, reason: str = "", actor: Actor | None = None
@@ -83,7 +87,7 @@ class Activating(Finding):
         enabled already changes nothing.
         """
         return await self._blocking(
-            lambda: self._activation.enable(actor or self.actor, _id(session), slug, reason=reason)
+            lambda: self._activation.enable(actor or self.actor, id_of(session), slug, reason=reason)
         )
 
     async def enable_fetched(
@@ -92,13 +96,18 @@ class Activating(Finding):
         """Put a skill that was fetched for this conversation into its prompt; no store keeps it."""
         return await self._blocking(
             lambda: self._activation.enable_fetched(
-                actor or self.actor, _id(session), package, origin=origin, reason=reason, limits=self._limits
+                actor or self.actor, id_of(session), package, origin=origin, reason=reason, limits=self._limits
             )
         )
 
     async def disable(self, session: Session | str, slug: str, *, actor: Actor | None = None) -> Session:
         """Take a skill's text out of the prompt; its room is free again."""
-        return await self._blocking(lambda: self._activation.disable(actor or self.actor, _id(session), slug))
+        return await self._blocking(lambda: self._activation.disable(actor or self.actor, id_of(session), slug))
+
+    async def enabled_text(self, session: Session | str, slug: str, *, actor: Actor | None = None) -> str:
+        """The block of one enabled skill, as it was admitted; `NotFound` where it is not enabled, or no longer may be."""
+        name = slug.rpartition(":")[2]
+        return await self._blocking(lambda: self._activation.text(actor or self.actor, id_of(session), name))
 
     async def prompt_blocks(
         self,
@@ -116,7 +125,7 @@ class Activating(Finding):
         """
         from prowess.session.render import assemble
 
-        _, skills = await self._blocking(lambda: self._activation.blocks(actor or self.actor, _id(session)))
+        _, skills = await self._blocking(lambda: self._activation.blocks(actor or self.actor, id_of(session)))
         return assemble(policies=policies, memory=memory, graph_context=graph_context, skills=skills)
 
     async def prompt(
@@ -150,61 +159,50 @@ class Activating(Finding):
 
         Every load is recorded and announced as `skill_loaded`.
         """
-        from prowess.delivery.recorder import Load
-
         who = actor or self.actor
         began = time.perf_counter()
         loaded = await self._blocking(
-            lambda: self._loading.load(who, name, reference=reference, script=script, session=_id(session))
+            lambda: self._loading.load(who, name, reference=reference, script=script, session=id_of(session))
         )
+        self._record(who, name, reference, script, loaded, error=loaded.error, began=began)
+        return loaded.as_json()
+
+    async def resource(self, name: str, path: str, *, session: Session | str = "", actor: Actor | None = None) -> bytes:
+        """One file of a skill by its exact path in the manifest, through the gate. It is recorded as a load of that path."""
+        who = actor or self.actor
+        began = time.perf_counter()
+        handed = await self._blocking(lambda: self._loading.resource(who, name, path, session=id_of(session)))
+        reference, script = (None, path) if handed.is_script else (path, None)
+        error = handed.error.message if handed.error else None
+        self._record(who, name, reference, script, handed, error=error, began=began)
+        if handed.error is not None:
+            raise handed.error
+        return handed.content
+
+    def _record(
+        self,
+        actor: Actor,
+        name: str,
+        reference: str | None,
+        script: str | None,
+        answer: Loaded | Handed,
+        *,
+        error: str | None,
+        began: float,
+    ) -> None:
+        """Have a load written down, with no more of what was asked for than is worth keeping."""
+        from prowess.delivery.recorder import Load
+
         self._parts.recorder().record(
             Load(
                 name=plain(name, limit=_RECORDED),
                 reference=None if reference is None else plain(reference, limit=_RECORDED),
                 script=None if script is None else plain(script, limit=_RECORDED),
-                source=loaded.source,
+                source=answer.source,
                 duration_s=round(time.perf_counter() - began, 6),
-                error=None if loaded.error is None else plain(loaded.error),
-                session_id=loaded.session_id,
-                user_id=who.user,
-                organization_id=who.organization,
+                error=None if error is None else plain(error),
+                session_id=answer.session_id,
+                user_id=actor.user,
+                organization_id=actor.organization,
             )
         )
-        return loaded.as_json()
-
-    async def resource(self, name: str, path: str, *, session: Session | str = "", actor: Actor | None = None) -> bytes:
-        """One file of a skill by its exact path in the manifest, through the gate."""
-        return await self._blocking(
-            lambda: self._loading.resource(actor or self.actor, name, path, session=_id(session))
-        )
-
-    @cached_property
-    def _sessions(self) -> Sessions:
-        from prowess.session.sessions import Sessions
-
-        return Sessions(records=self._parts.records())
-
-    @cached_property
-    def _activation(self) -> Activation:
-        from prowess.session.activate import Activation
-
-        return Activation(records=self._parts.records(), catalog=self.catalog, wake=self._wake)
-
-    @cached_property
-    def _gate(self) -> Gatekeeper:
-        from prowess.session.admission import Gatekeeper
-
-        return Gatekeeper(records=self._parts.records(), present=self._parts.has_records, wake=self._wake)
-
-    @cached_property
-    def _loading(self) -> Loading:
-        from prowess.session.load import Loading
-
-        return Loading(catalog=self.catalog, gate=self._gate)
-
-    def _wake(self) -> None:
-        self._parts.feed().wake()
-
-
-def _id(session: Session | str) -> str:
-    return session if isinstance(session, str) else session.id

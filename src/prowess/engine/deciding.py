@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from prowess.engine.activating import Activating
+from prowess.engine.frame import Frame
 from prowess.events import Event
 from prowess.policy.actor import Actor
 
 if TYPE_CHECKING:
-    from prowess.policy.approvals import Approvals
-    from prowess.policy.audit import Audit
     from prowess.policy.organization import OrgPolicy
-    from prowess.policy.policies import Policies
     from prowess.storage.approvals import ApprovalRow, ApprovalState
     from prowess.storage.ledger import AuditRow, AuditVerdict
 
 
-class Deciding(Activating):
+class Deciding(Frame):
     """The part of the engine that asks, answers, remembers and tells."""
 
     async def approvals(
@@ -37,78 +33,76 @@ class Deciding(Activating):
         self, approval_id: str, *, approved: bool, note: str = "", actor: Actor | None = None
     ) -> ApprovalRow:
         """Answer a question, once and for all. A person does this; an agent is refused."""
-
-        def work() -> ApprovalRow:
-            row = self._approvals.resolve(actor or self.actor, approval_id, approved=approved, note=note)
-            self._wake()
-            return row
-
-        return await self._blocking(work)
+        return await self._blocking(
+            lambda: self._approvals.resolve(actor or self.actor, approval_id, approved=approved, note=note)
+        )
 
     async def revoke(self, approval_id: str, *, note: str = "", actor: Actor | None = None) -> ApprovalRow:
         """Take back a question or a yes; what a yes let into a prompt leaves it at the next turn."""
-
-        def work() -> ApprovalRow:
-            row = self._approvals.revoke(actor or self.actor, approval_id, note=note)
-            self._wake()
-            return row
-
-        return await self._blocking(work)
+        return await self._blocking(lambda: self._approvals.revoke(actor or self.actor, approval_id, note=note))
 
     async def policy(self, *, actor: Actor | None = None) -> OrgPolicy:
         """What the organization has decided about its skills."""
-        if not self._parts.has_records():
-            from prowess.policy.organization import OrgPolicy
-
-            return OrgPolicy()
-        return await self._blocking(lambda: self._policies.read(actor or self.actor))
+        return await self._blocking(lambda: self._policy_of(actor or self.actor))
 
     async def set_policy(self, name: str, value: Any, *, actor: Actor | None = None) -> OrgPolicy:
         """Change one setting of the organization; a person with `skills.admin` does this. None: back to the default."""
-
-        def work() -> OrgPolicy:
-            self._policies.change(actor or self.actor, name, value)
-            return self._policies.read(actor or self.actor)
-
-        return await self._blocking(work)
+        return await self._blocking(lambda: self._policies.change(actor or self.actor, name, value))
 
     async def audit(self, *, after: int = 0, limit: int = 100, actor: Actor | None = None) -> list[AuditRow]:
         """What was decided, by whom, about which bytes; oldest first."""
         return await self._blocking(lambda: self._audit.rows(actor or self.actor, after=after, limit=limit))
+
+    async def last_audit(self, *, actor: Actor | None = None) -> int:
+        """The number of the newest row of the audit, 0 where there is none."""
+        return await self._blocking(lambda: self._audit.last(actor or self.actor))
 
     async def verify_audit(self, *, head: str = "", actor: Actor | None = None) -> AuditVerdict:
         """Whether no row of the audit was altered, removed or moved; with `head`, also that none is missing at its end."""
         return await self._blocking(lambda: self._audit.verify(actor or self.actor, head=head))
 
     async def events(
-        self, *, after: int = 0, limit: int = 200, names: Sequence[str] = (), session: str = ""
+        self,
+        *,
+        after: int = 0,
+        limit: int = 200,
+        names: Sequence[str] = (),
+        session: str = "",
+        actor: Actor | None = None,
     ) -> list[Event]:
-        """What happened after an event's number, in order."""
-        feed = self._parts.feed()
-        return await self._blocking(lambda: feed.read(after, limit, names=names, session_id=session))
+        """What happened after an event's number, in order: to the actor's user, or, for an administrator, to anybody."""
+        who = actor or self.actor
+        user = _seen_by(who)
+        feed = self._parts.feed(who.organization)
+        return await self._blocking(lambda: feed.read(after, limit, names=names, session_id=session, user=user))
+
+    async def last_event(self, *, actor: Actor | None = None) -> int:
+        """The number of the organization's newest event, 0 where there is none."""
+        who = actor or self.actor
+        who.require("skills.read")
+        return await self._blocking(self._parts.feed(who.organization).last)
 
     async def follow(
-        self, *, after: int | None = None, names: Sequence[str] = (), session: str = ""
+        self,
+        *,
+        after: int | None = None,
+        names: Sequence[str] = (),
+        session: str = "",
+        actor: Actor | None = None,
     ) -> AsyncGenerator[Event]:
-        """What happens, as it happens, in this process or another; with `after`, from that number on. None is lost."""
-        async with aclosing(self._parts.feed().follow(after, names=names, session_id=session)) as events:
+        """What happens, as it happens, in this process or another; with `after`, from that number on. None is lost.
+
+        As in `events`, an actor who is no administrator is told what happens to its own user.
+        """
+        who = actor or self.actor
+        user = _seen_by(who)
+        feed = self._parts.feed(who.organization)
+        async with aclosing(feed.follow(after, names=names, session_id=session, user=user)) as events:
             async for event in events:
                 yield event
 
-    @cached_property
-    def _approvals(self) -> Approvals:
-        from prowess.policy.approvals import Approvals
 
-        return Approvals(self._parts.records())
-
-    @cached_property
-    def _policies(self) -> Policies:
-        from prowess.policy.policies import Policies
-
-        return Policies(self._parts.records())
-
-    @cached_property
-    def _audit(self) -> Audit:
-        from prowess.policy.audit import Audit
-
-        return Audit(self._parts.records())
+def _seen_by(actor: Actor) -> str | None:
+    """Whose events an actor sees: those of its own user; None, of all, for an administrator."""
+    actor.require("skills.read")
+    return None if actor.admin else actor.user

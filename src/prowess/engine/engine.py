@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Self
 
+from prowess.engine.accounting import Accounting
+from prowess.engine.activating import Activating
+from prowess.engine.deciding import Deciding
+from prowess.engine.finding import Finding
+from prowess.engine.keeping import Keeping
 from prowess.engine.reporting import Reporting
+from prowess.engine.writing import Writing
 
 
-class Engine(Reporting):
-    """Keeps, finds, admits and gives out skills. Opened by `prowess.Prowess.open`; close it, or use `async with`."""
+class Engine(Keeping, Writing, Finding, Activating, Deciding, Accounting, Reporting):
+    """Keeps, finds, admits and gives out skills. Opened by `prowess.Prowess.open`; close it, or use `async with`.
+
+    Each part stands on the frame alone and knows no other.
+    """
 
     async def __aenter__(self) -> Self:
         return self

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -20,7 +22,17 @@ from prowess.skill.model import Scope
 if TYPE_CHECKING:
     from prowess.delivery.feed import EventFeed
     from prowess.delivery.recorder import LoadRecorder
+    from prowess.engine.planning import Planner
     from prowess.match.matcher import Matcher
+    from prowess.policy.approvals import Approvals
+    from prowess.policy.audit import Audit
+    from prowess.policy.organization import OrgPolicy
+    from prowess.policy.policies import Policies
+    from prowess.session.activate import Activation
+    from prowess.session.admission import Gatekeeper
+    from prowess.session.load import Loading
+    from prowess.session.session import Session
+    from prowess.session.sessions import Sessions
     from prowess.storage.database import Connections
 
 P = ParamSpec("P")
@@ -41,13 +53,19 @@ class Parts:
     records: Callable[[], Connections]
     """The database of sessions, approvals, events and the audit."""
     has_records: Callable[[], bool]
-    feed: Callable[[], EventFeed]
+    feed: Callable[[str], EventFeed]
+    """The feed of an organization's events."""
+    wake: Callable[[str], None]
+    """Tells those who follow an organization that there may be something new."""
     recorder: Callable[[], LoadRecorder]
     close: Callable[[], None]
 
 
 class Frame:
-    """Holds the parts. Stores and records are plain blocking code; `_blocking` hands their work to a thread."""
+    """Holds the parts, and whom they work with, each opened when it is first needed.
+
+    Stores and records are plain blocking code; `_blocking` hands their work to a thread.
+    """
 
     def __init__(self, parts: Parts) -> None:
         self.catalog = parts.catalog
@@ -61,7 +79,7 @@ class Frame:
         return await asyncio.to_thread(work, *args, **kwargs)
 
     async def _stoppable(self, work: Callable[[Watch], T], watch: Watch) -> T:
-        """Work that can be cancelled: it ends at its next step, and what it has kept by then stays."""
+        """Work that can be cancelled: it ends at its next step, for which is waited, and what it has kept by then stays."""
         stop = threading.Event()
 
         def step(progress: Progress) -> None:
@@ -69,10 +87,14 @@ class Frame:
                 raise Refused("Stopped.", hint="What was kept by then stays.")
             watch(progress)
 
+        running = asyncio.ensure_future(self._blocking(work, step))
         try:
-            return await self._blocking(work, step)
+            return await asyncio.shield(running)
         except asyncio.CancelledError:
             stop.set()
+            await asyncio.wait({running})
+            with suppress(BaseException):  # whatever it says, the cancellation is what is told
+                running.result()
             raise
 
     def _matcher(self) -> Matcher:
@@ -85,3 +107,64 @@ class Frame:
         """Let the next match see what was just written."""
         if self._opened_matcher is not None:
             self._opened_matcher.look_again()
+
+    def _policy_of(self, actor: Actor) -> OrgPolicy:
+        """What the actor's organization has decided; the defaults where nothing was ever recorded. Blocking."""
+        if self._parts.has_records():
+            return self._policies.read(actor)
+        from prowess.policy.organization import OrgPolicy
+
+        return OrgPolicy()
+
+    @cached_property
+    def _sessions(self) -> Sessions:
+        from prowess.session.sessions import Sessions
+
+        return Sessions(records=self._parts.records())
+
+    @cached_property
+    def _activation(self) -> Activation:
+        from prowess.session.activate import Activation
+
+        return Activation(records=self._parts.records(), catalog=self.catalog, wake=self._parts.wake)
+
+    @cached_property
+    def _gate(self) -> Gatekeeper:
+        from prowess.session.admission import Gatekeeper
+
+        return Gatekeeper(records=self._parts.records(), present=self._parts.has_records, wake=self._parts.wake)
+
+    @cached_property
+    def _loading(self) -> Loading:
+        from prowess.session.load import Loading
+
+        return Loading(catalog=self.catalog, gate=self._gate)
+
+    @cached_property
+    def _approvals(self) -> Approvals:
+        from prowess.policy.approvals import Approvals
+
+        return Approvals(self._parts.records(), wake=self._parts.wake)
+
+    @cached_property
+    def _policies(self) -> Policies:
+        from prowess.policy.policies import Policies
+
+        return Policies(self._parts.records())
+
+    @cached_property
+    def _audit(self) -> Audit:
+        from prowess.policy.audit import Audit
+
+        return Audit(self._parts.records())
+
+    @cached_property
+    def _planner(self) -> Planner:
+        from prowess.engine.planning import Planner
+
+        return Planner(matcher=self._matcher, records=self._parts.records, has_records=self._parts.has_records)
+
+
+def id_of(session: Session | str) -> str:
+    """What a session is found by that is given as itself, or by its id or its conversation."""
+    return session if isinstance(session, str) else session.id

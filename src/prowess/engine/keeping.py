@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from prowess.errors import NotFound
 from prowess.skill.diff import FileChange, diff_packages
 from prowess.skill.kinds import FILE_KINDS, Artifact, Kind
 from prowess.skill.model import Skill, SkillCard, Version
+from prowess.skill.outline import Outline
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
 
@@ -38,6 +40,10 @@ class Keeping(Frame):
         """Every skill in reach, by slug; the nearest of each slug, with what it hides."""
         return await self._blocking(self.catalog.cards)
 
+    async def serves(self, kinds: Collection[Kind] = ()) -> bool:
+        """Whether any skill in reach has an artifact of one of these kinds; any skill at all when none is given."""
+        return await self._blocking(self.catalog.serves, kinds)
+
     async def faults(self) -> list[Fault]:
         """What is there but cannot be served, and why."""
         return await self._blocking(self.catalog.faults)
@@ -58,6 +64,10 @@ class Keeping(Frame):
     async def skill(self, slug: str) -> Skill:
         """One skill by slug, or by `scope:slug` for one that is hidden."""
         return await self._blocking(self.catalog.get, slug)
+
+    async def outline(self, slug: str) -> Outline | None:
+        """What is known of a skill without its texts, addressed as in `skill`; None, at no great cost, for an unknown one."""
+        return await self._blocking(self.catalog.outline, slug)
 
     async def read_file(self, slug: str, path: str) -> bytes:
         """One file of a skill, by its exact path."""

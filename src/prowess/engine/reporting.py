@@ -7,7 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prowess.engine.accounting import Accounting
+from prowess.engine.frame import Frame
+from prowess.policy.actor import Actor
 
 if TYPE_CHECKING:
     from prowess.delivery.metrics import Metrics
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
     from prowess.skill.model import SkillCard
 
 
-class Reporting(Accounting):
+class Reporting(Frame):
     """The part of the engine that watchers of it ask."""
 
-    async def metrics(self) -> bytes:
-        """The metrics of the organization in Prometheus's text format, for an endpoint or a file.
+    async def metrics(self, *, actor: Actor | None = None) -> bytes:
+        """The metrics of the actor's organization in Prometheus's text format, for an endpoint or a file.
 
         They are made from the records, so every process tells the same; asked again, only what is new is counted.
         """
@@ -28,21 +29,23 @@ class Reporting(Accounting):
 
         if not self._parts.has_records():
             return no_records()
-        return await self._blocking(self._metrics.exposition)
+        return await self._blocking(self._metrics_of((actor or self.actor).organization).exposition)
 
-    async def unused(self, *, days: float, system: bool = False) -> list[tuple[SkillCard, Use]]:
+    async def unused(
+        self, *, days: float, system: bool = False, actor: Actor | None = None
+    ) -> list[tuple[SkillCard, Use]]:
         """The skills in reach that were neither loaded nor let into a prompt in the last days, the longest unused first.
 
         Skills of the system scope, which came with Prowess or a plugin, are left out unless `system` is said.
         """
-        cards = await self.cards()
-        return await self._blocking(lambda: self._unused(cards, days, system=system))
+        organization = (actor or self.actor).organization
+        return await self._blocking(lambda: self._unused(organization, days, system=system))
 
-    def _unused(self, cards: list[SkillCard], days: float, *, system: bool) -> list[tuple[SkillCard, Use]]:
+    def _unused(self, organization: str, days: float, *, system: bool) -> list[tuple[SkillCard, Use]]:
         from prowess.delivery.uses import NEVER, last_used, since
 
-        used = last_used(self._parts.records(), self.actor.organization) if self._parts.has_records() else {}
-        border = since(days)
+        used = last_used(self._parts.records(), organization) if self._parts.has_records() else {}
+        border, cards = since(days), self.catalog.cards()
         found = [(card, used.get(card.slug, NEVER)) for card in cards if system or card.scope != "system"]
         return sorted(
             ((card, use) for card, use in found if use.last < border), key=lambda one: (one[1].last, one[0].slug)
@@ -72,14 +75,20 @@ class Reporting(Accounting):
     def _index_text(self) -> str:
         from prowess.session.render import index_block
 
-        return index_block(self._plan("", self.catalog.cards(), None, None)[0])
+        return index_block(self._planner.plan(self.actor, self.catalog.cards())[0])
 
     @cached_property
     def _role_prompts(self) -> dict[Path | None, RolePrompts]:
         return {}
 
-    @cached_property
-    def _metrics(self) -> Metrics:
+    def _metrics_of(self, organization: str) -> Metrics:
         from prowess.delivery.metrics import Metrics
 
-        return Metrics(self._parts.records(), self.actor.organization)
+        with self._opening:
+            if organization not in self._known_metrics:
+                self._known_metrics[organization] = Metrics(self._parts.records(), organization)
+            return self._known_metrics[organization]
+
+    @cached_property
+    def _known_metrics(self) -> dict[str, Metrics]:
+        return {}

@@ -7,14 +7,14 @@ about to be done and the row after what came of it. A change without a row canno
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace as changed
 from pathlib import Path
 from typing import TypeVar
 
 from prowess.catalog.intake import Imported, Watch, ignore, import_path
 from prowess.catalog.store import Store
-from prowess.engine.deciding import Deciding
-from prowess.engine.keeping import Keeping
+from prowess.engine.frame import Frame
 from prowess.errors import Conflict, ProwessError
 from prowess.policy.actions import Action
 from prowess.policy.actor import Actor
@@ -28,7 +28,7 @@ from prowess.skill.package import Package
 T = TypeVar("T")
 
 
-class Writing(Keeping, Deciding):
+class Writing(Frame):
     """The part of the engine by which agents and doors write skills."""
 
     async def create_skill(
@@ -110,12 +110,14 @@ class Writing(Keeping, Deciding):
         def work(step: Watch) -> list[Imported]:
             store = self._parts.writable(scope)
             self._gate.begin(who, "install", path=str(path), scope=scope, replace=replace)
-            try:
-                kept = import_path(path, store, replace=replace, actor=who.label, limits=self._limits, watch=step)
-                imported = list(kept)
-            finally:
-                self._changed()
-            self._gate.end(who, "install", path=str(path), kept=sum(one.error is None for one in imported))
+            imported: list[Imported] = []
+
+            def end(outcome: str) -> None:
+                kept = sum(one.error is None for one in imported)
+                self._gate.end(who, "install", outcome, path=str(path), kept=kept)
+
+            given = import_path(path, store, replace=replace, actor=who.label, limits=self._limits, watch=step)
+            self._noted(lambda: imported.extend(given), end)
             return imported
 
         return await self._stoppable(work, watch)
@@ -129,12 +131,18 @@ class Writing(Keeping, Deciding):
 
     def _written(self, actor: Actor, action: Action, subject: Subject, write: Callable[[], T], diff: str = "") -> T:
         self._gate.check(actor, action, subject, diff=diff)
+        return self._noted(write, lambda outcome: self._gate.note(actor, action, subject, outcome))
+
+    def _noted(self, write: Callable[[], T], note: Callable[[str], None]) -> T:
+        """Write, and note what came of it, also where it breaks off."""
         try:
             written = write()
-        except ProwessError as error:
-            self._gate.note(actor, action, subject, f"failed: {error.code}")
+        except BaseException as error:
+            code = error.code if isinstance(error, ProwessError) else "error"
+            with suppress(ProwessError):  # the first error is the one to tell
+                note(f"failed: {code}")
             raise
         finally:
             self._changed()
-        self._gate.note(actor, action, subject, "done")
+        note("done")
         return written

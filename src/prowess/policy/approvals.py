@@ -31,15 +31,22 @@ class Approvals:
 
     People see and answer what was asked in their own name, administrators what was asked by anybody in their
     organization, agents see what they asked themselves. What an actor may not see answers exactly as what is not there.
+    `wake` tells those who follow an organization that something was written.
     """
 
-    def __init__(self, database: Connections) -> None:
+    def __init__(self, database: Connections, *, wake: Callable[[str], None] = lambda _: None) -> None:
         self._database = database
+        self._wake = wake
 
     def list(self, actor: Actor, states: Sequence[ApprovalState] = ("pending",)) -> list[Approval]:
-        """The approvals in these states that the actor may see, the newest first, at most 1,000."""
+        """The approvals in these states that the actor may see, the newest first, at most 1,000.
+
+        Where a person looks, what nobody answered in time is written down first.
+        """
         actor.require("skills.read")
         user = None if actor.admin else actor.user
+        if actor.is_person:
+            self.expire(actor.organization)
         with self._database.read() as connection:
             rows = approvals.list_approvals(connection, actor.organization, states=states, limit=_LIMIT, user_id=user)
         return [row for row in rows if _may_see(actor, row)]
@@ -84,9 +91,13 @@ class Approvals:
 
     def expire(self, organization: str = "") -> list[Approval]:
         """Write down which questions of an organization nobody answered in time; each is given back once."""
+        with self._database.read() as connection:
+            if not approvals.is_any_overdue(connection, organization):
+                return []
         with self._database.write() as connection:
             overdue = approvals.expire(connection, organization)
             _log(connection, organization, overdue, by=NOBODY)
+        self._wake(organization)
         return overdue
 
     def _end(self, actor: Actor, approval_id: str, step: _Step) -> Approval:
@@ -99,6 +110,7 @@ class Approvals:
                 outcome: Approval | ProwessError = admission.error
             else:
                 outcome = _ended(connection, actor, approval_id, step, policy)
+        self._wake(actor.organization)
         if isinstance(outcome, ProwessError):
             raise outcome
         return outcome

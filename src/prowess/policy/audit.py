@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from prowess.policy.actor import Actor
-from prowess.storage import ledger
+from prowess.storage import counts, ledger
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditRow, AuditVerdict
 
@@ -26,6 +26,12 @@ class Audit:
         actor.require("skills.admin")
         with self._database.read() as connection:
             return ledger.read_audit(connection, actor.organization, after=after, limit=limit)
+
+    def last(self, actor: Actor) -> int:
+        """The number of the newest row, 0 where there is none."""
+        actor.require("skills.admin")
+        with self._database.read() as connection:
+            return counts.last_audit(connection, actor.organization)
 
     def verify(self, actor: Actor, *, head: str = "") -> AuditVerdict:
         """Whether any row was altered, removed, added or moved since it was written.

@@ -7,6 +7,7 @@ caller appends it together with its own entries, commits, and raises the error a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +29,9 @@ from prowess.storage.approvals import ApprovalRow
 from prowess.storage.clock import now
 from prowess.storage.ledger import AuditEntry, EventEntry
 
+MOST_WAITING = 100
+"""So many questions of one requester wait at most."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
@@ -43,6 +47,11 @@ class Admission:
     def allowed(self) -> bool:
         """Whether the action may go on."""
         return self.error is None
+
+    def after(self, logs: Sequence[tuple[AuditEntry, EventEntry]]) -> Admission:
+        """The same, with what is to be written down before it."""
+        audits, events = tuple(audit for audit, _ in logs), tuple(event for _, event in logs)
+        return replace(self, audits=audits + self.audits, events=events + self.events)
 
 
 def judge(actor: Actor, action: str, subject: Subject | None, policy: OrgPolicy) -> Ruling:
@@ -79,6 +88,19 @@ def admit(
     if ruling.answer == "ask" and subject is not None:
         return _ask(connection, wish, subject, ruling, policy, diff)
     return wish.admission(ruling, "denied", error=Refused(ruling.reason, hint=ruling.hint))
+
+
+def foresee(connection: sa.Connection, actor: Actor, action: str, subject: Subject, policy: OrgPolicy) -> Ruling:
+    """What `admit` would decide now, with the answers that people have given; nothing is asked, used up or written."""
+    ruling = judge(actor, action, subject, policy)
+    if ruling.answer != "ask":
+        return ruling
+    wish = _Wish(actor=actor, action=action, subject=subject, session_id="", reason="")
+    yes = _granted(connection, wish, subject)
+    if yes is not None:
+        return _approved(yes)
+    no = _standing_refusal(connection, wish, subject)
+    return ruling if no is None else _refused(no)
 
 
 def last_approved(connection: sa.Connection, actor: Actor, action: str, subject: Subject) -> ApprovalRow | None:
@@ -128,19 +150,26 @@ def _ask(
 ) -> Admission:
     yes = _use_approval(connection, wish, subject)
     if yes is not None:
-        given = Ruling(answer="allow", rule="approved", reason=f"{yes.resolver} has approved exactly these bytes.")
-        return wish.admission(given, "allowed", approval=yes)
+        return wish.admission(_approved(yes), "allowed", approval=yes)
     no = _standing_refusal(connection, wish, subject)
     if no is not None:
-        said = f"{no.resolver} has refused this for {subject.slug!r}" + (f": {no.note}" if no.note else ".")
-        denied = Ruling(answer="deny", rule="refused", reason=said, hint="Go on without it, or ask the person why.")
-        return wish.admission(denied, "denied", error=ApprovalDenied(said, hint=denied.hint), approval=no)
+        denied = _refused(no)
+        return wish.admission(denied, "denied", error=ApprovalDenied(denied.reason, hint=denied.hint), approval=no)
     return _new_question(connection, wish, subject, ruling, policy, diff)
 
 
-def _use_approval(connection: sa.Connection, wish: _Wish, subject: Subject) -> ApprovalRow | None:
-    """The approval of exactly these bytes for this requester; used up where it is good for one time."""
-    found = approvals.granted(
+def _approved(yes: ApprovalRow) -> Ruling:
+    return Ruling(answer="allow", rule="approved", reason=f"{yes.resolver} has approved exactly these bytes.")
+
+
+def _refused(no: ApprovalRow) -> Ruling:
+    said = f"{no.resolver} has refused this for {no.slug!r}" + (f": {no.note}" if no.note else ".")
+    return Ruling(answer="deny", rule="refused", reason=said, hint="Go on without it, or ask the person why.")
+
+
+def _granted(connection: sa.Connection, wish: _Wish, subject: Subject) -> ApprovalRow | None:
+    """The approval of exactly these bytes for this requester."""
+    return approvals.granted(
         connection,
         wish.actor.owner,
         action_group=group_of(wish.action),
@@ -148,20 +177,25 @@ def _use_approval(connection: sa.Connection, wish: _Wish, subject: Subject) -> A
         digest=subject.digest,
         requester=wish.actor.label,
     )
+
+
+def _use_approval(connection: sa.Connection, wish: _Wish, subject: Subject) -> ApprovalRow | None:
+    """The same, used up where it is good for one time."""
+    found = _granted(connection, wish, subject)
     if found is not None and is_one_time(wish.action) and not approvals.use(connection, found.id):
         return None
     return found
 
 
 def _standing_refusal(connection: sa.Connection, wish: _Wish, subject: Subject) -> ApprovalRow | None:
-    """A no that an agent got for these bytes in this session: it stands until its time is over, so nobody is pestered.
+    """A no that an agent got for these bytes: it stands until the question's time is over, so nobody is pestered.
 
-    A person may ask again at once.
+    It stands for all conversations of the agent, which could begin another one. A person may ask again at once.
     """
     if wish.actor.is_person:
         return None
     for row in _history(connection, wish.actor, wish.action, subject):
-        if row.digest == subject.digest and row.session_id == wish.session_id:
+        if row.digest == subject.digest:
             return row if row.state == "denied" and row.expires_at > now() else None
     return None
 
@@ -170,16 +204,24 @@ def _new_question(
     connection: sa.Connection, wish: _Wish, subject: Subject, ruling: Ruling, policy: OrgPolicy, diff: str
 ) -> Admission:
     overdue = approvals.expire(connection, wish.actor.organization)
+    logs = [ended(row, by=NOBODY) for row in overdue]
+    question: dict[str, Any] = {
+        "action": group_of(wish.action),
+        "slug": subject.slug,
+        "digest": subject.digest,
+        "requester": wish.actor.label,
+        "session_id": wish.session_id,
+    }
+    if not approvals.is_waiting(connection, wish.actor.owner, **question) and _has_asked_enough(connection, wish):
+        said = f"{wish.actor.name} has {MOST_WAITING} questions that wait for an answer, so no other is asked."
+        full = Ruling(answer="deny", rule="too-many-questions", reason=said, hint="Have those answered first.")
+        return wish.admission(full, "denied", error=Refused(said, hint=full.hint)).after(logs)
     before = _approved_before(connection, wish.actor, wish.action, subject)
     revoked = _revoke_outdated(connection, wish, before)
     row, is_new = approvals.ask(
         connection,
         wish.actor.owner,
-        action=group_of(wish.action),
-        slug=subject.slug,
-        digest=subject.digest,
-        requester=wish.actor.label,
-        session_id=wish.session_id,
+        **question,
         reason=wish.reason,
         detail=card_of(subject, ruling, previous=before[0] if before else None, diff=diff),
         lifetime_seconds=policy.approval_minutes * 60,
@@ -188,14 +230,13 @@ def _new_question(
     hint = f"A person answers with `prowess approvals approve {row.id[:8]}` (or deny). Go on with something else until then."
     error = ApprovalRequired(f"{ruling.reason}{changed}", approval_id=row.id, hint=hint)
     asked = wish.admission(ruling, "asked", error=error, approval=row)
-    logs = [ended(row, by=NOBODY) for row in overdue]
     logs += [ended(row, by=NOBODY, why="content-changed") for row in revoked]
-    told = (_question(row, subject),) if is_new else ()
-    return replace(
-        asked,
-        audits=(*(audit for audit, _ in logs), *asked.audits),
-        events=(*(event for _, event in logs), *told),
-    )
+    return replace(asked, events=(_question(row, subject),) if is_new else ()).after(logs)
+
+
+def _has_asked_enough(connection: sa.Connection, wish: _Wish) -> bool:
+    """Nobody is asked more than a person could answer."""
+    return approvals.waiting(connection, wish.actor.owner, wish.actor.label) >= MOST_WAITING
 
 
 def _revoke_outdated(connection: sa.Connection, wish: _Wish, before: list[ApprovalRow]) -> list[ApprovalRow]:

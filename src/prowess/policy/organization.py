@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_args
@@ -16,6 +18,13 @@ ENABLEMENTS: tuple[Enablement, ...] = get_args(Enablement)
 UNREADABLE = "unreadable"
 """What stands for a stored policy that is none of the three; nothing is allowed under it."""
 
+_DECISIVE = (
+    "skill_enablement_policy",
+    "skill_synced_policy",
+    "skills_dynamic_search_enabled",
+    "skills_dynamic_search_policy",
+    "roles",
+)
 _CHARS_LIMIT = 10_000_000
 _MINUTES_LIMIT = 7 * 24 * 60
 _DAYS_LIMIT = 3_650
@@ -60,6 +69,12 @@ class OrgPolicy:
         if "roles" in faults and isinstance(settings["roles"], dict):
             values["roles"] = settings["roles"]
         return cls(**values, faults=tuple(faults))
+
+    @property
+    def rules_mark(self) -> str:
+        """Identifies what of the policy decides about skills: where it is the same, so is every ruling."""
+        decisive = [getattr(self, name) for name in _DECISIVE]
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def check_setting_name(name: str) -> None:

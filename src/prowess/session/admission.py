@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prowess.errors import Refused
 from prowess.policy.actions import NEEDS, Action
 from prowess.policy.actor import Actor
-from prowess.policy.gate import admit, judge
+from prowess.policy.gate import admit, foresee, judge
 from prowess.policy.organization import OrgPolicy
 from prowess.policy.policies import read_policy
 from prowess.policy.roles import role_of
+from prowess.policy.rules import Ruling
 from prowess.policy.subject import Subject
 from prowess.session.sessions import acting_in
 from prowess.storage import ledger
@@ -27,7 +28,7 @@ class Gatekeeper:
 
     records: Connections
     present: Callable[[], bool]
-    wake: Callable[[], None]
+    wake: Callable[[str], None]
 
     def check(
         self,
@@ -53,9 +54,16 @@ class Gatekeeper:
                 connection, actor, action, subject, policy=policy, session_id=session, reason=reason, diff=diff
             )
             ledger.append(connection, actor.organization, audits=admission.audits, events=admission.events)
-        self.wake()
+        self.wake(actor.organization)
         if admission.error is not None:
             raise admission.error
+
+    def foresee(self, actor: Actor, subject: Subject, policy: OrgPolicy) -> Ruling:
+        """What would become of enabling a skill now; nothing is asked or written."""
+        if not self.present():
+            return judge(actor, "enable", subject, policy)
+        with self.records.read() as connection:
+            return foresee(connection, actor, "enable", subject, policy)
 
     def within(self, actor: Actor, session: str) -> tuple[Actor, str]:
         """Who acts in a session, given by id or conversation: the actor with its role, and its id.
@@ -74,20 +82,22 @@ class Gatekeeper:
         self._append(actor, AuditEntry(actor=actor.label, action=action, slug=slug, digest=digest, outcome=outcome))
 
     def begin(self, actor: Actor, action: Action, **detail: Any) -> None:
-        """Let a person begin what is about many skills at once, and write down that it begins.
+        """Let a person begin what is about many skills at once, and write down that it begins, or was refused.
 
-        `Refused` for an agent, and where the permission or the role does not go that far.
+        `Refused` for an agent, where the permission or the role does not go that far, and under `admin-only` for
+        whoever is no administrator. A person who does it by hand needs no yes of another.
         """
         actor.require(NEEDS[action])
-        if not actor.is_person or (actor.role and not role_of(actor.role, self._policy(actor)).may(action)):
-            raise Refused(
-                f"{actor.label} may not {action} many skills at once.", hint="A person without that limit does this."
-            )
-        self._append(actor, AuditEntry(actor=actor.label, action=action, outcome="begun", detail=detail))
+        policy = self._policy(actor)
+        refused = _too_many(actor, action, policy) or _left_to_administrators(actor, action, policy)
+        outcome = "denied" if refused else "begun"
+        self._append(actor, AuditEntry(actor=actor.label, action=action, outcome=outcome, detail=detail))
+        if refused:
+            raise refused
 
-    def end(self, actor: Actor, action: Action, **detail: Any) -> None:
+    def end(self, actor: Actor, action: Action, outcome: str = "done", **detail: Any) -> None:
         """Write down what came of it."""
-        self._append(actor, AuditEntry(actor=actor.label, action=action, outcome="done", detail=detail))
+        self._append(actor, AuditEntry(actor=actor.label, action=action, outcome=outcome, detail=detail))
 
     def _append(self, actor: Actor, entry: AuditEntry) -> None:
         with self.records.write() as connection:
@@ -98,3 +108,18 @@ class Gatekeeper:
             return OrgPolicy()
         with self.records.read() as connection:
             return read_policy(connection, actor.organization)
+
+
+def _too_many(actor: Actor, action: Action, policy: OrgPolicy) -> Refused | None:
+    if actor.is_person and (not actor.role or role_of(actor.role, policy).may(action)):
+        return None
+    return Refused(
+        f"{actor.label} may not {action} many skills at once.", hint="A person without that limit does this."
+    )
+
+
+def _left_to_administrators(actor: Actor, action: Action, policy: OrgPolicy) -> Refused | None:
+    """What is not known yet counts as from elsewhere, whichever skills it turns out to be."""
+    unknown = Subject(slug="unknown", digest="unknown", source="", source_type="")
+    ruling = judge(replace(actor, role=""), action, unknown, policy)
+    return Refused(ruling.reason, hint=ruling.hint) if ruling.answer == "deny" else None

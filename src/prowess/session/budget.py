@@ -8,6 +8,11 @@ from prowess.errors import BudgetExceeded
 from prowess.session.session import Budget, EnabledSkill, Session
 
 
+def fits(slug: str, need: int, session: Session | None, limit: int) -> bool:
+    """Whether a skill has room in a session, or in a new one with that limit."""
+    return need <= limit if session is None else over_budget(slug, need, 0, session) is None
+
+
 def over_budget(slug: str, need: int, tokens: int, session: Session) -> BudgetExceeded | None:
     """The error for a skill that does not fit: limit, use, need, and which enabled skills would make room.
 

@@ -26,6 +26,7 @@ SHORTEST = 24
 
 _ELLIPSIS = "…"
 _COLON = ": "
+_SLUG = itemgetter(0)
 
 
 class IndexCard(NamedTuple):
@@ -47,12 +48,26 @@ class IndexEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexPlan:
-    """All cards in the order of the list, the text of the list, its length, and how many cards it does not name."""
+    """The text of the list, the entries that it shows, and the slugs of the cards that it does not name, all in order."""
 
-    entries: tuple[IndexEntry, ...]
     text: str
-    chars: int
-    omitted: int
+    shown: tuple[IndexEntry, ...]
+    unnamed: tuple[str, ...]
+
+    @property
+    def entries(self) -> tuple[IndexEntry, ...]:
+        """An entry for every card."""
+        return (*self.shown, *(IndexEntry(slug, "omitted", "") for slug in self.unnamed))
+
+    @property
+    def chars(self) -> int:
+        """The length of the list."""
+        return len(self.text)
+
+    @property
+    def omitted(self) -> int:
+        """How many cards it does not name."""
+        return len(self.unnamed)
 
 
 def default_budget(window: int | None) -> int:
@@ -78,15 +93,26 @@ def plan(cards: Sequence[IndexCard], budget: int) -> IndexPlan:
 
 
 def _in_order(cards: Sequence[IndexCard]) -> list[IndexCard]:
-    """By relevance, then by use, then by slug; each sort keeps what the one before it made of equals."""
-    ordered = sorted(cards, key=itemgetter(0))
-    ordered.sort(key=itemgetter(3), reverse=True)
-    ordered.sort(key=_relevance, reverse=True)
-    return ordered
+    """By relevance, then by use, then by slug. Most cards have neither of the two and are sorted by slug alone."""
+    first: list[IndexCard] = []
+    plain: list[IndexCard] = []
+    last: list[IndexCard] = []
+    for card in cards:
+        _, _, relevance, uses = card
+        if not relevance and not uses:
+            plain.append(card)
+        elif relevance > 0 or (uses > 0 and not relevance < 0):
+            first.append(card)
+        elif relevance < 0 or uses < 0:
+            last.append(card)
+        else:
+            plain.append(card)
+    plain.sort(key=_SLUG)
+    return [*sorted(first, key=_rank), *plain, *sorted(last, key=_rank)]
 
 
-def _relevance(card: IndexCard) -> float:
-    return 0.0 if isnan(card.relevance) else card.relevance
+def _rank(card: IndexCard) -> tuple[float, int, str]:
+    return 0.0 if isnan(card.relevance) else -card.relevance, -card.uses, card.slug
 
 
 def _names_within(cards: Sequence[IndexCard], budget: int) -> list[str]:
@@ -130,16 +156,13 @@ def _shortened(description: str, share: int) -> str:
 
 def _planned(entries: Sequence[IndexEntry], rest: Sequence[IndexCard] = ()) -> IndexPlan:
     lines = [entry.text for entry in entries] + ([omitted_line(len(rest))] if rest else [])
-    left_out = (IndexEntry(card.slug, "omitted", "") for card in rest)
-    text = "\n".join(lines)
-    return IndexPlan(entries=(*entries, *left_out), text=text, chars=len(text), omitted=len(rest))
+    return IndexPlan(text="\n".join(lines), shown=tuple(entries), unnamed=tuple(map(_SLUG, rest)))
 
 
 def _partial(cards: Sequence[IndexCard], names: Sequence[str], budget: int) -> IndexPlan:
     """Not all names fit: those spoken for are described in up to half of the room, and names follow until it is full."""
     if len(omitted_line(len(cards))) > budget:
-        left_out = tuple(IndexEntry(card.slug, "omitted", "") for card in cards)
-        return IndexPlan(entries=left_out, text="", chars=0, omitted=len(cards))
+        return IndexPlan(text="", shown=(), unnamed=tuple(map(_SLUG, cards)))
     entries = _spoken_for(cards, names, budget // 2)
     used = sum(len(entry.text) + 1 for entry in entries)
     count = len(entries)

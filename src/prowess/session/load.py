@@ -47,6 +47,17 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Handed:
+    """The bytes of one file, or why they are not handed over."""
+
+    content: bytes = b""
+    error: ProwessError | None = None
+    is_script: bool = False
+    source: str = ""
+    session_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Loading:
     """Loads instructions, references, scripts and other files of skills, through the gate."""
 
@@ -68,7 +79,7 @@ class Loading:
                 answer,
                 available_references=_names(outline, "reference"),
                 available_scripts=_names(outline, "script"),
-                source=f"{outline.scope}:{outline.location or store.location}",
+                source=_source(store, outline),
             )
             if reference is not None:
                 return replace(
@@ -81,16 +92,22 @@ class Loading:
             waits_for = error.approval_id if isinstance(error, ApprovalRequired) else None
             return replace(answer, error=error.message, hint=error.hint or _HINT, approval_id=waits_for)
 
-    def resource(self, actor: Actor, name: str, path: str, *, session: str = "") -> bytes:
+    def resource(self, actor: Actor, name: str, path: str, *, session: str = "") -> Handed:
         """One file of a skill by its exact path in the manifest, as the bytes of the digest that is admitted."""
-        store, outline = self.catalog.find_outline(name)
-        if outline.file(path) is None:
-            raise _no_file(outline, path)
-        scripts = {part.path for part in outline.of_kind("script")}
-        action = "load_script" if path in scripts else "load"
-        acting, session_id = self.gate.within(actor, session)
-        self.gate.check(acting, action, subject_of(store, outline), session=session_id)
-        return _bytes(store, outline, path)
+        answer = Handed()
+        try:
+            acting, session_id = self.gate.within(actor, session)
+            answer = replace(answer, session_id=session_id)
+            store, outline = self.catalog.find_outline(name)
+            is_script = path in {part.path for part in outline.of_kind("script")}
+            answer = replace(answer, source=_source(store, outline), is_script=is_script)
+            if outline.file(path) is None:
+                raise _no_file(outline, path)
+            action = "load_script" if is_script else "load"
+            self.gate.check(acting, action, subject_of(store, outline), session=session_id)
+            return replace(answer, content=_bytes(store, outline, path))
+        except ProwessError as error:
+            return replace(answer, error=error)
 
     def _body(self, actor: Actor, store: Store, outline: Outline, session: str) -> str:
         text = text_of(store, outline) or read_text(self.catalog, f"{outline.scope}:{outline.slug}")
@@ -110,6 +127,10 @@ class Loading:
             raise Invalid(
                 f"{part.path!r} is not text.", hint="Read it as a resource, which gives the bytes."
             ) from error
+
+
+def _source(store: Store, outline: Outline) -> str:
+    return f"{outline.scope}:{outline.location or store.location}"
 
 
 def _names(outline: Outline, kind: Kind) -> tuple[str, ...]:

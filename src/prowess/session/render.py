@@ -15,24 +15,14 @@ that between the beginning and the end of a block there is never another one of 
 from __future__ import annotations
 
 import hashlib
-import html
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from prowess.session.index import IndexPlan
 from prowess.session.neutral import neutralised, one_line
 from prowess.session.removal import BETWEEN, MARK, without_blocks
 
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{12})[0-9a-f]*\Z")
-
-
-class Listed(NamedTuple):
-    """A skill as the listing of peers has it; `location` is the path or address of its SKILL.md."""
-
-    name: str
-    description: str
-    location: str
 
 
 def skill_block(title: str, body: str, *, slug: str, origin: str, digest: str) -> str:
@@ -91,17 +81,6 @@ def inject(text: str, blocks: Sequence[str]) -> str:
     fresh = tuple(dict.fromkeys(block for block in blocks if block))
     rest = without_blocks(text, known=fresh)
     return joined([rest, *fresh] if rest else fresh)
-
-
-def listing(skills: Iterable[Listed]) -> str:
-    """The skills in the XML that peers put into their prompts: name, description and location, escaped."""
-    lines = ["<available_skills>"]
-    for skill in skills:
-        lines.append("<skill>")
-        for field, value in zip(skill._fields, skill, strict=True):
-            lines += [f"<{field}>", neutralised(html.escape(value)), f"</{field}>"]
-        lines.append("</skill>")
-    return "\n".join([*lines, "</available_skills>"])
 
 
 def _block(tag: str, text: str, *, attributes: str = "", comment: str = MARK) -> str:

@@ -105,19 +105,6 @@ class RolePrompts:
         ]
 
 
-def resolve_role_prompt(
-    role: str,
-    *,
-    templates: Path | None,
-    packs: Path,
-    index: Callable[[], str],
-    values: Mapping[str, str] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-) -> RolePrompt:
-    """The prompt of a role, read anew; `RolePrompts` does the same and remembers."""
-    return RolePrompts(templates=templates, packs=packs, index=index, limits=limits).resolve(role, values)
-
-
 def check_role(role: str) -> str:
     """Give the name back if a role may be called so, else raise `Invalid`."""
     if ROLE.fullmatch(role):

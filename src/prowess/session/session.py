@@ -20,6 +20,12 @@ class EnabledSkill:
     enabled_at: str
     approval: str = ""
     """The id of the approval that let it in, where one was needed."""
+    by: str = ""
+    """The label of who enabled it."""
+    by_admin: bool = False
+    """Whether that was an administrator."""
+    rules: str = ""
+    """The mark of the policy under which it was let in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
-from prowess.errors import Invalid, NotFound
+from prowess.errors import Invalid, NotFound, Refused
 from prowess.policy.actor import Actor
 from prowess.policy.policies import read_policy
 from prowess.policy.roles import role_of
@@ -35,10 +35,15 @@ class Sessions:
         window: int | None = None,
         budget: int | None = None,
     ) -> Session:
-        """The session of a conversation: the one there is, or a new one; without a name, always a new one."""
+        """The session of a conversation: the one there is, or a new one; without a name, always a new one.
+
+        A budget above the organization's is for a person with `skills.admin`; `Refused` for everybody else.
+        """
+        actor.require("skills.read")
         _check(conversation, model, window, budget)
         with self.records.write() as connection:
             policy = read_policy(connection, actor.organization)
+            _check_budget(actor, budget, policy.skills_max_prompt_chars)
             if role:
                 role_of(role, policy)
             row = sessions.open_session(
@@ -74,10 +79,16 @@ class Sessions:
         model: str | None = None,
         window: int | None = None,
     ) -> Session:
-        """Change the budget, the model or the window. A budget below what is used takes nothing away."""
+        """Change the budget, the model or the window. A budget below what is used takes nothing away.
+
+        Who is no administrator raises a budget to that of the organization, and not above.
+        """
+        actor.require("skills.read")
         _check("", model or "", window, budget)
         with self.records.write() as connection:
             row = locked(connection, actor, session)
+            most = read_policy(connection, actor.organization).skills_max_prompt_chars
+            _check_budget(actor, budget, max(most, row.budget_max))
             changed = sessions.change_session(
                 connection, actor.owner, row.id, budget_max=budget, model=model, context_window=window
             )
@@ -85,6 +96,7 @@ class Sessions:
 
     def close(self, actor: Actor, session: str) -> None:
         """End a session: nothing is enabled in it any more."""
+        actor.require("skills.read")
         with self.records.write() as connection:
             sessions.close_session(connection, actor.owner, found(connection, actor, session).id)
 
@@ -111,7 +123,7 @@ def locked(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
     return opened(connection, actor, session)
 
 
-def acting_in(row: SessionRow, actor: Actor) -> Actor:
+def acting_in(row: SessionRow | Session, actor: Actor) -> Actor:
     """The actor with the role of the session, where they have none of their own."""
     return replace(actor, role=row.role) if row.role and not actor.role else actor
 
@@ -128,6 +140,9 @@ def session_of(connection: sa.Connection, row: SessionRow) -> Session:
             content_length=item.content_length,
             tokens=item.detail.get("tokens", 0),
             approval=item.detail.get("approval_id", ""),
+            by=item.detail.get("by", ""),
+            by_admin=item.detail.get("by_admin") is True,
+            rules=item.detail.get("rules", ""),
             enabled_at=item.enabled_at,
         )
         for item in sessions.enabled(connection, row.id)
@@ -146,6 +161,14 @@ def session_of(connection: sa.Connection, row: SessionRow) -> Session:
         created_at=row.created_at,
         updated_at=row.updated_at,
     )
+
+
+def _check_budget(actor: Actor, budget: int | None, most: int) -> None:
+    if budget is not None and budget > most and not actor.admin:
+        raise Refused(
+            f"The budget {budget:,} is above {most:,}, the most that {actor.name} may give a session.",
+            hint=f"Give at most {most:,}, or ask an administrator to raise it.",
+        )
 
 
 def _check(conversation: str, model: str, window: int | None, budget: int | None) -> None:

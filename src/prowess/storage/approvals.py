@@ -57,6 +57,12 @@ _RESOLVE = sa.update(approvals).where(_ORGANIZATION, _ITSELF, _PENDING, _IN_TIME
 _USE = sa.update(approvals).where(_ITSELF, _APPROVED, _IN_TIME, approvals.c.used_at.is_(None)).values(used_at=_MOMENT)
 _REVOKE = sa.update(approvals).where(_ORGANIZATION, _ITSELF, sa.or_(_PENDING, _APPROVED))
 _OVERDUE = _READ.where(_ORGANIZATION, _PENDING, ~_IN_TIME).order_by(approvals.c.created_at, approvals.c.id)
+_ANY_OVERDUE = sa.select(sa.exists().where(_ORGANIZATION, _PENDING, ~_IN_TIME))
+_WAITING = (
+    sa.select(sa.func.count())
+    .select_from(approvals)
+    .where(owned(approvals), approvals.c.requester == sa.bindparam("by"), _PENDING, _IN_TIME)
+)
 _LOCK_OVERDUE = _OVERDUE.with_for_update()
 _EXPIRE = sa.update(approvals).where(_ORGANIZATION, _ITSELF, _PENDING).values(state="expired", resolved_at=_MOMENT)
 
@@ -104,9 +110,9 @@ def ask(
     """
     key = {**owner.key, "to": action, "of": slug, "content": digest, "by": requester, "within": session_id}
     _lock_question(connection, key)
-    waiting = connection.execute(_EQUAL, {**key, "moment": now()}).mappings().first()
-    if waiting is not None:
-        return _approval(waiting), False
+    waits = connection.execute(_EQUAL, {**key, "moment": now()}).mappings().first()
+    if waits is not None:
+        return _approval(waits), False
     row = ApprovalRow(
         id=str(uuid.uuid4()),
         organization_id=owner.organization_id,
@@ -187,6 +193,24 @@ def granted(
 def use(connection: sa.Connection, approval_id: str) -> bool:
     """Use up a yes that is good for one time; False where it is used, over or none."""
     return connection.execute(_USE, {"which": approval_id, "moment": now()}).rowcount == 1
+
+
+def is_waiting(
+    connection: sa.Connection, owner: Owner, *, action: str, slug: str, digest: str, requester: str, session_id: str
+) -> bool:
+    """Whether an equal question waits already."""
+    key = {**owner.key, "to": action, "of": slug, "content": digest, "by": requester, "within": session_id}
+    return connection.execute(_EQUAL, {**key, "moment": now()}).first() is not None
+
+
+def waiting(connection: sa.Connection, owner: Owner, requester: str) -> int:
+    """How many questions of one requester wait for an answer."""
+    return connection.execute(_WAITING, {**owner.key, "by": requester, "moment": now()}).scalar_one()
+
+
+def is_any_overdue(connection: sa.Connection, organization_id: str) -> bool:
+    """Whether the time of a question is over, and that is not written down yet."""
+    return connection.execute(_ANY_OVERDUE, {"organization": organization_id, "moment": now()}).scalar_one()
 
 
 def expire(connection: sa.Connection, organization_id: str) -> list[ApprovalRow]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
+from prowess.skill.kinds import Kind
 from prowess.skill.model import FormName, Provenance, Skill, SkillCard
 from prowess.skill.package import FileEntry, Package
 from prowess.storage.artifacts import COLUMNS, artifact_of
@@ -143,6 +144,14 @@ def get_cards(connection: sa.Connection, tenant: Tenant) -> list[SkillCard]:
         )
         for slug, title, description, version, tags, source, digest, kinds in rows
     ]
+
+
+def has_kinds(connection: sa.Connection, tenant: Tenant, kinds: Collection[Kind]) -> bool:
+    """Whether there is a skill with an artifact of one of these kinds; any at all when none is given."""
+    written = sa.cast(skills.c.kinds, sa.Text)
+    having = [written.contains(f'"{kind}"', autoescape=True) for kind in kinds]
+    query = _SLUGS.where(sa.or_(*having)) if having else _SLUGS
+    return connection.execute(query.limit(1), tenant.key).first() is not None
 
 
 def get_slugs(connection: sa.Connection, tenant: Tenant) -> list[str]:

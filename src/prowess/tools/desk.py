@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from prowess.engine.engine import Engine
 from prowess.errors import Invalid
@@ -23,15 +23,36 @@ class Desk:
     hands_over: bool = False
     _session: str = field(default="", init=False)
 
+    async def found(self) -> Session | None:
+        """The session of the conversation, where one is open; none is opened for this."""
+        if not self.conversation:
+            return None
+        return await self.engine.find_session(self._session or self.conversation, actor=self.actor)
+
+    async def role(self) -> str:
+        """The name of the role that the agent works in: its own, else that of its session; '' for none."""
+        if self.actor.role:
+            return self.actor.role
+        session = await self.found()
+        return session.role if session else ""
+
+    async def acting(self) -> Actor:
+        """The agent in that role."""
+        return replace(self.actor, role=await self.role())
+
     async def session(self) -> Session:
         """The session of the conversation, as it is now."""
         if self._session:
             return await self.engine.get_session(self._session, actor=self.actor)
+        self.require_conversation()
+        session = await self.engine.session(self.conversation, actor=self.actor, role=self.actor.role)
+        self._session = session.id
+        return session
+
+    def require_conversation(self) -> None:
+        """`Invalid` for an agent without a conversation, which has no prompt of ours."""
         if not self.conversation:
             raise Invalid(
                 "This agent has no conversation in which skills could be enabled.",
                 hint="Load the skill instead, with load_skill.",
             )
-        session = await self.engine.session(self.conversation, actor=self.actor, role=self.actor.role)
-        self._session = session.id
-        return session

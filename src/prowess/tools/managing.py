@@ -52,17 +52,18 @@ async def skill_create(
         artifacts.append(_function(code))
     if not artifacts:
         raise Invalid("A skill needs instructions, code, or both.", hint="Give instructions as Markdown.")
-    await _refuse_taken(desk, id)
+    slug = _plain_slug(id)
+    await _refuse_taken(desk, slug)
     skill = Skill(
-        slug=check_slug(id),
-        title=name,
+        slug=slug,
+        title=_one_line(name),
         description=description,
         tags=tuple(tags or ()),
         parameters=_schema(parameters),
         author=desk.actor.label,
         artifacts=tuple(artifacts),
     )
-    kept = await desk.engine.create_skill(skill, actor=desk.actor)
+    kept = await desk.engine.create_skill(skill, actor=await desk.acting())
     return {"id": kept.slug, "name": kept.title, "digest": kept.digest, "status": "active"}
 
 
@@ -81,7 +82,11 @@ async def skill_update(
     A skill that you did not write yourself is changed only after a person has agreed.
     """
     skill = await desk.engine.skill(id)
-    given = {"title": name, "description": description, "tags": None if tags is None else tuple(tags)}
+    given = {
+        "title": None if name is None else _one_line(name),
+        "description": description,
+        "tags": None if tags is None else tuple(tags),
+    }
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if parameters is not None:
         changes["parameters"] = _schema(parameters)
@@ -93,13 +98,13 @@ async def skill_update(
     if not changes and artifacts == skill.artifacts:
         raise Invalid("Nothing to change was given.", hint="Give at least one of the other arguments.")
     changed = skill.model_copy(update={**changes, "artifacts": artifacts})
-    kept = await desk.engine.update_skill(changed, actor=desk.actor)
+    kept = await desk.engine.update_skill(changed, actor=await desk.acting())
     return {"id": kept.slug, "name": kept.title, "digest": kept.digest, "status": "active"}
 
 
 async def skill_delete(desk: Desk, id: _Id) -> dict[str, Any]:
     """Remove a skill. A person has to agree first; it can be brought back later."""
-    removed = await desk.engine.delete(id, actor=desk.actor)
+    removed = await desk.engine.delete(id, actor=await desk.acting())
     return {"deleted": removed.slug}
 
 
@@ -113,6 +118,22 @@ async def _refuse_taken(desk: Desk, id: str) -> None:
         f"There is a skill {taken.slug!r} already ({taken.scope}).",
         hint="Give another id, or change that skill with skill_update.",
     )
+
+
+def _plain_slug(id: str) -> str:
+    """A slug of ASCII alone: what an agent makes must not look like another skill."""
+    slug = check_slug(id)
+    if not slug.isascii():
+        raise Invalid(
+            f"The id {slug!r} has letters beyond a to z.", hint="Use lowercase letters a to z, digits and hyphens."
+        )
+    return slug
+
+
+def _one_line(title: str) -> str:
+    if not title.strip() or not title.isprintable():
+        raise Invalid("The name is empty, or has characters that cannot be seen.", hint="Give a title of one line.")
+    return title
 
 
 def _function(code: str) -> Function:

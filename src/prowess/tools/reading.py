@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
-from typing import Annotated, Any
+from collections import Counter
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from prowess.catalog.store import Fault
 from prowess.match.recommendation import Recommendation
 from prowess.skill.model import SkillCard
 from prowess.tools.desk import Desk
@@ -86,14 +88,21 @@ async def read_skill_resource(
         return {**told, "data": base64.b64encode(content).decode()}
 
 
-async def skill_list(desk: Desk) -> dict[str, Any]:
-    """List all skills with their status: active, or error with what is wrong."""
+async def skill_list(
+    desk: Desk,
+    status: Annotated[Literal["", "active", "error"], Field(description="Only skills of this status.")] = "",
+    cursor: Annotated[str, Field(description="next_cursor of the page before.")] = "",
+) -> dict[str, Any]:
+    """List all skills by id with their status, a page at a time: active, or error with what is wrong."""
     cards, faults = await desk.engine.look()
     skills: list[dict[str, Any]] = [{"id": card.slug, "name": card.title, "status": "active"} for card in cards]
-    for fault in faults:
-        problem = fault.problems[0].message if fault.problems else "It cannot be read."
-        skills.append({"id": fault.slug or fault.location, "status": "error", "error": problem})
-    return {"skills": skills}
+    skills += [_broken(fault) for fault in faults]
+    keyed = _keyed([skill for skill in skills if status in ("", skill["status"])])
+    after = [(key, skill) for key, skill in keyed if key > cursor]
+    told: dict[str, Any] = {"skills": [skill for _, skill in after[:PAGE]], "total": len(keyed)}
+    if len(after) > PAGE:
+        told["next_cursor"] = after[PAGE - 1][0]
+    return told
 
 
 async def skill_reload(desk: Desk) -> dict[str, Any]:
@@ -103,6 +112,22 @@ async def skill_reload(desk: Desk) -> dict[str, Any]:
     if faults:
         told["hint"] = "skill_list says what is wrong with the others."
     return told
+
+
+def _broken(fault: Fault) -> dict[str, Any]:
+    problem = fault.problems[0].message if fault.problems else "It cannot be read."
+    return {"id": fault.slug or fault.location, "status": "error", "error": problem}
+
+
+def _keyed(skills: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    """Each with a key of its own, sorted by it: its id, with a number where several have that id."""
+    seen: Counter[str] = Counter()
+    keyed: list[tuple[str, dict[str, Any]]] = []
+    for skill in skills:
+        number = seen[skill["id"]]
+        seen[skill["id"]] += 1
+        keyed.append((f"{skill['id']} {number:06}" if number else skill["id"], skill))
+    return sorted(keyed, key=lambda pair: pair[0])
 
 
 def _found(item: Recommendation, *, scored: bool) -> dict[str, Any]:

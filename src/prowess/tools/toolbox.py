@@ -6,22 +6,25 @@ A tool's description and schema are ours and fixed; no text of a skill ever beco
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel
 
 from prowess.engine.engine import Engine
-from prowess.errors import ApprovalRequired, BudgetExceeded, Invalid, NotFound, Problem, ProwessError, Refused
+from prowess.errors import ApprovalRequired, BudgetExceeded, NotFound, ProwessError, Refused
 from prowess.policy.actor import Actor
 from prowess.policy.plain import plain
 from prowess.policy.roles import Role, role_of
 from prowess.skill.kinds import FILE_KINDS
-from prowess.skill.model import SkillCard
 from prowess.tools import managing, prompting, reading
+from prowess.tools.arguments import arguments_of, checked, schema_of
 from prowess.tools.desk import Desk
+
+log = logging.getLogger(__name__)
 
 Function = Callable[..., Awaitable[dict[str, Any]]]
 Effect = Literal["reads", "changes", "destroys"]
@@ -73,6 +76,7 @@ _TABLE: tuple[tuple[Function, Effect, Need], ...] = (
     (reading.skill_reload, "reads", ""),
     (reading.skill_list, "reads", ""),
 )
+_FAILED = "Go on without this, or ask the person you work for."
 _RESULT: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -88,9 +92,23 @@ _RESULT: dict[str, Any] = {
                 },
             ],
         },
-        "hint": {"description": "What to do next.", "type": ["string", "null"]},
+        "hint": {"description": "What to do next.", "anyOf": [{"type": "string"}, {"type": "null"}]},
     },
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """What an engine has for its tools to work on: any skill, and any skill with files besides its instructions."""
+
+    skills: bool
+    files: bool
+
+
+async def holdings_of(engine: Engine) -> Holdings:
+    """What there is now; it is the same for every actor, so that many toolboxes can be asked with one look."""
+    files = await engine.serves(FILE_KINDS)
+    return Holdings(skills=files or await engine.serves(), files=files)
 
 
 class Toolbox:
@@ -99,42 +117,52 @@ class Toolbox:
     def __init__(self, engine: Engine, *, actor: Actor, conversation: str = "", hands_over: bool = False) -> None:
         self.desk = Desk(engine=engine, actor=actor, conversation=conversation, hands_over=hands_over)
 
-    async def offered(self) -> list[Tool]:
-        """The tools that make sense now, for this actor and role; none for an actor who may not read skills."""
+    async def offered(self, holdings: Holdings | None = None) -> list[Tool]:
+        """The tools that make sense now, for this actor and role; none for an actor who may not read skills.
+
+        `holdings` is what there is; without it, the engine is asked.
+        """
         desk = self.desk
         if "skills.read" not in desk.actor.permissions:
             return []
         role = await self._role()
-        cards = await desk.engine.cards()
-        there = _there(cards, desk)
+        there = _there(holdings or await holdings_of(desk.engine), desk)
         return [
-            tool for tool in tools().values() if (not tool.needs or tool.needs in there) and _grants(role, tool.name)
+            tool
+            for tool in tools().values()
+            if (not tool.needs or tool.needs in there) and (role is None or role.offers(tool.name))
         ]
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
-        """Call a tool. Whatever goes wrong is an answer in words that a model can act on."""
+        """Call a tool. Whatever goes wrong is an answer in words that a model can act on.
+
+        What nobody foresaw is logged with its traceback, of which the answer tells nothing.
+        """
         try:
-            tool = tools().get(name)
-            if tool is None:
-                raise NotFound(f"There is no tool {name[:80]!r}.", hint=f"The tools are {', '.join(tools())}.")
+            tool = _named(name)
             await self._permit(tool)
-            values = _checked(tool, arguments)
-            return Answer(data=await tool.function(self.desk, **values))
+            return Answer(data=await tool.function(self.desk, **checked(tool.arguments, arguments)))
         except ProwessError as error:
             return Answer(data=_told(error), error=error)
+        except Exception:
+            log.exception("The tool %s failed.", plain(name, limit=80))
+            failure = ProwessError("Something went wrong here, not with your call.", hint=_FAILED)
+            return Answer(data=_told(failure), error=failure)
 
     async def _role(self) -> Role | None:
-        actor = self.desk.actor
-        return role_of(actor.role, await self.desk.engine.policy(actor=actor)) if actor.role else None
+        """The role that counts: the actor's own, else that of the session, if there is one; no session is opened."""
+        name = await self.desk.role()
+        return role_of(name, await self.desk.engine.policy(actor=self.desk.actor)) if name else None
 
     async def _permit(self, tool: Tool) -> None:
         actor = self.desk.actor
         actor.require("skills.read")
         if tool.needs == "writing" and "skills.write" not in actor.permissions:
             raise Refused(f"{actor.name} may not write skills.", hint="Ask a person with the permission skills.write.")
-        if not _grants(await self._role(), tool.name):
+        role = await self._role()
+        if role is not None and not role.offers(tool.name):
             raise Refused(
-                f"The role {actor.role} does not have the tool {tool.name}.",
+                f"The role {role.name} does not have the tool {tool.name}.",
                 hint="Hand this to an agent whose role has it.",
             )
 
@@ -145,16 +173,19 @@ def tools() -> dict[str, Tool]:
     return {function.__name__: _tool(function, effect, needs) for function, effect, needs in _TABLE}
 
 
+def _named(name: str) -> Tool:
+    tool = tools().get(name)
+    if tool is None:
+        raise NotFound(f"There is no tool {name[:80]!r}.", hint=f"The tools are {', '.join(tools())}.")
+    return tool
+
+
 def _tool(function: Function, effect: Effect, needs: Need) -> Tool:
-    arguments = _arguments(function)
-    schema = arguments.model_json_schema()
-    schema.pop("title", None)
-    for value in schema.get("properties", {}).values():
-        value.pop("title", None)
+    arguments = arguments_of(function)
     return Tool(
         name=function.__name__,
         description=inspect.cleandoc(function.__doc__ or ""),
-        parameters=schema,
+        parameters=schema_of(arguments),
         effect=effect,
         needs=needs,
         function=function,
@@ -162,53 +193,17 @@ def _tool(function: Function, effect: Effect, needs: Need) -> Tool:
     )
 
 
-def _arguments(function: Function) -> type[BaseModel]:
-    """The arguments of a tool, but for the desk that it works at."""
-    hints = get_type_hints(function, include_extras=True)
-    fields: dict[str, Any] = {
-        name: (hints[name], ... if parameter.default is parameter.empty else parameter.default)
-        for name, parameter in list(inspect.signature(function).parameters.items())[1:]
-    }
-    config = ConfigDict(extra="forbid", strict=True)
-    return create_model(function.__name__, __config__=config, **fields)
-
-
-def _checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        model = tool.arguments.model_validate(arguments)
-    except ValidationError as error:
-        problems = [
-            _fault(fault["loc"], fault["msg"]) for fault in error.errors(include_url=False, include_input=False)[:20]
-        ]
-        told = "; ".join(problem.message for problem in problems)
-        takes = ", ".join(tool.arguments.model_fields) or "no arguments"
-        raise Invalid(
-            f"{tool.name} cannot be called like this: {told}.", hint=f"It takes {takes}.", problems=problems
-        ) from error
-    return {name: getattr(model, name) for name in type(model).model_fields}
-
-
-def _fault(place: tuple[int | str, ...], said: str) -> Problem:
-    """What is wrong with one argument; an unknown one can have any name, so that its name has an end."""
-    field = ".".join(plain(str(part), limit=80) for part in place) or "arguments"
-    return Problem(code="argument", severity="error", message=f"{field}: {plain(said, limit=200)}", field=field)
-
-
-def _there(cards: list[SkillCard], desk: Desk) -> set[Need]:
+def _there(holdings: Holdings, desk: Desk) -> set[Need]:
     found: set[Need] = set()
-    if cards:
+    if holdings.skills:
         found.add("skills")
-    if any(not FILE_KINDS.isdisjoint(card.kinds) for card in cards):
+    if holdings.files:
         found.add("files")
-    if cards and desk.conversation:
+    if holdings.skills and desk.conversation:
         found.add("conversation")
     if "skills.write" in desk.actor.permissions:
         found.add("writing")
     return found
-
-
-def _grants(role: Role | None, tool: str) -> bool:
-    return role is None or role.offers(tool)
 
 
 def _told(error: ProwessError) -> dict[str, Any]:
@@ -219,5 +214,5 @@ def _told(error: ProwessError) -> dict[str, Any]:
     if isinstance(error, ApprovalRequired):
         told["approval_id"] = error.approval_id
     if not told["hint"]:
-        told["hint"] = "Go on without this, or ask the person you work for."
+        told["hint"] = _FAILED
     return told

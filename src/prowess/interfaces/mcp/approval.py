@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -40,6 +40,7 @@ SCHEMA: dict[str, Any] = {
     "required": ["approve"],
 }
 _LINE_LIMIT = 300
+_MOST_PATHS = 10
 
 
 async def settle(
@@ -86,7 +87,7 @@ def can_ask(context: Context) -> bool:
 def question(approval: ApprovalRow) -> str:
     """What the person reads: who wants what, where it comes from, and what it asks for. The same on every call."""
     card = approval.detail
-    asks = card.get("requests") or card.get("capabilities") or ()
+    asks = card.get("requests") or ()
     files = card.get("files") or ()
     lines = [
         f"{approval.requester} asks for your approval to {approval.action} the skill {approval.slug}.",
@@ -98,8 +99,22 @@ def question(approval: ApprovalRow) -> str:
         _line("Files", str(len(files)) if files else ""),
         _line("It asks for", "; ".join(str(item) for item in asks)),
         _line("Content", f"sha256 {approval.digest[:12]}"),
+        *_since_approved(card.get("previous")),
     ]
     return "\n".join(line for line in lines if line)
+
+
+def _since_approved(previous: Any) -> list[str]:
+    """That other content of the skill was approved before, and which of its files differ."""
+    if not isinstance(previous, dict):
+        return []
+    before = cast("dict[str, Any]", previous)
+    lines = [_line("Changed", f"you approved it before with other content, sha256 {str(before.get('digest'))[:12]}")]
+    for kind in ("changed", "added", "removed"):
+        paths = [str(path) for path in before.get(kind) or ()]
+        more = f" and {len(paths) - _MOST_PATHS} more" if len(paths) > _MOST_PATHS else ""
+        lines.append(_line(f"Files {kind}", "; ".join(paths[:_MOST_PATHS]) + more))
+    return lines
 
 
 def _line(label: str, text: Any) -> str:

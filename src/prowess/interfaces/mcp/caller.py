@@ -18,6 +18,7 @@ CONVERSATION_META = "prowess/conversation"
 """The key of `_meta` by which a client without a session says which conversation a request belongs to."""
 
 _CONVERSATION_LIMIT = 200
+_SESSION_LIMIT = _CONVERSATION_LIMIT - len("mcp:")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,10 @@ def conversation_of(context: Context, caller: Caller) -> str:
     named = (context.meta or {}).get(CONVERSATION_META)
     if isinstance(named, str) and 0 < len(named) <= _CONVERSATION_LIMIT:
         return named
+    return session_conversation(context) or caller.conversation or f"mcp:{caller.actor.label}"
+
+
+def session_conversation(context: Context) -> str:
+    """The conversation of the session over HTTP that a request belongs to; '' where it belongs to none."""
     session = context.request.headers.get("mcp-session-id") if context.request is not None else None
-    if session:
-        return f"mcp:{session[:_CONVERSATION_LIMIT]}"
-    return caller.conversation or f"mcp:{caller.actor.label}"
+    return f"mcp:{session[:_SESSION_LIMIT]}" if session else ""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
@@ -17,7 +20,7 @@ from prowess.interfaces.mcp.approval import settle
 from prowess.interfaces.mcp.caller import Context
 from prowess.interfaces.mcp.door import Door
 from prowess.interfaces.mcp.refusals import refusal_data, tool_result, with_command
-from prowess.tools.toolbox import Answer, Tool
+from prowess.tools.toolbox import Answer, Tool, Toolbox, tools
 
 
 async def list_tools(door: Door, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:  # noqa: ARG001  one page holds them all
@@ -45,7 +48,7 @@ async def call_tool(
     """Call a tool; where a person must agree first and can be asked, they are asked."""
     toolbox = door.toolbox(context)
     arguments = params.arguments or {}
-    answer = await toolbox.call(params.name, arguments)
+    answer = await _called(door, toolbox, params.name, arguments)
     if approval_id := _approval_id(answer):
         verdict = await settle(door, context, params, approval_id)
         if isinstance(verdict, InputRequiredResult):
@@ -54,8 +57,16 @@ async def call_tool(
             denied = ApprovalDenied("A person said no.", hint="Go on without it, or ask them why.")
             return tool_result(refusal_data(denied), ok=False)
         if verdict == "approved":
-            answer = await toolbox.call(params.name, arguments)
+            answer = await _called(door, toolbox, params.name, arguments)
     return _result(answer)
+
+
+async def _called(door: Door, toolbox: Toolbox, name: str, arguments: Mapping[str, Any]) -> Answer:
+    """The answer of a tool; who listens learns at once of what it wrote."""
+    answer = await toolbox.call(name, arguments)
+    if answer.ok and (name == "skill_reload" or tools()[name].needs == "writing"):
+        door.notices.wake()
+    return answer
 
 
 def _approval_id(answer: Answer) -> str:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from prowess.engine.engine import Engine
+from prowess.errors import ProwessError
 from prowess.interfaces.mcp.caller import Caller, Context, caller_of, conversation_of
+from prowess.interfaces.mcp.entry import Entry
 from prowess.interfaces.mcp.notices import Notices
 from prowess.interfaces.mcp.shelf import Shelf
 from prowess.tools.toolbox import Toolbox
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +29,14 @@ class Door:
         """Who a request comes from."""
         return caller_of(context, self.caller)
 
+    def may_read(self, context: Context) -> bool:
+        """Whether a request comes from somebody who may know of the skills; to others there are none."""
+        return "skills.read" in self.caller_of(context).actor.permissions
+
+    async def find(self, context: Context, uri: str) -> tuple[Entry, str] | None:
+        """The entry an address belongs to and the path in it, for whoever a request comes from."""
+        return await self.shelf.find(uri) if self.may_read(context) else None
+
     def toolbox(self, context: Context) -> Toolbox:
         """The tools of whoever a request comes from, in the conversation it belongs to.
 
@@ -32,6 +45,15 @@ class Door:
         caller = self.caller_of(context)
         conversation = conversation_of(context, caller)
         return Toolbox(self.engine, actor=caller.actor, conversation=conversation, hands_over=True)
+
+    async def leave(self, caller: Caller, conversation: str) -> None:
+        """End the session of a conversation that is over; where it had none, nothing is written."""
+        try:
+            session = await self.engine.find_session(conversation, actor=caller.actor)
+            if session is not None:
+                await self.engine.close_session(session, actor=caller.actor)
+        except ProwessError as error:
+            _log.warning("The session of %s stays open: %s", conversation, error.message)
 
     async def read(self, caller: Caller, slug: str, path: str) -> bytes:
         """One file of a skill, for this caller: the only way by which content leaves as a resource.

@@ -1,4 +1,4 @@
-"""The one address of the HTTP door, without the layers of a framework in between."""
+"""The addresses of the HTTP door, without the layers of a framework in between."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from contextvars import ContextVar
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from prowess.delivery.metrics import CONTENT_TYPE
+from prowess.interfaces.mcp.caller import SCOPE_KEY
 from prowess.interfaces.mcp.server import ProwessServer
 
+METRICS = "/metrics"
 _LISTENING = b"subscriptions/listen"
 _plain: ContextVar[bool] = ContextVar("prowess_mcp_plain", default=False)
 
@@ -29,7 +32,7 @@ class _Manager(StreamableHTTPSessionManager):
 
 
 class Endpoint:
-    """An ASGI app that serves a server at one path.
+    """An ASGI app that serves a server at one path, and the metrics of its engine at `/metrics`.
 
     In the newer protocol every call is answered with one piece of JSON, unless `streams` says that tools of the server
     send notices while they work; only who listens for changes gets a stream.
@@ -37,6 +40,7 @@ class Endpoint:
 
     def __init__(self, server: ProwessServer, path: str, *, streams: bool = False) -> None:
         self._manager = _Manager(server)
+        self._engine = server.door.engine
         self._path = path
         self._streams = streams
         self._life = Starlette(lifespan=lambda _: self._manager.run())
@@ -45,14 +49,27 @@ class Endpoint:
         """Serve a request, or the app's own life."""
         if scope["type"] == "lifespan":
             await self._life(scope, receive, send)
-        elif scope["path"].removeprefix(scope.get("root_path", "")) != self._path:
-            await PlainTextResponse("There is nothing here.", 404)(scope, receive, send)
+            return
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if path == self._path:
+            await self._serve(scope, receive, send)
+        elif path == METRICS and scope["method"] == "GET" and _may_read(scope):
+            exposition = await self._engine.metrics()
+            await Response(exposition, headers={"content-type": CONTENT_TYPE})(scope, receive, send)
         else:
-            token = _plain.set(not self._streams and _is_one_call(scope))
-            try:
-                await self._manager.handle_request(scope, receive, send)
-            finally:
-                _plain.reset(token)
+            await PlainTextResponse("There is nothing here.", 404)(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        token = _plain.set(not self._streams and _is_one_call(scope))
+        try:
+            await self._manager.handle_request(scope, receive, send)
+        finally:
+            _plain.reset(token)
+
+
+def _may_read(scope: Scope) -> bool:
+    """Whether whoever the guard let in may know of the skills, whose names are in the metrics."""
+    return "skills.read" in scope[SCOPE_KEY].actor.permissions
 
 
 def _is_one_call(scope: Scope) -> bool:

@@ -15,7 +15,8 @@ from urllib.parse import quote, unquote
 
 from prowess.interfaces.mcp.frontmatter import is_named, is_regular
 from prowess.skill.filenames import SKILL_MD
-from prowess.skill.model import Skill
+from prowess.skill.model import SkillCard
+from prowess.skill.outline import Outline
 from prowess.skill.package import FileEntry
 from prowess.skill.profiles.mcp import BYTES_LIMIT, FILES_LIMIT
 
@@ -67,11 +68,16 @@ class Entry:
         return f"{self.root}/{quote(path, safe=_SAFE + '/')}" if path else self.root
 
 
-def entry_of(skill: Skill, frontmatter: dict[str, Any] | None, slugs: Collection[str]) -> Entry:
+def entry_of(
+    skill: SkillCard | Outline,
+    files: tuple[FileEntry, ...],
+    frontmatter: dict[str, Any] | None,
+    slugs: Collection[str],
+) -> Entry:
     """The entry of a skill among the others in reach."""
-    fits = len(skill.manifest) <= FILES_LIMIT and sum(file.size for file in skill.manifest) <= BYTES_LIMIT
+    fits = len(files) <= FILES_LIMIT and sum(file.size for file in files) <= BYTES_LIMIT
     given = frontmatter if frontmatter is not None and fits and is_named(frontmatter) else None
-    name = given["name"] if given else skill.name
+    name = given["name"] if given else skill.slug.rpartition(".")[2]
     return Entry(
         slug=skill.slug,
         root=SCHEME + _place(skill.slug, name, slugs),
@@ -79,7 +85,7 @@ def entry_of(skill: Skill, frontmatter: dict[str, Any] | None, slugs: Collection
         description=given["description"] if given else skill.description,
         digest=skill.digest,
         frontmatter=given,
-        files=skill.manifest,
+        files=files,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
 
 import yaml
@@ -23,8 +24,17 @@ _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 _NAME_LIMIT, _DESCRIPTION_LIMIT, _COMPATIBILITY_LIMIT = 64, 1024, 500
 
 
+_CSafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
 class _CoreLoader(yaml.SafeLoader):
     """Types plain scalars by the core schema of YAML 1.2, and by nothing else."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  as PyYAML has it
+
+
+class _FastLoader(_CSafeLoader):
+    """The same, over the parser in C where there is one."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  as PyYAML has it
 
@@ -47,9 +57,10 @@ def _constructor(convert: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
 def _resolve() -> None:
     for name, pattern, convert in _CORE:
         tag = f"!core-{name}"
-        loader: Any = _CoreLoader
-        loader.add_implicit_resolver(tag, re.compile(rf"(?:{pattern})\Z"), None)
-        loader.add_constructor(tag, _constructor(convert))
+        loaders: tuple[Any, ...] = (_CoreLoader, _FastLoader)
+        for loader in loaders:
+            loader.add_implicit_resolver(tag, re.compile(rf"(?:{pattern})\Z"), None)
+            loader.add_constructor(tag, _constructor(convert))
 
 
 _resolve()
@@ -62,10 +73,18 @@ def frontmatter_json(skill_md: bytes) -> dict[str, Any] | None:
         return None
     try:
         load(strict.raw)  # bounds depth and size, and lets no alias through
-        value: Any = yaml.load(strict.raw, Loader=_CoreLoader)  # noqa: S506  a safe loader, with fewer types
+        value = _typed(strict.raw)
     except (YamlRefused, yaml.YAMLError, ValueError, TypeError):
         return None
     return cast("dict[str, Any]", value) if isinstance(value, dict) and _is_json(value) else None
+
+
+def _typed(text: str) -> Any:
+    """The value of a YAML text; by the thorough parser where the fast one fails or treats a character otherwise."""
+    if "\t" not in text and "\ufeff" not in text:
+        with suppress(yaml.YAMLError):
+            return yaml.load(text, Loader=_FastLoader)  # noqa: S506  a safe loader, with fewer types
+    return yaml.load(text, Loader=_CoreLoader)  # noqa: S506  as above
 
 
 def _is_json(value: Any) -> bool:

@@ -40,7 +40,10 @@ def asgi_app(
 
     `callers` says who has a token. `hosts` are the names it is served under, without ports, and `origins` the pages
     beside its own that may use it. `keys`, of 32 bytes or more, seal questions to people: processes that share the first
-    of them take each other's answers. Run its lifespan, as servers do.
+    of them take each other's answers. Run its lifespan, as servers do. The metrics are at `/metrics`, for the same tokens.
+
+    One engine serves the catalog and the metrics of one organization: whoever `callers` lets in with `skills.read` sees
+    all of its skills, whichever organization their actor is of. Other organizations need engines and apps of their own.
     """
     server = make_server(engine, NOBODY, security=security_of(list(keys), NOBODY))
     return app_of(server, callers=callers, hosts=hosts, origins=origins, path=path)
@@ -78,7 +81,8 @@ def is_loopback(host: str) -> bool:
 def listening(host: str, port: int) -> socket.socket:
     """A socket that listens; `Unavailable` where the address cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    opened = socket.socket(family, socket.SOCK_STREAM)
+    # By its protocol asyncio knows a socket whose answers must not wait until they fill a packet.
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind((host.strip("[]"), port))

@@ -1,18 +1,18 @@
 """Telling clients that their tools or the skills changed.
 
 Nobody is told anything about what changed, only that it is worth asking again: the text of a skill travels no other way
-than through the gate. Who listens is looked after by one task, which looks at the catalog now and then and wakes up with
-every event of the engine; while nobody listens, it does nothing.
+than through the gate. Who listens is looked after by one task, which wakes up with the events of the engine and looks at
+the catalog now and then: every two seconds, or less often where a look takes so long that this would cost more than half
+a percent of a processor. While nobody listens, it does nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from mcp.server.connection import Connection
 from mcp.server.subscriptions import (
@@ -28,58 +28,53 @@ from mcp_types import SubscriptionsListenRequestParams, SubscriptionsListenResul
 from prowess.engine.engine import Engine
 from prowess.errors import ProwessError
 from prowess.interfaces.mcp.caller import Context
+from prowess.interfaces.mcp.shelf import Shelf
+from prowess.policy.actor import Actor
+from prowess.tools.toolbox import Holdings, Toolbox, holdings_of
 
-POLL_SECONDS = 1.0
+POLL_SECONDS = 2.0
+LONGEST_SECONDS = 60.0
+_SHARE, _BUSY_SHARE = 0.005, 0.1
+"""What part of a processor looking may take: while nothing happens, and while one event follows the other."""
+
 _MOST_WATCHED = 1000
 _EVENTS = ("skills_state_changed", "approval_resolved")
-"""Those after which other tools or skills may be there."""
-
-Key = tuple[str, str]
-"""A caller, and one of its conversations."""
-
-Fingerprint = Callable[[], Awaitable[object]]
-"""What tells whether the tools of a listener are still the same."""
-
-DigestAt = Callable[[str], Awaitable[str | None]]
-"""What tells whether the file at an address is still the same."""
+"""Those after which a look is worth its time."""
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class _Listener:
-    """One caller in one conversation, with the streams and connections that it listens on."""
+    """One connection or stream, the tools that its caller was last seen to have, and the files that it watches.
 
-    tools: Fingerprint
-    seen: object = None
-    bus: InMemorySubscriptionBus = field(default_factory=InMemorySubscriptionBus)
-    connections: set[Connection] = field(default_factory=set[Connection])
+    It `is_due` where looking after it went wrong, and has to be tried again.
+    """
+
+    toolbox: Toolbox
+    tell: Callable[[ServerEvent], Awaitable[None]]
+    seen: object
+    is_due: bool = False
     watched: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
-    streams: int = 0
-
-    async def tell(self, event: ServerEvent) -> None:
-        await self.bus.publish(event)
-        for connection in list(self.connections):
-            with suppress(Exception):  # a client that went away is no concern of the others
-                if isinstance(event, ToolsListChanged):
-                    await connection.send_tool_list_changed()
-                elif isinstance(event, ResourcesListChanged):
-                    await connection.send_resource_list_changed()
-                elif isinstance(event, ResourceUpdated):
-                    await connection.send_resource_updated(event.uri)
 
 
 class Notices:
-    """Keeps the listeners, and tells each of them what concerns it."""
+    """Keeps the listeners, and tells each of them what concerns it, whatever becomes of the others."""
 
-    def __init__(self, engine: Engine, digest_at: DigestAt, *, poll_seconds: float = POLL_SECONDS) -> None:
+    def __init__(self, engine: Engine, shelf: Shelf, *, poll_seconds: float = POLL_SECONDS) -> None:
         self._engine = engine
-        self._digest_at = digest_at
+        self._shelf = shelf
         self._poll_seconds = poll_seconds
-        self._listeners: dict[Key, _Listener] = {}
-        self._handlers: set[ListenHandler] = set()
+        self._listeners: dict[Connection | ListenHandler, _Listener] = {}
+        self._anyone = asyncio.Event()
         self._woken = asyncio.Event()
-        self._positions: Mapping[str, str] | None = None
+        self._told: int | None = None
+        self._holdings: Holdings | None = None
+
+    @property
+    def listeners(self) -> int:
+        """How many connections and streams are looked after."""
+        return len(self._listeners)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -94,13 +89,18 @@ class Notices:
 
     def close(self) -> None:
         """End every open stream."""
-        for handler in list(self._handlers):
-            handler.close()
+        for handler in list(self._listeners):
+            if isinstance(handler, ListenHandler):
+                handler.close()
+
+    def wake(self) -> None:
+        """Look at once: something was written."""
+        self._woken.set()
 
     async def mark(self) -> None:
         """Be sure to notice what changes from now on; called before the skills are listed to anybody."""
-        if self._positions is None:
-            self._positions = await self._look({})
+        if self._told is None:
+            self._told = await self._shelf.listing.look()
 
     async def announce(self, event: ServerEvent) -> None:
         """Tell every listener that asked to be told of such a thing."""
@@ -108,116 +108,152 @@ class Notices:
             await listener.tell(event)
 
     async def listen(
-        self, key: Key, tools: Fingerprint, context: Context, params: SubscriptionsListenRequestParams
+        self, toolbox: Toolbox, context: Context, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         """Serve one stream of the newer protocol until the client ends it."""
-        listener = await self._joined(key, tools)
-        handler = ListenHandler(listener.bus)
-        self._handlers.add(handler)
-        listener.streams += 1
-        for uri in params.notifications.resource_subscriptions or ():
-            await self._watch_file(listener, uri)
+        bus = InMemorySubscriptionBus()
+        handler = ListenHandler(bus)
+        listener = await self._join(handler, toolbox, bus.publish)
         try:
+            for uri in params.notifications.resource_subscriptions or ():
+                await self._watch_file(listener, uri)
             return await handler(context, params)
         finally:
-            self._handlers.discard(handler)
-            listener.streams -= 1
-            self._leave(key, listener)
+            self._listeners.pop(handler, None)
 
-    async def subscribe(self, key: Key, tools: Fingerprint, uri: str) -> None:
+    async def connect(self, toolbox: Toolbox, context: Context) -> None:
+        """Tell a connection of the older protocol about changes, until it closes."""
+        await self._connected(toolbox, context)
+
+    async def subscribe(self, toolbox: Toolbox, context: Context, uri: str) -> None:
         """Tell a connection of the older protocol when a file changes."""
-        await self._watch_file(await self._joined(key, tools), uri)
+        await self._watch_file(await self._connected(toolbox, context), uri)
 
-    def unsubscribe(self, key: Key, uri: str) -> None:
+    def unsubscribe(self, context: Context, uri: str) -> None:
         """Tell it no more."""
-        listener = self._listeners.get(key)
+        listener = self._listeners.get(connection_of(context))
         if listener is not None:
             listener.watched.pop(uri, None)
 
-    async def _watch_file(self, listener: _Listener, uri: str) -> None:
-        if len(listener.watched) < _MOST_WATCHED:
-            listener.watched.setdefault(uri, await self._digest_at(uri))
-
-    async def connect(self, key: Key, tools: Fingerprint, context: Context) -> None:
-        """Tell a connection of the older protocol about changes, until it closes."""
+    async def _connected(self, toolbox: Toolbox, context: Context) -> _Listener:
         connection = connection_of(context)
-        listener = await self._joined(key, tools)
-        listener.connections.add(connection)
+        known = self._listeners.get(connection)
+        if known is not None:
+            return known
 
-        def gone() -> None:
-            listener.connections.discard(connection)
-            self._leave(key, listener)
+        async def tell(event: ServerEvent) -> None:
+            await _send(connection, event)
 
-        connection.exit_stack.callback(gone)
-
-    async def _joined(self, key: Key, tools: Fingerprint) -> _Listener:
-        listener = self._listeners.get(key)
-        if listener is None:
-            listener = self._listeners[key] = _Listener(tools=tools)
-            listener.seen = await tools()
-        await self.mark()
-        self._woken.set()
+        listener = await self._join(connection, toolbox, tell)
+        connection.exit_stack.callback(self._listeners.pop, connection, None)
         return listener
 
-    def _leave(self, key: Key, listener: _Listener) -> None:
-        if not listener.streams and not listener.connections and self._listeners.get(key) is listener:
-            del self._listeners[key]
+    async def _join(
+        self, key: Connection | ListenHandler, toolbox: Toolbox, tell: Callable[[ServerEvent], Awaitable[None]]
+    ) -> _Listener:
+        """The listener of a key, which is there only once it is known what tools it has."""
+        await self.mark()
+        seen = await self._tools(toolbox)
+        listener = self._listeners.setdefault(key, _Listener(toolbox=toolbox, tell=tell, seen=seen))
+        self._anyone.set()
+        return listener
+
+    async def _watch_file(self, listener: _Listener, uri: str) -> None:
+        readable = "skills.read" in listener.toolbox.desk.actor.permissions
+        if readable and uri not in listener.watched and len(listener.watched) < _MOST_WATCHED:
+            listener.watched[uri] = await self._shelf.digest_at(uri)
+
+    async def _tools(self, toolbox: Toolbox) -> object:
+        """What tells whether the tools of a listener are still the same; a refusal is an answer too."""
+        if self._holdings is None:
+            self._holdings = await holdings_of(self._engine)
+        try:
+            return tuple(tool.name for tool in await toolbox.offered(self._holdings))
+        except ProwessError as error:
+            return error.code
 
     async def _follow(self) -> None:
         """Look at once when something happens, here or in another process."""
         try:
             async for _ in self._engine.follow(names=_EVENTS):
                 self._woken.set()
-        except ProwessError:
-            _log.warning("Events do not arrive; changes are noticed by looking.")
+        except Exception:  # noqa: BLE001  whatever it is, there is another way
+            _log.warning("Events do not arrive; changes are noticed by looking.", exc_info=True)
 
     async def _watch(self) -> None:
         while True:
-            await self._woken.wait()
+            await self._anyone.wait()
             following = asyncio.create_task(self._follow())
             try:
                 while self._listeners:
-                    await self._check_when_woken()
+                    await self._rest()
+                    await self._check()
+                self._anyone.clear()
             finally:
                 following.cancel()
                 await asyncio.gather(following, return_exceptions=True)
-            self._woken.clear()
 
-    async def _check_when_woken(self) -> None:
+    async def _rest(self) -> None:
+        """Wait until the next look is due: sooner where something woke it, though never at once after the last."""
+        cost = self._shelf.listing.cost
+        breath = min(cost / _BUSY_SHARE, self._poll_seconds)
+        await asyncio.sleep(breath)
+        longest = min(max(self._poll_seconds, cost / _SHARE), LONGEST_SECONDS)
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), self._poll_seconds)
+            await asyncio.wait_for(self._woken.wait(), longest - breath)
         self._woken.clear()
-        try:
-            await self._check()
-        except ProwessError as error:
-            _log.warning("The skills cannot be looked at: %s", error.message)
 
     async def _check(self) -> None:
-        positions = self._positions or {}
-        self._positions = await self._look(positions)
-        changed = self._positions != positions
+        try:
+            moves = await self._shelf.listing.look()
+        except Exception:  # noqa: BLE001  the watch goes on, whatever a store does
+            _log.exception("The skills cannot be looked at.")
+            return
+        moved, self._told = moves != self._told, moves
+        if moved:
+            self._holdings = None
+        tools: dict[Actor, object] = {}
         for listener in list(self._listeners.values()):
-            if changed:
-                await listener.tell(ResourcesListChanged())
-                await self._tell_of_files(listener)
-            tools, before = await listener.tools(), listener.seen
-            listener.seen = tools
-            if before not in (None, tools):
-                await listener.tell(ToolsListChanged())
+            try:
+                await self._look_after(listener, tools, moved=moved)
+            except Exception:  # noqa: BLE001  what is wrong with one listener is no concern of the others
+                listener.is_due = True
+                _log.exception("A client cannot be told of changes.")
+
+    async def _look_after(self, listener: _Listener, tools: dict[Actor, object], *, moved: bool) -> None:
+        """Tell one listener what concerns it; `tools` are those of the actors that were looked after before it."""
+        actor = listener.toolbox.desk.actor
+        if moved and "skills.read" in actor.permissions:
+            await listener.tell(ResourcesListChanged())
+            await self._tell_of_files(listener)
+        if not (moved or actor.role or listener.is_due):
+            return  # nothing else makes other tools of the same skills
+        if actor not in tools:
+            tools[actor] = await self._tools(listener.toolbox)
+        before, listener.seen, listener.is_due = listener.seen, tools[actor], False
+        if before != listener.seen:
+            await listener.tell(ToolsListChanged())
 
     async def _tell_of_files(self, listener: _Listener) -> None:
         for uri, seen in list(listener.watched.items()):
-            digest = await self._digest_at(uri)
-            if digest != seen:
+            digest = await self._shelf.digest_at(uri)
+            if digest != seen and uri in listener.watched:
                 listener.watched[uri] = digest
                 await listener.tell(ResourceUpdated(uri=uri))
 
-    async def _look(self, since: Mapping[str, str]) -> Mapping[str, str]:
-        changes = await asyncio.to_thread(self._engine.catalog.changes, since)
-        return changes.positions
+
+async def _send(connection: Connection, event: ServerEvent) -> None:
+    if isinstance(event, ToolsListChanged):
+        await connection.send_tool_list_changed()
+    elif isinstance(event, ResourcesListChanged):
+        await connection.send_resource_list_changed()
+    elif isinstance(event, ResourceUpdated):
+        await connection.send_resource_updated(event.uri)
 
 
 def connection_of(context: Context) -> Connection:
     """The connection that a message came by; the session that the SDK hands out is only good for one message."""
-    held: Any = vars(context.session)["_connection"]
+    held = vars(context.session).get("_connection")
+    if not isinstance(held, Connection):
+        raise TypeError("This version of mcp keeps the connection of a session elsewhere than in `_connection`.")
     return held

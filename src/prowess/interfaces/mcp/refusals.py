@@ -13,6 +13,9 @@ from prowess.errors import ApprovalRequired, NotFound, ProwessError
 REFUSED = -32010
 """The code of a request that was understood and refused; `data` says why."""
 
+_SHOWN = 8
+"""So many characters of an approval's id are shown, as the gate shows them."""
+
 
 def refusal_data(error: ProwessError) -> dict[str, Any]:
     """The error as data, as the tools give it."""
@@ -23,8 +26,8 @@ def refusal_data(error: ProwessError) -> dict[str, Any]:
 
 
 def with_command(hint: str, approval_id: str) -> str:
-    """The hint, with the command by which a person approves."""
-    command = f"prowess approvals approve {approval_id}"
+    """The hint, with the command by which a person approves; the gate's own hints have it."""
+    command = f"prowess approvals approve {approval_id[:_SHOWN]}"
     return hint if command in hint else f"{hint} A person approves it with `{command}`.".strip()
 
 

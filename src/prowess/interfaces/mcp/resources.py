@@ -51,9 +51,11 @@ TEMPLATES = (
 )
 
 
-async def list_resources(door: Door, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:  # noqa: ARG001  what is listed is the same for all
+async def list_resources(door: Door, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
     """Every file of every skill, by slug, each skill's SKILL.md first; the index leads the first page."""
     after = key_of(params.cursor if params else None)
+    if not door.may_read(context):
+        return ListResourcesResult(resources=[])
     await door.notices.mark()
     found = [] if after else [_index_resource()]
     taken = 0
@@ -101,9 +103,9 @@ async def read_resource(
 ) -> ReadResourceResult | InputRequiredResult:
     """One file, by its exact address and through the gate, or one of the two documents."""
     uri = params.uri
-    if uri == INDEX:
+    if uri == INDEX and door.may_read(context):
         return _json(uri, await _index(door))
-    found = await door.shelf.find(uri)
+    found = await door.find(context, uri)
     if found is None:
         raise nothing_at(uri)
     entry, path = found

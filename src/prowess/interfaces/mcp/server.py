@@ -24,9 +24,9 @@ from mcp_types import (
 from prowess.engine.engine import Engine
 from prowess.errors import ProwessError
 from prowess.interfaces.mcp import calling, resources, skills
-from prowess.interfaces.mcp.caller import Caller, Context, caller_of, conversation_of
+from prowess.interfaces.mcp.caller import Caller, Context, caller_of, session_conversation
 from prowess.interfaces.mcp.door import Door
-from prowess.interfaces.mcp.notices import Fingerprint, Key, Notices
+from prowess.interfaces.mcp.notices import Notices, connection_of
 from prowess.interfaces.mcp.refusals import protocol_error
 from prowess.interfaces.mcp.shelf import Shelf
 
@@ -64,7 +64,7 @@ def make_server(engine: Engine, caller: Caller, *, security: RequestStateSecurit
     `security` seals the questions that are under way, so that another process with the same keys takes the answer.
     """
     shelf = Shelf(engine)
-    notices = Notices(engine, shelf.digest_at)
+    notices = Notices(engine, shelf)
     door = Door(engine=engine, shelf=shelf, caller=caller, notices=notices)
 
     @asynccontextmanager
@@ -118,36 +118,23 @@ def _bound(door: Door, handler: Callable[[Door, Context, P], Awaitable[R]]) -> C
     return handle
 
 
-def _key(door: Door, context: Context) -> Key:
-    caller = door.caller_of(context)
-    return caller.key, conversation_of(context, caller)
-
-
-def _listener(door: Door, context: Context) -> tuple[Key, Fingerprint]:
-    toolbox = door.toolbox(context)
-
-    async def tools() -> object:
-        return [(tool.name, tool.description, repr(tool.parameters)) for tool in await toolbox.offered()]
-
-    return _key(door, context), tools
-
-
 async def _subscribe(door: Door, context: Context, params: SubscribeRequestParams) -> EmptyResult:
-    key, tools = _listener(door, context)
-    await door.notices.subscribe(key, tools, params.uri)
+    await door.notices.subscribe(door.toolbox(context), context, params.uri)
     return EmptyResult()
 
 
 async def _unsubscribe(door: Door, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
-    door.notices.unsubscribe(_key(door, context), params.uri)
+    door.notices.unsubscribe(context, params.uri)
     return EmptyResult()
 
 
 async def _listen(door: Door, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
-    key, tools = _listener(door, context)
-    return await door.notices.listen(key, tools, context, params)
+    return await door.notices.listen(door.toolbox(context), context, params)
 
 
 async def _connect(door: Door, context: Context, params: NotificationParams) -> None:  # noqa: ARG001
-    key, tools = _listener(door, context)
-    await door.notices.connect(key, tools, context)
+    """A client of the older protocol is there; the conversation of its session over HTTP ends when the session does."""
+    caller, conversation = door.caller_of(context), session_conversation(context)
+    if conversation:
+        connection_of(context).exit_stack.push_async_callback(door.leave, caller, conversation)
+    await door.notices.connect(door.toolbox(context), context)

@@ -61,9 +61,11 @@ class FolderPage(PaginatedResult, CacheableResult):
     result_type: Literal["complete"] = "complete"
 
 
-async def list_skills(door: Door, context: Context, params: PaginatedRequestParams) -> SkillsPage:  # noqa: ARG001  what is listed is the same for all
+async def list_skills(door: Door, context: Context, params: PaginatedRequestParams) -> SkillsPage:
     """The skills that every host takes, by slug; the others are found by their address."""
     after = key_of(params.cursor)
+    if not door.may_read(context):
+        return SkillsPage(skills=[], ttl_ms=FRESH_MS)
     await door.notices.mark()
     found: list[dict[str, Any]] = []
     async for entry in door.shelf.entries(after):
@@ -82,17 +84,17 @@ def _skill(entry: Entry) -> dict[str, Any]:
     return {"uri": entry.uri, "frontmatter": entry.frontmatter, "resources": resources}
 
 
-async def get_skill(door: Door, context: Context, params: SkillParams) -> OneSkill:  # noqa: ARG001  as above
+async def get_skill(door: Door, context: Context, params: SkillParams) -> OneSkill:
     """The skill whose SKILL.md has this address."""
-    found = await door.shelf.find(params.uri)
+    found = await door.find(context, params.uri)
     if found is None or found[1] != SKILL_MD or found[0].frontmatter is None:
         raise MCPError(code=INVALID_PARAMS, message="There is no skill at this address.", data={"uri": params.uri})
     return OneSkill(skill=_skill(found[0]), ttl_ms=FRESH_MS)
 
 
-async def read_directory(door: Door, context: Context, params: DirectoryParams) -> FolderPage:  # noqa: ARG001  as above
+async def read_directory(door: Door, context: Context, params: DirectoryParams) -> FolderPage:
     """What lies directly in the folder of a skill, or in a folder of it."""
-    found = await door.shelf.find(params.uri)
+    found = await door.find(context, params.uri)
     children = _children(*found) if found else []
     if not children:
         raise MCPError(code=INVALID_PARAMS, message="There is no folder at this address.", data={"uri": params.uri})

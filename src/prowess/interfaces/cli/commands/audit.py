@@ -60,7 +60,8 @@ async def _rows(prowess: Prowess, after: int | None, limit: int) -> Sequence[Aud
 
     if after is not None:
         return await prowess.audit(after=after, limit=limit)
-    return await latest(lambda after, limit: prowess.audit(after=after, limit=limit), limit)
+    last = await prowess.last_audit()
+    return await latest(lambda after, limit: prowess.audit(after=after, limit=limit), limit, last=last)
 
 
 def _why(row: AuditRow) -> str:

@@ -53,11 +53,8 @@ async def _found(prowess: Prowess, after: int | None, names: tuple[str, ...], li
 
     if after is not None:
         return await prowess.events(after=after, limit=limit, names=names)
-    return await latest(
-        lambda after, limit: prowess.events(after=after, limit=limit, names=names),
-        limit,
-        counted=lambda after, limit: prowess.events(after=after, limit=limit),
-    )
+    last = await prowess.last_event()
+    return await latest(lambda after, limit: prowess.events(after=after, limit=limit, names=names), limit, last=last)
 
 
 async def _follow(prowess: Prowess, after: int | None, names: tuple[str, ...], *, as_json: bool) -> None:

@@ -87,7 +87,11 @@ def _serve_stdio(conversation: str, role: str, workspace: str | None) -> None:
     async def serve(prowess: Prowess) -> int:
         caller = await _caller(prowess, role, conversation or f"mcp:{uuid.uuid4()}")
         # The client that was asked is the one that answers, and to this process: nobody else needs the key.
-        return await serve_stdio(make_server(prowess, caller, security=security_of([secrets.token_bytes(32)], caller)))
+        server = make_server(prowess, caller, security=security_of([secrets.token_bytes(32)], caller))
+        code = await serve_stdio(server)
+        if not conversation:
+            await server.door.leave(caller, caller.conversation)
+        return code
 
     code = with_engine(workspace, serve)
     raise click.exceptions.Exit(code)

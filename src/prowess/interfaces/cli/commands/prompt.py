@@ -48,7 +48,7 @@ def command(
     if state is None or not state["enabled_skills"]:
         click.echo(f"Nothing is enabled in {clean(session)!r}: `prowess enable SLUG` lets a skill in.", err=True)
     for slug in left:
-        click.echo(f"{clean(slug)} was changed or is gone, and left the prompt; `prowess audit` says why.", err=True)
+        click.echo(f"{clean(slug)} may not be used any more, and left the prompt; `prowess audit` says why.", err=True)
 
 
 async def _assembled(
@@ -73,6 +73,6 @@ def _read(path: str) -> str:
     with click.open_file(path, "rb") as file:
         data: bytes = file.read()
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8-sig").removesuffix("\n")  # the line end that printing gave it
     except UnicodeDecodeError as error:
         raise Invalid(f"{shown_path(path)} is not UTF-8 text.", hint="Give the prompt as UTF-8.") from error
