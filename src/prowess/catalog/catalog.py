@@ -163,10 +163,13 @@ class Catalog:
 
     def _seek(self, slug: str, ask: Callable[[Store, str], T | None], away: list[str]) -> tuple[Store, T] | None:
         """Ask the stores of a moment ago, and where none has it, those that there are now; `away` takes the silent."""
+        asked: list[Store] = []
         for known in (self._recent, self.stores):
             stores, name = _addressed(slug, known())
-            away.clear()
             for store in stores:
+                if store in asked:
+                    continue
+                asked.append(store)
                 try:
                     found = ask(store, name)
                 except (ProwessError, OSError):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection
+from heapq import nsmallest
 
 from prowess.errors import NotFound
 
-_COMPARED = 2000
+_COMPARED = 400
 
 
 def unknown_skill(name: str, known: Collection[str], location: str) -> NotFound:
@@ -33,8 +34,13 @@ def near_hint(name: str, known: Collection[str]) -> str:
 
 
 def _comparable(name: str, known: Collection[str]) -> Collection[str]:
-    """Comparing is quadratic in the length of names, so a large catalog is cut down to those that begin alike."""
+    """Comparing takes long, so a large catalog is cut down to those names that begin most alike."""
     if len(known) <= _COMPARED:
         return known
-    alike = [other for other in known if other[:2] == name[:2]]
-    return alike[:_COMPARED]
+    return nsmallest(_COMPARED, known, key=lambda other: (-_alike(name, other), abs(len(name) - len(other))))
+
+
+def _alike(one: str, other: str) -> int:
+    """With how many of the same characters two names begin."""
+    pairs = zip(one, other, strict=False)
+    return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
