@@ -178,6 +178,38 @@ async def test_a_skill_whose_approval_is_taken_back_leaves_the_prompt(each_place
             await engine.enable(session, "triage")
 
 
+async def test_a_session_is_the_same_from_another_workspace(place: Any, tmp_path: Path):
+    place.skill("triage")
+    elsewhere = tmp_path / "elsewhere"
+    other = type(place)(elsewhere, {**place.environment, "PROWESS_WORKSPACE": str(elsewhere)})
+    other.skill("triage", "Something else.")
+    async with place.open() as engine, other.open() as second:
+        session = await engine.session("chat")
+        await engine.enable(session, "triage")
+        blocks = await exact(engine, session)
+        assert await exact(second, "chat") == blocks
+        assert await exact(engine, session) == blocks
+
+
+async def test_a_skill_whose_whole_folder_of_skills_is_gone_leaves(place: Any):
+    place.skill("triage")
+    async with place.open() as engine:
+        session = await engine.session("chat")
+        await engine.enable(session, "triage")
+        shutil.rmtree(place.workspace / ".agents")
+        assert await exact(engine, session) == ()
+
+
+async def test_the_role_of_a_session_outlives_its_closing(each_place: Any):
+    each_place.skill("triage", files=FILES)
+    async with each_place.open(ANN) as engine:
+        await engine.session("chat", role="scout")
+        await engine.close_session("chat")
+        refused = await engine.load("triage", script="top.sh", session="chat", actor=AGENT)
+        assert "scout" in (refused["error"] or "")
+        assert (await engine.session("chat", actor=AGENT)).role == "scout"
+
+
 async def test_who_is_asked_about_a_changed_skill_sees_what_changed(each_place: Any):
     async with each_place.open(ANN) as engine:
         skill = await _kept(engine, each_place, "Look at the locks.")

@@ -171,3 +171,41 @@ async def test_a_skill_is_deleted_once_a_person_agrees_and_can_come_back(
         again = await toolbox.call("skill_delete", {"id": "resize-image"})
         assert again.data["error"]["code"] == "approval-required"
         assert again.data["approval_id"] != waits.data["approval_id"]
+
+
+async def test_nobody_is_asked_about_a_change_of_what_comes_with_prowess(
+    place: Any, box: Callable[..., Toolbox], ann: Actor
+):
+    place.environment["PROWESS_SYSTEM_SKILLS"] = "on"
+    async with place.open(ann) as engine:
+        for tool, arguments in (("skill_delete", {}), ("skill_update", {"description": "Something else entirely."})):
+            answer = await box(engine).call(tool, {"id": "backend", **arguments})
+            assert answer.data["error"]["code"] == "refused"
+        assert await engine.approvals() == []
+
+
+async def test_a_change_that_is_too_large_to_be_reviewed_is_refused(
+    place: Any, box: Callable[..., Toolbox], ann: Actor
+):
+    place.skill("triage")
+    async with place.open(ann) as engine:
+        text = "\n".join(f"Step {number} is harmless." for number in range(4_000))
+        answer = await box(engine).call("skill_update", {"id": "triage", "instructions": text})
+        assert answer.data["error"]["code"] == "refused"
+        assert "smaller steps" in answer.data["hint"]
+        small = await box(engine).call("skill_update", {"id": "triage", "instructions": text[:20_000] + "\nEVIL"})
+        assert small.data["error"]["code"] == "approval-required"
+        (waiting,) = await engine.approvals()
+        assert "EVIL" in waiting.detail["diff"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"id": "bаckend"}, {"name": "\x1b[31mred"}, {"name": "a\nb"}, {"instructions": "a\x00b"}]
+)
+async def test_what_would_mislead_the_eye_is_not_made(
+    place: Any, box: Callable[..., Toolbox], ann: Actor, wrong: dict[str, str]
+):
+    async with place.open(ann) as engine:
+        answer = await box(engine).call("skill_create", {**NEW, **wrong})
+        assert answer.data["error"]["code"] == "invalid"
+        assert await engine.cards() == []

@@ -60,6 +60,14 @@ class Catalog:
         self._seen = (monotonic(), found)
         return found
 
+    def reaches(self, scope: str, place: str) -> bool:
+        """Whether one of the stores of a scope keeps what lies at a place."""
+        return any(
+            place == store.location or place.startswith(f"{store.location.rstrip('/')}/")
+            for store in self._recent()
+            if store.scope == scope
+        )
+
     def _recent(self) -> list[Store]:
         """The stores as of a moment ago: looking for them takes longer than reading a skill."""
         when, found = self._seen

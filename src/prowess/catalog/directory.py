@@ -66,6 +66,7 @@ class DirectoryStore(Editing):
         frozen: bool = False,
     ) -> None:
         self.scope = scope
+        self.frozen = frozen
         self.root = root.absolute()
         self.location = str(self.root)
         self._log = versions

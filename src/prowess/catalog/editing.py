@@ -33,6 +33,7 @@ class Editing(Store):
     """The writes of a `Store`, all told as `keep`; nothing over `limits` is kept."""
 
     limits: Limits = DEFAULT_LIMITS
+    frozen: bool = False
     _log: VersionLog
 
     @abstractmethod

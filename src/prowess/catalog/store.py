@@ -59,6 +59,8 @@ class Store(Protocol):
 
     scope: Scope
     location: str
+    frozen: bool
+    """Whether its skills come with an installed package and are only read."""
 
     def list_skills(self) -> list[SkillCard]:
         """The cards of all skills, sorted by slug; no artifact is read."""

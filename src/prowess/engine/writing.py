@@ -15,7 +15,7 @@ from typing import TypeVar
 from prowess.catalog.intake import Imported, Watch, ignore, import_path
 from prowess.catalog.store import Store
 from prowess.engine.frame import Frame
-from prowess.errors import Conflict, ProwessError
+from prowess.errors import Conflict, ProwessError, Refused
 from prowess.policy.actions import Action
 from prowess.policy.actor import Actor
 from prowess.policy.subject import Subject
@@ -54,6 +54,7 @@ class Writing(Frame):
             package = store.get_package(kept.id)
             if package is None or kept.digest != skill.digest:
                 raise Conflict(f"The skill {skill.slug!r} was changed meanwhile.", hint="Read it again and repeat.")
+            _refuse_frozen(store, skill.slug)
             rewritten = rewrite(skill, package, self._limits)
             subject, diff = self._subject(store, kept, rewritten), shown_diff(package, rewritten)
             return self._written(
@@ -68,6 +69,7 @@ class Writing(Frame):
         def work() -> Version:
             who = actor or self.actor
             store, skill = self.catalog.find(slug)
+            _refuse_frozen(store, slug)
 
             def remove() -> Version:
                 store.delete_skill(skill.id, expected=skill.digest, actor=who.label, note=note)
@@ -146,3 +148,12 @@ class Writing(Frame):
             self._changed()
         note("done")
         return written
+
+
+def _refuse_frozen(store: Store, slug: str) -> None:
+    """Nobody is asked about what cannot be done."""
+    if store.frozen:
+        raise Refused(
+            f"The skill {slug!r} comes with an installed package and stays as it is.",
+            hint="Export it, change the copy and import that: a nearer skill of the same name hides this one.",
+        )

@@ -11,7 +11,8 @@ from prowess.policy.subject import Subject, manifest_changes
 from prowess.skill.package import FileEntry
 from prowess.storage.approvals import ApprovalRow
 
-_DIFF_LIMIT = 64 * 1024
+DIFF_LIMIT = 64 * 1024
+"""A longer diff is cut on the card. What is already kept can be read in whole elsewhere; what is only proposed cannot."""
 
 
 def card_of(subject: Subject, ruling: Ruling, *, previous: ApprovalRow | None, diff: str = "") -> dict[str, Any]:
@@ -38,8 +39,8 @@ def card_of(subject: Subject, ruling: Ruling, *, previous: ApprovalRow | None, d
             **manifest_changes(_files_of(previous), subject.manifest),
         }
     if diff:
-        card["diff"] = plain(diff, limit=_DIFF_LIMIT)
-        card["diff_cut"] = len(diff) > _DIFF_LIMIT
+        card["diff"] = plain(diff, limit=DIFF_LIMIT)
+        card["diff_cut"] = len(diff) > DIFF_LIMIT
     return card
 
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from prowess.errors import ApprovalDenied, ApprovalRequired, NotFound, ProwessError, Refused
 from prowess.policy.actions import group_of, is_one_time
 from prowess.policy.actor import Actor
-from prowess.policy.card import card_of, origin_of
+from prowess.policy.card import DIFF_LIMIT, card_of, origin_of
 from prowess.policy.organization import OrgPolicy
 from prowess.policy.outcomes import NOBODY, ended
 from prowess.policy.plain import plain
@@ -216,6 +216,10 @@ def _new_question(
         said = f"{wish.actor.name} has {MOST_WAITING} questions that wait for an answer, so no other is asked."
         full = Ruling(answer="deny", rule="too-many-questions", reason=said, hint="Have those answered first.")
         return wish.admission(full, "denied", error=Refused(said, hint=full.hint)).after(logs)
+    if wish.action == "update" and len(diff) > DIFF_LIMIT:
+        said = f"The change of {subject.slug!r} is too large for a person to review: {len(diff):,} characters of differences."
+        large = Ruling(answer="deny", rule="too-large-to-review", reason=said, hint="Make it in smaller steps.")
+        return wish.admission(large, "denied", error=Refused(said, hint=large.hint)).after(logs)
     before = _approved_before(connection, wish.actor, wish.action, subject)
     revoked = _revoke_outdated(connection, wish, before)
     row, is_new = approvals.ask(

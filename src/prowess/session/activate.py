@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -113,7 +114,7 @@ class Activation:
 
         A skill whose bytes are others by now passes the gate again with these, or leaves the prompt; so does one that
         was let in under another policy, one that is gone, and one whose approval was taken back. One whose place does
-        not answer stays as it was admitted, if the policy is the same.
+        not answer, or belongs to another workspace, stays as it was admitted, if the policy is the same.
         """
         with self.records.read() as connection:
             row = opened(connection, actor, session)
@@ -179,6 +180,8 @@ class Activation:
         """Whether the place that a skill was enabled from has other bytes by now, or none."""
         if skill.source_type != "catalog":
             return False
+        if not self._in_reach(skill):
+            return _has_vanished(skill)
         try:
             _, outline = self.catalog.find_outline(address_of(skill))
         except NotFound:
@@ -247,10 +250,16 @@ class Activation:
             if held is not None and held.approval == skill.approval:
                 left(connection, actor, row, held, "revoked").append(connection)
 
+    def _in_reach(self, skill: EnabledSkill) -> bool:
+        """Whether the skill lies where this catalog looks: a session can be used from another workspace."""
+        return not skill.place or self.catalog.reaches(skill.scope, skill.place)
+
     def _text_now(self, skill: EnabledSkill) -> SkillText | ProwessError | None:
         """The text as it is by now, or why there is none; None where that cannot be told at this moment."""
         if skill.source_type != "catalog":
             return None
+        if not self._in_reach(skill):
+            return NotFound(f"The skill {skill.slug!r} is gone.") if _has_vanished(skill) else None
         try:
             return read_text(self.catalog, address_of(skill))
         except (Conflict, Unavailable):
@@ -259,6 +268,11 @@ class Activation:
             return error if self.catalog.is_gone(address_of(skill)) else None
         except ProwessError as error:
             return error
+
+
+def _has_vanished(skill: EnabledSkill) -> bool:
+    """Whether the folder that a skill was enabled from is there no more; of a database that cannot be told."""
+    return skill.place.startswith("/") and not Path(skill.place).exists()
 
 
 def _is_revoked(connection: sa.Connection, row: SessionRow, skill: EnabledSkill) -> bool:

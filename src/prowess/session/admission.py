@@ -68,13 +68,15 @@ class Gatekeeper:
     def within(self, actor: Actor, session: str) -> tuple[Actor, str]:
         """Who acts in a session, given by id or conversation: the actor with its role, and its id.
 
-        A session that is not there, not open or somebody else's counts as none.
+        A session that is not there or somebody else's counts as none; of one that is closed the role still holds.
         """
         if not session or not session.isprintable() or not self.present():
             return actor, ""
         with self.records.read() as connection:
             row = get_session(connection, actor.owner, session)
-        return (actor, "") if row is None or row.closed_at else (acting_in(row, actor), row.id)
+        if row is None:
+            return actor, ""
+        return acting_in(row, actor), "" if row.closed_at else row.id
 
     def note(self, actor: Actor, action: Action, subject: Subject, outcome: str) -> None:
         """Write down what came of an action that was let through."""

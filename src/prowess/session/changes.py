@@ -8,8 +8,6 @@ from prowess.skill.diff import diff_packages
 from prowess.skill.outline import Outline
 from prowess.skill.package import Package
 
-_SHOWN = 20_000
-
 
 def diff_since(catalog: Catalog, outline: Outline, digest: str) -> str:
     """The differences to the version of that digest, as text; '' where that version is not kept any more."""
@@ -25,7 +23,6 @@ def diff_since(catalog: Catalog, outline: Outline, digest: str) -> str:
 
 
 def shown_diff(before: Package, after: Package) -> str:
-    """The differences between two packages as text for a person, cut where it grows too long."""
+    """The differences between two packages as text for a person."""
     changes = diff_packages(before, after)
-    text = "\n".join(f"{change.change} {change.path}\n{change.text}" for change in changes)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}\n… and more\n"
+    return "\n".join(f"{change.change} {change.path}\n{change.text}" for change in changes)

@@ -22,6 +22,7 @@ def row_of(text: SkillText, actor: Actor, policy: OrgPolicy, approval: ApprovalR
     outline, subject = text.outline, text.subject
     detail = {
         "tokens": estimate(text.block),
+        "place": outline.location,
         "by": actor.label,
         "by_admin": actor.admin,
         "rules": policy.rules_mark,

@@ -24,6 +24,8 @@ class EnabledSkill:
     """The label of who enabled it."""
     by_admin: bool = False
     """Whether that was an administrator."""
+    place: str = ""
+    """Where the skill lay that was let in."""
     rules: str = ""
     """The mark of the policy under which it was let in."""
 

@@ -142,6 +142,7 @@ def session_of(connection: sa.Connection, row: SessionRow) -> Session:
             approval=item.detail.get("approval_id", ""),
             by=item.detail.get("by", ""),
             by_admin=item.detail.get("by_admin") is True,
+            place=item.detail.get("place", ""),
             rules=item.detail.get("rules", ""),
             enabled_at=item.enabled_at,
         )

@@ -115,6 +115,8 @@ def open_session(
 ) -> SessionRow:
     """The owner's session of this conversation: as it stands, or made, or opened again with these values.
 
+    One that is opened again without a role keeps the role that it had.
+
     However many open one conversation at once, they get one session. Without a conversation ('') it is a new session,
     and its id names the conversation.
     """
@@ -134,7 +136,8 @@ def open_session(
         }
         new = {**owner.columns, **values, "id": new_id, "conversation_id": key["of"], "budget_used": 0}
         connection.execute(_INSERTS[connection.dialect.name], {**new, "created_at": moment})
-        connection.execute(_REOPEN.values(**values, closed_at=None), key)
+        kept = {} if role else {"role": sessions.c.role}  # who names none does not get rid of the one it had
+        connection.execute(_REOPEN.values(**{**values, **kept}, closed_at=None), key)
         found = connection.execute(_OF_CONVERSATION, key).mappings().one()
     return SessionRow(**found)
 
