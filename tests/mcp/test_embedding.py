@@ -11,7 +11,8 @@ from starlette.testclient import TestClient
 from prowess.build.opening import Prowess
 from prowess.delivery.metrics import CONTENT_TYPE
 from prowess.interfaces.mcp.caller import Caller
-from prowess.interfaces.mcp.http import asgi_app
+from prowess.interfaces.mcp.http import NOBODY, app_of, asgi_app
+from prowess.interfaces.mcp.server import make_server, security_of
 from prowess.policy.actor import Actor, agent_of, local_person
 
 VERSION = "2026-07-28"
@@ -165,3 +166,26 @@ def test_calls_that_name_no_conversation_share_that_of_their_caller(web, open_co
         modern(web, "one", "tools/call", name="enable_skill", arguments={"skill_slug": slug})
     modern(web, "two", "tools/call", name="enable_skill", arguments={"skill_slug": "release-notes"})
     assert sorted(open_conversations()) == ["mcp:agent:agent", "mcp:agent:reader"]
+
+
+@pytest.fixture
+def small_web(workspace):
+    """A server that has room for two sessions of the older protocol."""
+    caller = Caller(actor=agent_of(local_person("ann")))
+    engine = Prowess.open(workspace)
+    server = make_server(engine, NOBODY, security=security_of([b"k" * 32], NOBODY))
+    app = app_of(server, callers=lambda _: caller, hosts={"skills.example"}, path="/skills", sessions=2)
+    with TestClient(app, base_url="http://skills.example") as client:
+        yield client
+        client.portal.call(engine.close)
+
+
+def test_who_finds_no_room_for_a_session_is_told_when_to_try_again(small_web):
+    first, second, third = (ask(small_web, "any", "initialize", **HELLO) for _ in range(3))
+    assert [answer.status_code for answer in (first, second, third)] == [200, 200, 503]
+    assert int(third.headers["retry-after"]) > 0
+    assert "retry-after" not in first.headers
+    assert modern(small_web, "any", "tools/list").status_code == 200
+    given = {"Authorization": "Bearer any", "Mcp-Session-Id": first.headers["mcp-session-id"]}
+    assert small_web.delete("/skills", headers=given).status_code == 200
+    assert ask(small_web, "any", "initialize", **HELLO).status_code == 200

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from prowess.errors import Conflict, Invalid, Refused
-from prowess.interfaces.mcp.install import plan, write_plan
+from prowess.interfaces.cli.failures import report
+from prowess.interfaces.mcp.client_file import write_plan
+from prowess.interfaces.mcp.install import plan, program_of
 
 FOLDERS = ("cursor", "vscode", "codex")
 """The clients that have a folder of their own; the workspace itself is chosen by the person."""
@@ -21,10 +25,11 @@ JSON_CLIENTS = {"claude-code": ".mcp.json", "cursor": ".cursor/mcp.json", "vscod
 
 @pytest.fixture
 def planned(tmp_path):
-    def make(client: str):
-        return plan(client, tmp_path / "workspace", tmp_path / "home", {"PATH": ""}, python="/usr/bin/python3")
+    def make(client: str, **given):
+        program = ["/usr/bin/python3", "-m", "prowess"]
+        return plan(client, tmp_path / "workspace", tmp_path / "home", {}, program=program, **given)
 
-    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace").mkdir(exist_ok=True)
     return make
 
 
@@ -141,3 +146,143 @@ def test_the_command_prints_the_entry_and_writes_nothing_without_write(
     assert not ended.value.code
     assert tomllib.loads(capfd.readouterr().out)["mcp_servers"]["prowess"]["args"][-1] == "mcp"
     assert not Path(home / ".codex").exists()
+
+
+@pytest.fixture
+def install(workspace, home, monkeypatch, capfd):
+    """Run `prowess mcp --install`, and give the exit code and what was printed."""
+    from prowess.interfaces.cli.main import run
+
+    def ran(*arguments: str):
+        monkeypatch.chdir(workspace)
+        monkeypatch.setattr("sys.argv", ["prowess", "mcp", "--install", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            run()
+        return ended.value.code or 0, *capfd.readouterr()
+
+    return ran
+
+
+@pytest.mark.parametrize("client", [*JSON_CLIENTS, "codex"])
+def test_what_was_asked_for_is_in_the_entry(install, workspace, home, client):
+    asked = ("--role", "scout", "--agent", "ci bot", "--conversation", "nightly", "--workspace", ".")
+    code, out, _ = install(client, *asked)
+    assert code == 0
+    document = tomllib.loads(out) if client == "codex" else json.loads(out)
+    (entry,) = (table["prowess"] for table in document.values())
+    given = entry["args"][entry["args"].index("mcp") + 1 :]
+    assert dict(zip(given[::2], given[1::2], strict=True)) == {
+        "--role": "scout",
+        "--agent": "ci bot",
+        "--conversation": "nightly",
+        "--workspace": str(workspace),
+    }
+    assert entry["env"] == {"PROWESS_HOME": str(home / ".prowess")}
+
+
+def test_toml_with_variables_is_read_back_and_written_once(planned):
+    change = planned("codex", variables={"PROWESS_HOME": '/with "quotes" and é'})
+    assert write_plan(change) == "Wrote"
+    assert tomllib.loads(change.path.read_text()) == {"mcp_servers": {"prowess": change.entry}}
+    assert write_plan(change) == "There already, and unchanged:"
+
+
+def test_an_entry_without_what_is_asked_for_now_is_another_one(planned):
+    write_plan(planned("claude-code"))
+    with pytest.raises(Conflict):
+        write_plan(planned("claude-code", options=["--role", "scout"]))
+
+
+@pytest.mark.parametrize("options", [("--agent", "a@b"), ("--http",), ("--make-token",)])
+def test_what_no_server_would_start_with_is_not_set_up(install, workspace, options):
+    code, _, err = install("claude-code", "--write", *options)
+    assert code in (2, 3)
+    assert "Traceback" not in err
+    assert not (workspace / ".mcp.json").exists()
+
+
+def test_a_program_that_clients_would_not_find_is_named_by_its_path(tmp_path, install):
+    program = tmp_path / "bin" / "prowess"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    link = tmp_path / "known" / "prowess"
+    link.parent.mkdir()
+    link.symlink_to(program)
+    assert program_of(str(program), "/py", client_path="/nowhere") == [str(program)]
+    assert program_of(str(program), "/py", client_path=str(link.parent)) == ["prowess"]
+    assert program_of("prowess", "/py", client_path=str(link.parent)) == ["/py", "-m", "prowess"]
+    assert program_of("/lib/prowess/__main__.py", "/py") == ["/py", "-m", "prowess"]
+    _, _, err = install("codex")
+    assert f"the entry starts {sys.executable}" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"mcpServers": {"a": {}}, "mcpServers": {}}', "'mcpServers' is there twice"),
+        ('{"mcpServers": {"a": 1, "a": 2}}', "'a' is there twice"),
+        ('{"x": 1e400}', "1e400 is no number"),
+        ('{"x": NaN}', "NaN is no number"),
+        ('{"x": -Infinity}', "-Infinity is no number"),
+        ('{"x": ' + "[" * 100_000, "nested too deeply"),
+        ('{"x": "\\ud800"}', "surrogates"),
+    ],
+)
+def test_json_that_would_not_come_back_as_it_was_is_refused_with_the_reason(planned, text, reason):
+    change = planned("claude-code")
+    change.path.write_text(text)
+    with pytest.raises(Invalid) as refused:
+        write_plan(change)
+    assert reason in refused.value.message
+    assert change.path.read_text() == text
+
+
+def test_toml_that_is_nested_too_deeply_is_refused(planned):
+    change = planned("codex")
+    change.path.parent.mkdir(parents=True)
+    change.path.write_text("x = " + "[" * 100_000)
+    with pytest.raises(Invalid):
+        write_plan(change)
+
+
+@pytest.mark.parametrize(
+    ("client", "text"),
+    [("cursor", '{\r\n  "a": "b\\n"\r\n}\r\n'), ("codex", "# mine\r\na = 1\r\n"), ("codex", "# mine\r\na = 1")],
+)
+def test_the_ends_of_lines_stay_what_they_are(planned, client, text):
+    change = planned(client, variables={"A": "b"})
+    change.path.parent.mkdir(parents=True, exist_ok=True)
+    change.path.write_bytes(text.encode())
+    assert write_plan(change) == "Added to"
+    written = change.path.read_bytes()
+    assert written.count(b"\n") == written.count(b"\r\n") > 3
+    assert write_plan(change) == "There already, and unchanged:"
+
+
+@pytest.mark.parametrize("client", ["claude-code", "codex"])
+@pytest.mark.parametrize("what", ["folder", "pipe", "socket"])
+def test_what_is_no_plain_file_is_refused_at_once(planned, client, what):
+    change = planned(client)
+    path = change.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if what == "folder":
+        path.mkdir()
+    elif what == "pipe":
+        os.mkfifo(path)
+    else:
+        os.mknod(path, stat.S_IFSOCK | 0o600)
+    with pytest.raises(Refused, match="folder" if what == "folder" else "no plain file"):
+        write_plan(change)
+
+
+def test_a_file_that_is_too_large_is_refused(planned):
+    change = planned("claude-code")
+    change.path.write_text("{}" + " " * 1024 * 1024)
+    with pytest.raises(Refused):
+        write_plan(change)
+
+
+def test_an_error_about_an_open_file_is_told_without_its_number(capfd):
+    assert report(IsADirectoryError(errno.EISDIR, "Is a directory", 7)) == 7
+    assert "Error: Is a directory." in capfd.readouterr().err

@@ -40,6 +40,7 @@ class Stores:
         self.places = Places(settings)
         self.limits = limits_of(settings)
         self._lock = threading.Lock()
+        self._has_records = False
         self._databases: dict[str, DeferredDatabase] = {}
         self._folders: dict[tuple[Scope, str], DirectoryStore] = {}
         self._session = MemoryStore(scope="session")
@@ -84,8 +85,9 @@ class Stores:
         return self._database(self.settings.account_database)
 
     def has_records(self) -> bool:
-        """Whether that database is there."""
-        return database_exists(self.settings.account_database)
+        """Whether that database is there; once it is, it is taken to stay."""
+        self._has_records = self._has_records or database_exists(self.settings.account_database)
+        return self._has_records
 
     def close(self) -> None:
         """Close every database."""

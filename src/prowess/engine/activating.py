@@ -58,6 +58,10 @@ class Activating(Frame):
         _, session = await self._blocking(self._gate.within, who, conversation)
         return await self.get_session(session, actor=who) if session else None
 
+    async def acting(self, conversation: str, *, actor: Actor | None = None) -> Actor:
+        """The actor as it acts in a conversation: with the role of its session, where it has none of its own."""
+        return (await self._blocking(self._gate.within, actor or self.actor, conversation))[0]
+
     async def change_session(
         self,
         session: Session | str,

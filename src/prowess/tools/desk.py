@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from prowess.engine.engine import Engine
 from prowess.errors import Invalid
@@ -31,14 +31,13 @@ class Desk:
 
     async def role(self) -> str:
         """The name of the role that the agent works in: its own, else that of its session; '' for none."""
-        if self.actor.role:
-            return self.actor.role
-        session = await self.found()
-        return session.role if session else ""
+        return (await self.acting()).role
 
     async def acting(self) -> Actor:
         """The agent in that role."""
-        return replace(self.actor, role=await self.role())
+        if self.actor.role or not self.conversation:
+            return self.actor
+        return await self.engine.acting(self._session or self.conversation, actor=self.actor)
 
     async def session(self) -> Session:
         """The session of the conversation, as it is now."""

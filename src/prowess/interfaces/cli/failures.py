@@ -69,7 +69,9 @@ def report(error: Exception) -> int:
 
 def _of_system(error: OSError) -> Unavailable:
     """What the operating system refused, in words."""
-    where = f"{shown_path(os.fsdecode(error.filename))}: " if error.filename else ""
+    # A file that was open already is named by its number, which tells nobody anything.
+    name = "" if isinstance(error.filename, int) else os.fsdecode(error.filename or "")
+    where = f"{shown_path(name)}: " if name else ""
     return Unavailable(
         f"{where}{error.strerror or error}.", hint="Check that the place exists, its permissions, and the free space."
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mcp.server.context import ServerRequestContext
 
+from prowess.errors import Invalid
 from prowess.policy.actor import Actor
 
 Context = ServerRequestContext[Any, Any]
@@ -19,6 +20,7 @@ CONVERSATION_META = "prowess/conversation"
 
 _CONVERSATION_LIMIT = 200
 _SESSION_LIMIT = _CONVERSATION_LIMIT - len("mcp:")
+_AGENT_LIMIT = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +28,14 @@ class Caller:
     """The agent that calls, and the person who sits before its client and may answer questions.
 
     Without a `person` no question is asked: what needs approval is refused until somebody approves it elsewhere.
-    `conversation` is the one that requests belong to which name none.
+    `conversation` is the one that requests belong to which name none. With `named_by_client` the agent has the name by
+    which its client introduces itself, so that what one client wrote is not taken for what another did.
     """
 
     actor: Actor
     person: Actor | None = None
     conversation: str = ""
+    named_by_client: bool = False
 
     @property
     def key(self) -> str:
@@ -42,15 +46,37 @@ class Caller:
 def caller_of(context: Context, default: Caller) -> Caller:
     """The caller that the HTTP guard let in, or the one that this process serves."""
     request = context.request
-    return default if request is None else request.scope[SCOPE_KEY]
+    caller: Caller = default if request is None else request.scope[SCOPE_KEY]
+    client = context.session.client_params
+    if not caller.named_by_client or client is None:
+        return caller
+    return replace(caller, actor=replace(caller.actor, name=agent_name(client.client_info.name, caller.actor.name)))
+
+
+def agent_name(client: str, default: str) -> str:
+    """The name of a client as that of an agent; the default where nothing of it can stay."""
+    kept = "".join(char if char.isprintable() and char != "@" else " " for char in client.lower())
+    return " ".join(kept.split())[:_AGENT_LIMIT].strip() or default
 
 
 def conversation_of(context: Context, caller: Caller) -> str:
-    """The conversation of a request: the one it names, that of its connection, or else the caller's own."""
-    named = (context.meta or {}).get(CONVERSATION_META)
-    if isinstance(named, str) and 0 < len(named) <= _CONVERSATION_LIMIT:
-        return named
+    """The conversation of a request: the one it names, that of its connection, or else the caller's own.
+
+    A name that cannot be one is `Invalid`: what the client takes for a conversation of its own never ends up elsewhere.
+    """
+    named: object = (context.meta or {}).get(CONVERSATION_META)
+    if named is not None and named != "":
+        return _checked(named)
     return session_conversation(context) or caller.conversation or f"mcp:{caller.actor.label}"
+
+
+def _checked(named: object) -> str:
+    if not isinstance(named, str) or len(named) > _CONVERSATION_LIMIT or not named.isprintable():
+        raise Invalid(
+            f"_meta[{CONVERSATION_META!r}] names no conversation.",
+            hint=f"Give a text of at most {_CONVERSATION_LIMIT} characters, all of them printable.",
+        )
+    return named
 
 
 def session_conversation(context: Context) -> str:

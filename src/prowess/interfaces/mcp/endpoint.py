@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from prowess.delivery.metrics import CONTENT_TYPE
 from prowess.interfaces.mcp.caller import SCOPE_KEY
 from prowess.interfaces.mcp.server import ProwessServer
 
 METRICS = "/metrics"
+MOST_SESSIONS = 1000
+IDLE_SECONDS = 1800.0
+"""How many sessions of the older protocol are open at once, and how long one is kept that nobody uses."""
+
+_RETRY_SECONDS = 60
 _LISTENING = b"subscriptions/listen"
 _plain: ContextVar[bool] = ContextVar("prowess_mcp_plain", default=False)
 
@@ -35,11 +41,14 @@ class Endpoint:
     """An ASGI app that serves a server at one path, and the metrics of its engine at `/metrics`.
 
     In the newer protocol every call is answered with one piece of JSON, unless `streams` says that tools of the server
-    send notices while they work; only who listens for changes gets a stream.
+    send notices while they work; only who listens for changes gets a stream. In the older one there are so many
+    `sessions` at once and no more: who comes after them gets 503, and when to try again.
     """
 
-    def __init__(self, server: ProwessServer, path: str, *, streams: bool = False) -> None:
-        self._manager = _Manager(server)
+    def __init__(
+        self, server: ProwessServer, path: str, *, streams: bool = False, sessions: int = MOST_SESSIONS
+    ) -> None:
+        self._manager = _Manager(server, max_sessions=sessions, session_idle_timeout=IDLE_SECONDS)
         self._engine = server.door.engine
         self._path = path
         self._streams = streams
@@ -62,9 +71,21 @@ class Endpoint:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         token = _plain.set(not self._streams and _is_one_call(scope))
         try:
-            await self._manager.handle_request(scope, receive, send)
+            await self._manager.handle_request(scope, receive, _with_retry(send))
         finally:
             _plain.reset(token)
+
+
+def _with_retry(send: Send) -> Callable[[Message], Awaitable[None]]:
+    """The same, and whoever finds no room is told when to try again."""
+
+    async def told(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] == 503:
+            headers = [*message.get("headers", ()), (b"retry-after", str(_RETRY_SECONDS).encode())]
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return told
 
 
 def _may_read(scope: Scope) -> bool:

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from prowess.engine.engine import Engine
 from prowess.errors import Unavailable
 from prowess.interfaces.mcp.caller import Caller
-from prowess.interfaces.mcp.endpoint import Endpoint
+from prowess.interfaces.mcp.endpoint import MOST_SESSIONS, Endpoint
 from prowess.interfaces.mcp.guard import LOOPBACK, Callers, Guard
 from prowess.interfaces.mcp.server import ProwessServer, make_server, security_of
 from prowess.policy.actor import Actor
@@ -57,9 +57,15 @@ def app_of(
     origins: Collection[str] = (),
     path: str = PATH,
     streams: bool = False,
+    sessions: int = MOST_SESSIONS,
 ) -> ASGIApp:
-    """The same of a server that was made before; `streams` where its tools send notices while they work."""
-    return Guard(Endpoint(server, path, streams=streams), callers=callers, hosts=hosts, origins=origins)
+    """The same of a server that was made before; `streams` where its tools send notices while they work.
+
+    Of the older protocol it keeps so many `sessions` at once.
+    """
+    return Guard(
+        Endpoint(server, path, streams=streams, sessions=sessions), callers=callers, hosts=hosts, origins=origins
+    )
 
 
 def holder_of(token: str, caller: Caller) -> Callers:

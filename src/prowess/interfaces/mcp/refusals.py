@@ -8,7 +8,7 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, TextContent
 
-from prowess.errors import ApprovalRequired, NotFound, ProwessError
+from prowess.errors import ApprovalRequired, Invalid, NotFound, ProwessError
 
 REFUSED = -32010
 """The code of a request that was understood and refused; `data` says why."""
@@ -39,7 +39,7 @@ def tool_result(data: dict[str, Any], *, ok: bool) -> CallToolResult:
 
 def protocol_error(error: ProwessError, uri: str = "") -> MCPError:
     """The error of a request that is not a tool call."""
-    code = INVALID_PARAMS if isinstance(error, NotFound) else REFUSED
+    code = INVALID_PARAMS if isinstance(error, NotFound | Invalid) else REFUSED
     about = {"uri": uri} if uri else {}
     return MCPError(code=code, message=error.message, data={**about, **refusal_data(error)})
 

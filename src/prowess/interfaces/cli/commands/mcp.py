@@ -27,6 +27,7 @@ CLIENTS = ("claude-code", "codex", "cursor", "vscode")
 @click.option("--make-token", is_flag=True, help="Make the token that HTTP clients need, and say where it lies.")
 @click.option("--conversation", default="", metavar="ID", help="The conversation that skills are enabled for.")
 @click.option("--role", default="", metavar="NAME", help="The role of the agent that calls.")
+@click.option("--agent", default="", metavar="NAME", help="The name of the agent (default: that of the client).")
 @click.option("--install", "client", type=click.Choice(CLIENTS), help="Print the configuration for this client.")
 @click.option("--write", is_flag=True, help="With --install: write it into the client's configuration.")
 @click.option("--workspace", "-w", metavar="DIR", help="The folder whose skills come first.")
@@ -38,6 +39,7 @@ def command(
     make_token: bool,
     conversation: str,
     role: str,
+    agent: str,
     client: str | None,
     write: bool,
     workspace: str | None,
@@ -47,7 +49,9 @@ def command(
     HTTP clients need the token that lies in PROWESS_HOME/token; it is made at the first start.
     """
     if client:
-        _install(client, workspace, write=write)
+        if http or make_token:
+            raise click.UsageError("--install sets up a server on stdin and stdout, without --http and --make-token.")
+        _install(client, workspace, {"--role": role, "--conversation": conversation, "--agent": agent}, write=write)
         return
     if write:
         raise click.UsageError("--write goes with --install.")
@@ -55,9 +59,9 @@ def command(
     if make_token:
         _make_token()
     elif http:
-        _serve_http(host, port, names, conversation, role, workspace)
+        _serve_http(host, port, names, conversation, role, agent, workspace)
     else:
-        _serve_stdio(conversation, role, workspace)
+        _serve_stdio(conversation, role, agent, workspace)
 
 
 def _check_extra() -> None:
@@ -69,23 +73,31 @@ def _check_extra() -> None:
         raise Unavailable("The MCP server is not installed.", hint="Install it: pip install 'prowess[mcp]'")
 
 
-async def _caller(prowess: Prowess, role: str, conversation: str) -> Caller:
-    """The agent of whoever opened the engine, who sits before the client; `NotFound` for a role that there is not."""
+async def _caller(prowess: Prowess, role: str, agent: str, conversation: str) -> Caller:
+    """The agent of whoever opened the engine, who sits before the client; `NotFound` for a role that there is not.
+
+    Where the agent was given no name, it has that of its client.
+    """
     from prowess.interfaces.mcp.caller import Caller
     from prowess.policy.actor import agent_of
     from prowess.policy.roles import role_of
 
     if role:
         role_of(role, await prowess.policy())
-    return Caller(actor=agent_of(prowess.actor, role=role), person=prowess.actor, conversation=conversation)
+    return Caller(
+        actor=agent_of(prowess.actor, name=agent or "agent", role=role),
+        person=prowess.actor,
+        conversation=conversation,
+        named_by_client=not agent,
+    )
 
 
-def _serve_stdio(conversation: str, role: str, workspace: str | None) -> None:
+def _serve_stdio(conversation: str, role: str, agent: str, workspace: str | None) -> None:
     from prowess.interfaces.mcp.server import make_server, security_of
     from prowess.interfaces.mcp.stdio import serve_stdio
 
     async def serve(prowess: Prowess) -> int:
-        caller = await _caller(prowess, role, conversation or f"mcp:{uuid.uuid4()}")
+        caller = await _caller(prowess, role, agent, conversation or f"mcp:{uuid.uuid4()}")
         # The client that was asked is the one that answers, and to this process: nobody else needs the key.
         server = make_server(prowess, caller, security=security_of([secrets.token_bytes(32)], caller))
         code = await serve_stdio(server)
@@ -108,7 +120,7 @@ def _make_token() -> None:
 
 
 def _serve_http(
-    host: str, port: int, names: tuple[str, ...], conversation: str, role: str, workspace: str | None
+    host: str, port: int, names: tuple[str, ...], conversation: str, role: str, agent: str, workspace: str | None
 ) -> None:
     from prowess.errors import Refused
     from prowess.interfaces.cli.printing import shown_path
@@ -130,7 +142,7 @@ def _serve_http(
         listener = listening(host, port)
         app = asgi_app(
             prowess,
-            callers=holder_of(token, await _caller(prowess, role, conversation)),
+            callers=holder_of(token, await _caller(prowess, role, agent, conversation)),
             keys=[key.encode()],
             hosts={*LOOPBACK, shown, *names},
         )
@@ -142,13 +154,31 @@ def _serve_http(
     raise click.exceptions.Exit(code)
 
 
-def _install(client: str, workspace: str | None, *, write: bool) -> None:
+def _install(client: str, workspace: str | None, given: dict[str, str], *, write: bool) -> None:
+    """Print or write the entry, which starts the server with the options that were given here."""
     from prowess.interfaces.cli.printing import shown_path
-    from prowess.interfaces.mcp.install import plan, write_plan
+    from prowess.interfaces.mcp.client_file import write_plan
+    from prowess.interfaces.mcp.install import NAME, plan, program_of
+    from prowess.policy.actor import agent_of, local_person
     from prowess.settings import read_settings
 
-    settings = read_settings(workspace=chosen_workspace(workspace))
-    change = plan(client, settings.workspace, settings.user_home, os.environ, python=sys.executable)
+    agent_of(local_person("nobody"), name=given["--agent"] or "agent", role=given["--role"])  # both are fit to be names
+    chosen = chosen_workspace(workspace)
+    settings = read_settings(workspace=chosen)
+    if chosen is not None:
+        given = {**given, "--workspace": str(settings.workspace)}
+    program = program_of(sys.argv[0], sys.executable)
+    change = plan(
+        client,
+        settings.workspace,
+        settings.user_home,
+        os.environ,
+        program=program,
+        options=[word for option, value in given.items() if value for word in (option, value)],
+        variables={"PROWESS_HOME": str(settings.home)} if os.environ.get("PROWESS_HOME") else {},
+    )
+    if program != [NAME]:
+        click.echo(f"Clients may not find {NAME} by its name: the entry starts {shown_path(program[0])}.", err=True)
     if write:
         click.echo(f"{write_plan(change)} {shown_path(change.path)}")
         return
