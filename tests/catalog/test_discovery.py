@@ -86,6 +86,12 @@ def test_the_search_below_the_workspace_ends(tmp_path):
     assert below(tmp_path, workspace_roots(tmp_path)) == ["d00000/.claude/skills"]
 
 
+def test_a_skill_folder_is_not_searched_for_others(tmp_path):
+    skill(tmp_path / "skills/tidy")
+    make(tmp_path, "skills/tidy/.claude/skills", "web/.claude/skills")
+    assert below(tmp_path, workspace_roots(tmp_path)) == ["skills", "web/.claude/skills"]
+
+
 @pytest.mark.parametrize("name", ["skills", "data/skills", "agent/skills"])
 def test_a_folder_with_a_plain_name_counts_only_if_it_holds_skills(tmp_path, name):
     make(tmp_path, f"{name}/notes")

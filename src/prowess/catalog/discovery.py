@@ -40,7 +40,7 @@ def workspace_roots(workspace: Path) -> list[Path]:
     bases = _up_to_repository(start)
     top = os.path.realpath(bases[-1])
     found = [root for base in bases for root in _roots_in(base)]
-    found += _nested_roots(start)
+    found += _nested_roots(start, passed=frozenset(found))
     inside = top.rstrip("/") + "/"
     return [Path(root) for real, root in _unique(found).items() if real == top or real.startswith(inside)]
 
@@ -67,13 +67,15 @@ def _holds_skills(folder: str) -> bool:
     return next(find_skills(Path(folder)), None) is not None
 
 
-def _nested_roots(workspace: str) -> Iterator[str]:
-    """Skill folders below the workspace, level by level."""
+def _nested_roots(workspace: str, *, passed: frozenset[str]) -> Iterator[str]:
+    """Skill folders below the workspace, level by level; those that are found already are not searched for more."""
     level = _folders_in(workspace)[0]
     looked_at = 0
     for _ in range(NESTED_DEPTH):
         below: list[str] = []
         for folder in level:
+            if folder in passed:
+                continue
             looked_at += 1
             if looked_at > NESTED_FOLDERS:
                 return
