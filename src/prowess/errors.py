@@ -6,11 +6,18 @@ ProwessError(message, *, hint)
 ├── Refused           a rule, a person or a limit says no
 │   ├── BudgetExceeded    the text does not fit into the prompt
 │   ├── ApprovalRequired  a person has been asked and has not answered yet
-│   └── ApprovalDenied    a person said no, or nobody answered in time
+│   ├── ApprovalDenied    a person said no, or nobody answered in time
+│   └── SpendExceeded     it would cost more than may be spent
 ├── Conflict          two claim one name or one version
 │   └── DuplicateSkill    a slug that is already taken in its scope
 ├── Unavailable       a part is not there; a fallback may serve
+│   ├── NoHandler         nothing here runs artifacts of that kind
+│   ├── NoModel           no model is configured
+│   └── TryLater          it cannot be reached just now; the same may work later
 └── RunFailed         it ran and gave nothing good
+    ├── AssertionFailed   an output did not pass a hard assertion
+    ├── OutputInvalid     an answer is not what was asked for, also after the retry
+    └── TimedOut          its time was over
 
 `code` is stable and meant for programs; the message says what happened and `hint` what to do next.
 Each door translates a family once: the command line to an exit code.
@@ -105,6 +112,12 @@ class ApprovalDenied(Refused):
     code = "approval-denied"
 
 
+class SpendExceeded(Refused):
+    """It would cost more than may be spent in this session, on this day or in this run."""
+
+    code = "spend-exceeded"
+
+
 class Conflict(ProwessError):
     """Somebody else changed it first, or two claim the same name."""
 
@@ -123,7 +136,51 @@ class Unavailable(ProwessError):
     code = "unavailable"
 
 
+class NoHandler(Unavailable):
+    """Nothing here runs artifacts of that kind."""
+
+    code = "no-handler"
+
+
+class NoModel(Unavailable):
+    """No model is configured."""
+
+    code = "no-model"
+
+
+class TryLater(Unavailable):
+    """It is overloaded or out of reach just now; `retry_after` is in how many seconds to try again, where it says so."""
+
+    code = "try-later"
+
+    def __init__(self, message: str, *, hint: str = "", retry_after: float | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
+
+
 class RunFailed(ProwessError):
     """It ran and gave nothing good."""
 
     code = "run-failed"
+
+
+class AssertionFailed(RunFailed):
+    """An output did not pass a hard assertion; its trace has every verdict."""
+
+    code = "assertion-failed"
+
+
+class OutputInvalid(RunFailed):
+    """An answer is not what was asked for; `problems` says how it differs."""
+
+    code = "output-invalid"
+
+    def __init__(self, message: str, *, hint: str = "", problems: Sequence[Problem] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = tuple(problems)
+
+
+class TimedOut(RunFailed):
+    """It took longer than it may."""
+
+    code = "timed-out"

@@ -29,6 +29,14 @@ class Settings:
     embedder: str = "static"
     embedder_url: str = ""
     embedder_key: str = field(default="", repr=False)
+    model: str = ""
+    evaluation_model: str = ""
+    model_url: str = ""
+    model_key: str = field(default="", repr=False)
+    model_requests_per_minute: int | None = None
+    run_seconds: int | None = None
+    trace_days: int | None = None
+    telemetry: bool = False
     max_archive_bytes: int | None = None
     max_skill_bytes: int | None = None
     max_file_bytes: int | None = None
@@ -68,13 +76,18 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         embedder=env.get("PROWESS_EMBEDDER") or "static",
         embedder_url=env.get("PROWESS_EMBEDDER_URL", ""),
         embedder_key=env.get("PROWESS_EMBEDDER_KEY", ""),
+        model=env.get("PROWESS_MODEL", "").strip(),
+        evaluation_model=env.get("PROWESS_EVALUATION_MODEL", "").strip(),
+        model_url=env.get("PROWESS_MODEL_URL", "").strip(),
+        model_key=env.get("PROWESS_MODEL_KEY", "").strip(),
+        telemetry=_switch(env, "PROWESS_TELEMETRY", default=False),
         environment=env,
         **numbers,
     )
 
 
 def _numeric_names() -> list[str]:
-    return [item.name for item in fields(Settings) if item.name.startswith("max_")]
+    return [item.name for item in fields(Settings) if item.type == "int | None"]
 
 
 def _number(env: Mapping[str, str], name: str) -> int:
@@ -82,7 +95,7 @@ def _number(env: Mapping[str, str], name: str) -> int:
     text = env[variable]
     if text.isascii() and text.isdigit() and int(text) > 0:
         return int(text)
-    raise Invalid(f"{variable} is {text[:40]!r}, not a positive number.", hint="Give a number of bytes or files.")
+    raise Invalid(f"{variable} is {text[:40]!r}, not a positive number.", hint="Give a whole number above 0.")
 
 
 def _switch(env: Mapping[str, str], variable: str, *, default: bool) -> bool:

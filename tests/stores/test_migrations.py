@@ -19,13 +19,13 @@ from alembic.script import ScriptDirectory
 from prowess.catalog.database import DatabaseStore
 from prowess.errors import Invalid, Unavailable
 from prowess.skill.package import Package
-from prowess.storage import ledger, policy_tables, session_tables, sessions, tables
+from prowess.storage import ledger, policy_tables, run_tables, session_tables, sessions, tables
 from prowess.storage.database import Database, open_database
 from prowess.storage.migrate import HEAD, MIGRATIONS
 from prowess.storage.owner import Owner
 
 metadata = tables.metadata
-assert metadata is session_tables.metadata is policy_tables.metadata
+assert metadata is session_tables.metadata is policy_tables.metadata is run_tables.metadata
 
 OPEN = """
 import sys

@@ -1,0 +1,80 @@
+"""The tables of runs, alike on SQLite and PostgreSQL: traces, what was spent, and the registries of prompts and rubrics.
+
+`skill_execution_traces` has the columns of the Inklings schema and more; large ones stand last.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from prowess.storage.tables import DOCUMENT, metadata
+
+traces = sa.Table(
+    "skill_execution_traces",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("run_id", sa.Text, nullable=False),
+    sa.Column("organization_id", sa.Text, nullable=False),
+    sa.Column("user_id", sa.Text, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("session_id", sa.Text, nullable=False),
+    sa.Column("skill_id", sa.Text, nullable=False),
+    sa.Column("skill_slug", sa.Text, nullable=False),
+    sa.Column("skill_digest", sa.Text, nullable=False),
+    sa.Column("artifact_id", sa.Text, nullable=False),
+    sa.Column("artifact_name", sa.Text, nullable=False),
+    sa.Column("artifact_kind", sa.Text, nullable=False),
+    sa.Column("fallback_of", sa.Text),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("started_at", sa.Text, nullable=False),
+    sa.Column("deadline_at", sa.Text, nullable=False),
+    sa.Column("process", sa.Text, nullable=False),
+    sa.Column("completed_at", sa.Text),
+    sa.Column("duration_ms", sa.Integer),
+    sa.Column("model_id", sa.Text),
+    sa.Column("input_tokens", sa.Integer),
+    sa.Column("output_tokens", sa.Integer),
+    sa.Column("estimated_cost", sa.Float),
+    sa.Column("assertions_run", sa.Integer, nullable=False),
+    sa.Column("assertions_passed", sa.Integer, nullable=False),
+    sa.Column("error_code", sa.Text),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("error", sa.Text),
+    sa.Column("verdicts", DOCUMENT, nullable=False),
+    sa.Column("detail", DOCUMENT, nullable=False),
+    sa.Column("inputs", DOCUMENT, nullable=False),
+    sa.Column("rendered_input", sa.Text),
+    sa.Column("raw_output", sa.Text),
+)
+
+spend = sa.Table(
+    "spend",
+    metadata,
+    sa.Column("organization_id", sa.Text, primary_key=True),
+    sa.Column("purse", sa.Text, primary_key=True),  # "day:2026-03-01" or "session:ID"
+    sa.Column("amount", sa.Float, nullable=False),  # US dollars, what is reserved for running requests included
+    sa.Column("updated_at", sa.Text, nullable=False),
+)
+
+registry_entries = sa.Table(
+    "registry_entries",
+    metadata,
+    sa.Column("organization_id", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),  # "prompt" or "rubric"
+    sa.Column("entry_id", sa.Text, primary_key=True),
+    sa.Column("version", sa.Text, primary_key=True),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("created_by", sa.Text, nullable=False),
+    sa.Column("content", sa.Text, nullable=False),  # the entry as JSON
+)
+
+sa.Index("idx_traces_session_id", traces.c.session_id)
+sa.Index("idx_traces_skill_id", traces.c.skill_id)
+sa.Index("idx_traces_artifact_id", traces.c.artifact_id)
+sa.Index("ix_traces_owner_started", traces.c.organization_id, traces.c.user_id, traces.c.started_at)
+sa.Index(
+    "ix_traces_running",
+    traces.c.deadline_at,
+    sqlite_where=traces.c.status == "running",
+    postgresql_where=traces.c.status == "running",
+)
