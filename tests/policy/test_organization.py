@@ -54,6 +54,11 @@ def test_stored_settings_make_the_policy() -> None:
         ("approval_minutes", 0, 1),
         ("approval_minutes", 10**9, 1),
         ("approval_days", 2.5, 1),
+        ("spend_per_day_usd", -0.01, 0),
+        ("spend_per_day_usd", "20", 0),
+        ("spend_per_session_usd", True, 0),
+        ("spend_per_session_usd", float("nan"), 0),
+        ("spend_per_session_usd", float("inf"), 0),
         ("roles", "builder", None),
     ],
 )
@@ -65,6 +70,14 @@ def test_a_value_that_nobody_knows_is_the_strictest_and_is_named(name: str, valu
     with pytest.raises(Invalid) as caught:
         check_setting(name, value)
     assert caught.value.hint.startswith("It takes ")
+
+
+@pytest.mark.parametrize("value", [0, 2, 2.5])
+def test_what_models_may_cost_is_a_number_of_dollars_with_or_without_cents(value: float) -> None:
+    policy = OrgPolicy.of({"spend_per_session_usd": value, "spend_per_day_usd": value})
+
+    assert (policy.spend_per_session_usd, policy.spend_per_day_usd, policy.faults) == (value, value, ())
+    assert (OrgPolicy().spend_per_session_usd, OrgPolicy().spend_per_day_usd) == (5, 20)
 
 
 def test_a_setting_that_does_not_exist_is_invalid_and_the_hint_lists_those_that_do() -> None:

@@ -28,6 +28,7 @@ _DECISIVE = (
 _CHARS_LIMIT = 10_000_000
 _MINUTES_LIMIT = 7 * 24 * 60
 _DAYS_LIMIT = 3_650
+_DOLLARS_LIMIT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +38,9 @@ class OrgPolicy:
     `skill_enablement_policy` is for skills in general, `skill_synced_policy` for those that came from elsewhere,
     and `skills_dynamic_search_policy` for those fetched live. `approval_minutes` is how long a question waits for
     its answer, and how long a yes waits to be used where it is good for one time; a yes to enabling a skill is good
-    for `approval_days`, as long as the skill stays the same. `roles` adds to the shipped roles, or replaces them by
-    name; None where they cannot be read.
+    for `approval_days`, as long as the skill stays the same. `spend_per_session_usd` and `spend_per_day_usd` are what
+    models may cost in one session, and on one day in the whole organization. `roles` adds to the shipped roles, or
+    replaces them by name; None where they cannot be read.
 
     `faults` names the stored settings that cannot be read; each has the strictest value there is.
     """
@@ -50,6 +52,8 @@ class OrgPolicy:
     skills_dynamic_search_policy: str = "prompt-user"
     approval_minutes: int = 60
     approval_days: int = 30
+    spend_per_session_usd: float = 5
+    spend_per_day_usd: float = 20
     roles: Mapping[str, Any] | None = field(default_factory=dict[str, Any])
     faults: tuple[str, ...] = ()
 
@@ -123,6 +127,12 @@ def _number(least: int, most: int, *, strictest: int) -> _Setting:
     )
 
 
+def _is_dollars(value: object) -> bool:
+    # Written so that no comparison with NaN passes.
+    return type(value) in (int, float) and 0 <= cast("float", value) <= _DOLLARS_LIMIT
+
+
+_DOLLARS = _Setting(accepts=_is_dollars, takes=f"a number of US dollars from 0 to {_DOLLARS_LIMIT:,}", strictest=0)
 _POLICY = _Setting(accepts=_is_enablement, takes=f"one of {', '.join(ENABLEMENTS)}", strictest=UNREADABLE)
 _SETTINGS: dict[str, _Setting] = {
     "skills_max_prompt_chars": _number(0, _CHARS_LIMIT, strictest=0),
@@ -134,6 +144,8 @@ _SETTINGS: dict[str, _Setting] = {
     "skills_dynamic_search_policy": _POLICY,
     "approval_minutes": _number(1, _MINUTES_LIMIT, strictest=1),
     "approval_days": _number(1, _DAYS_LIMIT, strictest=1),
+    "spend_per_session_usd": _DOLLARS,
+    "spend_per_day_usd": _DOLLARS,
     "roles": _Setting(
         accepts=lambda value: not _roles_problems(value),
         takes="a mapping of a role's name to its tools, actions, skill_tags and description",

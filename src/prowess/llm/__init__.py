@@ -1,0 +1,1 @@
+"""Models: asking one, whoever serves it, within limits."""

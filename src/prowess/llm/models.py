@@ -1,0 +1,130 @@
+"""Models by their names, such as `anthropic:claude-sonnet-4-5`."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+from prowess.errors import Invalid, NoModel, Refused, Unavailable
+from prowess.llm.config import ModelConfig
+from prowess.llm.model import Model
+from prowess.llm.pace import Pace
+from prowess.llm.providers import PROVIDERS, Provider
+
+FORMS = ", ".join(row.form for row in PROVIDERS.values())
+
+NO_MODEL_HINT = (
+    "Choose one of three ways: name it for this run with --model provider:name (model= in Python); set PROWESS_MODEL to "
+    "provider:name, with the provider's key in its own variable; or run one on this machine with "
+    "pip install 'prowess[local]' and the model local:smollm2."
+)
+
+_INFERRED = (
+    (re.compile(r"(gpt-|chatgpt-|o\d)"), "openai"),
+    (re.compile(r"claude-"), "anthropic"),
+    (re.compile(r"gemini-"), "google"),
+)
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
+_LONGEST = 4_096
+
+
+class Models:
+    """Opens models, each once, within the limits of the configuration. Opening one may import much: it blocks."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        self._config = config
+        self._opened: dict[str, Model] = {}
+        self._asked_for: dict[str, Model] = {}
+        """The same by the names that they were asked for by, which may be shorter."""
+        self._lock = threading.Lock()
+
+    @property
+    def default(self) -> str:
+        """The name of the model that is asked where none is named; '' for none."""
+        return self._config.default
+
+    @property
+    def evaluation(self) -> str:
+        """The name of the model that judges; '' where none is set apart for that."""
+        return self._config.evaluation
+
+    def open(self, name: str) -> Model:
+        """The model of that name.
+
+        `NoModel` for '', `Invalid` for what is no name of a model, `Unavailable` where its key or the part that reaches it
+        is missing.
+        """
+        provider, model = _parsed(name)
+        full = f"{provider.name}:{model}"
+        with self._lock:
+            if full not in self._opened:
+                self._opened[full] = self._guarded(provider, _open(provider, model, self._config))
+            self._asked_for[name] = self._opened[full]
+            return self._opened[full]
+
+    def opened(self, name: str) -> Model | None:
+        """The model of that name where it is open already; takes no time."""
+        return self._asked_for.get(name)
+
+    def check_named_by_skill(self, name: str) -> None:
+        """`Refused` for a name that only a person may give: one of a file, or of no plain model of a provider."""
+        provider, model = _parsed(name)
+        if not provider.plain and not (provider.name == "local" and re.fullmatch(r"[a-z0-9][a-z0-9-]*", model)):
+            raise Refused(
+                f"A skill may not name the model {name[:80]!r}: it is a file.",
+                hint="Name it yourself, with --model or PROWESS_MODEL.",
+            )
+
+    async def close(self) -> None:
+        """Close the connections of the running event loop. What is opened stays usable."""
+        from prowess.llm.guard import Closing
+
+        with self._lock:
+            opened = list(self._opened.values())
+        for model in opened:
+            if isinstance(model, Closing):
+                await model.close()
+
+    def _guarded(self, provider: Provider, model: Model) -> Model:
+        from prowess.llm.guard import GuardedModel
+
+        limit = self._config.requests_per_minute
+        return GuardedModel(
+            model,
+            timeout_seconds=max(self._config.timeout_seconds, provider.least_seconds),
+            attempts=self._config.attempts,
+            pace=Pace(limit) if limit else None,
+        )
+
+
+def _open(provider: Provider, model: str, config: ModelConfig) -> Model:
+    try:
+        return provider.open(provider, model, config)
+    except ImportError as error:
+        missing = error.name or str(error)
+        raise Unavailable(
+            f"Models of {provider.name} need a part that is not installed: {missing}.",
+            hint=f"pip install 'prowess[{provider.extra}]'",
+        ) from error
+
+
+def _parsed(name: str) -> tuple[Provider, str]:
+    if not name:
+        raise NoModel("No model is configured.", hint=NO_MODEL_HINT)
+    before, colon, after = name.partition(":")
+    provider = PROVIDERS.get(before) if colon else None
+    if provider is None:
+        provider, after = PROVIDERS.get(_inferred(name)), name
+    if provider is None or not _sound(provider, after):
+        raise Invalid(f"{name[:80]!r} is no name of a model.", hint=f"The forms are {FORMS}.")
+    return provider, after
+
+
+def _inferred(name: str) -> str:
+    return next((provider for beginning, provider in _INFERRED if beginning.match(name)), "")
+
+
+def _sound(provider: Provider, model: str) -> bool:
+    if not provider.plain:
+        return bool(model) and len(model) <= _LONGEST and "\0" not in model
+    return _PLAIN.fullmatch(model) is not None and ".." not in model and "//" not in model

@@ -1,0 +1,189 @@
+"""The providers of models: one row each."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from prowess.errors import Invalid, Unavailable
+from prowess.llm.config import ModelConfig
+from prowess.llm.family import family_of
+from prowess.llm.model import Model
+from prowess.llm.provided import Line, ProvidedModel, open_compatible
+
+OLLAMA_URL = "http://localhost:11434/v1"
+
+Opener = Callable[["Provider", str, ModelConfig], Model]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """Where models come from: what has to be installed, which variables have the key, and how a model is opened.
+
+    Where `plain`, its models have names only; otherwise a name can be a path, and is no skill's business.
+    """
+
+    name: str
+    form: str
+    open: Opener
+    extra: str = ""
+    module: str = ""
+    """What the extra installs."""
+    keys: tuple[str, ...] = ()
+    plain: bool = True
+    least_seconds: float = 0
+    """The time that an answer is given at least: on one's own machine a model may have to be read first, and is slow."""
+
+    @property
+    def installed(self) -> bool:
+        """Whether what it needs is there."""
+        try:
+            return not self.module or importlib.util.find_spec(self.module) is not None
+        except ModuleNotFoundError:  # a part of a package that is not there itself
+            return False
+
+    def key(self, config: ModelConfig) -> str:
+        """The key; `Unavailable` that names the variable where there is none."""
+        found = next((value for name in self.keys if (value := config.environment.get(name, "").strip())), "")
+        if self.keys and not found:
+            raise Unavailable(
+                f"There is no key for {self.name}: {self.keys[0]} is not set.",
+                hint=f"Set {' or '.join(self.keys)} to your key.",
+            )
+        return found
+
+    def has_key(self, config: ModelConfig) -> bool:
+        """Whether a key is there, or none is needed."""
+        return not self.keys or any(config.environment.get(name, "").strip() for name in self.keys)
+
+
+def _open_openai(provider: Provider, model: str, config: ModelConfig) -> Model:
+    from prowess.llm.lines import OPENAI_URL, openai_line
+
+    return _over(provider, model, config, _url(config, "OPENAI_BASE_URL", OPENAI_URL), openai_line)
+
+
+def _open_anthropic(provider: Provider, model: str, config: ModelConfig) -> Model:
+    from prowess.llm.lines import ANTHROPIC_URL, anthropic_line
+
+    return _over(provider, model, config, _url(config, "ANTHROPIC_BASE_URL", ANTHROPIC_URL), anthropic_line)
+
+
+def _open_google(provider: Provider, model: str, config: ModelConfig) -> Model:
+    from prowess.llm.lines import GOOGLE_URL, google_line
+
+    return _over(provider, model, config, _url(config, "GOOGLE_GEMINI_BASE_URL", GOOGLE_URL), google_line)
+
+
+def _open_ollama(provider: Provider, model: str, config: ModelConfig) -> Model:
+    key = config.environment.get("OLLAMA_API_KEY", "").strip()
+    return _cautious(provider, model, _url(config, "OLLAMA_BASE_URL", OLLAMA_URL), key)
+
+
+def _open_compatible(provider: Provider, model: str, config: ModelConfig) -> Model:
+    if not config.base_url:
+        raise Unavailable(
+            "There is no address of an OpenAI-compatible server: PROWESS_MODEL_URL is not set.",
+            hint="Set PROWESS_MODEL_URL, such as http://localhost:8000/v1, and PROWESS_MODEL_KEY where it needs a key.",
+        )
+    return _cautious(provider, model, _checked("PROWESS_MODEL_URL", config.base_url), config.key)
+
+
+def _cautious(provider: Provider, model: str, url: str, key: str) -> Model:
+    from prowess.llm.cautious import CautiousModel
+
+    family = family_of(provider.name, model)
+    return CautiousModel(open_compatible(model, name=f"{provider.name}:{model}", base_url=url, key=key, family=family))
+
+
+def _open_local(provider: Provider, model: str, config: ModelConfig) -> Model:
+    from prowess.llm.local import open_local
+
+    return open_local(f"{provider.name}:{model}", config)
+
+
+def _open_scripted(provider: Provider, model: str, config: ModelConfig) -> Model:  # noqa: ARG001  (every row opens alike)
+    from prowess.llm.script_file import read_script
+
+    return read_script(Path(model))
+
+
+def _over(
+    provider: Provider, model: str, config: ModelConfig, url: str, line: Callable[[str, str, str], Line]
+) -> Model:
+    key = provider.key(config)
+    return ProvidedModel(
+        name=f"{provider.name}:{model}",
+        family=family_of(provider.name, model),
+        connect=lambda: line(model, url, key),
+        secrets=(key,),
+        key_hint=f"Check {' or '.join(provider.keys)}, and what the key may be used for.",
+    )
+
+
+def _url(config: ModelConfig, variable: str, usual: str) -> str:
+    return _checked(variable, config.environment.get(variable, "").strip() or usual)
+
+
+def _checked(variable: str, url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound:
+        raise Invalid(f"{variable} is no address of a server.", hint="Give one such as https://models.example.com/v1.")
+    return url
+
+
+_OWN_MACHINE_SECONDS = 300
+
+_ROWS = (
+    Provider(
+        name="openai",
+        form="openai:NAME",
+        extra="openai",
+        module="openai",
+        keys=("OPENAI_API_KEY",),
+        open=_open_openai,
+    ),
+    Provider(
+        name="anthropic",
+        form="anthropic:NAME",
+        extra="anthropic",
+        module="anthropic",
+        keys=("ANTHROPIC_API_KEY",),
+        open=_open_anthropic,
+    ),
+    Provider(
+        name="google",
+        form="google:NAME",
+        extra="google",
+        module="google.genai",
+        keys=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        open=_open_google,
+    ),
+    Provider(
+        name="ollama",
+        form="ollama:NAME",
+        extra="openai",
+        module="openai",
+        least_seconds=_OWN_MACHINE_SECONDS,
+        open=_open_ollama,
+    ),
+    Provider(name="compatible", form="compatible:NAME", extra="openai", module="openai", open=_open_compatible),
+    Provider(
+        name="local",
+        form="local:smollm2 or local:/path/to/model.gguf",
+        extra="local",
+        module="xllamacpp",
+        plain=False,
+        least_seconds=_OWN_MACHINE_SECONDS,
+        open=_open_local,
+    ),
+    Provider(name="scripted", form="scripted:FILE.json", plain=False, open=_open_scripted),
+)
+PROVIDERS: dict[str, Provider] = {row.name: row for row in _ROWS}

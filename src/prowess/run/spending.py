@@ -1,0 +1,128 @@
+"""What models may cost: an amount is set aside before a request, and settled after it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from prowess.errors import ProwessError, Refused, RunFailed, SpendExceeded, TimedOut, Unavailable
+from prowess.policy.actor import Actor
+from prowess.run.call import Call
+from prowess.storage import spend
+from prowess.storage.clock import now
+from prowess.storage.database import Connections
+
+DAY, SESSION = "day", "session"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """US dollars that may be spent in one session, and on one day (UTC) in the whole organization."""
+
+    per_session: float
+    per_day: float
+
+
+@dataclass(slots=True)
+class Reservation:
+    """An amount that is set aside; `actual` is what it turned out to cost, once that is known."""
+
+    amount: float
+    held: float = 0.0
+    """What is in the purses for it by now."""
+    actual: float | None = None
+
+
+class Spending:
+    """Keeps an organization within its caps, however many requests run at once and in however many processes.
+
+    What was set aside is given back where a request failed. Where it was cancelled or took too long, or the process ended
+    meanwhile, it stays spent, since the provider may well ask for it.
+    """
+
+    def __init__(self, records: Callable[[], Connections], caps: Callable[[Actor], Caps]) -> None:
+        self._records = records
+        self._caps = caps
+
+    @asynccontextmanager
+    async def reserved(self, call: Call, amount: float | None) -> AsyncGenerator[Reservation]:
+        """Set the amount aside while the block runs; `SpendExceeded` where that is more than may be spent.
+
+        Where the price is unknown (None) or nothing, no purse is touched.
+        """
+        reservation = Reservation(amount=amount or 0.0)
+        if not reservation.amount:
+            yield reservation
+            return
+        purses = _purses(call)
+        unused = True
+        try:
+            await _to_the_end(self._reserve, call, purses, reservation)
+            unused = False
+            yield reservation
+        except TimedOut:
+            raise
+        except (Unavailable, RunFailed, Refused):
+            unused = True
+            raise
+        finally:
+            actual = reservation.actual
+            if actual is None:
+                actual = 0.0 if unused else reservation.held
+            if actual != reservation.held:
+                await _to_the_end(self._settle, call, purses, actual - reservation.held)
+
+    def _reserve(self, call: Call, purses: dict[str, str], reservation: Reservation) -> None:
+        caps = self._caps(call.actor)
+        limits = {DAY: caps.per_day, SESSION: caps.per_session}
+        organization = call.actor.organization
+        with self._records().write() as connection:
+            capped = {purse: limits[kind] for kind, purse in purses.items()}
+            full = spend.reserve(connection, organization, capped, reservation.amount)
+            before = spend.spent(connection, organization, full) if full else 0.0
+        if full:
+            kind = full.partition(":")[0]
+            raise _exceeded(kind, limits[kind], before, reservation.amount)
+        reservation.held = reservation.amount
+
+    def _settle(self, call: Call, purses: dict[str, str], difference: float) -> None:
+        # An answer that is paid for is not lost over its bill; what was set aside for it stays spent.
+        try:
+            with self._records().write() as connection:
+                spend.settle(connection, call.actor.organization, purses.values(), difference)
+        except ProwessError as error:
+            _log.warning("What a model cost could not be written down: %s", error)
+
+
+def _purses(call: Call) -> dict[str, str]:
+    purses = {DAY: f"{DAY}:{now()[:10]}"}
+    if call.session:
+        purses[SESSION] = f"{SESSION}:{call.session}"
+    return purses
+
+
+def _exceeded(kind: str, cap: float, before: float, amount: float) -> SpendExceeded:
+    where = "on this day" if kind == DAY else "in this session"
+    return SpendExceeded(
+        f"The request may cost ${amount:.4f}, and ${before:.4f} of the ${cap:g} that may be spent {where} are gone.",
+        hint=f"An administrator can allow more: prowess policy set spend_per_{kind}_usd N",
+    )
+
+
+async def _to_the_end(work: Callable[..., None], *values: object) -> None:
+    """Run blocking work in a thread. Whoever is cancelled meanwhile leaves only once it is done, so none is half known."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *values))
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()
+        raise

@@ -1,0 +1,53 @@
+"""What was spent, in US dollars, purse by purse: one for each day and one for each session of an organization.
+
+A purse that is set aside from is never filled above its cap, however many set aside at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from prowess.storage.clock import now
+from prowess.storage.run_tables import spend
+
+TOLERANCE = 1e-9
+"""By how much sums of fractions may differ."""
+
+_KEY = ("organization_id", "purse")
+_NAMED = sa.and_(spend.c.organization_id == sa.bindparam("of"), spend.c.purse == sa.bindparam("which"))
+_OPEN: dict[str, sa.Insert] = {
+    "sqlite": sqlite.insert(spend).on_conflict_do_nothing(index_elements=_KEY),
+    "postgresql": postgresql.insert(spend).on_conflict_do_nothing(index_elements=_KEY),
+}
+_SUM = spend.c.amount + sa.bindparam("more", type_=sa.Float)
+_ADD = sa.update(spend).where(_NAMED).values(amount=_SUM, updated_at=sa.bindparam("at"))
+_ADD_WITHIN = _ADD.where(sa.bindparam("cap", type_=sa.Float) >= _SUM)
+_GET = sa.select(spend.c.amount).where(_NAMED)
+
+
+def reserve(connection: sa.Connection, organization_id: str, purses: Mapping[str, float], amount: float) -> str | None:
+    """Set an amount aside in every purse, each with its cap, or in none: the purse that is full, or None."""
+    done: list[str] = []
+    for purse in sorted(purses):  # in one order, so that two never wait for each other
+        row = {"organization_id": organization_id, "purse": purse, "amount": 0.0, "updated_at": now()}
+        connection.execute(_OPEN[connection.dialect.name], row)
+        values = {"of": organization_id, "which": purse, "more": amount, "at": now()}
+        if connection.execute(_ADD_WITHIN, {**values, "cap": purses[purse] + TOLERANCE}).rowcount != 1:
+            settle(connection, organization_id, done, -amount)
+            return purse
+        done.append(purse)
+    return None
+
+
+def settle(connection: sa.Connection, organization_id: str, purses: Iterable[str], difference: float) -> None:
+    """Add to every purse what was spent beyond what was set aside, whatever the cap; less than nothing gives back."""
+    for purse in sorted(purses):
+        connection.execute(_ADD, {"of": organization_id, "which": purse, "more": difference, "at": now()})
+
+
+def spent(connection: sa.Connection, organization_id: str, purse: str) -> float:
+    """What was spent from a purse, with what is set aside for running requests."""
+    return connection.execute(_GET, {"of": organization_id, "which": purse}).scalar() or 0.0

@@ -1,0 +1,86 @@
+"""A provider's model through the front door: what a run costs, what it may cost, and that no key is left behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from prowess import SpendExceeded, Unavailable
+from prowess.llm.model import Reply, Usage
+
+pytestmark = pytest.mark.anyio
+
+SIDECAR = (
+    "title: Greeter\nversion: 1.0.0\nartifacts:\n  - {path: prompts/greet.j2, kind: prompt_template, name: greet}\n"
+)
+ANSWER = Reply(text="Good morning!", usage=Usage(input_tokens=1_000, output_tokens=100, requests=1), model="gpt-4o")
+COST = 1_000 * 2.5e-6 + 100 * 10e-6
+
+
+@pytest.fixture
+def served(bench, each_place, key):
+    """An engine's place with a skill, and OpenAI on loopback."""
+    made = bench("openai")
+    files = {"agents/prowess.yaml": SIDECAR, "prompts/greet.j2": "Greet {{ name }}."}
+    each_place.skill("greeter", files=files)
+    each_place.environment.update(
+        OPENAI_API_KEY=key, OPENAI_BASE_URL=f"{made.provider.url}/v1", PROWESS_MODEL="openai:gpt-4o"
+    )
+    return each_place, made.provider
+
+
+def refuse(handler) -> None:
+    body = {"error": {"message": "Incorrect API key provided: " + handler.headers["Authorization"]}}
+    handler.whole(401, json.dumps(body).encode())
+
+
+async def test_a_run_costs_what_the_provider_counts(served):
+    place, provider = served
+    provider.queue.append(ANSWER)
+
+    async with place.open() as prowess:
+        result = await prowess.run("", "greeter", "greet", inputs={"name": "Ada"})
+
+    assert (result.text, result.cost) == ("Good morning!", pytest.approx(COST))
+    assert result.usage == ANSWER.usage
+    assert provider.asked[0]["messages"][-1]["content"] == "Greet Ada."
+
+
+async def test_over_the_cap_nothing_is_asked_and_an_administrator_can_allow_more(served):
+    place, provider = served
+    async with place.open() as prowess:
+        await prowess.set_policy("spend_per_day_usd", 0.000_001)
+        with pytest.raises(SpendExceeded, match="on this day"):
+            await prowess.run("", "greeter", "greet", inputs={"name": "Ada"})
+        assert provider.asked == []
+        assert [trace.status for trace in await prowess.traces()] == ["refused"]
+
+        await prowess.set_policy("spend_per_day_usd", 1)
+        provider.queue.append(ANSWER)
+        assert (await prowess.run("", "greeter", "greet", inputs={"name": "Ada"})).text == "Good morning!"
+
+
+async def test_no_key_is_left_in_a_trace_an_event_a_file_or_a_log(served, key, caplog, home, tmp_path):
+    caplog.set_level("DEBUG")
+    place, provider = served
+    provider.queue.extend([refuse, ANSWER])
+
+    async with place.open() as prowess:
+        with pytest.raises(Unavailable) as caught:
+            await prowess.run("", "greeter", "greet", inputs={"name": "Ada"})
+        result = await prowess.run("", "greeter", "greet", inputs={"name": f"Ada {key}"})
+        rows = [await prowess.trace(trace.id) for trace in await prowess.traces()]
+
+    assert len(rows) == 2
+    shown = "\n".join([str(caught.value), caught.value.hint, json.dumps(result.as_json()), repr(rows), caplog.text])
+    assert key not in shown
+    written = files_under(home, tmp_path)
+    assert written
+    assert [name for name, content in written.items() if key.encode() in content] == []
+
+
+def files_under(*folders: Path) -> dict[str, bytes]:
+    found = (path for folder in folders for path in folder.rglob("*") if path.is_file())
+    return {str(path): path.read_bytes() for path in found}

@@ -1,0 +1,259 @@
+"""What models may cost is set aside before they are asked, and settled after."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from prowess.errors import NotFound, RunFailed, SpendExceeded, TimedOut, Unavailable
+from prowess.policy.actor import Actor
+from prowess.run.call import Call
+from prowess.run.spending import Caps, Spending
+from prowess.skill.kinds import Instructions
+from prowess.skill.model import Skill
+from prowess.storage import spend
+from prowess.storage.clock import now
+from prowess.storage.database import Database, open_database
+
+pytestmark = pytest.mark.anyio
+
+
+def call(session: str = "s1", organization: str = "acme") -> Call:
+    artifact = Instructions(name="Body", content="Do.")
+    skill = Skill(slug="a-skill", title="A skill", description="It is one.", artifacts=(artifact,))
+    actor = Actor(name="ann", organization=organization)
+    return Call(id="1", skill=skill, artifact=artifact, inputs={}, actor=actor, session=session)
+
+
+@pytest.fixture
+def spending(database: Database) -> Callable[..., Spending]:
+    def make(*, per_session: float = 5, per_day: float = 20) -> Spending:
+        return Spending(lambda: database, lambda _: Caps(per_session=per_session, per_day=per_day))
+
+    return make
+
+
+@pytest.fixture
+def spent(database: Database) -> Callable[..., float]:
+    def amount(purse: str = "session:s1", organization: str = "acme") -> float:
+        with database.read() as connection:
+            return spend.spent(connection, organization, purse)
+
+    return amount
+
+
+def today() -> str:
+    return f"day:{now()[:10]}"
+
+
+async def test_what_it_cost_stays_and_the_rest_is_given_back(spending, spent):
+    async with spending().reserved(call(), 2.0) as reservation:
+        assert spent() == spent(today()) == 2.0
+        reservation.actual = 0.5
+
+    assert spent() == spent(today()) == pytest.approx(0.5)
+
+
+async def test_more_than_was_set_aside_is_counted_too(spending, spent):
+    async with spending(per_session=1).reserved(call(), 1.0) as reservation:
+        reservation.actual = 3.0
+
+    assert spent() == pytest.approx(3)
+
+
+@pytest.mark.parametrize("error", [Unavailable, RunFailed, SpendExceeded])
+async def test_a_request_that_failed_costs_nothing(spending, spent, error):
+    with pytest.raises(error):
+        await using(spending().reserved(call(), 2.0), error("no"))
+
+    assert spent() == spent(today()) == 0
+
+
+@pytest.mark.parametrize("error", [TimedOut("late"), asyncio.CancelledError(), NotFound("odd"), KeyError("x")])
+async def test_a_request_that_may_have_been_answered_stays_spent(spending, spent, error):
+    with pytest.raises(type(error)):
+        await using(spending().reserved(call(), 2.0), error)
+
+    assert spent() == spent(today()) == 2.0
+
+
+async def using(reserved, error: BaseException) -> None:
+    async with reserved:
+        raise error
+
+
+async def test_a_cost_that_is_not_known_afterwards_is_the_estimate(spending, spent):
+    async with spending().reserved(call(), 2.0):
+        pass
+
+    assert spent() == 2.0
+
+
+@pytest.mark.parametrize("amount", [None, 0, 0.0])
+async def test_what_has_no_price_touches_no_purse(amount):
+    def never(*_: object) -> None:
+        raise AssertionError
+
+    async with Spending(never, never).reserved(call(), amount) as reservation:
+        reservation.actual = None
+
+
+async def test_over_the_cap_of_a_session_it_says_what_is_gone_and_who_allows_more(spending, spent):
+    capped = spending(per_session=5)
+    async with capped.reserved(call(), 4.5):
+        pass
+
+    with pytest.raises(
+        SpendExceeded, match=r"may cost \$0\.7500, and \$4\.5000 of the \$5 .* in this session"
+    ) as caught:
+        await using(capped.reserved(call(), 0.75), AssertionError())
+
+    assert "prowess policy set spend_per_session_usd" in caught.value.hint
+    assert spent() == spent(today()) == 4.5
+
+
+async def test_over_the_cap_of_a_day_other_sessions_are_refused_too(spending, spent):
+    capped = spending(per_session=5, per_day=6)
+    async with capped.reserved(call("s1"), 4):
+        pass
+
+    with pytest.raises(SpendExceeded, match="on this day") as caught:
+        await using(capped.reserved(call("s2"), 3), AssertionError())
+
+    assert "spend_per_day_usd" in caught.value.hint
+    assert (spent("session:s2"), spent(today())) == (0, 4)
+
+
+async def test_organizations_and_runs_without_a_session_have_purses_of_their_own(spending, spent):
+    capped = spending(per_session=5, per_day=6)
+    async with capped.reserved(call("s1"), 5), capped.reserved(call("s1", "other"), 5), capped.reserved(call(""), 1):
+        pass
+
+    assert (spent(today()), spent(today(), "other"), spent("session:s1", "other"), spent("session:")) == (6, 5, 5, 0)
+
+
+async def test_a_cap_of_nothing_lets_nothing_through_that_costs(spending):
+    with pytest.raises(SpendExceeded):
+        await using(spending(per_session=0).reserved(call(), 0.000_001), AssertionError())
+
+
+async def test_a_cap_can_be_used_up_to_the_last_cent(spending, spent):
+    capped = spending(per_session=1)
+    for _ in range(10):
+        async with capped.reserved(call(), 0.1):
+            pass
+
+    assert spent() == pytest.approx(1)
+    with pytest.raises(SpendExceeded):
+        await using(capped.reserved(call(), 0.01), AssertionError())
+
+
+async def test_whoever_is_cancelled_while_setting_aside_gets_it_back(database, spent):
+    started, go_on = threading.Event(), threading.Event()
+
+    def caps(_: Actor) -> Caps:
+        started.set()
+        go_on.wait(20)
+        return Caps(per_session=5, per_day=20)
+
+    task = asyncio.ensure_future(using(Spending(lambda: database, caps).reserved(call(), 2.0), AssertionError()))
+    await asyncio.to_thread(started.wait, 20)
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()
+    go_on.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert spent() == spent(today()) == 0
+
+
+async def test_a_bill_that_cannot_be_written_does_not_cost_the_answer(database, caplog):
+    class Failing:
+        location, url = "", ""
+        writes = 0
+
+        @contextmanager
+        def write(self):
+            self.writes += 1
+            if self.writes > 1:
+                raise Unavailable("The disk is full.")
+            with database.write() as connection:
+                yield connection
+
+    records = Failing()
+    async with Spending(lambda: records, lambda _: Caps(per_session=5, per_day=20)).reserved(
+        call(), 2.0
+    ) as reservation:
+        reservation.actual = 0.5
+
+    assert records.writes == 2
+    assert "The disk is full" in caplog.text
+
+
+def test_however_many_set_aside_at_once_no_purse_is_filled_above_its_cap(database):
+    sessions = [f"session:s{number}" for number in range(4)]
+
+    def work(number: int) -> list[str]:
+        full: list[str] = []
+        for step in range(25):
+            purses = {"day:2026-03-01": 10.0, sessions[(number + step) % 4]: 3.0}
+            with database.write() as connection:
+                found = spend.reserve(connection, "acme", purses, 0.3)
+                if found is None and step % 5 == 0:
+                    spend.settle(connection, "acme", purses, -0.1)
+            full.append(found or "")
+        return full
+
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = [found for result in pool.map(work, range(8)) for found in result]
+
+    with database.read() as connection:
+        day = spend.spent(connection, "acme", "day:2026-03-01")
+        each = [spend.spent(connection, "acme", purse) for purse in sessions]
+    assert day == pytest.approx(sum(each))
+    assert 9.7 - 0.3 <= day <= 10 + spend.TOLERANCE
+    assert max(each) <= 3 + spend.TOLERANCE
+    assert outcomes.count("") >= 33
+    assert set(outcomes) <= {"", "day:2026-03-01", *sessions}
+
+
+def test_databases_that_are_opened_several_times_share_the_purses(database_url, database):
+    others = [open_database(database_url) for _ in range(3)]
+
+    def work(opened: Database) -> int:
+        done = 0
+        for _ in range(20):
+            with opened.write() as connection:
+                done += spend.reserve(connection, "", {"day:2026-03-01": 1.0}, 0.05) is None
+        return done
+
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert sum(pool.map(work, [database, *others])) == 20
+    finally:
+        for opened in others:
+            opened.close()
+
+
+async def test_requests_at_once_stay_within_the_cap(spending, spent):
+    capped = spending(per_session=1)
+
+    async def one() -> bool:
+        try:
+            async with capped.reserved(call(), 0.25) as reservation:
+                await asyncio.sleep(0)
+                reservation.actual = 0.25
+        except SpendExceeded:
+            return False
+        return True
+
+    done = await asyncio.gather(*(one() for _ in range(16)))
+
+    assert sum(done) == 4
+    assert spent() == pytest.approx(1)
