@@ -35,7 +35,7 @@ FIELDS = (
     *("implementation", "template_type", "template_config", "produces_artifacts", "policy", "observability"),
 )
 KEPT = ("produces_artifacts", "observability")
-"""Fields that are the platform's own business: known, kept, without a meaning here."""
+"""Fields that no other form has: they are kept as they are, and a run reads them."""
 
 
 def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> list[tuple[str, Parsed]]:

@@ -63,6 +63,7 @@ CODES: dict[str, str] = {
     "rubric-weight-not-positive": "The weight of a criterion is not a positive number.",
     "rubric-scoring-mode": "The scoring mode is neither binary nor weighted.",
     "rubric-without-threshold": "A weighted rubric has no pass threshold.",
+    "rubric-threshold-range": "A pass threshold is not above 0 and up to 1.",
     "left-out": "The form that was written has no place for this.",
 }
 

@@ -7,9 +7,9 @@ from typing import Any, cast
 from prowess.errors import Problem
 from prowess.skill.forms.artifacts import artifact_from
 from prowess.skill.forms.codes import error, warning
-from prowess.skill.forms.data import Parsed
+from prowess.skill.forms.data import Parsed, parse
 from prowess.skill.forms.layout import settings_of
-from prowess.skill.forms.registry import is_data
+from prowess.skill.forms.registry import is_data, text_of
 from prowess.skill.kinds import (
     Artifact,
     CliCommand,
@@ -24,6 +24,7 @@ from prowess.skill.kinds import (
 from prowess.skill.limits import Limits
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
+from prowess.skill.semver import latest
 
 IMPLEMENTATIONS: dict[str, Kind] = {
     "ts_function": "function",
@@ -44,46 +45,67 @@ _IDS = {"LLM_JSON_GENERATION": "prompt_id", "LLM_REVIEW": "rubric_id"}
 _NAMES = {"LLM_JSON_GENERATION": "generate", "LLM_REVIEW": "review"}
 _MISSING = {"prompt": "prompt-id-missing", "rubric": "rubric-id-missing"}
 _UNKNOWN = {"prompt": "prompt-unknown", "rubric": "rubric-unknown"}
-_DIGITS = 10
-"""A part of a version with as many digits is no number to order by, and Python may be unwilling to read it."""
 
 
 def registry_artifacts(package: Package, problems: list[Problem], limits: Limits) -> list[Artifact]:
-    """The prompts and rubrics that lie beside the descriptor; the latest version of a prompt has its plain name."""
-    found: list[Artifact] = []
+    """The prompts and rubrics that lie beside the descriptor; the latest version of each has its plain name."""
+    found: list[PromptTemplate | Review] = []
     for file in package.files:
         folders = file.path.split("/")[:-1]
         if "prompts" in folders and (is_data(file.path) or file.path.endswith(".mustache")):
             settings = settings_of("prompt_template", file.path, package, problems, limits=limits)
+            settings["name"] = str(settings["name"]).removesuffix(f"@{settings.get('version')}")
         elif "rubrics" in folders and is_data(file.path):
             settings = settings_of("review", file.path, package, problems, limits=limits)
             settings["name"] = settings["rubric_id"]
         else:
             continue
         artifact = artifact_from(settings, file.path, problems)
-        if artifact is not None:
+        if isinstance(artifact, PromptTemplate | Review):
             found.append(artifact)
     return _named_by_version(found)
 
 
-def _named_by_version(artifacts: list[Artifact]) -> list[Artifact]:
-    """The artifacts under names that do not repeat: older versions of a prompt carry theirs."""
-    latest: dict[str, PromptTemplate] = {}
-    for artifact in artifacts:
-        if isinstance(artifact, PromptTemplate):
-            other = latest.get(artifact.name)
-            if other is None or _order(artifact.version) >= _order(other.version):
-                latest[artifact.name] = artifact
+def _named_by_version(artifacts: list[PromptTemplate | Review]) -> list[Artifact]:
+    """The artifacts under names that do not repeat: older versions of a prompt or rubric carry theirs."""
+    versions: dict[tuple[str, str], list[str]] = {}
+    stated = [_version_of(artifact) for artifact in artifacts]
+    for artifact, version in zip(artifacts, stated, strict=True):
+        versions.setdefault((artifact.kind, artifact.name), []).append(version)
+    newest = {key: latest(found) for key, found in versions.items()}
     return [
-        artifact.model_copy(update={"name": f"{artifact.name}@{artifact.version}"})
-        if isinstance(artifact, PromptTemplate) and artifact.version and latest[artifact.name] is not artifact
-        else artifact
-        for artifact in artifacts
+        artifact
+        if not version or version == newest[artifact.kind, artifact.name]
+        else artifact.model_copy(update=_older(artifact, version))
+        for artifact, version in zip(artifacts, stated, strict=True)
     ]
 
 
-def _order(version: str | None) -> list[int]:
-    return [int(part) if part.isdecimal() and len(part) < _DIGITS else 0 for part in (version or "0").split(".")]
+def _older(artifact: PromptTemplate | Review, version: str) -> JsonObject:
+    """What tells an older version of a prompt or rubric from the latest one."""
+    pinned: JsonObject = {"rubric_version": version} if isinstance(artifact, Review) else {}
+    return {"name": f"{artifact.name}@{version}", **pinned}
+
+
+def _version_of(artifact: PromptTemplate | Review) -> str:
+    """The version that a prompt has, or that the text of a rubric states."""
+    if isinstance(artifact, PromptTemplate):
+        return artifact.version or ""
+    stated = parse(artifact.path or "", artifact.content.encode()).object
+    return text_of((stated or {}).get("version"))
+
+
+def _entries(what: str, wanted: str, registry: list[Artifact]) -> dict[str, PromptTemplate | Review]:
+    """The package's own prompts or rubrics of an id, by version; one without a version stands for every version."""
+    kind = PromptTemplate if what == "prompt" else Review
+    own = [artifact for artifact in registry if isinstance(artifact, kind)]
+    return {_version_of(artifact): artifact for artifact in own if _id_of(artifact) == wanted}
+
+
+def _id_of(artifact: PromptTemplate | Review) -> str:
+    if isinstance(artifact, Review):
+        return artifact.rubric_id
+    return artifact.name.removesuffix(f"@{artifact.version}") if artifact.version else artifact.name
 
 
 def read_template(
@@ -126,7 +148,7 @@ def _template_settings(template: str, config: JsonObject, document: JsonObject) 
 def _check_id(
     template: str, settings: JsonObject, parsed: Parsed, registry: list[Artifact], problems: list[Problem]
 ) -> bool:
-    """Whether the prompt or rubric is named; where a registry is there, it must be in it."""
+    """Whether the prompt or rubric is named; that it is not in the package is told, since it may be registered elsewhere."""
     field = _IDS[template]
     what = field.removesuffix("_id")
     line = parsed.line("template_config")
@@ -135,17 +157,17 @@ def _check_id(
         message = f"template_config has no {field}."
         problems.append(error(_MISSING[what], message, f"Name a {what}.", field=f"template_config.{field}", line=line))
         return False
-    there = {
-        artifact.rubric_id if isinstance(artifact, Review) else artifact.name.partition("@")[0]
-        for artifact in registry
-        if isinstance(artifact, PromptTemplate if what == "prompt" else Review)
-    }
-    if str(wanted) not in there:
-        message = f"The {what} {wanted!r} is not among the package's {what}s."
-        names = ", ".join(sorted(there))
-        hint = f"The registry has: {names}." if there else f"Put it into {what}s/, or make sure it is registered."
-        severity = error if there else warning
-        problems.append(severity(_UNKNOWN[what], message, hint, field=f"template_config.{field}", line=line))
+    there = _entries(what, str(wanted), registry)
+    version = settings.get(f"{what}_version")
+    if there and (version is None or str(version) in there or "" in there):
+        return True
+    known = sorted({_id_of(one) for one in registry if isinstance(one, PromptTemplate if what == "prompt" else Review)})
+    message = f"The {what} {wanted!r} is not among the package's {what}s."
+    hint = f"The package has: {', '.join(known)}." if known else f"Put it into {what}s/, or make sure it is registered."
+    if there:
+        message = f"The package has the {what} {wanted!r}, but not in version {str(version)[:80]!r}."
+        hint = f"It has: {', '.join(there)}."
+    problems.append(warning(_UNKNOWN[what], message, hint, field=f"template_config.{field}", line=line))
     return True
 
 
@@ -165,12 +187,13 @@ def _check_output(template: str, document: JsonObject, parsed: Parsed, problems:
 
 
 def _take_rubric(settings: JsonObject, registry: list[Artifact]) -> None:
-    """Give the review the rubric's own text, where the package has it."""
-    for artifact in registry:
-        if isinstance(artifact, Review) and artifact.rubric_id == str(settings["rubric_id"]):
-            settings["content"] = artifact.content
-            settings["path"] = artifact.path
-            return
+    """Give the review the rubric's own text, where the package has it in the version that is asked for."""
+    there = _entries("rubric", str(settings["rubric_id"]), registry)
+    version = settings.get("rubric_version")
+    rubric = there.get(latest(there) or "") if version is None else there.get(str(version), there.get(""))
+    if rubric is not None:
+        settings["content"] = rubric.content
+        settings["path"] = rubric.path
 
 
 def read_implementation(document: JsonObject, parsed: Parsed, problems: list[Problem]) -> Artifact | None:
@@ -208,7 +231,7 @@ def implementation_of(skill: Skill) -> JsonObject:
 def template_of(skill: Skill) -> JsonObject:
     """The template type and configuration of a descriptor, from the artifact that stands for them."""
     for artifact in skill.artifacts:
-        if isinstance(artifact, JsonGeneration) or (isinstance(artifact, Review) and not _is_registered(artifact)):
+        if isinstance(artifact, JsonGeneration) or (isinstance(artifact, Review) and not is_registered(artifact)):
             template = next(name for name, kind in TEMPLATES.items() if kind == artifact.kind)
             stated = artifact.model_dump(exclude_defaults=True, include=set(CONFIG_FIELDS[template]))
             config: dict[str, Any] = {key: stated[key] for key in CONFIG_FIELDS[template] if key in stated}
@@ -216,9 +239,9 @@ def template_of(skill: Skill) -> JsonObject:
     return {}
 
 
-def _is_registered(review: Review) -> bool:
-    """Whether a review is only a rubric of the registry, called by its id."""
-    return review.name == review.rubric_id
+def is_registered(review: Review) -> bool:
+    """Whether a review is only a rubric of the registry, called by its id, with its version if it is an older one."""
+    return review.name in (review.rubric_id, f"{review.rubric_id}@{review.rubric_version}")
 
 
 def named_apart(artifact: Artifact | None, taken: set[str]) -> list[Artifact]:

@@ -11,7 +11,7 @@ from prowess.skill.forms.layout import Places, files_of, has_file, kind_of, sett
 from prowess.skill.forms.native import read
 from prowess.skill.forms.origin import DATA_FORMS, Origin
 from prowess.skill.forms.original import Original, content_of
-from prowess.skill.forms.sidecar import FIELD_OF, render_sidecar
+from prowess.skill.forms.sidecar import FIELD_OF, RUN_FIELDS, render_sidecar
 from prowess.skill.forms.skill_md import SkillMd, write_skill_md
 from prowess.skill.kinds import FILE_KINDS, Artifact, JsonObject
 from prowess.skill.limits import Limits
@@ -72,7 +72,9 @@ def _origin(original: Original, skill_md: SkillMd, extra: JsonObject) -> JsonObj
     origin, document = original.origin, original.reading.document
     if origin is not None and origin.form in DATA_FORMS:
         return {"origin": origin.model_copy(update={"extra": extra}).stated()}
-    fields: JsonObject = {"frontmatter": extra} if extra else {}
+    about_runs = {key: extra[key] for key in RUN_FIELDS if _fits(key, extra.get(key))}
+    others = {key: value for key, value in extra.items() if key not in about_runs}
+    fields: JsonObject = {**about_runs, **({"frontmatter": others} if others else {})}
     if origin is not None and skill_md.own and original.reading.form != "native":
         origin = origin.model_copy(update={"frontmatter": None})
     elif origin is not None and not skill_md.own and _lacks_frontmatter(origin) and document is not None:
@@ -166,3 +168,8 @@ def _with_sidecar(
 def _gives(reading: Reading, artifacts: list[Artifact]) -> bool:
     found = [(artifact.name, artifact.variant) for artifact in reading.skill.artifacts] if reading.skill else []
     return found == [(artifact.name, artifact.variant) for artifact in artifacts]
+
+
+def _fits(field: str, value: object) -> bool:
+    """Whether the sidecar's own field can hold it."""
+    return isinstance(value, dict if field == "observability" else list)

@@ -91,7 +91,7 @@ def settings_of(
     if kind == "prompt_template":
         if is_data(path):
             return settings | {"variant": None} | read_prompt(path, content, problems, limits)
-        settings["name"], settings["variant"] = _name_and_variant(path)
+        settings |= _named_by_file(path)
         settings["syntax"] = "mustache" if path.endswith(".mustache") else "jinja"
     settings["content"] = decoded_text(path, content, problems)
     if kind == "function":
@@ -123,11 +123,16 @@ def name_of(kind: Kind, path: str) -> str:
     return below[: -len(_suffix(below))] if _suffix(below) else below
 
 
-def _name_and_variant(path: str) -> tuple[str, str | None]:
+def _named_by_file(path: str) -> JsonObject:
+    """What a template's file name says: `ask@1.2.0.j2` is a version of `ask`, `ask.claude.j2` a variant of it."""
     name = name_of("prompt_template", path)
     folder, slash, last = name.rpartition("/")
+    plain, mark, version = last.partition("@")
+    if mark and plain and version:
+        return {"name": name, "variant": None, "version": version}
     plain, dot, variant = last.rpartition(".")
-    return (folder + slash + plain, variant) if dot and plain and variant else (name, None)
+    named = bool(dot and plain and variant)
+    return {"name": folder + slash + plain if named else name, "variant": variant if named else None}
 
 
 def _suffix(path: str) -> str:

@@ -78,13 +78,26 @@ def overlay(values: dict[str, Any], sidecar: Sidecar, problems: list[Problem]) -
         _take_slug(values, sidecar.slug, problems)
     if sidecar.description is not None:
         _describe(values, sidecar.description, problems)
-    extra: JsonObject = {**sidecar.frontmatter, **(sidecar.origin.extra if sidecar.origin else {})}
+    extra: JsonObject = {
+        **sidecar.frontmatter,
+        **(sidecar.origin.extra if sidecar.origin else {}),
+        **_about_runs(sidecar),
+    }
     if extra:
         values["extra"] = {**extra, **values.get("extra", {})}
     if sidecar.provenance != Provenance() or sidecar.source:
         values["provenance"] = sidecar.provenance.model_copy(
             update={"source": sidecar.source or sidecar.provenance.source}
         )
+
+
+def _about_runs(sidecar: Sidecar) -> JsonObject:
+    said: JsonObject = {}
+    if "observability" in sidecar.model_fields_set:
+        said["observability"] = sidecar.observability
+    if "produces_artifacts" in sidecar.model_fields_set:
+        said["produces_artifacts"] = list(sidecar.produces_artifacts)
+    return said
 
 
 def _take_slug(values: dict[str, Any], slug: str, problems: list[Problem]) -> None:

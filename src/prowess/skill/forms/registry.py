@@ -14,7 +14,10 @@ from prowess.skill.text.yaml import dump
 DATA_SUFFIXES = (".json", ".yaml", ".yml")
 CRITERION_FIELDS = ("id", "name", "description", "pass_condition", "fail_condition")
 CRITERIA = 1000
-"""How many criteria of one rubric are checked."""
+"""How many criteria one rubric may have."""
+
+_HUGE = 1e300
+"""What is as large as this, endless or no number at all, cannot be reckoned with."""
 
 PROMPT_FIELDS = ("version", "vars_schema", "output_schema")
 
@@ -38,10 +41,15 @@ def read_prompt(path: str, data: bytes, problems: list[Problem], limits: Limits 
         if not parsed.problems:
             problems.append(_bad_prompt(path, "is not an object"))
         return {}
+    return prompt_settings(path, document, problems)
+
+
+def prompt_settings(path: str, document: JsonObject, problems: list[Problem]) -> JsonObject:
+    """What a prompt's document says, as the settings of an artifact; empty when it has no template."""
     if not isinstance(document.get("template"), str):
         problems.append(_bad_prompt(path, "has no text under 'template'"))
         return {}
-    settings: JsonObject = {"name": _text(document.get("prompt_id")) or stem(path), "content": document["template"]}
+    settings: JsonObject = {"name": text_of(document.get("prompt_id")) or stem(path), "content": document["template"]}
     settings["syntax"] = "mustache"
     for field in PROMPT_FIELDS:
         if document.get(field) is not None:
@@ -68,7 +76,7 @@ def read_rubric(path: str, data: bytes, problems: list[Problem], limits: Limits 
     problems += parsed.problems
     rubric = parsed.object
     if rubric is not None:
-        _check_rubric(path, rubric, parsed, problems)
+        check_rubric(path, rubric, problems, parsed)
     elif not parsed.problems:
         problems.append(
             error("rubric-invalid", f"{path} is not an object.", "Write rubric_id and criteria.", field=path)
@@ -81,38 +89,56 @@ def _bad_prompt(path: str, what: str) -> Problem:
     return error("prompt-invalid", f"{path} {what}.", hint, field=path)
 
 
-def _check_rubric(path: str, rubric: JsonObject, parsed: Parsed, problems: list[Problem]) -> None:
-    if not _text(rubric.get("rubric_id")):
+def check_rubric(path: str, rubric: JsonObject, problems: list[Problem], parsed: Parsed | None = None) -> None:
+    """Report every rule that a rubric's document breaks."""
+    if not text_of(rubric.get("rubric_id")):
         problems.append(
             warning("rubric-invalid", f"{path} has no rubric_id; its file name stands in.", "Add one.", field=path)
         )
     mode = rubric.get("scoring_mode")
     if mode not in ("binary", "weighted"):
         message = f"{path} has the scoring mode {mode!r}; it must be 'binary' or 'weighted'."
-        line = parsed.line("scoring_mode")
+        line = parsed.line("scoring_mode") if parsed else None
         problems.append(error("rubric-scoring-mode", message, "Set scoring_mode.", field=path, line=line))
-    if mode == "weighted" and not _is_number(rubric.get("pass_threshold")):
-        message = f"{path} is weighted but has no pass_threshold."
-        problems.append(warning("rubric-without-threshold", message, "Set pass_threshold.", field=path))
+    _check_threshold(path, mode, rubric.get("pass_threshold"), problems)
     criteria = rubric.get("criteria")
     if not isinstance(criteria, list) or not criteria:
         message = f"{path} has no criteria; a rubric has at least one."
-        line = parsed.line("criteria")
+        line = parsed.line("criteria") if parsed else None
         problems.append(error("rubric-without-criteria", message, "Add a criterion.", field=path, line=line))
         return
     _check_criteria(path, cast("list[Any]", criteria), problems)
 
 
+def _check_threshold(path: str, mode: Any, threshold: Any, problems: list[Problem]) -> None:
+    """The score of a weighted rubric is the share of the weights that passed, so a threshold lies above 0 and up to 1."""
+    if threshold is None:
+        if mode == "weighted":
+            message = f"{path} is weighted but has no pass_threshold; all criteria have to pass."
+            problems.append(warning("rubric-without-threshold", message, "Set pass_threshold.", field=path))
+    elif not _is_number(threshold) or threshold <= 0:
+        message = f"{path} has the pass_threshold {str(threshold)[:40]}, which every asset would reach."
+        hint = "Give a share of the weights above 0 and up to 1, such as 0.8."
+        problems.append(error("rubric-threshold-range", message, hint, field=path))
+    elif threshold > 1:
+        message = f"{path} has the pass_threshold {str(threshold)[:40]}, which no asset can reach."
+        hint = "Give a share of the weights above 0 and up to 1, such as 0.8."
+        problems.append(warning("rubric-threshold-range", message, hint, field=path))
+
+
 def _check_criteria(path: str, criteria: list[Any], problems: list[Problem]) -> None:
     seen: set[str] = set()
+    if len(criteria) > CRITERIA:
+        message = f"{path} has {len(criteria):,} criteria; the limit is {CRITERIA:,}."
+        problems.append(error("rubric-invalid", message, "Make several rubrics of it.", field=path))
     for index, item in enumerate(criteria[:CRITERIA]):
         criterion = cast("JsonObject", item) if isinstance(item, dict) else {}
         where = f"{path}: criteria[{index}]"
-        lacking = [field for field in CRITERION_FIELDS if not _text(criterion.get(field))]
+        lacking = [field for field in CRITERION_FIELDS if not text_of(criterion.get(field))]
         if lacking:
             message = f"{where} has no {', '.join(lacking)}."
             problems.append(error("rubric-criterion-incomplete", message, "Add what is missing.", field=path))
-        name = _text(criterion.get("id"))
+        name = text_of(criterion.get("id"))
         if name and name in seen:
             message = f"{where} has the id {name!r}, which another criterion has."
             problems.append(error("rubric-duplicate-criterion", message, "Give each its own id.", field=path))
@@ -123,9 +149,10 @@ def _check_criteria(path: str, criteria: list[Any], problems: list[Problem]) -> 
             problems.append(error("rubric-weight-not-positive", message, "Use 1 or more.", field=path))
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A plain value as text without space around it; '' for what is no plain value."""
     return "" if value is None or isinstance(value, (dict, list)) else str(cast("object", value)).strip()
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -_HUGE < value < _HUGE

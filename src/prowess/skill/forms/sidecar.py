@@ -20,6 +20,10 @@ from prowess.skill.text.fields import as_list
 from prowess.skill.text.yaml import dump
 
 
+RUN_FIELDS = ("observability", "produces_artifacts")
+"""Fields about running a skill that descriptors have too; a skill keeps them in `extra`."""
+
+
 def _listed(value: Any) -> Any:
     return as_list(value) if isinstance(value, str) else value
 
@@ -60,6 +64,8 @@ class Sidecar(Value):
     parameters: JsonObject | None = None
     output_schema: JsonObject | None = None
     policy: JsonObject = Field(default_factory=dict)
+    observability: JsonObject = Field(default_factory=dict)
+    produces_artifacts: tuple[Any, ...] = ()
     source: SourceName | None = None
     provenance: Annotated[Provenance, BeforeValidator(_given)] = Provenance()
     metadata: JsonObject = Field(default_factory=dict)

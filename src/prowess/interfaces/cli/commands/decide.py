@@ -1,0 +1,103 @@
+"""`prowess decide`: template or handler? The rule, and what it says about a skill that is there or only described."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prowess.interfaces.cli.opening import common_options, with_engine
+
+if TYPE_CHECKING:
+    from prowess.catalog.intake import Checked
+    from prowess.skill.decision import Decision
+
+
+@click.command("decide")
+@click.argument("subject", required=False, metavar="[FILE|DESCRIPTION]", default="")
+@common_options
+def command(subject: str, workspace: str | None, as_json: bool) -> None:
+    """Say whether a skill should be a template for a model or a handler of its own.
+
+    Without anything, the rule. With a descriptor FILE or a skill's folder, which of the two it uses, why, and what speaks
+    against that. With a DESCRIPTION in words, what its words hint at.
+    """
+    if not subject:
+        _show_rule(as_json=as_json)
+    elif _is_path(subject):
+        _show_skills(with_engine(workspace, lambda prowess: prowess.check(Path(subject))), as_json=as_json)
+    else:
+        _show_hints(subject, as_json=as_json)
+
+
+def _is_path(subject: str) -> bool:
+    try:
+        return Path(subject).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _show_rule(*, as_json: bool) -> None:
+    from prowess.interfaces.cli.printing import print_json, print_wrapped
+    from prowess.skill.decision import QUESTIONS
+
+    if as_json:
+        print_json([asdict(question) for question in QUESTIONS])
+        return
+    click.echo("The first yes decides:\n")
+    for number, question in enumerate(QUESTIONS, start=1):
+        click.secho(f"{number}. {question.asks}", bold=True)
+        print_wrapped(f"→ {question.way}. {question.why}", 3)
+
+
+def _show_skills(checked: list[Checked], *, as_json: bool) -> None:
+    from prowess.interfaces.cli.printing import print_json_line
+    from prowess.skill.decision import decide
+
+    for one in checked:
+        skill = one.report.reading.skill if one.report else None
+        decision = decide(skill) if skill is not None else None
+        broken = [problem for problem in one.problems if problem.severity == "error"]
+        if as_json:
+            told: dict[str, Any] = {"path": str(one.path), "slug": skill.slug if skill else None}
+            told["decision"] = asdict(decision) if decision else None
+            print_json_line({**told, "problems": [asdict(problem) for problem in broken]})
+        else:
+            _show_decision(one, decision)
+
+
+def _show_decision(one: Checked, decision: Decision | None) -> None:
+    from prowess.interfaces.cli.failures import print_problems
+    from prowess.interfaces.cli.printing import one_line, print_wrapped, shown_path
+
+    click.secho(shown_path(one.path), bold=True)
+    if decision is not None:
+        parts = f" ({one_line(', '.join(decision.parts))})" if decision.parts else ""
+        print_wrapped(f"uses {decision.uses}{parts}. {decision.why}", 2)
+        for reason in decision.against:
+            print_wrapped(f"against it: {one_line(reason)}", 2)
+    broken = [problem for problem in one.problems if problem.severity == "error"]
+    print_problems(broken, indent=2)
+    if decision is not None and not decision.against and not broken:
+        click.echo("  No rule speaks against it.")
+
+
+def _show_hints(text: str, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.printing import print_json, print_wrapped
+    from prowess.skill.decision import hints_in
+
+    hints = hints_in(text)
+    if as_json:
+        print_json([{"name": hint.question.name, "way": hint.question.way, "words": hint.words} for hint in hints])
+        return
+    if not hints:
+        click.echo("Its words hint at nothing. Ask yourself:\n")
+        _show_rule(as_json=False)
+        return
+    first = hints[0].question
+    print_wrapped(f"By its words: {first.way}. {first.why}")
+    click.echo("\nAsk yourself, for words are only hints; the first yes decides:")
+    for hint in hints:
+        print_wrapped(f"{hint.question.asks} ({', '.join(hint.words)}) → {hint.question.way}", 2)

@@ -1,0 +1,202 @@
+"""The decision rule of the agent layer: whether a skill is a template for a model or a handler of its own.
+
+A template says what is wanted and leaves the work to one shared, tested flow: rendering, asking, checking, retrying. A
+handler is code. So a template comes first wherever it can do the work, and the questions below are asked in order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from prowess.skill.forms.descriptor import is_registered
+from prowess.skill.kinds import Artifact, CliCommand, Function, HttpCall, JsonGeneration, Review
+from prowess.skill.model import Skill
+
+Way = Literal["LLM_JSON_GENERATION", "LLM_REVIEW", "handler", "prompt_template"]
+LONGEST = 4_000
+"""How much of a description is looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One question of the rule: the way to go where the answer is yes, why, and the words that hint at a yes."""
+
+    name: str
+    asks: str
+    way: Way
+    why: str
+    words: tuple[str, ...] = ()
+
+
+QUESTIONS: tuple[Question, ...] = (
+    Question(
+        name="acts",
+        asks="Does it act: send a request, run a command, write files or data?",
+        way="handler",
+        why="A template only asks a model and checks the answer; what acts is code, which the gate can hold back.",
+        words=(
+            *("api", "call", "calls", "command", "commit", "create file", "database", "delete", "deploy", "download"),
+            *("email", "execute", "fetch", "http", "install", "migrate", "post", "publish", "query", "run", "save"),
+            *("send", "shell", "store", "sync", "upload", "write file", "writes files"),
+        ),
+    ),
+    Question(
+        name="computes",
+        asks="Does the answer follow from the input by a rule: arithmetic, lookup, conversion, parsing?",
+        way="handler",
+        why="Code gives the same answer every time, at once and for nothing; a model would only guess at it.",
+        words=(
+            *(
+                "add up",
+                "calculate",
+                "compute",
+                "convert",
+                "count",
+                "deduplicate",
+                "diff",
+                "encode",
+                "filter",
+                "format",
+            ),
+            *("hash", "look up", "lookup", "merge", "parse", "sort", "sum", "total"),
+        ),
+    ),
+    Question(
+        name="loops",
+        asks="Does it take several steps that depend on each other, or several models or tools?",
+        way="handler",
+        why="A template makes one request, and one more where the answer does not fit; steps that branch are code.",
+        words=(
+            "and then",
+            "each of",
+            "iterate",
+            "loop",
+            "multi-step",
+            "orchestrate",
+            "pipeline",
+            "several steps",
+            "until",
+        ),
+    ),
+    Question(
+        name="judges",
+        asks="Does it judge something by criteria that can be written down?",
+        way="LLM_REVIEW",
+        why="A rubric states what passes and what fails; what cannot be told is indeterminate, and never a pass.",
+        words=(
+            *("accept", "assess", "audit", "check", "criteria", "evaluate", "grade", "judge", "quality", "review"),
+            *("rubric", "score", "verify", "whether"),
+        ),
+    ),
+    Question(
+        name="generates",
+        asks="Does one prompt, filled in with the input, give data that a schema can check?",
+        way="LLM_JSON_GENERATION",
+        why="A prompt of the registry and an output_schema are all it takes; a wrong answer is retried once, with its errors.",
+        words=(
+            *("brainstorm", "classify", "describe", "draft", "extract", "generate", "json", "label", "list", "outline"),
+            *(
+                "plan",
+                "propose",
+                "rewrite",
+                "structured",
+                "suggest",
+                "summarise",
+                "summarize",
+                "tag",
+                "translate",
+                "turn",
+            ),
+        ),
+    ),
+    Question(
+        name="writes",
+        asks="Is free text wanted, which no schema describes?",
+        way="prompt_template",
+        why="A prompt template with assertions gives text; nothing has to be parsed.",
+        words=("answer", "essay", "explain", "letter", "message", "poem", "reply", "story", "text", "write"),
+    ),
+)
+"""Asked in this order; the first yes decides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hint:
+    """A question that a text may answer with yes, and the words in it that say so."""
+
+    question: Question
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a skill uses, why that is known, and which rules speak against it."""
+
+    uses: Literal["template", "handler", "both", "neither"]
+    parts: tuple[str, ...]
+    """Its templates and handlers, each as `kind NAME`."""
+    why: str
+    against: tuple[str, ...] = ()
+
+
+def hints_in(text: str) -> list[Hint]:
+    """The questions that a description may answer with yes, in their order: a hint by words, not an understanding."""
+    flat = " ".join(re.findall(r"[a-z0-9-]+", text[:LONGEST].lower()))
+    found: list[Hint] = []
+    for question in QUESTIONS:
+        words = tuple(word for word in question.words if f" {word} " in f" {flat} " or f" {word}s " in f" {flat} ")
+        if words:
+            found.append(Hint(question=question, words=words))
+    return found
+
+
+def decide(skill: Skill) -> Decision:
+    """What a skill has chosen, and what the rule has to say about that."""
+    templates = [one for one in skill.artifacts if isinstance(one, JsonGeneration) or _is_template(one, skill)]
+    handlers = [one for one in skill.artifacts if isinstance(one, Function | HttpCall | CliCommand)]
+    parts = tuple(f"{one.kind} {one.name}" for one in (*templates, *handlers))
+    hints = hints_in(f"{skill.title} {skill.description}")
+    if templates and handlers:
+        why = "It declares a template type and an implementation."
+        against = [
+            "A template type is for skills without a handler of their own: drop template_type or implementation."
+        ]
+        return Decision(uses="both", parts=parts, why=why, against=(*against, *_against_template(hints)))
+    if templates:
+        why = "It declares a template type, so the shared flow does the work."
+        return Decision(uses="template", parts=parts, why=why, against=_against_template(hints))
+    if handlers:
+        why = "It has no template type and names an implementation."
+        return Decision(uses="handler", parts=parts, why=why, against=_against_handler(handlers, hints))
+    why = "It declares neither a template type nor an implementation."
+    return Decision(uses="neither", parts=parts, why=why, against=("Nothing in it runs: give it one of the two.",))
+
+
+def _is_template(artifact: Artifact, skill: Skill) -> bool:
+    """Whether it is a review that the skill does, and not only a rubric that lies beside its descriptor."""
+    if not isinstance(artifact, Review):
+        return False
+    return skill.form != "agentlayerrules" or not is_registered(artifact)
+
+
+def _against_template(hints: Sequence[Hint]) -> tuple[str, ...]:
+    first = hints[0] if hints else None
+    if first is None or first.question.way != "handler" or any(hint.question.way != "handler" for hint in hints):
+        return ()
+    return (f"{first.question.asks} Its description says {_quoted(first.words)}. {first.question.why}",)
+
+
+def _against_handler(handlers: Sequence[Artifact], hints: Sequence[Hint]) -> tuple[str, ...]:
+    first = hints[0] if hints else None
+    acts = any(isinstance(one, HttpCall | CliCommand) for one in handlers)
+    if acts or first is None or first.question.way == "handler":
+        return ()
+    said = f"Its description says {_quoted(first.words)}, so {first.question.way} may do."
+    return (f"{first.question.asks} {said} {first.question.why}",)
+
+
+def _quoted(words: Sequence[str]) -> str:
+    return ", ".join(repr(word) for word in words[:5])

@@ -1,0 +1,90 @@
+"""The prompts and rubrics that organizations keep in the database: plain functions on a connection.
+
+A version is kept once and never changed: what differs needs another version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from prowess.storage.clock import now
+from prowess.storage.run_tables import registry_entries
+
+_T = registry_entries.c
+_OF = sa.and_(_T.organization_id == sa.bindparam("of"), _T.kind == sa.bindparam("which"))
+_ID = _T.entry_id == sa.bindparam("named")
+_VERSION = _T.version == sa.bindparam("at")
+_ALL = sa.select(registry_entries).where(_OF).order_by(_T.entry_id, _T.version)
+_ONE = sa.select(registry_entries).where(_OF, _ID, _VERSION)
+_DELETE = sa.delete(registry_entries).where(_OF, _ID, _VERSION)
+_INSERT = {
+    "sqlite": sqlite.insert(registry_entries).on_conflict_do_nothing().returning(_T.version),
+    "postgresql": postgresql.insert(registry_entries).on_conflict_do_nothing().returning(_T.version),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryRow:
+    """One version of one prompt or rubric as it is kept; `content` is JSON."""
+
+    entry_id: str
+    version: str
+    content: str
+    created_at: str
+    created_by: str
+
+
+def list_entries(
+    connection: sa.Connection, organization_id: str, kind: str, entry_id: str | None = None
+) -> list[RegistryRow]:
+    """What an organization keeps of a kind, all of it or what has one id."""
+    query, key = _ALL, {"of": organization_id, "which": kind}
+    if entry_id is not None:
+        query, key = query.where(_ID), {**key, "named": entry_id}
+    return [_row(row) for row in connection.execute(query, key)]
+
+
+def get_entry(
+    connection: sa.Connection, organization_id: str, kind: str, entry_id: str, version: str
+) -> RegistryRow | None:
+    """One version; None where it is not kept."""
+    row = connection.execute(_ONE, _key(organization_id, kind, entry_id, version)).first()
+    return _row(row) if row is not None else None
+
+
+def add_entry(
+    connection: sa.Connection, organization_id: str, kind: str, entry_id: str, version: str, *, content: str, by: str
+) -> bool:
+    """Keep a version; False, and nothing is changed, where there is one already."""
+    row = {
+        "organization_id": organization_id,
+        "kind": kind,
+        "entry_id": entry_id,
+        "version": version,
+        "created_at": now(),
+        "created_by": by,
+        "content": content,
+    }
+    return connection.execute(_INSERT[connection.dialect.name], row).first() is not None
+
+
+def remove_entry(connection: sa.Connection, organization_id: str, kind: str, entry_id: str, version: str) -> bool:
+    """Forget a version; whether there was one."""
+    return connection.execute(_DELETE, _key(organization_id, kind, entry_id, version)).rowcount == 1
+
+
+def _key(organization_id: str, kind: str, entry_id: str, version: str) -> dict[str, str]:
+    return {"of": organization_id, "which": kind, "named": entry_id, "at": version}
+
+
+def _row(row: sa.Row[tuple[object, ...]]) -> RegistryRow:
+    return RegistryRow(
+        entry_id=row.entry_id,
+        version=row.version,
+        content=row.content,
+        created_at=row.created_at,
+        created_by=row.created_by,
+    )

@@ -1,0 +1,1 @@
+"""Prompts and rubrics: finding them by id and version, and rendering them."""
