@@ -36,7 +36,10 @@ def test_skills_in_the_folders_of_agents_are_listed_as_cards(prowess, sample):
     assert checker["title"] == "Consistency Checker"
     assert checker["version"] == "1.10.0"
     assert checker["scope"] == "workspace"
-    assert set(checker["kinds"]) == {"instructions", "reference", "prompt_template", "code_template", "dspy_module"}
+    assert set(checker["kinds"]) == {
+        *("description", "instructions", "reference"),
+        *("prompt_template", "json_generation", "code_template", "dspy_module"),
+    }
 
 
 def test_the_table_names_every_skill(prowess, sample):
@@ -93,9 +96,11 @@ def test_show_gives_the_whole_skill(prowess, sample):
     skill = prowess("show", "consistency-checker", "--json").json
     assert skill["slug"] == "consistency-checker"
     assert skill["parameters"]["required"] == ["entity"]
-    assert {artifact["name"] for artifact in skill["artifacts"]} >= {"check", "collect-claims", "checker"}
+    assert {artifact["name"] for artifact in skill["artifacts"]} >= {
+        *("Overview", "Check Prompt", "Cross-Reference Script", "DSPy Checker"),
+    }
     module = next(artifact for artifact in skill["artifacts"] if artifact["kind"] == "dspy_module")
-    assert module["fallback"] == "check"
+    assert module["fallback"] == "Check Prompt"
 
 
 def test_show_prints_body_and_artifacts_for_people(prowess, sample):
@@ -115,9 +120,9 @@ def test_show_prints_one_reference_script_or_artifact_exactly(prowess, sample):
         prowess("show", "release-notes", "--script", "list-changes.sh").out
         == (folder / "release-notes/scripts/list-changes.sh").read_text()
     )
-    default = prowess("show", "consistency-checker", "--artifact", "check").out
+    default = prowess("show", "consistency-checker", "--artifact", "Check Prompt").out
     assert default == (folder / "consistency-checker/prompts/check.j2").read_text()
-    variant = prowess("show", "consistency-checker", "--artifact", "check@anthropic", "--json").json
+    variant = prowess("show", "consistency-checker", "--artifact", "Check Prompt@anthropic", "--json").json
     assert variant["content"] == (folder / "consistency-checker/prompts/check.anthropic.j2").read_text()
 
 

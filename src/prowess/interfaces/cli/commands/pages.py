@@ -1,0 +1,162 @@
+"""`prowess pages`: the markdown pages of the workspace, as the scripts of skills see them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prowess.interfaces.cli.groups import hand_down
+from prowess.interfaces.cli.opening import chosen_workspace, common_options
+
+if TYPE_CHECKING:
+    from prowess.workspace.workspace import Workspace
+
+_NAMED = 3
+"""So many files that could not be read are named."""
+
+
+@click.group("pages", invoke_without_command=True)
+@click.option("--type", "type_", default="", metavar="TYPE", help="Only pages of this type.")
+@common_options
+@click.pass_context
+def command(ctx: click.Context, type_: str, workspace: str | None, as_json: bool) -> None:
+    """List the markdown pages of the workspace, or look into them."""
+    if hand_down(ctx, workspace, as_json=as_json):
+        return
+    with _pages(workspace) as pages:
+        found = pages.get_pages_by_type(type_) if type_ else pages.get_all_pages()
+    _print_cards(found, as_json=as_json, nothing="There are no pages here.")
+
+
+@command.command("search")
+@click.argument("words", nargs=-1, required=True)
+@click.option(
+    "--limit", type=click.IntRange(1, 200), default=20, metavar="N", show_default=True, help="The most pages."
+)
+@click.option("--content", is_flag=True, help="With --json: the whole pages, to be given to a run as an input.")
+@common_options
+def search(words: tuple[str, ...], limit: int, content: bool, workspace: str | None, as_json: bool) -> None:
+    """Find pages by words, or by the name of a type."""
+    if content and not as_json:
+        raise click.UsageError("--content goes with --json.")
+    with _pages(workspace) as pages:
+        found = pages.workspace_search(" ".join(words), limit)
+        if content:
+            found = [page for page in pages.get_pages([page["slug"] for page in found]) if page]
+    _print_cards(found, as_json=as_json, nothing="No page has these words.")
+
+
+@command.command("show")
+@click.argument("slug")
+@common_options
+def show(slug: str, workspace: str | None, as_json: bool) -> None:
+    """Print one page, by its slug, path, title or alias."""
+    from prowess.interfaces.cli.printing import clean, print_json
+
+    with _pages(workspace) as pages:
+        page = pages.get_page(slug)
+    if as_json:
+        print_json(page)
+    else:
+        click.echo(clean(page["content"]).rstrip("\n"))
+
+
+@command.command("tags")
+@common_options
+def tags(workspace: str | None, as_json: bool) -> None:
+    """List the tags, and how many pages have each."""
+    from prowess.interfaces.cli.printing import one_line, print_json, print_table
+
+    with _pages(workspace) as pages:
+        found = pages.get_tags()
+    if as_json:
+        print_json(found)
+    elif found:
+        print_table(("tag", "pages"), [(one_line(one["tag"], 60), f"{one['pages']:,}") for one in found])
+    else:
+        click.echo("No page has a tag.")
+
+
+@command.command("links")
+@click.argument("slug")
+@common_options
+def links(slug: str, workspace: str | None, as_json: bool) -> None:
+    """Show where a page leads, what leads to it, and which of its links lead to no page."""
+    from prowess.interfaces.cli.cards import show_list
+    from prowess.interfaces.cli.printing import print_json
+
+    with _pages(workspace) as pages:
+        found = pages.get_references(slug)
+    if as_json:
+        print_json(found)
+        return
+    show_list("Links to", [page["slug"] for page in found["links"]])
+    show_list("Linked from", [page["slug"] for page in found["backlinks"]])
+    show_list("Links to no page", found["missing"])
+    if not any((found["links"], found["backlinks"], found["missing"])):
+        click.echo("It has no links, and no page links to it.")
+
+
+@command.command("history")
+@click.argument("slug")
+@click.option(
+    "--limit", type=click.IntRange(1, 200), default=20, metavar="N", show_default=True, help="The most commits."
+)
+@common_options
+def history(slug: str, limit: int, workspace: str | None, as_json: bool) -> None:
+    """List the commits that changed a page, the last first."""
+    from prowess.interfaces.cli.cards import moment
+    from prowess.interfaces.cli.printing import one_line, print_json, print_table
+
+    with _pages(workspace) as pages:
+        found = pages.get_history(slug, limit)
+    if as_json:
+        print_json(found)
+    elif found:
+        rows = [
+            (one["commit"][:12], moment(one["at"]), one_line(one["author"], 24), one_line(one["subject"]))
+            for one in found
+        ]
+        print_table(("commit", "when", "author", "subject"), rows, flexible=3)
+    else:
+        click.echo("No commit of it is known.")
+
+
+@contextmanager
+def _pages(workspace: str | None) -> Generator[Workspace]:
+    """The pages of the chosen workspace; what could not be read is named on stderr."""
+    from prowess.interfaces.cli.printing import one_line, shown_path
+    from prowess.settings import read_settings
+    from prowess.workspace.workspace import Workspace
+
+    pages = Workspace(read_settings(workspace=chosen_workspace(workspace)).workspace)
+    yield pages
+    skipped = pages.skipped
+    for one in skipped[:_NAMED]:
+        click.echo(f"Skipped {shown_path(one.path)}: {one_line(one.reason)}", err=True)
+    if len(skipped) > _NAMED:
+        click.echo(f"… and {len(skipped) - _NAMED:,} more were skipped.", err=True)
+
+
+def _print_cards(found: Sequence[dict[str, Any]], *, as_json: bool, nothing: str) -> None:
+    from prowess.interfaces.cli.printing import one_line, print_json, print_table
+
+    if as_json:
+        print_json(list(found))
+        return
+    if not found:
+        click.echo(nothing)
+        return
+    rows = [
+        (
+            one_line(page["slug"], 60),
+            one_line(page["title"], 40),
+            one_line(page["type"], 20),
+            one_line(page.get("snippet") or ", ".join(page["tags"])),
+        )
+        for page in found
+    ]
+    print_table(("page", "title", "type", "text" if "snippet" in found[0] else "tags"), rows, flexible=3)

@@ -1,0 +1,1 @@
+"""The pages of a workspace that a skill may read."""

@@ -1,0 +1,150 @@
+"""A workspace: a folder of markdown pages, by the functions that the scripts of skills call.
+
+Every answer is plain JSON.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from prowess.errors import Invalid, NotFound
+from prowess.workspace.folder import Folder, PageLimits, Skipped
+from prowess.workspace.history import history_of
+from prowess.workspace.links import Link, path_from
+from prowess.workspace.page import Page
+from prowess.workspace.ranking import PageIndex, is_of_type, snippet
+from prowess.workspace.shelf import Shelf
+
+MOST_RESULTS = 200
+
+
+class Workspace:
+    """Answers from the pages as they are, or were `hold_seconds` ago. Blocking; safe for many threads."""
+
+    def __init__(
+        self,
+        folder: Path,
+        limits: PageLimits | None = None,
+        *,
+        hold_seconds: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._folder = Folder(folder, limits or PageLimits())
+        self._hold_seconds = hold_seconds
+        self._clock = clock
+        self._looked_at = -math.inf
+        self._lock = threading.Lock()
+        self._shelf = Shelf([])
+        self._index = PageIndex([])
+        self._indexed = self._shelf
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        """The files that could not be read when it was last asked something, and why."""
+        return self._folder.skipped
+
+    def workspace_search(self, query: str, limit: int = 20) -> list[dict[str, Any]]:
+        """The pages that have to do with the words, best first, each with its score and a line of it.
+
+        Where the query names a type, the pages of that type come first. Without a query, all pages by path.
+        """
+        most = _bounded(limit)
+        if not query.strip():
+            return self.get_all_pages()[:most]
+        with self._lock:
+            shelf = self._fresh()
+            if self._indexed is not shelf:
+                self._index, self._indexed = PageIndex(shelf.pages, self._index.pages), shelf
+            index = self._index
+        found = index.search(query, most)
+        return [{**page.card, "score": round(score, 4), "snippet": snippet(page, query)} for page, score in found]
+
+    def search(self, query: str, limit: int = 20) -> list[dict[str, Any]]:
+        """`workspace_search` by its short name."""
+        return self.workspace_search(query, limit)
+
+    def get_all_pages(self) -> list[dict[str, Any]]:
+        """All pages by path, without their text."""
+        return [page.card for page in self._pages().pages]
+
+    def get_page(self, slug: str) -> dict[str, Any]:
+        """One page with its text, by its slug, path, title or alias; `NotFound` where no page is called so."""
+        return self._page(self._pages(), slug).as_json()
+
+    def get_pages(self, slugs: Sequence[str]) -> list[dict[str, Any] | None]:
+        """Several pages with their text, in the order of the slugs; None in the place of one that there is not."""
+        shelf = self._pages()
+        found = [shelf.find(slug) for slug in slugs]
+        return [page.as_json() if page else None for page in found]
+
+    def get_pages_by_type(self, type: str) -> list[dict[str, Any]]:
+        """The pages of a type by path, without their text."""
+        return [page.card for page in self._pages().pages if is_of_type(page, type)]
+
+    def get_tags(self) -> list[dict[str, Any]]:
+        """Every tag and how many pages have it, the most used first."""
+        counts: dict[str, int] = {}
+        for page in self._pages().pages:
+            for tag in page.tags:
+                counts[tag] = counts.get(tag, 0) + 1
+        return [{"tag": tag, "pages": counts[tag]} for tag in sorted(counts, key=lambda tag: (-counts[tag], tag))]
+
+    def get_references(self, slug: str) -> dict[str, Any]:
+        """The pages that a page links to, those that link to it, and links of it that lead to no page."""
+        shelf = self._pages()
+        page = self._page(shelf, slug)
+        out = [(link, _target(shelf, page, link)) for link in page.links]
+        linking = [
+            other
+            for other in shelf.pages
+            if other is not page and any(_target(shelf, other, link) is page for link in other.links)
+        ]
+        return {
+            "slug": page.slug,
+            "links": list({found.slug: found.card for _, found in out if found and found is not page}.values()),
+            "backlinks": [other.card for other in linking],
+            "missing": [link.target for link, found in out if found is None],
+        }
+
+    def get_history(self, slug: str, limit: int = 20) -> list[dict[str, Any]]:
+        """The commits that changed a page, the last first; none where it lies in no git repository."""
+        page = self._page(self._pages(), slug)
+        return history_of(self._folder.root, page.path, _bounded(limit))
+
+    def _pages(self) -> Shelf:
+        with self._lock:
+            return self._fresh()
+
+    def _fresh(self) -> Shelf:
+        now = self._clock()
+        if now - self._looked_at >= self._hold_seconds:
+            pages, changed = self._folder.look()
+            self._looked_at = now
+            if changed:
+                self._shelf = Shelf(pages)
+        return self._shelf
+
+    def _page(self, shelf: Shelf, slug: str) -> Page:
+        page = shelf.find(slug)
+        if page is None:
+            near = ", ".join(shelf.near(slug)) or "nothing like it"
+            raise NotFound(f"There is no page {slug[:200]!r}.", hint=f"There is: {near}.")
+        return page
+
+
+def _target(shelf: Shelf, page: Page, link: Link) -> Page | None:
+    if not link.is_path:
+        return shelf.find(link.target)
+    path = path_from(page.path, link.target)
+    return shelf.by_path(path) if path else None
+
+
+def _bounded(limit: int) -> int:
+    if limit < 1:
+        raise Invalid(f"{limit} is no number of results.", hint=f"Give a number from 1 to {MOST_RESULTS}.")
+    return min(limit, MOST_RESULTS)
