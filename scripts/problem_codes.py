@@ -10,6 +10,8 @@ from prowess.skill.fitting.codes import CODES as FITTING
 from prowess.skill.forms.codes import CODES as FORMS
 from prowess.skill.profiles.codes import CODES as PROFILES
 from prowess.skill.text.codes import CODES as TEXT
+from prowess.templates.registry_codes import CODES as REGISTRIES
+from prowess.templates.render_codes import CODES as RENDERING
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "problems.md"
 
@@ -30,6 +32,8 @@ SECTIONS = {
     "Fitting to a profile on export": FITTING,
     "Serving": CATALOG,
     "Reading evals": EVALS,
+    "Registries of prompts and rubrics": REGISTRIES,
+    "Rendering templates": RENDERING,
 }
 
 

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 CODES: dict[str, str] = {
     "asks-for": "The skill asks for something (tools, hooks, servers, commands); nothing of it is granted by keeping it.",
+    "assertion-invalid": "An assertion lacks something that its check needs, or has it in another form.",
+    "assertion-pattern": "An assertion has a regular expression that RE2 refuses, or that would cost too much.",
+    "assertion-range": "An assertion asks for a length in a range that has nothing in it.",
+    "assertion-schema": "An assertion has a JSON Schema that cannot be used.",
+    "assertion-unknown": "An assertion has a type or a check that there is not.",
+    "assertions-many": "An artifact has more assertions than are evaluated.",
     "binary": "What should be text is binary data.",
     "body-long": "The text has more lines than the open standard recommends.",
     "compatibility-long": "The compatibility note is over the limit.",
@@ -45,6 +51,9 @@ CODES: dict[str, str] = {
     "strict-size": "The frontmatter is over the size that is read.",
     "strict-tag": "The frontmatter has a type tag in it.",
     "strict-yaml": "The frontmatter is not YAML as it is written.",
+    "template-long": "A template, or all of a skill together, is over the size that is rendered.",
+    "template-syntax": "A prompt template cannot be read.",
+    "template-undeclared": "A prompt template uses an input that neither it nor its skill declares.",
     "unknown-field": "A key that the profile does not know.",
     "unusable": "Nothing could be read that makes a skill.",
     "value-type": "A key has a value of another type than the profile asks for.",

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from prowess.errors import Problem
 from prowess.skill.forms.draft import meaning
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import MOST_PATTERNS
+from prowess.skill.linear_regex import RegexRefused, compile_regex, shown_regex
 from prowess.skill.profiles import rules
 from prowess.skill.text.fields import as_list
-from prowess.skill.text.hidden import show_hidden
 
 FIELD = "intent_patterns"
 LONGEST_PATTERN = 1_000
 LARGEST_PROGRAM = 10_000
 """The most steps of all patterns of a skill together: each may be taken once for every character of a message."""
 
-_SHOWN = 80
 _HINT = (
     "Write it in the syntax of RE2, which has no look-around and no back-references; "
     "to match a text literally, write it in trigger_phrases."
@@ -37,7 +35,7 @@ def refused_patterns(reading: Reading) -> Iterator[Problem]:
         yield rules.error("intent-patterns-many", message, _SHORTER, key, line)
     spent = 0
     for pattern in dict.fromkeys(patterns[:MOST_PATTERNS]):
-        shown = _shown(pattern)
+        shown = shown_regex(pattern)
         if len(pattern) > LONGEST_PATTERN:
             message = f"The intent pattern {shown} has {len(pattern):,} characters; {LONGEST_PATTERN:,} are the most."
             yield rules.error("intent-pattern-long", message, _SHORTER, key, line)
@@ -54,25 +52,10 @@ def refused_patterns(reading: Reading) -> Iterator[Problem]:
 
 def _compiled(pattern: str) -> tuple[int, str]:
     """How many steps RE2 makes of a pattern, or why it refuses it."""
-    import re2  # here, because few skills have patterns
-
-    engine: Any = re2
-    options: Any = engine.Options()
-    options.log_errors = False
-    options.case_sensitive = False
     try:
-        return int(engine.compile(pattern, options).programsize), ""
-    except engine.error as error:
-        told = error.args[0] if error.args else b""
-        reason, _, part = (told.decode(errors="replace") if isinstance(told, bytes) else str(told)).partition(": ")
-        return 0, f"{reason} in {_shown(part)}" if part and part != pattern else reason
-    except UnicodeError:
-        return 0, "it has half a character in it"
-
-
-def _shown(pattern: str) -> str:
-    """The beginning of a pattern as its author wrote it, without the escapes that a literal would have."""
-    return f"`{show_hidden(pattern[:_SHOWN])}{'…' * (len(pattern) > _SHOWN)}`"
+        return compile_regex(pattern, case_sensitive=False).steps, ""
+    except RegexRefused as reason:
+        return 0, str(reason)
 
 
 def _place(reading: Reading, patterns: tuple[str, ...]) -> tuple[str, int | None]:

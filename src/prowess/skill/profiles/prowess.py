@@ -9,10 +9,12 @@ from prowess.errors import Problem
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import Limits
 from prowess.skill.profiles import rules
+from prowess.skill.profiles.assertions import refused_assertions
 from prowess.skill.profiles.patterns import refused_patterns
 from prowess.skill.profiles.profile import Profile
 from prowess.skill.profiles.requests import requests
 from prowess.skill.profiles.unseen import hidden_text
+from prowess.skill.profiles.variables import undeclared_variables
 
 BODY_LINES = 500
 
@@ -25,6 +27,8 @@ def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
         yield rules.error("unusable", "Nothing in the package makes a skill.", "Add a SKILL.md with a description.")
     yield from hidden_text(reading)
     yield from refused_patterns(reading)
+    yield from refused_assertions(reading)
+    yield from undeclared_variables(reading)
     yield from _check_length(reading)
     yield from requests(reading)
     yield from _check_body(reading)

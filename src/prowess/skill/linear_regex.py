@@ -1,0 +1,51 @@
+"""Regular expressions of authors, run by RE2 in time that grows with the text alone; what RE2 refuses is refused."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from prowess.skill.text.hidden import show_hidden
+
+_SHOWN = 80
+
+
+class RegexRefused(ValueError):
+    """RE2 does not take the expression; the message says why."""
+
+
+@lru_cache(maxsize=256)
+def compile_regex(pattern: str, *, case_sensitive: bool = True) -> LinearRegex:
+    """The expression, ready to run, or `RegexRefused`."""
+    import re2  # here, because few skills have expressions
+
+    engine: Any = re2
+    options: Any = engine.Options()
+    options.log_errors = False
+    options.case_sensitive = case_sensitive
+    try:
+        return LinearRegex(engine.compile(pattern, options))
+    except engine.error as error:
+        told = error.args[0] if error.args else b""
+        reason, _, part = (told.decode(errors="replace") if isinstance(told, bytes) else str(told)).partition(": ")
+        raise RegexRefused(f"{reason} in {shown_regex(part)}" if part and part != pattern else reason) from None
+    except UnicodeError:
+        raise RegexRefused("it has half a character in it") from None
+
+
+class LinearRegex:
+    """An expression that RE2 took. `steps` is how much work it may be for each character of a text."""
+
+    def __init__(self, compiled: Any) -> None:
+        self._compiled = compiled
+        self.steps = int(compiled.programsize)
+
+    def find(self, text: str) -> str | None:
+        """The first stretch of the text that fits; None where nothing does."""
+        found: Any = self._compiled.search(text.encode("utf-8", "replace").decode())
+        return None if found is None else str(found.group())
+
+
+def shown_regex(pattern: str) -> str:
+    """The beginning of an expression as its author wrote it, without the escapes that a literal would have."""
+    return f"`{show_hidden(pattern[:_SHOWN])}{'…' * (len(pattern) > _SHOWN)}`"

@@ -1,0 +1,247 @@
+"""How much work it is to hold a value to a schema, known before any of it is done.
+
+A small schema can ask for a great deal: parts that refer to parts twice double the work at each step, and one that refers to
+itself twice doubles it at each level of the value. The schema is taken as a graph of its parts; the work is the number of
+ways through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Literal, NamedTuple, cast
+
+_SAME_LISTS = ("allOf", "anyOf", "oneOf")
+_SAME_MAPS = ("dependentSchemas", "dependencies")
+_SAME = ("not", "if", "then", "else")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_EACH_FIELD = ("additionalProperties", "unevaluatedProperties")
+_EACH_ITEM = ("items", "additionalItems", "unevaluatedItems", "contains")
+_ITEM_LISTS = ("prefixItems", "items")
+_ANCHORS = ("$anchor", "$dynamicAnchor")
+_META_SCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
+
+_UNEVALUATED = {"unevaluatedProperties", "unevaluatedItems"}
+"""With these, what applies to the same value is gone through twice: once for the verdict, once for what it covers."""
+
+Where = Literal["same", "field", "fields", "item", "items"]
+
+
+class UnfitReference(ValueError):
+    """A reference that leads out of the schema, to nothing, or back to itself on the same value."""
+
+
+class Edge(NamedTuple):
+    """One part that another applies: to the same value, to one field or item of it, or to all of them."""
+
+    where: Where
+    name: str | int
+    part: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The parts of one schema. `spread` is how many are applied to one value at most, each cycle gone through once."""
+
+    root: Any
+    edges: dict[int, tuple[Edge, ...]]
+    spread: int
+    is_cyclic: bool
+
+    def within(self, value: Any, most: int) -> bool:
+        """Whether all parts are applied to a value and to everything in it `most` times at most, each by every way to it."""
+        counted: dict[tuple[int, int], int] = {}
+        try:
+            return self._count(self.root, value, counted, most) <= most
+        except (OverflowError, RecursionError):
+            return False
+
+    def _count(self, part: Any, value: Any, counted: dict[tuple[int, int], int], most: int) -> int:
+        key = (id(part), id(value))
+        if key in counted:
+            return counted[key]
+        if len(counted) > 2 * most:
+            raise OverflowError
+        counted[key] = 0
+        total = 1
+        for edge in self.edges.get(id(part), ()):
+            total += sum(self._count(edge.part, inner, counted, most) for inner in _reached(edge, value))
+        counted[key] = total
+        return total
+
+
+def work_of(schema: dict[str, Any] | bool) -> Work:
+    """The work that a schema asks for; `UnfitReference` where its references are not what they have to be."""
+    edges = _edges(schema)
+    _check_progress(edges)
+    spread, is_cyclic = _spread(schema, edges)
+    return Work(root=schema, edges=edges, spread=spread, is_cyclic=is_cyclic)
+
+
+def _reached(edge: Edge, value: Any) -> Iterator[Any]:
+    """The values that a part is applied to."""
+    if edge.where == "same":
+        yield value
+    elif isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        if edge.where == "field" and edge.name in fields:
+            yield fields[edge.name]
+        elif edge.where == "fields":
+            yield from fields.values()
+    elif isinstance(value, list):
+        items = cast("list[Any]", value)
+        if edge.where == "item":
+            yield from items[cast("int", edge.name) :][:1]
+        elif edge.where == "items":
+            yield from items
+
+
+def _edges(schema: Any) -> dict[int, tuple[Edge, ...]]:
+    """What each part applies, by the part's identity, for all parts that can be reached."""
+    found: dict[int, tuple[Edge, ...]] = {}
+    anchors: dict[str, Any] = {}
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, dict) or id(cast("Any", part)) in found:
+            continue
+        fields = cast("dict[str, Any]", part)
+        if fields is not schema and isinstance(fields.get("$id"), str):
+            raise UnfitReference("$id may stand only at the top")
+        edges = (*_applied(fields), *_referred(fields, schema, anchors))
+        again = [edge for edge in edges if edge.where == "same"] if fields.keys() & _UNEVALUATED else ()
+        found[id(fields)] = (*edges, *again)
+        waiting += [edge.part for edge in edges]
+    return found
+
+
+def _applied(fields: dict[str, Any]) -> Iterator[Edge]:
+    for key in _SAME_LISTS:
+        yield from (Edge("same", "", part) for part in _list(fields.get(key)))
+    for key in _SAME_MAPS:
+        yield from (Edge("same", "", part) for part in _map(fields.get(key)).values())
+    yield from (Edge("same", "", fields[key]) for key in _SAME if key in fields)
+    yield from (Edge("field", name, part) for name, part in _map(fields.get("properties")).items())
+    yield from (Edge("fields", "", part) for part in _map(fields.get("patternProperties")).values())
+    yield from (Edge("fields", "", fields[key]) for key in _EACH_FIELD if key in fields)
+    yield from (Edge("items", "", fields[key]) for key in _EACH_ITEM if isinstance(fields.get(key), dict))
+    for key in _ITEM_LISTS:
+        yield from (Edge("item", place, part) for place, part in enumerate(_list(fields.get(key))))
+    if "propertyNames" in fields:
+        yield Edge("fields", "", fields["propertyNames"])
+
+
+def _referred(fields: dict[str, Any], schema: Any, anchors: dict[str, Any]) -> Iterator[Edge]:
+    for key in _REFERENCES:
+        reference = fields.get(key)
+        if isinstance(reference, str) and not reference.startswith(_META_SCHEMAS):
+            yield Edge("same", "", _target(reference, schema, anchors))
+
+
+def _target(reference: str, schema: Any, anchors: dict[str, Any]) -> Any:
+    if not reference.startswith("#"):
+        raise UnfitReference(f"the reference {reference!r} leads out of it")
+    if reference in ("#", "#/") or not isinstance(schema, dict):
+        return schema
+    if reference.startswith("#/"):
+        return _at(reference, cast("Any", schema))
+    if not anchors:
+        anchors.update(_anchors(schema))
+    if reference[1:] not in anchors:
+        raise UnfitReference(f"there is no part {reference!r}")
+    return anchors[reference[1:]]
+
+
+def _at(reference: str, schema: Any) -> Any:
+    from urllib.parse import unquote
+
+    part = schema
+    for step in unquote(reference[2:]).split("/"):
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(part, dict) and name in part:
+            part = cast("dict[str, Any]", part)[name]
+        elif isinstance(part, list) and name.isdecimal() and int(name) < len(cast("list[Any]", part)):
+            part = cast("list[Any]", part)[int(name)]
+        else:
+            raise UnfitReference(f"there is no part {reference!r}")
+    return part
+
+
+def _anchors(schema: Any) -> Iterator[tuple[str, Any]]:
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            fields = cast("dict[str, Any]", part)
+            yield from ((fields[key], fields) for key in _ANCHORS if isinstance(fields.get(key), str))
+            waiting += fields.values()
+        elif isinstance(part, list):
+            waiting += cast("list[Any]", part)
+
+
+def _spread(schema: Any, edges: dict[int, tuple[Edge, ...]]) -> tuple[int, bool]:
+    """The number of ways from the top to any part, and whether parts refer to themselves.
+
+    Parts that lead to each other are one group, which is gone through once.
+    """
+    spread: dict[int, int] = {}
+    is_cyclic = False
+    for members in _groups(id(schema), edges):
+        inside = set(members)
+        targets = [id(edge.part) for one in members for edge in edges.get(one, ())]
+        is_cyclic = is_cyclic or any(target in inside for target in targets)
+        total = len(members) + sum(spread[target] for target in targets if target not in inside)
+        spread.update(dict.fromkeys(members, total))
+    return spread[id(schema)], is_cyclic
+
+
+def _check_progress(edges: dict[int, tuple[Edge, ...]]) -> None:
+    """No part may apply itself to the value that it is applied to: that says nothing, and can be said in endless ways."""
+    graph = {part: [id(edge.part) for edge in applied if edge.where == "same"] for part, applied in edges.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        raise UnfitReference("a part of it refers to itself without going into the value") from error
+
+
+def _groups(top: int, edges: dict[int, tuple[Edge, ...]]) -> Iterator[list[int]]:
+    """The parts in groups that lead to each other, each group after all that it leads to: Tarjan's algorithm."""
+    order: dict[int, int] = {top: 0}
+    low: dict[int, int] = {top: 0}
+    done: set[int] = set()
+    open_parts = [top]
+    path = [(top, iter(edges.get(top, ())))]
+    while path:
+        here, left = path[-1]
+        there = next((id(edge.part) for edge in left), None)
+        if there is None:
+            path.pop()
+            if path:
+                low[path[-1][0]] = min(low[path[-1][0]], low[here])
+            if low[here] == order[here]:
+                members = _taken(open_parts, here)
+                done.update(members)
+                yield members
+        elif there not in order:
+            order[there] = low[there] = len(order)
+            open_parts.append(there)
+            path.append((there, iter(edges.get(there, ()))))
+        elif there not in done:
+            low[here] = min(low[here], order[there])
+
+
+def _taken(open_parts: list[int], first: int) -> list[int]:
+    """The last of the open parts, back to the first of a group; they are open no longer."""
+    members: list[int] = []
+    while not members or members[-1] != first:
+        members.append(open_parts.pop())
+    return members
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _map(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
