@@ -1,0 +1,151 @@
+"""What scripts of skills can call: the pages of the workspace, models, other skills; imported as `inklings` or `prowess`."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from pydantic import ConfigDict, ValidationError, validate_call
+
+from prowess.errors import Invalid, ProwessError, Unavailable
+from prowess.llm.model import Message, Request
+from prowess.run.asking import Asker
+from prowess.run.call import Call
+from prowess.sandbox.sandbox import HostFunction
+from prowess.workspace.workspace import Workspace
+
+MOST_QUESTIONS = 100
+"""How many questions one run may ask models."""
+AT_ONCE = 8
+"""How many questions of one call are asked at a time."""
+
+RunSkill = Callable[[Call, str, Mapping[str, Any]], Awaitable[Any]]
+"""Runs another skill for a call, by its slug, with parameters; gives its output."""
+
+
+class HostModule:
+    """Makes the functions that one run can call."""
+
+    def __init__(self, asker: Asker, workspace: Workspace, run_skill: RunSkill | None = None) -> None:
+        self.asker = asker
+        self.workspace = workspace
+        self.run_skill = run_skill
+
+    def calls_of(self, call: Call) -> HostCalls:
+        """What the script of a call can call."""
+        return HostCalls(self, call)
+
+
+class HostCalls:
+    """The functions for one run, each in the name of its call. Their arguments are of the types they are said to be of."""
+
+    def __init__(self, module: HostModule, call: Call) -> None:
+        self._module = module
+        self._call = call
+        self._questions = 0
+        self.refusals: dict[str, ProwessError] = {}
+        """What was refused, by the message that the script was given."""
+
+    def functions(self) -> dict[str, HostFunction]:
+        """By name."""
+        return {name: functools.partial(self._checked, name) for name in NAMES}
+
+    async def workspace_search(self, query: str, limit: int = 20) -> Any:
+        """The pages that have to do with the words, best first."""
+        return await asyncio.to_thread(self._module.workspace.workspace_search, query, limit)
+
+    async def search(self, query: str, limit: int = 20) -> Any:
+        """`workspace_search` by its short name."""
+        return await self.workspace_search(query, limit)
+
+    async def get_page(self, slug: str) -> Any:
+        """One page with its text."""
+        return await asyncio.to_thread(self._module.workspace.get_page, slug)
+
+    async def get_pages(self, slugs: list[str]) -> Any:
+        """Several pages with their text; None for one that there is not."""
+        return await asyncio.to_thread(self._module.workspace.get_pages, slugs)
+
+    async def get_pages_by_type(self, type: str) -> Any:
+        """The pages of a type, without their text."""
+        return await asyncio.to_thread(self._module.workspace.get_pages_by_type, type)
+
+    async def get_tags(self) -> Any:
+        """Every tag, and how many pages have it."""
+        return await asyncio.to_thread(self._module.workspace.get_tags)
+
+    async def get_references(self, slug: str) -> Any:
+        """The pages that a page links to, and that link to it."""
+        return await asyncio.to_thread(self._module.workspace.get_references, slug)
+
+    async def get_history(self, slug: str, limit: int = 20) -> Any:
+        """The commits that changed a page."""
+        return await asyncio.to_thread(self._module.workspace.get_history, slug, limit)
+
+    async def llm_query(self, prompt: str, max_tokens: int | None = None) -> str:
+        """What a model answers."""
+        self._count(1)
+        reply = await self._module.asker.ask(self._call, _request(prompt, max_tokens))
+        return reply.text
+
+    async def llm_query_batched(self, prompts: list[str], max_tokens: int | None = None) -> list[str]:
+        """What a model answers to each of several questions, which are asked at the same time."""
+        self._count(len(prompts))
+        requests = [_request(prompt, max_tokens) for prompt in prompts]
+        replies = await self._module.asker.ask_all(self._call, requests, purpose="answer", at_once=AT_ONCE)
+        failed = [reply for reply in replies if isinstance(reply, ProwessError)]
+        if failed:
+            raise failed[0]
+        return [reply.text for reply in replies if not isinstance(reply, ProwessError)]
+
+    async def run_skill(self, skill_id: str, params: dict[str, Any] | None = None) -> Any:
+        """What another skill gives."""
+        if self._module.run_skill is None:
+            raise Unavailable("Scripts cannot run other skills here.", hint="Run the other skill before this one.")
+        return await self._module.run_skill(self._call, skill_id, params or {})
+
+    async def checkpoint(self, value: Any = None) -> None:
+        """Tell whoever watches how far the script is."""
+        self._call.enter("CHECKPOINT", value=value)
+
+    async def _checked(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return await _validated(name)(self, *args, **kwargs)
+        except ValidationError as error:
+            raise Invalid(f"{name}(): {_told(error)}.") from None
+        except ProwessError as error:
+            self.refusals[f"{error.message} {error.hint}".strip()] = error
+            raise
+
+    def _count(self, questions: int) -> None:
+        self._questions += questions
+        if self._questions > MOST_QUESTIONS:
+            raise Invalid(
+                f"A script may ask models {MOST_QUESTIONS} questions a run.", hint="Ask several in one prompt."
+            )
+
+
+NAMES = tuple(
+    name
+    for name, member in vars(HostCalls).items()
+    if not name.startswith("_") and name != "functions" and callable(member)
+)
+"""Every function that a script can call, besides `submit`."""
+
+
+@functools.cache
+def _validated(name: str) -> Callable[..., Awaitable[Any]]:
+    function: Callable[..., Awaitable[Any]] = getattr(HostCalls, name)
+    return validate_call(config=ConfigDict(strict=True))(function)
+
+
+def _told(error: ValidationError) -> str:
+    """What is wrong with the arguments, without what they were."""
+    faults = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults[:3])
+
+
+def _request(prompt: str, max_tokens: int | None) -> Request:
+    return Request(messages=(Message(role="user", text=prompt),), max_tokens=max_tokens)

@@ -1,0 +1,159 @@
+"""json_generation: a prompt of the registry whose answer has to satisfy a schema; one retry that carries the errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from prowess.errors import Invalid, OutputInvalid
+from prowess.handlers.stopwatch import Stopwatch
+from prowess.llm.model import Message, Model, Request
+from prowess.run.answers import problems_of, read_answer, told_again, with_schema
+from prowess.run.asking import Asker
+from prowess.run.call import Call, Output
+from prowess.run.context import preamble
+from prowess.run.inputs import checked_inputs
+from prowess.run.results import GenerationResult
+from prowess.skill.kinds import JsonGeneration, JsonObject, Kind, PromptTemplate
+from prowess.skill.schema import Schema, SchemaError, compile_schema
+from prowess.templates.prompt import Prompt, prompt_of
+from prowess.templates.registry import Registry
+from prowess.templates.registry_skills import SKILL
+from prowess.templates.rendering import Renderer
+from prowess.templates.variants import choose_variant
+
+_TOLD = 3
+_LONGEST_REPEATED = 50_000
+"""How much of a bad answer is shown to the model again."""
+
+
+class JsonGenerationHandler:
+    """Renders a prompt of the registry, asks, and holds the answer to the output schema.
+
+    Its states are VALIDATING, GENERATING, VALIDATING_OUT, then COMPLETED; or, after an answer that does not fit, RETRYING,
+    GENERATING, VALIDATING_OUT once more, and COMPLETED or FAILED. A generation that failed is `OutputInvalid`, with its
+    whole result in the notes of the call.
+    """
+
+    kind: Kind = "json_generation"
+
+    def __init__(self, asker: Asker, renderer: Renderer, registry: Registry) -> None:
+        self._asker = asker
+        self._renderer = renderer
+        self._registry = registry
+
+    async def run(self, call: Call) -> Output:
+        """Generate."""
+        artifact = call.artifact
+        if not isinstance(artifact, JsonGeneration):
+            raise Invalid(f"{artifact.name!r} is a {artifact.kind}, not a generation.")
+        watch = Stopwatch("prompt_render", "llm_call", "validation")
+        call.enter("VALIDATING")
+        model = await self._asker.model_for(call, named=artifact.model or "")
+        prompt = _for_family(call, await self._prompt(call, artifact), model.family)
+        wanted = _output_schema(call, artifact, prompt)
+        schema = compile_schema(wanted)
+        with watch.measure("validation"):
+            values = checked_inputs(call.inputs, call.skill.parameters, prompt.vars_schema)
+        with watch.measure("prompt_render"):
+            rendered = await self._renderer.render(prompt.template, values, syntax=prompt.syntax)
+        call.notes.rendered = rendered
+        request = _request(call, model, artifact, rendered, wanted)
+        return _output(call, await self._generate(call, artifact, request, schema, watch))
+
+    async def _prompt(self, call: Call, artifact: JsonGeneration) -> Prompt:
+        prompt = await asyncio.to_thread(
+            self._registry.prompt,
+            artifact.prompt_id,
+            artifact.prompt_version,
+            skill=call.skill,
+            organization=call.actor.organization,
+        )
+        call.notes.detail["prompt"] = prompt.label
+        return prompt
+
+    async def _generate(
+        self, call: Call, artifact: JsonGeneration, request: Request, schema: Schema, watch: Stopwatch
+    ) -> GenerationResult:
+        """Ask, and once more where the answer does not fit and the artifact allows it."""
+        most = 2 if artifact.retry_on_validation_failure else 1
+        attempt = 1
+        while True:
+            call.enter("GENERATING", attempt=attempt)
+            with watch.measure("llm_call"):
+                reply = await self._asker.ask(call, request, named=artifact.model or "")
+            call.notes.raw = reply.text
+            call.enter("VALIDATING_OUT", attempt=attempt)
+            with watch.measure("validation"):
+                data, errors = read_answer(reply.text, schema)
+            if not errors or attempt == most:
+                return GenerationResult(
+                    data=data,
+                    validation_errors=errors,
+                    raw_response=reply.text,
+                    attempts=attempt,
+                    timings_ms=watch.timings_ms(),
+                )
+            call.enter("RETRYING", errors=[str(error) for error in errors[:_TOLD]])
+            request = _again(request, reply.text, errors)
+            attempt += 1
+
+
+def _for_family(call: Call, prompt: Prompt, family: str) -> Prompt:
+    """The prompt in the variant that is written for the family, where the skill's own prompt has several."""
+    if prompt.origin != f"{SKILL}{call.skill.slug}":
+        return prompt
+    templates = [artifact for artifact in call.skill.artifacts if isinstance(artifact, PromptTemplate)]
+    variants = [one for one in templates if prompt_of(one).label == prompt.label]
+    chosen = choose_variant(variants, family)
+    return prompt_of(chosen, prompt.origin) if isinstance(chosen, PromptTemplate) else prompt
+
+
+def _output_schema(call: Call, artifact: JsonGeneration, prompt: Prompt) -> JsonObject:
+    """The schema of the answer: the artifact's own, else the prompt's, else the skill's."""
+    for schema in (artifact.output_schema, prompt.output_schema, call.skill.output_schema):
+        if schema is not None:
+            return schema
+    raise Invalid(
+        f"The generation {artifact.name!r} has no output schema to be held to.",
+        hint="Add output_schema to the artifact, to its prompt or to the skill.",
+    )
+
+
+def _request(call: Call, model: Model, artifact: JsonGeneration, rendered: str, schema: JsonObject) -> Request:
+    before = preamble(call.skill, model.family)
+    if before.omitted:
+        call.notes.detail["examples_omitted"] = before.omitted
+    text = rendered if model.structured else with_schema(rendered, schema)
+    return Request(
+        messages=before.messages(text),
+        schema=schema,
+        temperature=artifact.temperature,
+        max_tokens=artifact.max_tokens,
+    )
+
+
+def _again(request: Request, answer: str, errors: Sequence[SchemaError]) -> Request:
+    """The same request, after the answer that did not fit and what is wrong with it."""
+    shown = (Message(role="assistant", text=answer[:_LONGEST_REPEATED]),) if answer.strip() else ()
+    return replace(request, messages=(*request.messages, *shown, Message(role="user", text=told_again(errors))))
+
+
+def _output(call: Call, result: GenerationResult) -> Output:
+    """What a generation gives, or `OutputInvalid`; in both cases the result is noted."""
+    call.notes.detail["timings_ms"] = dict(result.timings_ms)
+    if result.success:
+        call.enter("COMPLETED", attempts=result.attempts)
+        text = json.dumps(result.data, ensure_ascii=False, indent=2)
+        return Output(kind="json_generation", text=text, data=result.data, result=result.as_json())
+    call.enter("FAILED", attempts=result.attempts, errors=len(result.validation_errors))
+    call.notes.detail["result"] = result.as_json()
+    told = "; ".join(str(error) for error in result.validation_errors[:_TOLD])
+    tries = "once" if result.attempts == 1 else f"{result.attempts} times"
+    raise OutputInvalid(
+        f"{call.artifact.name!r} was asked {tries} and gave nothing that satisfies its output schema: {told}.",
+        hint="Say in the prompt what is wanted, loosen the schema, or use a stronger model.",
+        problems=problems_of(result.validation_errors),
+    )

@@ -1,0 +1,75 @@
+"""prompt_template: a template with its values in place, sent to a model; the answer is the output."""
+
+from __future__ import annotations
+
+import json
+
+from prowess.errors import Invalid, OutputInvalid
+from prowess.llm.model import Model, Request
+from prowess.run.answers import problems_of, read_answer, with_schema
+from prowess.run.asking import Asker
+from prowess.run.call import Call, Output
+from prowess.run.context import preamble
+from prowess.run.inputs import checked_inputs
+from prowess.skill.kinds import Kind, PromptTemplate
+from prowess.skill.schema import Schema, compile_schema
+from prowess.templates.rendering import Renderer
+from prowess.templates.variants import choose_variant
+
+_TOLD = 3
+
+
+class PromptTemplateHandler:
+    """Renders the variant for the model in use and sends it, after the skill's approaches and examples.
+
+    The answer is watched as it comes. A template with an output schema gives data that satisfies it, or `OutputInvalid`.
+    """
+
+    kind: Kind = "prompt_template"
+
+    def __init__(self, asker: Asker, renderer: Renderer) -> None:
+        self._asker = asker
+        self._renderer = renderer
+
+    async def run(self, call: Call) -> Output:
+        """Render it and send it."""
+        model = await self._asker.model_for(call)
+        template = _variant(call, model.family)
+        call.notes.artifact = template
+        schema = None if template.output_schema is None else compile_schema(template.output_schema)
+        values = checked_inputs(call.inputs, call.skill.parameters, template.vars_schema)
+        rendered = await self._renderer.render(template.content, values, syntax=template.syntax)
+        call.notes.rendered = rendered
+        reply = await self._asker.ask(call, _request(call, model, template, rendered), stream=True)
+        call.notes.raw = reply.text
+        return Output(kind=self.kind, text=reply.text) if schema is None else _data(reply.text, schema)
+
+
+def _variant(call: Call, family: str) -> PromptTemplate:
+    """The variant of the called template that is written for that family."""
+    named = [one for one in call.skill.artifacts if one.kind == call.artifact.kind and one.name == call.artifact.name]
+    chosen = choose_variant(named or [call.artifact], family)
+    if not isinstance(chosen, PromptTemplate):
+        raise Invalid(f"{call.artifact.name!r} is a {call.artifact.kind}, not a prompt template.")
+    return chosen
+
+
+def _request(call: Call, model: Model, template: PromptTemplate, rendered: str) -> Request:
+    before = preamble(call.skill, model.family)
+    if before.omitted:
+        call.notes.detail["examples_omitted"] = before.omitted
+    schema = template.output_schema
+    text = rendered if schema is None or model.structured else with_schema(rendered, schema)
+    return Request(messages=before.messages(text), schema=schema)
+
+
+def _data(answer: str, schema: Schema) -> Output:
+    value, errors = read_answer(answer, schema)
+    if errors:
+        told = "; ".join(str(error) for error in errors[:_TOLD])
+        raise OutputInvalid(
+            f"The answer does not satisfy the output schema: {told}.",
+            hint="Say in the template what is wanted, or use json_generation, which tries once more with the errors.",
+            problems=problems_of(errors),
+        )
+    return Output(kind="prompt_template", text=json.dumps(value, ensure_ascii=False, indent=2), data=value)

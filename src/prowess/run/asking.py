@@ -1,0 +1,125 @@
+"""Asking a model on behalf of a run: which one, within what may be spent, with everything noted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Literal
+
+from prowess.errors import ProwessError, SpendExceeded
+from prowess.llm.model import Model, Reply, Request
+from prowess.llm.models import Models
+from prowess.llm.prices import cost_of, most_cost
+from prowess.run.call import Call, Sent, Step
+from prowess.run.spending import Spending
+from prowess.run.telemetry import Telemetry
+from prowess.session.tokens import estimate
+
+Purpose = Literal["answer", "evaluation"]
+
+
+class Foreseen(Exception):
+    """Ends a dry run where it would ask a model: no error. What would be sent is in the notes of its call."""
+
+
+class Asker:
+    """The only way by which handlers and assertions reach a model."""
+
+    def __init__(self, models: Models, spending: Spending, telemetry: Telemetry) -> None:
+        self._models = models
+        self._spending = spending
+        self._telemetry = telemetry
+
+    async def model_for(self, call: Call, *, named: str = "", purpose: Purpose = "answer") -> Model:
+        """The model for a call: the caller's choice, what the artifact has `named`, the session's, the one configured.
+
+        For an evaluation, what the artifact names and the model configured for evaluations come before the caller's choice of
+        a model for answers. `NoModel` where there is none.
+        """
+        if named:
+            self._models.check_named_by_skill(named)
+        if purpose == "evaluation":
+            wishes = (call.evaluation_model, named, self._models.evaluation, call.model, call.session_model)
+        else:
+            wishes = (call.model, named, call.session_model)
+        chosen = next((wish for wish in wishes if wish), self._models.default) or call.spare or ""
+        if not isinstance(chosen, str):
+            return chosen
+        return self._models.opened(chosen) or await asyncio.to_thread(self._models.open, chosen)
+
+    async def ask(
+        self, call: Call, request: Request, *, named: str = "", purpose: Purpose = "answer", stream: bool = False
+    ) -> Reply:
+        """The answer to one request; with `stream`, whoever watches the call sees it come."""
+        model = await self.model_for(call, named=named, purpose=purpose)
+        if call.dry:
+            call.notes.sent.append(Sent(model=model.name, request=request, purpose=purpose))
+            raise Foreseen
+        return await self._send(call, model, request, stream=stream and call.watched, notes_model=purpose == "answer")
+
+    async def ask_all(
+        self,
+        call: Call,
+        requests: Sequence[Request],
+        *,
+        named: str = "",
+        purpose: Purpose = "evaluation",
+        at_once: int = 4,
+    ) -> list[Reply | ProwessError]:
+        """The answers to several requests, in their order, a few at a time; what went wrong stands in an answer's place."""
+        model = await self.model_for(call, named=named, purpose=purpose)
+        if call.dry:
+            call.notes.sent += [Sent(model=model.name, request=request, purpose=purpose) for request in requests]
+            raise Foreseen
+        room = asyncio.Semaphore(at_once)
+
+        async def one(request: Request) -> Reply | ProwessError:
+            async with room:
+                try:
+                    return await self._send(call, model, request, stream=False, notes_model=purpose == "answer")
+                except ProwessError as error:
+                    return error
+
+        return await asyncio.gather(*(one(request) for request in requests))
+
+    async def _send(self, call: Call, model: Model, request: Request, *, stream: bool, notes_model: bool) -> Reply:
+        notes = call.notes
+        if notes_model or not notes.model:
+            notes.model = model.name
+        most = most_cost(model.name, _tokens(request), request.max_tokens)
+        self._check_cost(call, most)
+        async with self._spending.reserved(call, most) as reservation:
+            with self._telemetry.span_of_request(model, request) as span:
+                reply = await (self._streamed(call, model, request) if stream else model.complete(request))
+                span.answered(reply)
+            cost = cost_of(model.name, reply.usage)
+            reservation.actual = cost
+        notes.usage += reply.usage
+        if cost is not None:
+            notes.cost = (notes.cost or 0.0) + cost
+        return reply
+
+    @staticmethod
+    def _check_cost(call: Call, most: float | None) -> None:
+        spent = call.notes.cost or 0.0
+        if call.max_cost is not None and most is not None and spent + most > call.max_cost:
+            raise SpendExceeded(
+                f"{call.skill.slug!r} may cost ${call.max_cost:.4f} a run; ${spent:.4f} are spent, and the next request may cost ${most:.4f}.",
+                hint="Raise max_cost_usd in the skill's policy, or choose a cheaper model.",
+            )
+
+    @staticmethod
+    async def _streamed(call: Call, model: Model, request: Request) -> Reply:
+        reply = Reply()
+        async with aclosing(model.stream(request)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Reply):
+                    reply = piece
+                else:
+                    call.watch(Step(artifact=call.artifact.name, text=piece))
+        return reply
+
+
+def _tokens(request: Request) -> int:
+    return sum(estimate(message.text) for message in request.messages)

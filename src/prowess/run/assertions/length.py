@@ -1,0 +1,53 @@
+"""Length: how many characters or tokens an output has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prowess.run.assertions.assertion import verdict, words_of
+from prowess.run.call import Call, Output, Severity, Verdict
+from prowess.session.tokens import estimate
+from prowess.skill.assertion_specs import AssertionSpec
+
+_UNITS: dict[str, tuple[str, Callable[[str], int]]] = {
+    "char_range": ("character", len),
+    "token_range": ("token", estimate),
+}
+
+
+class LengthAssertion:
+    """That an output is neither shorter nor longer than asked. Tokens are an estimate."""
+
+    def __init__(self, spec: AssertionSpec) -> None:
+        self._spec = spec
+        self._unit, self._measure = _UNITS[spec.check]
+        self._least: int | None = spec.settings.get("min")
+        self._most: int | None = spec.settings.get("max")
+
+    @property
+    def severity(self) -> Severity:
+        """As its author wrote."""
+        return self._spec.severity
+
+    @property
+    def description(self) -> str:
+        """The range."""
+        return self._spec.description or f"The output has {self._range()}."
+
+    async def evaluate(self, output: Output, _call: Call, /) -> Verdict:
+        """Measure it."""
+        size = self._measure(words_of(output))
+        fits = (self._least is None or size >= self._least) and (self._most is None or size <= self._most)
+        fault = "" if fits else f"It has {_counted(size, self._unit)}; {self._range()} are asked for."
+        return verdict(self._spec, self.description, fault)
+
+    def _range(self) -> str:
+        if self._least is None:
+            return f"at most {_counted(self._most or 0, self._unit)}"
+        if self._most is None:
+            return f"at least {_counted(self._least, self._unit)}"
+        return f"{self._least:,} to {_counted(self._most, self._unit)}"
+
+
+def _counted(count: int, unit: str) -> str:
+    return f"{count:,} {unit}{'' if count == 1 else 's'}"

@@ -1,0 +1,56 @@
+"""Pattern: a regular expression that an output must, or must not, have a fit for."""
+
+from __future__ import annotations
+
+import asyncio
+
+from prowess.run.assertions.assertion import verdict, words_of
+from prowess.run.call import Call, Output, Severity, Verdict
+from prowess.skill.assertion_specs import AssertionSpec
+from prowess.skill.linear_regex import compile_regex, shown_regex
+
+MOST_WORK = 200_000_000
+"""The most steps of a pattern times characters of an output: about a second."""
+_LITTLE_WORK = 1_000_000
+_SHOWN = 80
+
+
+class PatternAssertion:
+    """That the pattern fits somewhere in the output (`match`), or nowhere (`no_match`)."""
+
+    def __init__(self, spec: AssertionSpec) -> None:
+        self._spec = spec
+        self._pattern = shown_regex(spec.settings["pattern"])
+        self._regex = compile_regex(spec.settings["pattern"])
+        self._wanted = spec.check == "match"
+
+    @property
+    def severity(self) -> Severity:
+        """As its author wrote."""
+        return self._spec.severity
+
+    @property
+    def description(self) -> str:
+        """The pattern."""
+        said = "matches" if self._wanted else "does not match"
+        return self._spec.description or f"The output {said} {self._pattern}."
+
+    async def evaluate(self, output: Output, _call: Call, /) -> Verdict:
+        """Look for the pattern, without keeping others waiting."""
+        text = words_of(output)
+        work = self._regex.steps * len(text)
+        if work > MOST_WORK:
+            fault = f"The output has {len(text):,} characters; with {self._pattern} that is too much to look through."
+        elif work > _LITTLE_WORK:
+            fault = self._fault(await asyncio.to_thread(self._regex.find, text))
+        else:
+            fault = self._fault(self._regex.find(text))
+        return verdict(self._spec, self.description, fault)
+
+    def _fault(self, found: str | None) -> str:
+        if (found is not None) == self._wanted:
+            return ""
+        if found is None:
+            return f"Nothing in it matches {self._pattern}."
+        stretch = found if len(found) <= _SHOWN else f"{found[:_SHOWN]}…"
+        return f"{self._pattern} matches {stretch!r}."

@@ -1,0 +1,64 @@
+"""All assertions of an artifact, evaluated on what it gave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+from prowess.errors import Invalid
+from prowess.run.asking import Asker
+from prowess.run.assertions.assertion import Assertion
+from prowess.run.assertions.length import LengthAssertion
+from prowess.run.assertions.pattern import PatternAssertion
+from prowess.run.assertions.semantic import SemanticAssertion
+from prowess.run.assertions.structural import StructuralAssertion
+from prowess.run.call import Call, Output, Verdict
+from prowess.skill.assertion_specs import AssertionSpec, assertions_of, read_assertion
+
+AT_ONCE = 4
+"""How many assertions are evaluated at a time: those that ask a model wait for it."""
+
+
+class AssertionRunner:
+    """Evaluates every assertion of the artifact that ran, and reports every verdict, in the order of the author."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._types: dict[str, Callable[[AssertionSpec], Assertion]] = {
+            "structural": StructuralAssertion,
+            "length": LengthAssertion,
+            "pattern": PatternAssertion,
+            "semantic": lambda spec: SemanticAssertion(spec, asker),
+        }
+
+    async def check(self, call: Call, output: Output) -> tuple[Verdict, ...]:
+        """What every assertion says. One that cannot be read has failed, and hard."""
+        written = assertions_of(call.notes.artifact or call.artifact)
+        if not written:
+            return ()
+        room = asyncio.Semaphore(AT_ONCE)
+
+        async def one(item: Any) -> Verdict:
+            async with room:
+                return await self._verdict(item, output, call)
+
+        return tuple(await asyncio.gather(*(one(item) for item in written)))
+
+    async def _verdict(self, written: Any, output: Output, call: Call) -> Verdict:
+        try:
+            spec = read_assertion(written)
+        except Invalid as fault:
+            return _unreadable(written, fault)
+        return await self._types[spec.type](spec).evaluate(output, call)
+
+
+def _unreadable(written: Any, fault: Invalid) -> Verdict:
+    settings = cast("dict[str, Any]", written) if isinstance(written, dict) else {}
+    kind, said = settings.get("type"), settings.get("description")
+    return Verdict(
+        type=kind[:60] if isinstance(kind, str) else "unknown",
+        description=said[:500] if isinstance(said, str) and said else "An assertion that cannot be read.",
+        passed=False,
+        severity="hard",
+        explanation=fault.message,
+    )

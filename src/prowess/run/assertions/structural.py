@@ -1,0 +1,126 @@
+"""Structural: the form of an output, as JSON or as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NoReturn, cast
+
+from prowess.errors import OutputInvalid
+from prowess.run.assertions.assertion import verdict, words_of
+from prowess.run.call import Call, Output, Severity, Verdict
+from prowess.run.extraction import extract_json
+from prowess.skill.assertion_specs import AssertionSpec
+from prowess.skill.schema import compile_schema
+
+_TOLD = 5
+"""So many faults are told; more of them seldom help."""
+
+
+class StructuralAssertion:
+    """That an output has a form: a JSON Schema that it satisfies, fields that it has, or a format."""
+
+    def __init__(self, spec: AssertionSpec) -> None:
+        self._spec = spec
+        self._fault, said = _CHECKS[spec.check]
+        self._description = spec.description or said(spec)
+
+    @property
+    def severity(self) -> Severity:
+        """As its author wrote."""
+        return self._spec.severity
+
+    @property
+    def description(self) -> str:
+        """The form."""
+        return self._description
+
+    async def evaluate(self, output: Output, _call: Call, /) -> Verdict:
+        """Look at the form."""
+        return verdict(self._spec, self._description, self._fault(self._spec, output))
+
+
+def _schema_fault(spec: AssertionSpec, output: Output) -> str:
+    try:
+        value = _data_of(output)
+    except OutputInvalid as fault:
+        return fault.message
+    errors = compile_schema(spec.settings["schema"]).errors(value)
+    told = "; ".join(f"{error.path or 'the output'}: {error.message}" for error in errors[:_TOLD])
+    return f"{told} (and {len(errors) - _TOLD} more)" if len(errors) > _TOLD else told
+
+
+def _fields_fault(spec: AssertionSpec, output: Output) -> str:
+    try:
+        value = _data_of(output)
+    except OutputInvalid as fault:
+        return fault.message
+    if not isinstance(value, dict):
+        return "It is no JSON object."
+    missing = [name for name in spec.settings["fields"] if not _has(cast("dict[str, Any]", value), name)]
+    return f"It has no {', '.join(missing)}." if missing else ""
+
+
+def _has(fields: dict[str, Any], name: str) -> bool:
+    """Whether there is a field of that name, or one at the end of that path."""
+    if name in fields:
+        return True
+    first, _, rest = name.partition(".")
+    inner = fields.get(first)
+    return bool(rest) and isinstance(inner, dict) and _has(cast("dict[str, Any]", inner), rest)
+
+
+def _format_fault(spec: AssertionSpec, output: Output) -> str:
+    wanted: str = spec.settings["format"]
+    text = words_of(output).strip()
+    if wanted == "not_empty":
+        return "" if text else "It is empty."
+    if wanted == "line":
+        return "" if text and len(text.splitlines()) == 1 else f"It has {len(text.splitlines())} lines."
+    try:
+        value = _parsed(text) if output.data is None else output.data
+    except (ValueError, RecursionError):
+        return "It is not JSON and nothing else."
+    expected = {"json_object": dict, "json_array": list}.get(wanted)
+    return (
+        "" if expected is None or isinstance(value, expected) else f"It is JSON, but no {wanted.removeprefix('json_')}."
+    )
+
+
+def _data_of(output: Output) -> Any:
+    """What the output says as data: its own, or the JSON in its text; `OutputInvalid` where there is none."""
+    return extract_json(output.text) if output.data is None else output.data
+
+
+def _parsed(text: str) -> Any:
+    def refuse(word: str) -> NoReturn:
+        raise ValueError(word)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def _said_schema(_: AssertionSpec) -> str:
+    return "The output satisfies a JSON Schema."
+
+
+def _said_fields(spec: AssertionSpec) -> str:
+    return f"The output has {', '.join(spec.settings['fields'])}."
+
+
+def _said_format(spec: AssertionSpec) -> str:
+    return _FORMATS[spec.settings["format"]]
+
+
+_FORMATS = {
+    "json": "The output is JSON and nothing else.",
+    "json_object": "The output is a JSON object and nothing else.",
+    "json_array": "The output is a JSON array and nothing else.",
+    "line": "The output is one line.",
+    "not_empty": "The output is not empty.",
+}
+
+_CHECKS: dict[str, tuple[Callable[[AssertionSpec, Output], str], Callable[[AssertionSpec], str]]] = {
+    "json_schema": (_schema_fault, _said_schema),
+    "required_fields": (_fields_fault, _said_fields),
+    "format": (_format_fault, _said_format),
+}

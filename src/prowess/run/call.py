@@ -1,0 +1,125 @@
+"""One run of one artifact: what it is given, what is noted about it, and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from prowess.llm.model import Model, Request, Usage
+from prowess.policy.actor import Actor
+from prowess.skill.kinds import Artifact, JsonObject, Kind
+from prowess.skill.model import Skill
+
+Severity = Literal["hard", "soft"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One sign of progress: a `state` that the run is in by now, or a piece of `text` as a model writes it."""
+
+    artifact: str
+    state: str = ""
+    text: str = ""
+    detail: JsonObject = field(default_factory=dict[str, Any])
+
+
+Watch = Callable[[Step], None]
+
+
+def unwatched(step: Step) -> None:
+    """Let progress pass."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A request as it goes, or would go, to a model."""
+
+    model: str
+    request: Request
+    purpose: Literal["answer", "evaluation"] = "answer"
+
+
+@dataclass(slots=True, kw_only=True)
+class Notes:
+    """What is written down about a run while it goes on; its trace has it, whatever becomes of the run."""
+
+    rendered: str = ""
+    """What the model was, or the handler is, given: the template with its values in place."""
+    raw: str = ""
+    """What the model answered, word for word."""
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
+    """In US dollars; None where no price is known."""
+    detail: JsonObject = field(default_factory=dict[str, Any])
+    """What else is worth keeping, such as timings."""
+    artifact: Artifact | None = None
+    """The variant that ran, where the artifact has several."""
+    sent: list[Sent] = field(default_factory=list[Sent])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One artifact to be run. `inputs` are plain JSON; the outputs of artifacts that ran before it are among them."""
+
+    id: str
+    skill: Skill
+    artifact: Artifact
+    inputs: Mapping[str, Any]
+    actor: Actor
+    session: str = ""
+    """The id of the session that it belongs to."""
+    model: Model | str = ""
+    """The model that the caller chose; '' for none."""
+    session_model: str = ""
+    evaluation_model: Model | str = ""
+    """The model that the caller chose for judging; '' for none."""
+    spare: Model | None = None
+    """The model that is asked where nobody chose one and none is configured."""
+    max_cost: float | None = None
+    """How many US dollars this run may cost at most."""
+    dry: bool = False
+    """Whether nothing is to be sent: the run ends where it would first ask a model."""
+    watch: Watch = unwatched
+    announce: Watch = unwatched
+    """Told of the states alone."""
+    notes: Notes = field(default_factory=Notes)
+
+    def enter(self, state: str, **detail: Any) -> None:
+        """Tell which state the run is in by now."""
+        step = Step(artifact=self.artifact.name, state=state, detail=detail)
+        self.announce(step)
+        self.watch(step)
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody wants to see the text as it comes."""
+        return self.watch is not unwatched
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What an artifact gave: a text, or data for kinds that give data, with `text` as its words."""
+
+    kind: Kind
+    text: str = ""
+    data: Any = None
+    result: JsonObject = field(default_factory=dict[str, Any])
+    """What else the kind says about it, such as a GenerationResult or a ReviewResult."""
+
+    @property
+    def value(self) -> Any:
+        """What the next artifact is given: the data, or the text where there is none."""
+        return self.text if self.data is None else self.data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What one assertion says about one output. Where it could not be evaluated it has not passed."""
+
+    type: str
+    description: str
+    passed: bool
+    severity: Severity = "hard"
+    explanation: str = ""

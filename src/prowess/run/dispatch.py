@@ -1,0 +1,236 @@
+"""Dispatch: one artifact to the handler of its kind, within its time, its output checked, a trace of it kept.
+
+Where the artifact is unavailable and names a fallback, that one runs in its place; both leave a trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from prowess.errors import (
+    AssertionFailed,
+    NoHandler,
+    ProwessError,
+    Refused,
+    RunFailed,
+    TimedOut,
+    Unavailable,
+)
+from prowess.redaction.redactor import Redactor
+from prowess.run.allowance import Allowance
+from prowess.run.asking import Foreseen
+from prowess.run.assertions.runner import AssertionRunner
+from prowess.run.call import Call, Notes, Output, Step, Verdict
+from prowess.run.choose import chosen
+from prowess.run.handler import Handler
+from prowess.run.news import RunNews
+from prowess.run.outcome import Part
+from prowess.run.telemetry import Telemetry
+from prowess.run.tracing import finished, started
+from prowess.skill.kinds import JsonObject, Kind
+from prowess.traces.recorder import TraceRecorder
+from prowess.traces.trace import Status, Trace
+
+log = logging.getLogger(__name__)
+
+TRACE_SECONDS = 5.0
+"""So long an answer waits for its trace to be kept; then it goes out, and says that the trace may be lost."""
+
+_STATUSES: tuple[tuple[type[ProwessError], Status], ...] = (
+    (TimedOut, "timed_out"),
+    (Refused, "refused"),
+    (Unavailable, "unavailable"),
+)
+
+
+Announce = Callable[[RunNews], None]
+"""Tells whoever follows what happens in a run; never waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ending:
+    """How a run ended."""
+
+    status: Status
+    output: Output | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    error: ProwessError | None = None
+
+
+class Dispatcher:
+    """Hands artifacts to their handlers."""
+
+    def __init__(
+        self,
+        handlers: Mapping[Kind, Handler],
+        *,
+        assertions: AssertionRunner,
+        traces: Callable[[], TraceRecorder],
+        announce: Announce,
+        redactor: Redactor,
+        telemetry: Telemetry,
+    ) -> None:
+        self._handlers = handlers
+        self._assertions = assertions
+        self._traces = traces
+        self._announce = announce
+        self._redactor = redactor
+        self._telemetry = telemetry
+
+    async def dispatch(self, call: Call, *, run_id: str, allowance: Allowance) -> list[Part]:
+        """Run one artifact. The parts are those that ran: one, or two where a fallback took its place; none raises."""
+        part = await self._run(call, run_id, allowance, fallback_of=None)
+        parts = [part]
+        if isinstance(part.error, Unavailable) and call.artifact.fallback:
+            fallback = chosen(call.skill, [call.artifact.fallback])[0]
+            stand_in = replace(call, id=str(uuid.uuid4()), artifact=fallback, notes=Notes())
+            parts.append(await self._run(stand_in, run_id, allowance, fallback_of=part))
+        return parts
+
+    async def _run(self, call: Call, run_id: str, allowance: Allowance, *, fallback_of: Part | None) -> Part:
+        began = time.perf_counter()
+        trace = started(call, run_id, allowance, fallback_of=fallback_of.trace if fallback_of else None)
+        heard = call if call.dry else replace(call, announce=self._announcing(call, run_id))
+        if not call.dry:
+            self._traces().begin(trace)
+            self._tell(call, "run_started", run_id)
+        try:
+            with self._telemetry.span_of_run(call) as span:
+                ending = await self._ending(heard, allowance)
+                span.ended(ending.status, call.notes)
+        except BaseException:
+            self._close(call, trace, run_id, allowance, _Ending(status="cancelled"), began)
+            raise
+        kept = await self._kept(self._close(call, trace, run_id, allowance, ending, began))
+        ran = call.notes.artifact or call.artifact
+        return Part(
+            artifact=call.artifact.name,
+            kind=call.artifact.kind,
+            variant=ran.variant,
+            status=ending.status,
+            trace=call.id,
+            traced=kept,
+            output=ending.output,
+            verdicts=ending.verdicts,
+            error=ending.error,
+            fallback_of=fallback_of.artifact if fallback_of else None,
+            model=call.notes.model,
+            usage=call.notes.usage,
+            cost=call.notes.cost,
+            duration_ms=round((time.perf_counter() - began) * 1000),
+            sent=tuple(call.notes.sent),
+        )
+
+    async def _ending(self, call: Call, allowance: Allowance) -> _Ending:
+        """Run and check within the time there is. Whatever goes wrong is an ending; only cancellation is raised."""
+        output: Output | None = None
+        verdicts: tuple[Verdict, ...] = ()
+        try:
+            async with asyncio.timeout(allowance.seconds):
+                output = await self._handler(call.artifact.kind).run(call)
+                verdicts = await self._assertions.check(call, output)
+        except Foreseen:
+            return _Ending(status="ok")
+        except TimeoutError:
+            error: ProwessError = TimedOut(
+                f"{call.artifact.name!r} of {call.skill.slug!r} was not done after {allowance.seconds:g} seconds.",
+                hint="Give it more time with --timeout, or PROWESS_RUN_SECONDS.",
+            )
+        except ProwessError as raised:
+            error = raised
+        except Exception as raised:
+            log.exception("The handler of %s failed.", call.artifact.kind)
+            error = RunFailed(
+                f"{call.artifact.name!r} of {call.skill.slug!r} failed: {type(raised).__name__}.",
+                hint="This is a fault of the handler, not of your inputs; the log has its traceback.",
+            )
+        else:
+            failed = [verdict for verdict in verdicts if not verdict.passed and verdict.severity == "hard"]
+            if not failed:
+                return _Ending(status="ok", output=output, verdicts=verdicts)
+            error = _assertion_failed(call, failed, len(verdicts))
+        self._redact(error)
+        return _Ending(status=_status(error), output=output, verdicts=verdicts, error=error)
+
+    def _handler(self, kind: Kind) -> Handler:
+        handler = self._handlers.get(kind)
+        if handler is None:
+            known = ", ".join(sorted(self._handlers))
+            raise NoHandler(f"Nothing here runs artifacts of the kind {kind}.", hint=f"These are run: {known}.")
+        return handler
+
+    def _close(
+        self, call: Call, trace: Trace, run_id: str, allowance: Allowance, ending: _Ending, began: float
+    ) -> asyncio.Future[bool] | None:
+        if call.dry:
+            return None
+        seconds = time.perf_counter() - began
+        row = finished(
+            trace,
+            call,
+            allowance,
+            status=ending.status,
+            output=ending.output,
+            verdicts=ending.verdicts,
+            error=ending.error,
+            duration_ms=round(seconds * 1000),
+        )
+        kept = self._traces().finish(row)
+        error = ending.error.code if ending.error else None
+        self._tell(call, "run_finished", run_id, seconds=round(seconds, 6), status=ending.status, error=error)
+        return asyncio.wrap_future(kept)
+
+    @staticmethod
+    async def _kept(future: asyncio.Future[bool] | None) -> bool:
+        if future is None:
+            return False
+        done, _ = await asyncio.wait({future}, timeout=TRACE_SECONDS)
+        return bool(done) and future.result()
+
+    def _announcing(self, call: Call, run_id: str) -> Callable[[Step], None]:
+        def announce(step: Step) -> None:
+            detail: JsonObject = self._redactor.value(step.detail) if step.detail else {}
+            self._tell(call, "run_state_changed", run_id, state=step.state, **detail)
+
+        return announce
+
+    def _tell(self, call: Call, name: str, run_id: str, *, seconds: float | None = None, **data: object) -> None:
+        told = {"run": run_id, "trace": call.id, "skill": call.skill.slug, "artifact": call.artifact.name, **data}
+        self._announce(
+            RunNews(
+                name=name,  # pyright: ignore[reportArgumentType]
+                skill=call.skill.slug,
+                data=told,
+                session_id=call.session,
+                user_id=call.actor.user,
+                organization_id=call.actor.organization,
+                source=call.skill.scope,
+                seconds=seconds,
+            )
+        )
+
+    def _redact(self, error: ProwessError) -> None:
+        """No secret leaves in the words of an error."""
+        error.message = self._redactor.text(error.message)
+        error.args = (error.message,)
+
+
+def _status(error: ProwessError) -> Status:
+    for kind, status in _STATUSES:
+        if isinstance(error, kind):
+            return status
+    return "failed"
+
+
+def _assertion_failed(call: Call, failed: list[Verdict], count: int) -> AssertionFailed:
+    first = failed[0]
+    more = f" (and {len(failed) - 1} more of {count})" if len(failed) > 1 else ""
+    return AssertionFailed(
+        f"The output of {call.artifact.name!r} did not pass: {first.description}: {first.explanation}{more}",
+        hint=f"`prowess traces show {call.id}` has the output and every verdict.",
+    )

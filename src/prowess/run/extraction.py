@@ -1,0 +1,175 @@
+"""Find the JSON in what a model wrote: alone, in a fence, or in the middle of prose.
+
+What is found is data and nothing else: it is parsed, never evaluated. The work grows with the length of the text alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, cast
+
+from prowess.errors import OutputInvalid
+from prowess.skill.schema import depth_of
+
+LONGEST_TEXT = 2 * 1024 * 1024
+MOST_VALUES = 64
+DEEPEST_VALUE = 128
+
+_PASSES = 16
+"""How often a character may be read on average: what stands in brackets in prose is mostly no JSON, and ends at once."""
+_COST_OF_FAILING = 200
+"""What it takes to find out that no value starts at a bracket, in characters; to it comes counting the lines up to there."""
+_HINT = "Ask for JSON alone, or use a model that can be held to a schema."
+_DECODER = json.JSONDecoder()
+_FENCE = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[^\n`]*+\n(.*?)(?:^[ \t]*+\1|\Z)", re.MULTILINE | re.DOTALL)
+_STRING = r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
+"""A string that is never closed goes on to the end, so that no part of it is read again."""
+_START = re.compile(r"\{(?=\s*+[\"}])|\[(?=\s*+[\[{\"\]\-0-9tfn])")
+"""What may be the beginning of an object or a list; most brackets of prose and of code are not."""
+_BRACKET = re.compile(rf"{_STRING}|[\[{{]|[\]}}]", re.DOTALL)
+_TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*+[\]}}])", re.DOTALL)
+
+
+def extract_json(text: str, *, prefer: Callable[[Any], bool] | None = None) -> Any:
+    """The JSON value in a text: the whole text, else the first fence that holds one, else the first object or list in it.
+
+    A byte order mark, commas before a closing bracket and anything around the value do no harm. A list of numbers, such
+    as the mark [1] of a note, is taken only where there is nothing else. With `prefer`, the first value that it says yes
+    to comes before all others. `OutputInvalid` says why there is none.
+    """
+    text = text.removeprefix("\ufeff").strip()
+    if len(text) > LONGEST_TEXT:
+        raise _nothing(f"it has {len(text):,} characters; {LONGEST_TEXT:,} are the most")
+    reading = _Reading(text)
+    values = reading.values()
+    if not values:
+        raise _nothing(reading.why)
+    good = (value for value in values if prefer is not None and prefer(value))
+    told = (value for value in values if not _is_mark(value))
+    return next(good, next(told, values[0]))
+
+
+def all_json(text: str) -> list[Any]:
+    """The objects and lists that stand in a text, in order, the first 64; what is inside one is not told apart."""
+    return _Reading(text[:LONGEST_TEXT]).in_prose()
+
+
+class _Reading:
+    """One reading of one text. `why` says what is in the way, where nothing is found."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.why = "there is no JSON in it" if text else "it is empty"
+        self._left = _PASSES * len(text) + 1024
+
+    def values(self) -> list[Any]:
+        """What is found, in the order of preference."""
+        return self._whole(self.text) or [*self._fenced(), *self.in_prose()]
+
+    def in_prose(self) -> list[Any]:
+        """Every object and list that does not stand in another."""
+        found: list[Any] = []
+        position = self._next_start(0)
+        while position >= 0 and self._left > 0 and len(found) < MOST_VALUES:
+            value, end = self._at(position)
+            found += value
+            position = self._next_start(end)
+        return found
+
+    def _next_start(self, position: int) -> int:
+        start = _START.search(self.text, position)
+        return start.start() if start else -1
+
+    def _fenced(self) -> Iterator[Any]:
+        for fence in islice(_FENCE.finditer(self.text), MOST_VALUES):
+            yield from self._whole(fence[2].strip())
+
+    def _whole(self, text: str) -> list[Any]:
+        """The value that a text is, commas before closing brackets left aside; none where it is no JSON or too much."""
+        for attempt in dict.fromkeys((text, _without_trailing_commas(text))):
+            try:
+                return self._usable(json.loads(attempt))
+            except json.JSONDecodeError as error:
+                if text[:1] in ("{", "["):
+                    self.why = _told(error)
+            except (ValueError, RecursionError) as error:
+                self.why = "it nests too deep" if isinstance(error, RecursionError) else "a number in it is too long"
+        return []
+
+    def _at(self, start: int) -> tuple[list[Any], int]:
+        """The value that starts here, and where to look for the next one."""
+        try:
+            value, end = _DECODER.raw_decode(self.text, start)
+        except json.JSONDecodeError as error:
+            self._left -= _reach(error) - start + _COST_OF_FAILING + start // 16
+            if _is_comma_fault(self.text, error.pos):
+                return self._mended(start)
+        except (ValueError, RecursionError):
+            self._left -= len(self.text) - start
+        else:
+            self._left -= end - start
+            return self._usable(value), end
+        return [], start + 1
+
+    def _mended(self, start: int) -> tuple[list[Any], int]:
+        """The same for a value with commas before closing brackets."""
+        end = _balanced_end(self.text, start)
+        self._left -= 2 * ((end or len(self.text)) - start)
+        found = self._whole(self.text[start:end]) if end else []
+        return (found, end) if end and found else ([], start + 1)
+
+    def _usable(self, value: Any) -> list[Any]:
+        if depth_of(value, most=DEEPEST_VALUE) > DEEPEST_VALUE:
+            self.why = f"it nests deeper than {DEEPEST_VALUE} levels"
+            return []
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError:
+            self.why = "a number in it is not finite"
+            return []
+        return [value]
+
+
+def _nothing(why: str) -> OutputInvalid:
+    return OutputInvalid(f"The answer cannot be read as JSON: {why}.", hint=_HINT)
+
+
+def _told(error: json.JSONDecodeError) -> str:
+    if error.pos >= len(error.doc.rstrip()):
+        return "it breaks off before it is complete"
+    return f"{error.msg} at line {error.lineno}, column {error.colno}"
+
+
+def _reach(error: json.JSONDecodeError) -> int:
+    """How far the parser has read; where a string is not closed it names the beginning, and has read all."""
+    return len(error.doc) if error.msg.startswith("Unterminated") else error.pos + 1
+
+
+def _is_mark(value: Any) -> bool:
+    """Whether a value is what the mark of a note looks like."""
+    return isinstance(value, list) and all(type(item) in (int, float) for item in cast("list[Any]", value))
+
+
+def _is_comma_fault(text: str, position: int) -> bool:
+    """Whether a parser that stopped here stopped at a comma that nothing follows; they differ in where they stop."""
+    return text[position : position + 1] == "," or text[max(0, position - 1_024) : position].rstrip()[-1:] == ","
+
+
+def _without_trailing_commas(text: str) -> str:
+    return _TRAILING_COMMA.sub(lambda match: match[1] or "", text)
+
+
+def _balanced_end(text: str, start: int) -> int | None:
+    """Where the bracket that opens here is closed; None where it never is, or where too many open inside."""
+    depth = 0
+    for match in _BRACKET.finditer(text, start):
+        sign = match[0][0]
+        depth += (sign in "[{") - (sign in "]}")
+        if depth == 0:
+            return match.end()
+        if depth > DEEPEST_VALUE:
+            return None
+    return None

@@ -1,0 +1,88 @@
+"""Running a skill: its chosen artifacts in ordinal order, each given what those before it gave."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from prowess.llm.model import Model
+from prowess.policy.actor import Actor
+from prowess.run.allowance import DEFAULT_SECONDS, Allowance, allowance_of
+from prowess.run.call import Call, Watch, unwatched
+from prowess.run.choose import chosen, plain_inputs, with_outputs
+from prowess.run.dispatch import Dispatcher
+from prowess.run.outcome import Part, RunResult
+from prowess.run.producing import produced_by
+from prowess.skill.kinds import Artifact
+from prowess.skill.model import Skill
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What somebody wants to run, and how. `artifacts` are names; without any, the skill as a whole."""
+
+    skill: Skill
+    artifacts: tuple[str, ...] = ()
+    inputs: Mapping[str, Any]
+    actor: Actor
+    session: str = ""
+    session_model: str = ""
+    model: Model | str = ""
+    evaluation_model: Model | str = ""
+    spare: Model | None = None
+    seconds: float | None = None
+    dry: bool = False
+    watch: Watch = unwatched
+
+
+class Runner:
+    """Runs skills that have passed the gate. `seconds` is the time that a run has where nothing else is said."""
+
+    def __init__(self, dispatcher: Dispatcher, *, seconds: float = DEFAULT_SECONDS) -> None:
+        self._dispatcher = dispatcher
+        self._seconds = seconds
+
+    async def run(self, wish: Wish) -> RunResult:
+        """Run it; what went wrong stands in the result. `Invalid` or `NotFound` for a wish that names nothing to run."""
+        artifacts = chosen(wish.skill, wish.artifacts)
+        inputs = plain_inputs(wish.inputs)
+        allowance = allowance_of(wish.skill, seconds=self._seconds, asked=wish.seconds)
+        run_id = str(uuid.uuid4())
+        outputs: dict[str, Any] = {}
+        parts: list[Part] = []
+        for place, artifact in enumerate(artifacts, 1):
+            call = _call(wish, artifact, with_outputs(inputs, outputs), allowance)
+            parts += await self._dispatcher.dispatch(call, run_id=run_id, allowance=allowance)
+            last = parts[-1]
+            if last.error is not None or last.sent:
+                return _result(run_id, wish, parts, artifacts[place:] if last.sent else [])
+            if last.output is not None:
+                outputs[artifact.name] = last.output.value
+        return _result(run_id, wish, parts, [])
+
+
+def _call(wish: Wish, artifact: Artifact, inputs: Mapping[str, Any], allowance: Allowance) -> Call:
+    return Call(
+        id=str(uuid.uuid4()),
+        skill=wish.skill,
+        artifact=artifact,
+        inputs=inputs,
+        actor=wish.actor,
+        session=wish.session,
+        model=wish.model,
+        session_model=wish.session_model,
+        evaluation_model=wish.evaluation_model,
+        spare=wish.spare,
+        max_cost=allowance.max_cost,
+        dry=wish.dry,
+        watch=wish.watch,
+    )
+
+
+def _result(run_id: str, wish: Wish, parts: Sequence[Part], waiting: Sequence[Artifact]) -> RunResult:
+    result = RunResult(
+        run_id=run_id, skill=wish.skill.slug, parts=tuple(parts), waiting=tuple(one.name for one in waiting)
+    )
+    return replace(result, produced=produced_by(wish.skill, result.output)) if result.ok else result

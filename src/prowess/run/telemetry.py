@@ -1,0 +1,222 @@
+"""Spans of runs and of requests to models, after OpenTelemetry's conventions for generative AI.
+
+They say what ran, how long it took, with which model, for how many tokens and at what cost; never what was asked or
+answered.
+"""
+
+from __future__ import annotations
+
+import sys
+from asyncio import CancelledError
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+
+from prowess.errors import ProwessError, Unavailable
+from prowess.llm.model import Model, Reply, Request
+from prowess.run.call import Call, Notes
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer
+
+_SCOPE: Final = "prowess"
+_INSTALL: Final = "Install it: pip install 'prowess[telemetry]'"
+_PROVIDERS: Final = {"google": "gcp.gemini"}
+"""Providers that the conventions call by another name than we do."""
+
+
+class RunSpan(Protocol):
+    """The span of a run."""
+
+    def ended(self, status: str, notes: Notes) -> None:
+        """Tell how it ended."""
+        ...
+
+
+class RequestSpan(Protocol):
+    """The span of a request."""
+
+    def answered(self, reply: Reply) -> None:
+        """Tell what it took."""
+        ...
+
+
+class Telemetry(Protocol):
+    """Tells of runs and requests. A span that is left by an exception says so, and lets it pass."""
+
+    def span_of_run(self, call: Call) -> AbstractContextManager[RunSpan]:
+        """The span of one artifact's run."""
+        ...
+
+    def span_of_request(self, model: Model, request: Request) -> AbstractContextManager[RequestSpan]:
+        """The span of one request to a model, within that of its run."""
+        ...
+
+
+class NoTelemetry:
+    """Tells nobody; it is its own span."""
+
+    def span_of_run(self, call: Call) -> AbstractContextManager[RunSpan]:  # noqa: ARG002
+        """No span."""
+        return self
+
+    def span_of_request(self, model: Model, request: Request) -> AbstractContextManager[RequestSpan]:  # noqa: ARG002
+        """No span."""
+        return self
+
+    def ended(self, status: str, notes: Notes) -> None:
+        """Nothing is told."""
+
+    def answered(self, reply: Reply) -> None:
+        """Nothing is told."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+class SpanTelemetry:
+    """Tells whoever collects the spans of a tracer."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    @contextmanager
+    def span_of_run(self, call: Call) -> Generator[RunSpan]:
+        """A span `invoke_workflow SKILL/ARTIFACT`."""
+        name = f"{call.skill.slug}/{call.artifact.name}"
+        attributes = {
+            "gen_ai.operation.name": "invoke_workflow",
+            "gen_ai.workflow.name": name,
+            "prowess.skill": call.skill.slug,
+            "prowess.artifact": call.artifact.name,
+            "prowess.kind": call.artifact.kind,
+            "prowess.trace": call.id,
+        }
+        if call.session:
+            attributes["gen_ai.conversation.id"] = call.session
+        with self._span(f"invoke_workflow {name}", attributes, kind="INTERNAL") as span:
+            yield _RunSpan(span)
+
+    @contextmanager
+    def span_of_request(self, model: Model, request: Request) -> Generator[RequestSpan]:
+        """A span `chat MODEL`."""
+        provider, name = _provider_and_name(model.name)
+        attributes: dict[str, str | int | float] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": name,
+            "gen_ai.output.type": "text" if request.schema is None else "json",
+        }
+        if request.temperature is not None:
+            attributes["gen_ai.request.temperature"] = request.temperature
+        if request.max_tokens is not None:
+            attributes["gen_ai.request.max_tokens"] = request.max_tokens
+        with self._span(f"chat {name}", attributes, kind="CLIENT") as span:
+            yield _RequestSpan(span)
+
+    @contextmanager
+    def _span(self, name: str, attributes: Mapping[str, str | int | float], *, kind: str) -> Generator[Span]:
+        from opentelemetry.trace import SpanKind
+
+        with self._tracer.start_as_current_span(
+            name,
+            kind=SpanKind[kind],
+            attributes=attributes,
+            record_exception=False,  # the words of an error may quote what was asked
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                yield span
+            except BaseException as error:
+                _failed(span, _word(error))
+                raise
+
+
+class _RunSpan:
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    def ended(self, status: str, notes: Notes) -> None:
+        """Tell how it ended."""
+        self._span.set_attribute("prowess.status", status)
+        if notes.model:
+            self._span.set_attribute("gen_ai.request.model", _provider_and_name(notes.model)[1])
+        if notes.usage.requests:
+            self._span.set_attribute("gen_ai.usage.input_tokens", notes.usage.input_tokens)
+            self._span.set_attribute("gen_ai.usage.output_tokens", notes.usage.output_tokens)
+        if notes.cost is not None:
+            self._span.set_attribute("prowess.cost_usd", notes.cost)
+        if status != "ok":
+            _failed(self._span, status)
+
+
+class _RequestSpan:
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    def answered(self, reply: Reply) -> None:
+        """Tell what it took."""
+        if reply.model:
+            self._span.set_attribute("gen_ai.response.model", reply.model)
+        self._span.set_attribute("gen_ai.usage.input_tokens", reply.usage.input_tokens)
+        self._span.set_attribute("gen_ai.usage.output_tokens", reply.usage.output_tokens)
+
+
+def open_telemetry(environment: Mapping[str, str], *, on: bool) -> Telemetry:
+    """Telemetry to where this application sends its spans, or else to where `OTEL_TRACES_EXPORTER` says (`otlp`).
+
+    Raises `Unavailable` where the library, or that exporter, is not installed.
+    """
+    if not on:
+        return NoTelemetry()
+    try:
+        trace: Any = import_module("opentelemetry.trace")
+        sdk: Any = import_module("opentelemetry.sdk.trace")
+    except ImportError as error:
+        raise Unavailable("The library for telemetry is not installed.", hint=_INSTALL) from error
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, trace.ProxyTracerProvider):
+        which = environment.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
+        if which == "none":
+            return NoTelemetry()
+        provider = sdk.TracerProvider()
+        export: Any = import_module("opentelemetry.sdk.trace.export")
+        provider.add_span_processor(export.BatchSpanProcessor(_exporter(which)))
+    return SpanTelemetry(provider.get_tracer(_SCOPE))
+
+
+def _exporter(which: str) -> Any:
+    """The exporter of that name that a package has registered; the console's writes to the error output."""
+    from importlib.metadata import entry_points
+
+    names = (which, "otlp_proto_http", "otlp_proto_grpc") if which == "otlp" else (which,)
+    points = entry_points(group="opentelemetry_traces_exporter")
+    found = next((point for name in names for point in points.select(name=name)), None)
+    if found is None:
+        raise Unavailable(
+            f"No installed package sends spans to {which[:40]!r}.",
+            hint="For otlp: pip install opentelemetry-exporter-otlp-proto-http. Or set OTEL_TRACES_EXPORTER.",
+        )
+    return found.load()(out=sys.stderr) if which == "console" else found.load()()
+
+
+def _provider_and_name(model: str) -> tuple[str, str]:
+    provider, _, name = model.partition(":")
+    return (_PROVIDERS.get(provider, provider), name) if name else ("unknown", model)
+
+
+def _failed(span: Span, word: str) -> None:
+    from opentelemetry.trace import StatusCode
+
+    span.set_attribute("error.type", word)
+    span.set_status(StatusCode.ERROR)
+
+
+def _word(error: BaseException) -> str:
+    if isinstance(error, ProwessError):
+        return error.code
+    return "cancelled" if isinstance(error, CancelledError) else type(error).__name__

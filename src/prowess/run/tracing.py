@@ -1,0 +1,116 @@
+"""The trace of a call: the row that is begun with it, and the same row when it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from prowess.errors import ProwessError
+from prowess.redaction.known import SHORTEST
+from prowess.redaction.redactor import Redactor
+from prowess.run.allowance import Allowance
+from prowess.run.call import Call, Output, Verdict
+from prowess.run.outcome import verdict_json
+from prowess.storage.clock import later, now
+from prowess.traces.closing import process_mark
+from prowess.traces.trace import Status, Trace
+
+_NOBODY_KNOWS = "It was cancelled."
+
+
+def started(call: Call, run_id: str, allowance: Allowance, *, fallback_of: str | None) -> Trace:
+    """The row of a run that begins."""
+    moment = now()
+    return Trace(
+        id=call.id,
+        run_id=run_id,
+        organization_id=call.actor.organization,
+        user_id=call.actor.user,
+        actor=call.actor.label,
+        session_id=call.session,
+        skill_id=call.skill.id or call.skill.slug,
+        skill_slug=call.skill.slug,
+        skill_digest=call.skill.digest,
+        artifact_id=call.artifact.id or call.artifact.name,
+        artifact_name=call.artifact.name,
+        artifact_kind=call.artifact.kind,
+        fallback_of=fallback_of,
+        started_at=moment,
+        deadline_at=later(allowance.seconds),
+        process=process_mark(),
+        inputs=allowance.kept_inputs(call.inputs),
+        created_at=moment,
+    )
+
+
+def finished(
+    trace: Trace,
+    call: Call,
+    allowance: Allowance,
+    *,
+    status: Status,
+    output: Output | None,
+    verdicts: Sequence[Verdict],
+    error: ProwessError | None,
+    duration_ms: int,
+) -> Trace:
+    """The row of a run that has ended, with all that was noted in it."""
+    notes = call.notes
+    used = notes.usage.requests > 0
+    ran = notes.artifact or call.artifact
+    raw = notes.raw or (output.text if output else "")
+    code, words = (error.code, error.message) if error else (None, None)
+    if status == "cancelled":
+        code, words = "cancelled", _NOBODY_KNOWS
+    row = replace(
+        trace,
+        artifact_id=ran.id or trace.artifact_id,
+        status=status,
+        completed_at=now(),
+        duration_ms=duration_ms,
+        model_id=notes.model or None,
+        input_tokens=notes.usage.input_tokens if used else None,
+        output_tokens=notes.usage.output_tokens if used else None,
+        estimated_cost=notes.cost,
+        assertions_run=len(verdicts),
+        assertions_passed=sum(verdict.passed for verdict in verdicts),
+        error_code=code,
+        error=words,
+        verdicts=[_kept_verdict(verdict, allowance) for verdict in verdicts],
+        detail=_detail(call, allowance, output),
+        rendered_input=(notes.rendered or None) if allowance.log_input else None,
+        raw_output=(raw or None) if allowance.log_output else None,
+    )
+    withheld = allowance.withheld_texts(call.inputs) if allowance.withheld else []
+    return _without(row, withheld) if withheld else row
+
+
+def _without(row: Trace, values: list[str]) -> Trace:
+    """The row without the values of inputs that are withheld; where one is too short to be found for sure, without texts."""
+    if any(len("".join(value.split())) < SHORTEST for value in values):
+        told = [{**verdict, "explanation": ""} for verdict in row.verdicts]
+        return replace(row, rendered_input=None, raw_output=None, verdicts=told, detail={}, error=row.error_code)
+    hide = Redactor(values)
+    return replace(
+        row,
+        rendered_input=row.rendered_input and hide.text(row.rendered_input),
+        raw_output=row.raw_output and hide.text(row.raw_output),
+        error=row.error and hide.text(row.error),
+        verdicts=hide.value(row.verdicts),
+        detail=hide.value(row.detail),
+    )
+
+
+def _kept_verdict(verdict: Verdict, allowance: Allowance) -> dict[str, object]:
+    """A verdict; where the output is not kept, without the explanation, which may quote it."""
+    told = verdict_json(verdict)
+    return told if allowance.log_output else {**told, "explanation": ""}
+
+
+def _detail(call: Call, allowance: Allowance, output: Output | None) -> dict[str, object]:
+    detail = dict(call.notes.detail)
+    if output is not None and output.result:
+        detail["result"] = output.result
+    if not allowance.log_output:
+        detail.pop("result", None)
+    return detail

@@ -1,0 +1,65 @@
+"""What handlers are made of: an asker without any model configured, a renderer, and calls that bring their own model."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from prowess.llm.config import ModelConfig
+from prowess.llm.models import Models
+from prowess.policy.actor import Actor
+from prowess.run.asking import Asker
+from prowess.run.call import Call, Step
+from prowess.run.spending import Caps, Spending
+from prowess.run.telemetry import NoTelemetry
+from prowess.skill.kinds import Artifact
+from prowess.skill.model import Skill
+from prowess.templates.rendering import WorkerRenderer
+
+
+@pytest.fixture
+def asker(tmp_path: Path) -> Asker:
+    """Reaches the models that calls bring; nothing here has a price, so no purse is opened."""
+    models = Models(ModelConfig(home=tmp_path / ".prowess"))
+    return Asker(models, Spending(_no_records, lambda _: Caps(per_session=5, per_day=20)), NoTelemetry())
+
+
+def _no_records() -> None:
+    raise AssertionError("Nothing here costs anything.")
+
+
+@pytest.fixture(scope="session")
+def renderer() -> Iterator[WorkerRenderer]:
+    """The renderer that is used outside tests."""
+    opened = WorkerRenderer()
+    yield opened
+    asyncio.run(opened.close())
+
+
+@pytest.fixture
+def steps() -> list[Step]:
+    """What was told about a call while it ran."""
+    return []
+
+
+@pytest.fixture
+def call_of(steps: list[Step]) -> Callable[..., Call]:
+    """A call of an artifact of a skill, for inputs."""
+
+    def make(artifact: Artifact, inputs: dict, *others: Artifact, skill: dict | None = None, **settings) -> Call:
+        about = {"slug": "checker", "title": "Checker", "description": "Checks.", **(skill or {})}
+        return Call(
+            id=str(uuid.uuid4()),
+            skill=Skill(artifacts=(artifact, *others), **about),
+            artifact=artifact,
+            inputs=inputs,
+            actor=Actor(name="ann"),
+            watch=steps.append,
+            **settings,
+        )
+
+    return make

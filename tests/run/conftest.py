@@ -1,0 +1,43 @@
+"""Calls of artifacts, and an asker without any model configured: a call brings its own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from prowess.llm.config import ModelConfig
+from prowess.llm.models import Models
+from prowess.policy.actor import Actor
+from prowess.run.asking import Asker
+from prowess.run.call import Call
+from prowess.run.spending import Caps, Spending
+from prowess.run.telemetry import NoTelemetry
+from prowess.skill.kinds import Artifact, Description
+from prowess.skill.model import Skill
+
+
+@pytest.fixture
+def asker(tmp_path: Path) -> Asker:
+    """Reaches the models that calls bring; nothing here has a price, so no purse is opened."""
+    models = Models(ModelConfig(home=tmp_path / ".prowess"))
+    return Asker(models, Spending(_no_records, lambda _: Caps(per_session=5, per_day=20)), NoTelemetry())
+
+
+def _no_records() -> None:
+    raise AssertionError("Nothing here costs anything.")
+
+
+@pytest.fixture
+def call_of() -> Callable[..., Call]:
+    """A call of an artifact; without one, of a description."""
+
+    def make(artifact: Artifact | None = None, *, inputs: dict | None = None, others: tuple = (), **settings) -> Call:
+        called = artifact or Description(name="about")
+        skill = Skill(slug="checker", title="Checker", description="Checks.", artifacts=(called, *others))
+        actor = Actor(name="ann")
+        return Call(id=str(uuid.uuid4()), skill=skill, artifact=called, inputs=inputs or {}, actor=actor, **settings)
+
+    return make

@@ -1,0 +1,156 @@
+"""JSON is found in whatever a model writes around it, and nothing it writes costs more than its length."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prowess.errors import OutputInvalid
+from prowess.run.extraction import LONGEST_TEXT, all_json, extract_json
+
+PLAIN = st.text(alphabet=st.characters(exclude_characters="[]{}`~", exclude_categories=["Cs"]), max_size=60)
+LEAVES = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20)
+)
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+)
+CONTAINERS = st.lists(VALUES, max_size=4) | st.dictionaries(st.text(max_size=8), VALUES, max_size=4)
+INDENTS = st.sampled_from([None, 2])
+
+
+@given(VALUES, INDENTS)
+def test_a_text_that_is_json_is_that_value(value, indent):
+    assert extract_json(f"\ufeff \n{json.dumps(value, indent=indent)}\n") == value
+
+
+@given(VALUES, INDENTS, PLAIN, PLAIN, st.sampled_from(["```", "```json", "~~~", "````JSON", "``` json5"]))
+def test_any_json_in_a_fence_is_found_whatever_stands_around_it(value, indent, before, after, fence):
+    mark = fence.rstrip("jsonJSON5 ")
+    text = f"{before}\n{fence}\n{json.dumps(value, indent=indent)}\n{mark}\n{after}"
+
+    assert extract_json(text) == value
+
+
+@given(CONTAINERS, INDENTS, PLAIN, PLAIN)
+def test_any_object_or_list_in_prose_is_found(value, indent, before, after):
+    assert extract_json(f"Here: {before} {json.dumps(value, indent=indent, ensure_ascii=False)} {after}") == value
+
+
+@given(CONTAINERS, PLAIN)
+def test_commas_before_a_closing_bracket_do_no_harm(value, before):
+    text = _with_commas(value)
+
+    assert extract_json(text) == value
+    assert extract_json(f"Well: {before} {text} Done.") == value
+
+
+def _with_commas(value):
+    if isinstance(value, list):
+        inside = ",".join(_with_commas(one) for one in value)
+        return f"[{inside} , ]" if value else "[]"
+    if isinstance(value, dict):
+        inside = ",".join(f"{json.dumps(key)}:{_with_commas(one)}" for key, one in value.items())
+        return f"{{{inside},\n}}" if value else "{}"
+    return json.dumps(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": 1}}', {"a": 1}),
+        ('{"a": 1}.', {"a": 1}),
+        ('```json\n{"a": 1}', {"a": 1}),
+        ('```json {"a": 1} ```', {"a": 1}),
+        ('Use {name}, then {"a": "x, ]"}', {"a": "x, ]"}),
+        ('As [1] and [2] say: {"a": 1}', {"a": 1}),
+        ("As [1] says.", [1]),
+        ('first {"a": 1} then {"b": 2}', {"a": 1}),
+        ('{"x": 1}\n```json\n{"a": 1}\n```', {"a": 1}),
+        ('[see {"a": [1, 2,],}]', {"a": [1, 2]}),
+        ('{"a": "```"}', {"a": "```"}),
+        ("42", 42),
+        ("null", None),
+        ('{"a": ",]", "b": "\\",}",}', {"a": ",]", "b": '",}'}),
+    ],
+)
+def test_what_models_write_around_json_is_left_aside(text, value):
+    assert extract_json(text) == value
+
+
+def test_a_value_that_is_preferred_comes_before_those_that_stand_before_it():
+    text = 'The form is {"type": "object"}, so: {"a": 1}'
+
+    assert extract_json(text, prefer=lambda value: "a" in value) == {"a": 1}
+    assert extract_json(text, prefer=lambda value: "b" in value) == {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "it is empty"),
+        ("  \n", "it is empty"),
+        ("I cannot do that.", "there is no JSON in it"),
+        ('{"a": [1, 2', "it breaks off before it is complete"),
+        ("{'a': 1}", "line 1, column 2"),
+        ('{"a": NaN}', "not finite"),
+        ('{"a": 1e999}', "not finite"),
+        ("[" * 200 + "]" * 200, "deeper than"),
+        ("[" * 100_000 + "]" * 100_000, "too deep"),
+        ("[" + "9" * 5000 + "]", "too long"),
+        ("x" * (LONGEST_TEXT + 1), "are the most"),
+        ("__import__('os').system('true')", "there is no JSON in it"),
+    ],
+)
+def test_an_answer_without_json_is_refused_with_the_reason(text, why):
+    with pytest.raises(OutputInvalid, match="cannot be read as JSON") as refused:
+        extract_json(text)
+
+    assert why in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "[",
+        "{",
+        '["',
+        '{"',
+        '"',
+        '\\"',
+        '"\\',
+        "[1,",
+        '{"a":',
+        '{"a":[',
+        "[1,] ",
+        "[1,x] ",
+        "~",
+        "```\n",
+        "~~~",
+        "~~~\n",
+        "[[[]",
+        "-",
+        '[{"a":1},',
+        " ,]",
+        "[9",
+    ],
+)
+@pytest.mark.parametrize("ending", ["", '"', "]", "x"])
+def test_hostile_text_is_read_in_time_that_grows_with_its_length(piece, ending):
+    text = (piece * (100_000 // len(piece))) + ending
+
+    with suppress(OutputInvalid):
+        extract_json(text)
+
+
+def test_a_string_that_is_never_closed_is_not_read_from_every_bracket():
+    with pytest.raises(OutputInvalid):
+        extract_json("x " + "[" * 900 + '"' + "a" * 1_500_000)
+
+
+def test_all_json_of_a_text_is_told_in_order():
+    assert all_json('a {"b": 1} c [2] {"d": {"e": 3}}') == [{"b": 1}, [2], {"d": {"e": 3}}]

@@ -1,0 +1,154 @@
+"""Spans of runs and requests: what they say, and what they never say."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from prowess import ScriptedModel
+from prowess.errors import Unavailable
+from prowess.llm.model import Message, Reply, Request, Usage
+from prowess.run.call import Notes
+from prowess.run.telemetry import NoTelemetry, SpanTelemetry, open_telemetry
+from prowess.skill.kinds import PromptTemplate
+
+SECRET = "the words of the request"
+REQUEST = Request(messages=(Message(role="user", text=SECRET),), temperature=0.5, max_tokens=64)
+MODEL = ScriptedModel([], name="google:gemini-2.5-pro")
+
+
+@pytest.fixture
+def exported():
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def telemetry(exported):
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exported))
+    return SpanTelemetry(provider.get_tracer("tests"))
+
+
+@pytest.fixture
+def call(call_of):
+    return replace(
+        call_of(PromptTemplate(name="check", content=SECRET), inputs={"a": SECRET}, session="s-1"), id="trace-1"
+    )
+
+
+def test_a_run_is_a_span_with_what_ran_and_how_it_ended(telemetry, exported, call):
+    notes = Notes(model="openai:gpt-5-mini", usage=Usage(input_tokens=7, output_tokens=3, requests=1), cost=0.25)
+    with telemetry.span_of_run(call) as span:
+        span.ended("ok", notes)
+    (run,) = exported.get_finished_spans()
+    assert (run.name, run.kind, run.status.status_code) == (
+        "invoke_workflow checker/check",
+        SpanKind.INTERNAL,
+        StatusCode.UNSET,
+    )
+    assert dict(run.attributes) == {
+        "gen_ai.operation.name": "invoke_workflow",
+        "gen_ai.workflow.name": "checker/check",
+        "gen_ai.conversation.id": "s-1",
+        "gen_ai.request.model": "gpt-5-mini",
+        "gen_ai.usage.input_tokens": 7,
+        "gen_ai.usage.output_tokens": 3,
+        "prowess.skill": "checker",
+        "prowess.artifact": "check",
+        "prowess.kind": "prompt_template",
+        "prowess.trace": "trace-1",
+        "prowess.status": "ok",
+        "prowess.cost_usd": 0.25,
+    }
+
+
+def test_a_request_is_a_span_of_a_client_within_that_of_its_run(telemetry, exported, call):
+    with telemetry.span_of_run(call), telemetry.span_of_request(MODEL, REQUEST) as span:
+        span.answered(Reply(text=SECRET, model="gemini-2.5-pro-002", usage=Usage(input_tokens=5, output_tokens=2)))
+    request, run = exported.get_finished_spans()
+    assert (request.name, request.kind) == ("chat gemini-2.5-pro", SpanKind.CLIENT)
+    assert request.parent.span_id == run.context.span_id
+    assert dict(request.attributes) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "gcp.gemini",
+        "gen_ai.request.model": "gemini-2.5-pro",
+        "gen_ai.request.temperature": 0.5,
+        "gen_ai.request.max_tokens": 64,
+        "gen_ai.output.type": "text",
+        "gen_ai.response.model": "gemini-2.5-pro-002",
+        "gen_ai.usage.input_tokens": 5,
+        "gen_ai.usage.output_tokens": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "word"),
+    [
+        (Unavailable(SECRET), "unavailable"),
+        (asyncio.CancelledError(), "cancelled"),
+        (ZeroDivisionError(SECRET), "ZeroDivisionError"),
+    ],
+)
+def test_a_span_that_an_error_leaves_says_so_and_lets_it_pass(telemetry, exported, error, word):
+    with pytest.raises(type(error)), telemetry.span_of_request(MODEL, REQUEST):
+        raise error
+    (request,) = exported.get_finished_spans()
+    assert (request.attributes["error.type"], request.status.status_code) == (word, StatusCode.ERROR)
+    assert SECRET not in request.to_json()
+
+
+def test_a_run_that_did_not_end_well_is_an_error(telemetry, exported, call):
+    with telemetry.span_of_run(call) as span:
+        span.ended("timed_out", Notes())
+    (run,) = exported.get_finished_spans()
+    assert (run.attributes["error.type"], run.status.status_code) == ("timed_out", StatusCode.ERROR)
+    assert SECRET not in run.to_json()
+
+
+def test_the_rest_of_a_models_name_is_kept_whole(telemetry, exported):
+    for name in ("ollama:llama3:8b", "plain"):
+        with telemetry.span_of_request(ScriptedModel([], name=name), REQUEST):
+            pass
+    told = [(one.attributes["gen_ai.provider.name"], one.name) for one in exported.get_finished_spans()]
+    assert told == [("ollama", "chat llama3:8b"), ("unknown", "chat plain")]
+
+
+def test_nothing_is_told_where_telemetry_is_off(call):
+    telemetry = open_telemetry({}, on=False)
+    assert isinstance(telemetry, NoTelemetry)
+    with telemetry.span_of_run(call) as run, telemetry.span_of_request(MODEL, REQUEST) as request:
+        request.answered(Reply())
+        run.ended("ok", Notes())
+    assert isinstance(open_telemetry({"OTEL_TRACES_EXPORTER": "none"}, on=True), NoTelemetry)
+
+
+def test_a_missing_library_is_said_with_the_line_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    with pytest.raises(Unavailable) as caught:
+        open_telemetry({}, on=True)
+    assert "pip install 'prowess[telemetry]'" in caught.value.hint
+
+
+def test_an_exporter_that_is_not_installed_is_said_so():
+    with pytest.raises(Unavailable, match="'carrier-pigeon'") as caught:
+        open_telemetry({"OTEL_TRACES_EXPORTER": "carrier-pigeon"}, on=True)
+    assert "opentelemetry-exporter-otlp-proto-http" in caught.value.hint
+
+
+def test_spans_can_go_to_the_error_output():
+    code = (
+        "from prowess.run.telemetry import open_telemetry; from prowess import ScriptedModel\n"
+        "from prowess.llm.model import Request\n"
+        "with open_telemetry({'OTEL_TRACES_EXPORTER': 'console'}, on=True).span_of_request(\n"
+        "    ScriptedModel([], name='local:x'), Request(messages=())): pass\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (ran.stdout, '"name": "chat x"' in ran.stderr) == ("", True)
