@@ -13,19 +13,28 @@ if TYPE_CHECKING:
     from prowess.errors import (
         ApprovalDenied,
         ApprovalRequired,
+        AssertionFailed,
         BudgetExceeded,
         Conflict,
         Invalid,
+        NoHandler,
+        NoModel,
         NotFound,
+        OutputInvalid,
         Problem,
         ProwessError,
         Refused,
         RunFailed,
+        SpendExceeded,
+        TimedOut,
         Unavailable,
     )
     from prowess.events import Event
+    from prowess.llm.model import Model
+    from prowess.llm.scripted import ScriptedModel
     from prowess.plugins import Plugin
     from prowess.policy.actor import Actor
+    from prowess.run.outcome import RunResult
     from prowess.session.session import Session
     from prowess.skill.forms import read_package, write_package
     from prowess.skill.model import Skill, SkillCard
@@ -37,12 +46,17 @@ __all__ = [
     "Actor",
     "ApprovalDenied",
     "ApprovalRequired",
+    "AssertionFailed",
     "BudgetExceeded",
     "Conflict",
     "Event",
     "File",
     "Invalid",
+    "Model",
+    "NoHandler",
+    "NoModel",
     "NotFound",
+    "OutputInvalid",
     "Package",
     "Plugin",
     "Problem",
@@ -50,9 +64,13 @@ __all__ = [
     "ProwessError",
     "Refused",
     "RunFailed",
+    "RunResult",
+    "ScriptedModel",
     "Session",
     "Skill",
     "SkillCard",
+    "SpendExceeded",
+    "TimedOut",
     "Toolbox",
     "Unavailable",
     "read_package",
@@ -64,9 +82,12 @@ _HOMES = {
     "Actor": "policy.actor",
     "Event": "events",
     "File": "skill.package",
+    "Model": "llm.model",
     "Package": "skill.package",
     "Plugin": "plugins",
     "Prowess": "build.opening",
+    "RunResult": "run.outcome",
+    "ScriptedModel": "llm.scripted",
     "Session": "session.session",
     "Skill": "skill.model",
     "SkillCard": "skill.model",

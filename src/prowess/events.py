@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-EVENT_NAMES = ("skills_state_changed", "approval_required", "approval_resolved", "skill_loaded")
+EVENT_NAMES = (
+    "skills_state_changed",
+    "approval_required",
+    "approval_resolved",
+    "skill_loaded",
+    "run_started",
+    "run_state_changed",
+    "run_finished",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Plugins: installed packages that bring skills along, found by their entry points.
+"""Plugins: installed packages that bring skills and handlers along, found by their entry points.
 
 A package registers a function without arguments, or a `Plugin` itself, in the group `prowess.plugins`:
 
@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from glob import escape, glob
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from prowess.catalog.store import Store
+    from prowess.run.handler import Handler
 
 GROUP = "prowess.plugins"
 _STORE = ("scope", "location", "list_skills", "get_outline")
@@ -36,12 +38,13 @@ class Plugin:
     """What a package brings.
 
     `packs` are folders of skills of the system scope, which are only read; `stores` are places of any kind, each served in
-    the scope that it names.
+    the scope that it names; `handlers` run artifacts, each those of one kind.
     """
 
     name: str
     packs: tuple[Path, ...] = ()
     stores: tuple[Store, ...] = ()
+    handlers: tuple[Handler, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +59,13 @@ class Installed:
 
     @property
     def brings(self) -> str:
-        """What it brings, for people: its folders of skills and its stores."""
+        """What it brings, for people: its folders of skills, its stores, and the kinds that it runs."""
         if self.plugin is None:
             return ""
         packs = [str(pack) for pack in self.plugin.packs]
-        return ", ".join([*packs, *(f"{store.scope}:{store.location}" for store in self.plugin.stores)]) or "nothing"
+        stores = [f"{store.scope}:{store.location}" for store in self.plugin.stores]
+        handlers = [f"runs {handler.kind}" for handler in self.plugin.handlers]
+        return ", ".join([*packs, *stores, *handlers]) or "nothing"
 
 
 @cache
@@ -114,4 +119,14 @@ def _made(point: EntryPoint) -> Plugin:
     strange = [type(store).__name__ for store in given.stores if not all(hasattr(store, name) for name in _STORE)]
     if strange:
         raise TypeError(f"not a store: {', '.join(strange)}")
+    useless = [type(handler).__name__ for handler in given.handlers if not _is_handler(handler)]
+    if useless:
+        raise TypeError(f"not a handler of a kind: {', '.join(useless)}")
     return given
+
+
+def _is_handler(given: object) -> bool:
+    """Whether it names a kind of artifact, and has an async `run`."""
+    from prowess.skill.kinds import KINDS
+
+    return getattr(given, "kind", None) in KINDS and iscoroutinefunction(getattr(given, "run", None))

@@ -16,7 +16,7 @@ from typing import Any
 import click
 import pytest
 
-from prowess import Prowess
+from prowess import Prowess, ScriptedModel
 from prowess.errors import ApprovalRequired, ProwessError
 from prowess.events import EVENT_NAMES
 from prowess.interfaces.cli.failures import EXIT_CODES
@@ -115,6 +115,10 @@ async def one_event_of_each_kind(home: Path) -> dict[str, dict[str, Any]]:
             await prowess.enable(session, "commit-messages")
         await prowess.resolve(asked.value.approval_id, approved=True)
         await prowess.enable(session, "commit-messages")
+        await prowess.set_policy("skill_enablement_policy", None)
+        await prowess.import_path(ROOT / "examples/more/review-minutes", scope="account")
+        judged = ScriptedModel([{}])
+        await prowess.run(session, "review-minutes", inputs={"minutes": "We met."}, model=judged)
     async with Prowess.open(settings=settings) as prowess:
         return {event.name: event.data for event in await prowess.events()}
 

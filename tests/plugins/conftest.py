@@ -63,6 +63,12 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install(tmp_path_factory.mktemp("shelf"), "shelf")
 
 
+@pytest.fixture(scope="session")
+def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a plugin is installed that runs artifacts of one kind, with a skill that has one."""
+    return install(tmp_path_factory.mktemp("kitchen"), "kitchen")
+
+
 @pytest.fixture
 def prowess(tmp_path: Path, home: Path) -> Callable[..., Ran]:
     """Run a command in a process of its own, with the packages of a folder installed."""

@@ -12,6 +12,7 @@ PAGE = HERE.parents[1] / "docs" / "plugins.md"
 BROKEN = {
     "a-missing-folder": "no such folder",
     "a-missing-module": "ModuleNotFoundError",
+    "a-strange-handler": "not a handler of a kind: UnknownKind",
     "a-strange-store": "not a store: str",
     "a-wrong-value": "gives dict, not prowess.Plugin",
     "an-error": "the licence has run out",
@@ -57,6 +58,17 @@ def test_the_skills_of_a_store_that_a_plugin_brings_are_served_in_its_scope(prow
     assert prowess(shelf, "doctor").code == 0
 
 
+def test_the_kinds_that_a_plugin_runs_are_listed(prowess, kitchen):
+    (found,) = prowess(kitchen, "plugins", "--json").json
+    assert (found["ok"], found["handlers"]) == (True, ["function"])
+    assert "runs function" in prowess(kitchen, "plugins").out
+
+
+def test_a_handler_that_a_plugin_brings_runs_the_artifacts_of_its_kind(prowess, kitchen):
+    ran = prowess(kitchen, "run", "scale-recipe", "-i", "grams:=250", "-i", "portions:=3", "--json")
+    assert (ran.code, ran.json["output"], ran.json["parts"][0]["kind"]) == (0, 750, "function")
+
+
 def test_broken_plugins_are_named_skipped_and_counted(prowess, sample_and_broken):
     ran = prowess(sample_and_broken, "plugins", "--json")
     problems = {found["name"]: found["problem"] for found in ran.json if not found["ok"]}
@@ -64,7 +76,7 @@ def test_broken_plugins_are_named_skipped_and_counted(prowess, sample_and_broken
     for name, words in BROKEN.items():
         assert words in problems[name]
         assert name in ran.err
-    assert "7 plugins, 6 skipped." in prowess(sample_and_broken, "plugins").out
+    assert "8 plugins, 7 skipped." in prowess(sample_and_broken, "plugins").out
 
 
 def test_everything_else_works_beside_broken_plugins(prowess, sample_and_broken):

@@ -205,7 +205,7 @@ def test_the_same_files_in_whatever_order_are_the_same_bytes(
 def test_no_random_change_is_used_unapproved(
     desk: Any, ann: Actor, agent: Actor, package: Package, subject_of: SubjectOf
 ) -> None:
-    yes = desk.admit(agent, "run", subject_of(package)).error.approval_id
+    yes = desk.admit(agent, "install", subject_of(package)).error.approval_id
     Approvals(desk.database).resolve(ann, yes, approved=True)
 
     @hypothesis_settings(max_examples=60)
@@ -217,7 +217,7 @@ def test_no_random_change_is_used_unapproved(
 
         changed = subject_of(edited(package, path, flip))
         assert changed.digest != package.digest
-        assert isinstance(desk.admit(agent, "run", changed).error, ApprovalRequired)
+        assert isinstance(desk.admit(agent, "install", changed).error, ApprovalRequired)
 
     unused()
-    assert desk.admit(agent, "run", subject_of(package)).allowed
+    assert desk.admit(agent, "install", subject_of(package)).allowed

@@ -118,7 +118,18 @@ def test_a_yes_covers_enabling_and_loading_of_these_bytes_again_and_again(
     assert len(desk.audit()) == 2 + 4
 
 
-@pytest.mark.parametrize("action", ["run", "delete", "install"])
+def test_a_yes_to_running_these_bytes_lasts_and_is_no_yes_to_enabling_them(
+    desk: Any, ann: Actor, agent: Actor, synced: Subject
+) -> None:
+    asked = desk.admit(agent, "run", synced)
+    assert desk.events()[0][1]["type"] == "skill_run"
+    Approvals(desk.database).resolve(ann, asked.error.approval_id, approved=True)
+
+    assert [desk.admit(agent, "run", synced).allowed for _ in range(3)] == [True] * 3
+    assert isinstance(desk.admit(agent, "enable", synced).error, ApprovalRequired)
+
+
+@pytest.mark.parametrize("action", ["delete", "install"])
 def test_a_yes_to_anything_else_is_used_up_by_the_first_use(
     desk: Any, ann: Actor, agent: Actor, synced: Subject, action: str
 ) -> None:

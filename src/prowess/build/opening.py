@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from prowess.build.deliveries import Deliveries
 from prowess.build.places import PACKS
+from prowess.build.running import Workshop
 from prowess.build.stores import Stores
 from prowess.catalog.catalog import Catalog
 from prowess.engine.engine import Engine
@@ -37,6 +38,7 @@ class Prowess(Engine):
         catalog, matched = Catalog(stores.present), Catalog(stores.matched)
         who = actor or local_person(_local_name())
         deliveries = Deliveries(stores, who.organization)
+        workshop = Workshop(stores, catalog, deliveries.recorder)
 
         def matcher() -> Matcher:
             from prowess.build.matching import matcher_of
@@ -44,6 +46,7 @@ class Prowess(Engine):
             return matcher_of(stores.settings, lambda: matched, stores)
 
         def close() -> None:
+            workshop.close()
             deliveries.close()
             stores.close()
 
@@ -60,6 +63,9 @@ class Prowess(Engine):
                 feed=deliveries.feed,
                 wake=deliveries.wake,
                 recorder=deliveries.recorder,
+                runner=lambda: workshop.runner,
+                registry=lambda: workshop.registry,
+                aclose=workshop.aclose,
                 close=close,
             )
         )

@@ -47,7 +47,14 @@ class Deciding(Frame):
 
     async def set_policy(self, name: str, value: Any, *, actor: Actor | None = None) -> OrgPolicy:
         """Change one setting of the organization; a person with `skills.admin` does this. None: back to the default."""
-        return await self._blocking(lambda: self._policies.change(actor or self.actor, name, value))
+
+        def work() -> OrgPolicy:
+            try:
+                return self._policies.change(actor or self.actor, name, value)
+            finally:
+                self._gate.forget()
+
+        return await self._blocking(work)
 
     async def audit(self, *, after: int = 0, limit: int = 100, actor: Actor | None = None) -> list[AuditRow]:
         """What was decided, by whom, about which bytes; oldest first."""

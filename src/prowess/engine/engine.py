@@ -9,12 +9,15 @@ from prowess.engine.activating import Activating
 from prowess.engine.deciding import Deciding
 from prowess.engine.finding import Finding
 from prowess.engine.keeping import Keeping
+from prowess.engine.registering import Registering
 from prowess.engine.reporting import Reporting
+from prowess.engine.running import Running
+from prowess.engine.tracing import Tracing
 from prowess.engine.writing import Writing
 
 
-class Engine(Keeping, Writing, Finding, Activating, Deciding, Accounting, Reporting):
-    """Keeps, finds, admits and gives out skills. Opened by `prowess.Prowess.open`; close it, or use `async with`.
+class Engine(Keeping, Writing, Finding, Activating, Deciding, Accounting, Reporting, Registering, Running, Tracing):
+    """Keeps, finds, admits, runs and gives out skills. Opened by `prowess.Prowess.open`; close it, or use `async with`.
 
     Each part stands on the frame alone and knows no other.
     """
@@ -26,5 +29,6 @@ class Engine(Keeping, Writing, Finding, Activating, Deciding, Accounting, Report
         await self.close()
 
     async def close(self) -> None:
-        """Let go of databases and files."""
+        """Let go of models, workers, databases and files."""
+        await self._parts.aclose()
         await self._blocking(self._parts.close)

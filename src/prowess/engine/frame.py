@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from prowess.policy.audit import Audit
     from prowess.policy.organization import OrgPolicy
     from prowess.policy.policies import Policies
+    from prowess.run.runner import Runner
     from prowess.session.activate import Activation
     from prowess.session.admission import Gatekeeper
     from prowess.session.load import Loading
     from prowess.session.session import Session
     from prowess.session.sessions import Sessions
     from prowess.storage.database import Connections
+    from prowess.templates.registry import Registry
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,6 +60,12 @@ class Parts:
     wake: Callable[[str], None]
     """Tells those who follow an organization that there may be something new."""
     recorder: Callable[[], LoadRecorder]
+    runner: Callable[[], Runner]
+    """Runs the artifacts of skills."""
+    registry: Callable[[], Registry]
+    """The prompts and rubrics that skills name."""
+    aclose: Callable[[], Awaitable[None]]
+    """Lets go of models and workers."""
     close: Callable[[], None]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,8 +94,27 @@ class Keeping(Frame):
         return found, found.content.encode()
 
     async def check(self, *paths: Path, profile: ProfileName = "prowess", watch: Watch = ignore) -> list[Checked]:
-        """Validate every skill at or below these paths; where one of several is missing, that is its verdict."""
-        return await self._stoppable(lambda step: list(check_paths(paths, profile, self._limits, step)), watch)
+        """Validate every skill at or below these paths; where one of several is missing, that is its verdict.
+
+        Under the profile `prowess`, prompts and rubrics that a skill names are looked up in the registry.
+        """
+
+        def work(step: Watch) -> list[Checked]:
+            found = list(check_paths(paths, profile, self._limits, step))
+            return [self._looked_up(one) for one in found] if profile == "prowess" else found
+
+        return await self._stoppable(work, watch)
+
+    def _looked_up(self, checked: Checked) -> Checked:
+        """The verdict with what the registry has to say about it."""
+        skill = checked.report.reading.skill if checked.report else None
+        if checked.report is None or skill is None or not {"json_generation", "review"} & set(skill.kinds):
+            return checked
+        from prowess.templates.registry_references import with_references
+
+        registry = self._parts.registry().without_other_skills()
+        problems = with_references(skill, checked.problems, registry, self.actor.organization)
+        return replace(checked, problems=problems, report=replace(checked.report, problems=problems))
 
     async def export(
         self,

@@ -41,5 +41,5 @@ def group_of(action: str) -> str:
 
 
 def is_one_time(action: str) -> bool:
-    """Whether an approval is used up by the first use; that of `enable` lasts for as long as the bytes are the same."""
-    return group_of(action) != "enable"
+    """Whether an approval is used up by the first use; those of `enable` and `run` last as long as the bytes are the same."""
+    return group_of(action) not in ("enable", "run")

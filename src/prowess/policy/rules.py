@@ -94,6 +94,8 @@ def _by_trust(actor: Actor, action: str, subject: Subject, policy: OrgPolicy) ->
     ruling = _by_origin(actor, action, subject, policy, own=own)
     if action == "update" and by_agent and not own and ruling.answer == "allow":
         return _ask("agent-updates", "An agent changes a skill that it did not write only after a person has agreed.")
+    if action == "run" and by_agent and subject.asks_first and ruling.answer == "allow":
+        return _ask("skill-asks-first", "The skill's own policy has a person asked before an agent runs it.")
     return ruling
 
 

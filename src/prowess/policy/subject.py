@@ -20,7 +20,8 @@ class Subject:
     `digest` identifies the bytes that are to be used; for an update, those that are to be kept. `origin` says where
     exactly the skill is from, so that a change of it can be told from another skill of the same slug. `written_by` is
     the label of whoever made the version that stands now. `live` is for a skill fetched for one conversation.
-    `requests` is what the skill asks for (tools, hooks, servers); it is shown, and grants nothing.
+    `requests` is what the skill asks for (tools, hooks, servers); it is shown, and grants nothing. With `asks_first` the
+    skill itself wants a person asked before an agent runs it.
     """
 
     slug: str
@@ -37,6 +38,7 @@ class Subject:
     chars: int = 0
     manifest: tuple[FileEntry, ...] = ()
     requests: tuple[str, ...] = ()
+    asks_first: bool = False
 
     @property
     def trust(self) -> Trust:

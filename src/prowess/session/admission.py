@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from time import monotonic
 from typing import Any
 
 from prowess.errors import Refused
@@ -21,6 +22,20 @@ from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry
 from prowess.storage.sessions import get_session
 
+_COMMON: frozenset[Action] = frozenset({"load", "load_script", "run"})
+"""What is done so often that it leaves no audit row where nobody has to be asked."""
+
+_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inside:
+    """Who acts in a session, the session's id ('' for none), and its model."""
+
+    actor: Actor
+    session: str = ""
+    model: str = ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gatekeeper:
@@ -29,6 +44,8 @@ class Gatekeeper:
     records: Connections
     present: Callable[[], bool]
     wake: Callable[[str], None]
+    remembered: dict[str, tuple[float, OrgPolicy]] = field(default_factory=dict[str, tuple[float, OrgPolicy]])
+    """The policies of organizations, and until when they may be taken for what is allowed without a decision."""
 
     def check(
         self,
@@ -42,11 +59,10 @@ class Gatekeeper:
     ) -> None:
         """Go on, or raise why not. `session` is the id of one, `diff` what a person is shown who is asked.
 
-        Loading hand-written text of one's own is the commonest thing of all: where a rule allows it without asking
-        anybody, nothing is written down but the load itself.
+        Loading and running what is one's own are the commonest things of all: where a rule allows that without asking
+        anybody, nothing is written down but the load or the trace itself.
         """
-        policy = self._policy(actor)
-        if action in ("load", "load_script") and judge(actor, action, subject, policy).answer == "allow":
+        if action in _COMMON and judge(actor, action, subject, self._recent_policy(actor)).answer == "allow":
             return
         with self.records.write() as connection:
             policy = read_policy(connection, actor.organization)
@@ -70,13 +86,19 @@ class Gatekeeper:
 
         A session that is not there or somebody else's counts as none; of one that is closed the role still holds.
         """
+        inside = self.inside(actor, session)
+        return inside.actor, inside.session
+
+    def inside(self, actor: Actor, session: str) -> Inside:
+        """The same, with the model of the session."""
         if not session or not session.isprintable() or not self.present():
-            return actor, ""
+            return Inside(actor=actor)
         with self.records.read() as connection:
             row = get_session(connection, actor.owner, session)
         if row is None:
-            return actor, ""
-        return acting_in(row, actor), "" if row.closed_at else row.id
+            return Inside(actor=actor)
+        acting = acting_in(row, actor)
+        return Inside(actor=acting) if row.closed_at else Inside(actor=acting, session=row.id, model=row.model)
 
     def note(self, actor: Actor, action: Action, subject: Subject, outcome: str) -> None:
         """Write down what came of an action that was let through."""
@@ -104,6 +126,18 @@ class Gatekeeper:
     def _append(self, actor: Actor, entry: AuditEntry) -> None:
         with self.records.write() as connection:
             ledger.append(connection, actor.organization, audits=[entry])
+
+    def forget(self) -> None:
+        """Read every policy anew: one was changed here."""
+        self.remembered.clear()
+
+    def _recent_policy(self, actor: Actor) -> OrgPolicy:
+        """The policy, as it was a second ago at most; what is changed in this process is seen at once."""
+        until, policy = self.remembered.get(actor.organization, (0.0, None))
+        if policy is None or monotonic() >= until:
+            policy = self._policy(actor)
+            self.remembered[actor.organization] = (monotonic() + _SECONDS, policy)
+        return policy
 
     def _policy(self, actor: Actor) -> OrgPolicy:
         if not self.present():

@@ -105,7 +105,7 @@ class Loading:
                 raise _no_file(outline, path)
             action = "load_script" if is_script else "load"
             self.gate.check(acting, action, subject_of(store, outline), session=session_id)
-            return replace(answer, content=_bytes(store, outline, path))
+            return replace(answer, content=file_of(store, outline, path))
         except ProwessError as error:
             return replace(answer, error=error)
 
@@ -122,7 +122,7 @@ class Loading:
         action = "load_script" if kind == "script" else "load"
         self.gate.check(actor, action, subject_of(store, outline), session=session)
         try:
-            return _bytes(store, outline, part.path).decode()
+            return file_of(store, outline, part.path).decode()
         except UnicodeDecodeError as error:
             raise Invalid(
                 f"{part.path!r} is not text.", hint="Read it as a resource, which gives the bytes."
@@ -137,7 +137,7 @@ def _names(outline: Outline, kind: Kind) -> tuple[str, ...]:
     return tuple(part.name for part in outline.of_kind(kind))
 
 
-def _bytes(store: Store, outline: Outline, path: str) -> bytes:
+def file_of(store: Store, outline: Outline, path: str) -> bytes:
     """The bytes that the manifest names; a file that was changed after the outline was read is not handed over."""
     entry = outline.file(path)
     content = store.read_file(outline.id, path)

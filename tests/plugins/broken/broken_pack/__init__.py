@@ -14,6 +14,17 @@ def strange_store() -> Plugin:
     return Plugin(name="strange", stores=("a store",))
 
 
+class UnknownKind:
+    kind = "horoscope"
+
+    async def run(self, call):
+        raise NotImplementedError
+
+
+def strange_handler() -> Plugin:
+    return Plugin(name="strange", handlers=(UnknownKind(),))
+
+
 def wrong_value() -> dict:
     return {"name": "wrong"}
 

@@ -1,0 +1,179 @@
+"""What runs skills: models, templates, registries, handlers and traces, each opened when it is first used."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from prowess.build.stores import Stores
+from prowess.catalog.catalog import Catalog
+from prowess.policy.actor import Actor
+
+if TYPE_CHECKING:
+    from prowess.delivery.recorder import LoadRecorder
+    from prowess.llm.models import Models
+    from prowess.redaction.redactor import Redactor
+    from prowess.run.asking import Asker
+    from prowess.run.handler import Handler
+    from prowess.run.runner import Runner
+    from prowess.run.spending import Caps
+    from prowess.run.telemetry import Telemetry
+    from prowess.skill.kinds import Kind
+    from prowess.skill.model import Skill
+    from prowess.templates.registry import Registry
+    from prowess.templates.rendering import WorkerRenderer
+    from prowess.traces.recorder import TraceRecorder
+
+TRACE_DAYS = 30
+
+
+class Workshop:
+    """Everything that a run needs, made once."""
+
+    def __init__(self, stores: Stores, catalog: Catalog, recorder: Callable[[], LoadRecorder]) -> None:
+        self._stores = stores
+        self._settings = stores.settings
+        self._catalog = catalog
+        self._recorder = recorder
+        self._lock = threading.RLock()
+        self._opened_traces: TraceRecorder | None = None
+
+    @cached_property
+    def runner(self) -> Runner:
+        """Runs skills."""
+        from prowess.run.allowance import DEFAULT_SECONDS
+        from prowess.run.asking import Asker
+        from prowess.run.assertions.runner import AssertionRunner
+        from prowess.run.dispatch import Dispatcher
+        from prowess.run.runner import Runner
+        from prowess.run.spending import Spending
+
+        spending = Spending(records=self._stores.records, caps=self._caps)
+        asker = Asker(self.models, spending, self._telemetry)
+        dispatcher = Dispatcher(
+            self._handlers(asker),
+            assertions=AssertionRunner(asker),
+            traces=self.traces,
+            announce=lambda news: self._recorder().record(news),
+            redactor=self._redactor,
+            telemetry=self._telemetry,
+        )
+        return Runner(dispatcher, seconds=self._settings.run_seconds or DEFAULT_SECONDS)
+
+    @cached_property
+    def models(self) -> Models:
+        """The models that can be asked."""
+        from prowess.llm.config import ModelConfig
+        from prowess.llm.models import Models
+
+        settings = self._settings
+        return Models(
+            ModelConfig(
+                default=settings.model,
+                evaluation=settings.evaluation_model,
+                base_url=settings.model_url,
+                key=settings.model_key,
+                environment=settings.environment,
+                requests_per_minute=settings.model_requests_per_minute,
+                home=settings.home,
+            )
+        )
+
+    @cached_property
+    def registry(self) -> Registry:
+        """Prompts and rubrics by id and version."""
+        from prowess.build.registering import registry_of
+
+        return registry_of(self._stores, self._catalog)
+
+    def traces(self) -> TraceRecorder:
+        """Writes traces; the first time, rows that another process left open are closed and old ones removed."""
+        with self._lock:
+            if self._opened_traces is None:
+                from prowess.traces.recorder import TraceRecorder
+
+                self._opened_traces = TraceRecorder(self._stores.records(), self._redactor)
+                self._tidy()
+            return self._opened_traces
+
+    async def aclose(self) -> None:
+        """Let go of models and workers."""
+        opened = vars(self)
+        if "_renderer" in opened:
+            await self._renderer.close()
+        if "models" in opened:
+            await self.models.close()
+
+    def close(self) -> None:
+        """Write the traces that wait."""
+        with self._lock:
+            if self._opened_traces is not None:
+                self._opened_traces.close()
+
+    @cached_property
+    def _renderer(self) -> WorkerRenderer:
+        from prowess.templates.rendering import WorkerRenderer
+
+        return WorkerRenderer()
+
+    @cached_property
+    def _redactor(self) -> Redactor:
+        from prowess.redaction.environment import secrets_in
+        from prowess.redaction.redactor import Redactor
+
+        settings = self._settings
+        own = [key for key in (settings.model_key, settings.embedder_key) if key]
+        return Redactor([*secrets_in({**settings.environment, "DATABASE_URL": settings.database_url}), *own])
+
+    @cached_property
+    def _telemetry(self) -> Telemetry:
+        from prowess.run.telemetry import open_telemetry
+
+        return open_telemetry(self._settings.environment, on=self._settings.telemetry)
+
+    def _handlers(self, asker: Asker) -> dict[Kind, Handler]:
+        from prowess.handlers.table import handlers_of
+        from prowess.plugins import plugins
+
+        return handlers_of(
+            asker=asker,
+            renderer=self._renderer,
+            registry=self.registry.without_other_skills(),
+            read_file=self._read_file,
+            brought=[handler for plugin in plugins() for handler in plugin.handlers],
+        )
+
+    async def _read_file(self, skill: Skill, path: str) -> bytes:
+        """A file of exactly the skill that is run."""
+        from prowess.session.load import file_of
+        from prowess.skill.outline import Outline
+
+        def read() -> bytes:
+            store, _ = self._catalog.find_outline(f"{skill.scope}:{skill.slug}")
+            return file_of(store, Outline.of(skill), path)
+
+        return await asyncio.to_thread(read)
+
+    def _caps(self, actor: Actor) -> Caps:
+        from prowess.policy.policies import read_policy
+        from prowess.run.spending import Caps
+
+        with self._stores.records().read() as connection:
+            policy = read_policy(connection, actor.organization)
+        return Caps(per_session=policy.spend_per_session_usd, per_day=policy.spend_per_day_usd)
+
+    def _tidy(self) -> None:
+        """Close what was interrupted and remove what is old, beside whatever else goes on."""
+        from prowess.traces.closing import close_interrupted
+        from prowess.traces.retention import prune
+
+        records, days = self._stores.records(), self._settings.trace_days or TRACE_DAYS
+
+        def work() -> None:
+            close_interrupted(records)
+            prune(records, days)
+
+        threading.Thread(target=work, name="prowess-traces-tidy", daemon=True).start()

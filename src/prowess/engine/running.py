@@ -1,0 +1,109 @@
+"""Running skills: through the gate, then their artifacts, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from prowess.engine.frame import Frame, id_of
+from prowess.policy.actor import Actor
+
+if TYPE_CHECKING:
+    from prowess.llm.model import Model
+    from prowess.run.call import Watch
+    from prowess.run.outcome import RunResult
+    from prowess.session.admission import Inside
+    from prowess.session.session import Session
+    from prowess.skill.model import Skill
+
+
+class Running(Frame):
+    """The part of the engine that runs."""
+
+    async def run(
+        self,
+        session: Session | str,
+        slug: str,
+        artifact: str | Sequence[str] = (),
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        model: Model | str = "",
+        evaluation_model: Model | str = "",
+        timeout: float | None = None,  # noqa: ASYNC109  (the deadline of the run, which its trace has too)
+        dry_run: bool = False,
+        watch: Watch | None = None,
+        actor: Actor | None = None,
+    ) -> RunResult:
+        """Run a skill, or these artifacts of it, and give what came out; raise why where nothing good did.
+
+        `session` may be '' for a run outside any conversation. The artifacts run in ordinal order, each with the outputs of
+        those before it among its inputs. `watch` is told of states and, as a model writes it, of text. With `dry_run` nothing
+        is sent: the parts of the result have what would be. Every run of an artifact leaves a trace, however it ends.
+        """
+        result = await self.attempt(
+            session,
+            slug,
+            artifact,
+            inputs=inputs,
+            model=model,
+            evaluation_model=evaluation_model,
+            timeout=timeout,
+            dry_run=dry_run,
+            watch=watch,
+            actor=actor,
+        )
+        if result.error is not None:
+            raise result.error
+        return result
+
+    async def attempt(
+        self,
+        session: Session | str,
+        slug: str,
+        artifact: str | Sequence[str] = (),
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        model: Model | str = "",
+        evaluation_model: Model | str = "",
+        spare: Model | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+        dry_run: bool = False,
+        watch: Watch | None = None,
+        actor: Actor | None = None,
+    ) -> RunResult:
+        """The same, with a run that failed as a result whose `error` says why; its parts have what came out by then.
+
+        What keeps the run from beginning is raised: a skill or artifact that is not there, the gate, inputs that are no JSON.
+        """
+        from prowess.run.call import unwatched
+        from prowess.run.runner import Wish
+
+        skill, inside = await self._blocking(self._admitted, actor or self.actor, id_of(session), slug, dry=dry_run)
+        wish = Wish(
+            skill=skill,
+            artifacts=tuple(name for name in ([artifact] if isinstance(artifact, str) else artifact) if name),
+            inputs=inputs or {},
+            actor=inside.actor,
+            session=inside.session,
+            session_model=inside.model,
+            model=model,
+            evaluation_model=evaluation_model,
+            spare=spare,
+            seconds=timeout,
+            dry=dry_run,
+            watch=watch or unwatched,
+        )
+        return await self._parts.runner().run(wish)
+
+    def _admitted(self, actor: Actor, session: str, slug: str, *, dry: bool) -> tuple[Skill, Inside]:
+        """The skill as the gate let it pass, by its digest; a dry run only reads it."""
+        from prowess.run.allowance import allowance_of
+        from prowess.session.text import subject_of
+        from prowess.skill.outline import Outline
+
+        inside = self._gate.inside(actor, session)
+        store, skill = self.catalog.find(slug)
+        subject = replace(subject_of(store, Outline.of(skill)), asks_first=allowance_of(skill).asks_first)
+        self._gate.check(inside.actor, "load" if dry else "run", subject, session=inside.session)
+        return skill, inside
