@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup run test check soak bench clean
+.PHONY: setup run test test-local check soak bench clean
 
 setup: $(STAMP)
 
@@ -16,6 +16,9 @@ run: setup
 
 test: setup
 	@scripts/test
+
+test-local: setup
+	@scripts/test --local
 
 check: setup
 	@scripts/check

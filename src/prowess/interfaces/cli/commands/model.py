@@ -1,0 +1,126 @@
+"""`prowess model`: which models can be asked from here, and fetching one to this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prowess.interfaces.cli.groups import hand_down
+from prowess.interfaces.cli.opening import chosen_workspace, common_options, patience
+
+if TYPE_CHECKING:
+    from prowess.llm.config import ModelConfig
+    from prowess.llm.local_files import Fetchable
+    from prowess.llm.providers import Provider
+
+
+@click.group("model", invoke_without_command=True)
+@common_options
+@click.pass_context
+def command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+    """List the providers of models, and fetch a model to run on this machine."""
+    if not hand_down(ctx, workspace, as_json=as_json):
+        _show(_config(workspace), as_json=as_json)
+
+
+@command.command("list")
+@common_options
+def listing(workspace: str | None, as_json: bool) -> None:
+    """Show the providers, what each still needs, and which models are asked where none is named."""
+    _show(_config(workspace), as_json=as_json)
+
+
+@command.command("fetch")
+@click.argument("name")
+@common_options
+def fetching(name: str, workspace: str | None, as_json: bool) -> None:
+    """Fetch a model by its name, such as `smollm2`, check it and keep it for `--model local:NAME`."""
+    from prowess.interfaces.cli.printing import print_json, shown_path
+    from prowess.llm.local_files import fetch, fetchable
+
+    model = fetchable(name)
+    with patience(f"Fetching {model.bytes / 1e6:.0f} MB …"):
+        file = fetch(model, _config(workspace).home)
+    if as_json:
+        print_json({"name": model.name, "model": f"local:{model.name}", "path": str(file), "sha256": model.sha256})
+    else:
+        click.echo(f"{shown_path(file)} is there and whole. Use it with --model local:{model.name}.")
+
+
+def _config(workspace: str | None) -> ModelConfig:
+    from prowess.llm.config import ModelConfig
+    from prowess.settings import read_settings
+
+    settings = read_settings(workspace=chosen_workspace(workspace))
+    return ModelConfig(
+        default=settings.model,
+        evaluation=settings.evaluation_model,
+        base_url=settings.model_url,
+        environment=settings.environment,
+        home=settings.home,
+    )
+
+
+def _show(config: ModelConfig, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.printing import one_line, print_json, print_table
+    from prowess.llm.local_files import FETCHABLE
+    from prowess.llm.providers import PROVIDERS
+
+    if as_json:
+        print_json(
+            {
+                "model": config.default,
+                "evaluation_model": config.evaluation or config.default,
+                "providers": [_provider_json(provider, config) for provider in PROVIDERS.values()],
+                "local": [_local_json(model, config) for model in FETCHABLE.values()],
+            }
+        )
+        return
+    rows = [(provider.form, _needs(provider, config) or "ready") for provider in PROVIDERS.values()]
+    rows += [(f"local:{model.name}", _fetched(model, config)) for model in FETCHABLE.values()]
+    print_table(("model", "state"), rows, flexible=1)
+    default = one_line(config.default, 100)
+    click.echo(f"\nAsked where none is named: {default or 'none; set PROWESS_MODEL, or give --model.'}")
+    if config.evaluation:
+        click.echo(f"Asked for evaluations: {one_line(config.evaluation, 100)}")
+
+
+def _needs(provider: Provider, config: ModelConfig) -> str:
+    """What a provider still needs; '' for nothing."""
+    if not provider.installed:
+        return f"needs: pip install 'prowess[{provider.extra}]'"
+    if not provider.has_key(config):
+        return f"needs the variable {' or '.join(provider.keys)}"
+    if provider.name == "compatible" and not config.base_url:
+        return "needs the variable PROWESS_MODEL_URL"
+    return ""
+
+
+def _fetched(model: Fetchable, config: ModelConfig) -> str:
+    return "fetched" if model.file(config.home).is_file() else f"needs: {model.command}"
+
+
+def _provider_json(provider: Provider, config: ModelConfig) -> dict[str, Any]:
+    return {
+        "name": provider.name,
+        "form": provider.form,
+        "extra": provider.extra,
+        "installed": provider.installed,
+        "key_variables": list(provider.keys),
+        "has_key": provider.has_key(config),
+        "needs": _needs(provider, config),
+    }
+
+
+def _local_json(model: Fetchable, config: ModelConfig) -> dict[str, Any]:
+    file = model.file(config.home)
+    return {
+        "name": model.name,
+        "model": f"local:{model.name}",
+        "about": model.about,
+        "bytes": model.bytes,
+        "sha256": model.sha256,
+        "path": str(file),
+        "fetched": file.is_file(),
+    }

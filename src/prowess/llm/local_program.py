@@ -1,0 +1,72 @@
+"""The program that serves a local model in a process of its own: `python -I local_program.py`.
+
+One line of JSON on its input says what to serve: `model` (the path of a GGUF file), `alias`, `key`, `threads`, `context`
+and `tokens` (the most that one answer may have). One line on its output answers: `{"url": …}` once it serves, else
+`{"problem": …}`. It listens on the loopback address alone, answers only who knows the key, fetches nothing, and ends when
+its input ends, and so with the process that started it, however that ends.
+
+It imports nothing of Prowess.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from typing import Any
+
+LOOPBACK = "127.0.0.1"
+
+
+def main() -> None:
+    """Serve until the input ends."""
+    answers = _only_answers_on_the_output()
+    order = json.loads(sys.stdin.readline())
+    try:
+        server: Any = importlib.import_module("xllamacpp").Server(parameters(order))
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
+        answers.write(json.dumps({"problem": str(error)}) + "\n")
+        answers.flush()
+        os._exit(1)
+    answers.write(json.dumps({"url": f"{server.listening_address}/v1"}) + "\n")
+    answers.flush()
+    sys.stdin.read()
+    os._exit(0)
+
+
+def parameters(order: dict[str, Any]) -> Any:
+    """What the server is told. What it offers beside answers, such as a web page, is off."""
+    given: Any = importlib.import_module("xllamacpp").CommonParams()
+    given.model.path = order["model"]
+    given.model_alias = [order["alias"]]
+    given.hostnames = [LOOPBACK]
+    given.port = 0
+    given.api_keys = [order["key"]]
+    given.cors_origins = ""
+    given.offline = True
+    given.ui = given.endpoint_slots = given.endpoint_props = given.endpoint_metrics = False
+    given.n_ctx = order["context"]
+    given.n_predict = order["tokens"]
+    given.sampling.penalty_repeat, given.sampling.penalty_last_n = 1.1, 64  # or a small model says one thing for ever
+    given.n_parallel = 1
+    given.n_gpu_layers = 0
+    given.cache_ram_mib = 0
+    given.fit_params = given.warmup = False
+    for processors in (given.cpuparams, given.cpuparams_batch):
+        processors.n_threads = order["threads"]
+        processors.poll = 0
+    return given
+
+
+def _only_answers_on_the_output() -> Any:
+    """The output, for our lines only: what the library prints goes nowhere."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    return answers
+
+
+if __name__ == "__main__":
+    main()

