@@ -27,6 +27,7 @@ NAMES = [
     "list_skills",
     "load_skill",
     "read_skill_resource",
+    "run_skill",
     "skill_create",
     "skill_update",
     "skill_delete",
@@ -41,6 +42,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "list_skills": {"tags": [], "scope": "workspace", "cursor": ""},
     "load_skill": {"name": "triage", "reference": None, "script": None},
     "read_skill_resource": {"skill_name": "triage", "resource_name": "references/locks.md"},
+    "run_skill": {"skill": "triage", "artifact": "instructions", "inputs": {"text": "It is slow."}},
     "skill_create": {"id": "new-one", "name": "New", "description": "What the new one is for.", "instructions": "Do."},
     "skill_update": {"id": "new-one", "description": "What it is for by now."},
     "skill_delete": {"id": "new-one"},
@@ -108,7 +110,10 @@ async def test_every_wrong_argument_is_refused_with_a_hint(place: Any, box: Call
             hold(await toolbox.call(name, {str(number): number for number in range(1_000)}))
             for key in good:
                 hold(await toolbox.call(name, {**good, key: object()}))
-                hold(await toolbox.call(name, {**good, key: {"a": "x" * 100_000}})) if key != "parameters" else None
+                hold(await toolbox.call(name, {**good, key: {"a": "x" * 100_000}})) if key not in (
+                    "parameters",
+                    "inputs",
+                ) else None
             for key in tools()[name].parameters.get("required", ()):
                 answer = await toolbox.call(name, {other: good[other] for other in good if other != key})
                 hold(answer)
@@ -143,6 +148,7 @@ async def test_hostile_values_are_refused_and_never_raise(each_place: Any, box: 
                 ("disable_skill", "skill_slug"),
                 ("read_skill_resource", "skill_name"),
                 ("read_skill_resource", "resource_name"),
+                ("run_skill", "skill"),
                 ("skill_create", "id"),
                 ("skill_update", "id"),
                 ("skill_delete", "id"),

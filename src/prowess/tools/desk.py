@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 from prowess.engine.engine import Engine
 from prowess.errors import Invalid
+from prowess.llm.model import Model
 from prowess.policy.actor import Actor
+from prowess.run.call import Watch, unwatched
 from prowess.session.session import Session
 
 
@@ -15,12 +17,15 @@ class Desk:
     """One agent's place of work. `conversation` names its session, which is opened when a tool first needs it.
 
     With `hands_over`, enabling a skill also answers with its text, for agents whose system prompt is not ours to write.
+    `watch` is told of the progress of what is run, and `spare` is the model that is asked where none is configured.
     """
 
     engine: Engine
     actor: Actor
     conversation: str = ""
     hands_over: bool = False
+    watch: Watch = unwatched
+    spare: Model | None = None
     _session: str = field(default="", init=False)
 
     async def found(self) -> Session | None:

@@ -16,18 +16,20 @@ from pydantic import BaseModel
 
 from prowess.engine.engine import Engine
 from prowess.errors import ApprovalRequired, BudgetExceeded, NotFound, ProwessError, Refused
+from prowess.llm.model import Model
 from prowess.policy.actor import Actor
 from prowess.policy.plain import plain
 from prowess.policy.roles import Role, role_of
+from prowess.run.call import Watch, unwatched
 from prowess.skill.kinds import FILE_KINDS
-from prowess.tools import managing, prompting, reading
+from prowess.tools import managing, prompting, reading, running
 from prowess.tools.arguments import arguments_of, checked, schema_of
 from prowess.tools.desk import Desk
 
 log = logging.getLogger(__name__)
 
 Function = Callable[..., Awaitable[dict[str, Any]]]
-Effect = Literal["reads", "changes", "destroys"]
+Effect = Literal["reads", "changes", "destroys", "runs"]
 Need = Literal["", "skills", "files", "conversation", "writing"]
 
 
@@ -70,6 +72,7 @@ _TABLE: tuple[tuple[Function, Effect, Need], ...] = (
     (reading.list_skills, "reads", "skills"),
     (reading.load_skill, "reads", "skills"),
     (reading.read_skill_resource, "reads", "files"),
+    (running.run_skill, "runs", "skills"),
     (managing.skill_create, "changes", "writing"),
     (managing.skill_update, "changes", "writing"),
     (managing.skill_delete, "destroys", "writing"),
@@ -114,8 +117,19 @@ async def holdings_of(engine: Engine) -> Holdings:
 class Toolbox:
     """The tools of one agent in one conversation."""
 
-    def __init__(self, engine: Engine, *, actor: Actor, conversation: str = "", hands_over: bool = False) -> None:
-        self.desk = Desk(engine=engine, actor=actor, conversation=conversation, hands_over=hands_over)
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        actor: Actor,
+        conversation: str = "",
+        hands_over: bool = False,
+        watch: Watch = unwatched,
+        spare: Model | None = None,
+    ) -> None:
+        self.desk = Desk(
+            engine=engine, actor=actor, conversation=conversation, hands_over=hands_over, watch=watch, spare=spare
+        )
 
     async def offered(self, holdings: Holdings | None = None) -> list[Tool]:
         """The tools that make sense now, for this actor and role; none for an actor who may not read skills.

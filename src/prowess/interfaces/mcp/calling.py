@@ -14,12 +14,16 @@ from mcp_types import (
     ToolAnnotations,
 )
 from mcp_types import Tool as WireTool
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from prowess.errors import ApprovalDenied
 from prowess.interfaces.mcp.approval import settle
 from prowess.interfaces.mcp.caller import Context
 from prowess.interfaces.mcp.door import Door
+from prowess.interfaces.mcp.progress import progress_of
 from prowess.interfaces.mcp.refusals import refusal_data, tool_result, with_command
+from prowess.interfaces.mcp.relay import Relay
+from prowess.interfaces.mcp.sampling import SamplingModel, offers_model
 from prowess.tools.toolbox import Answer, Tool, Toolbox, tools
 
 
@@ -37,7 +41,7 @@ def _wire(tool: Tool) -> WireTool:
         annotations=ToolAnnotations(
             read_only_hint=tool.effect == "reads",
             destructive_hint=tool.effect == "destroys",
-            open_world_hint=False,
+            open_world_hint=tool.effect == "runs",
         ),
     )
 
@@ -46,7 +50,31 @@ async def call_tool(
     door: Door, context: Context, params: CallToolRequestParams
 ) -> CallToolResult | InputRequiredResult:
     """Call a tool; where a person must agree first and can be asked, they are asked."""
-    toolbox = door.toolbox(context)
+    async with progress_of(context) as watch:
+        if not _may_ask_back(context, params):
+            return await _settled(door, context, params, door.toolbox(context, watch=watch))
+
+        async def begin(relay: Relay) -> CallToolResult | InputRequiredResult:
+            model = SamplingModel(context, relay.ask)
+            return await _settled(door, context, params, door.toolbox(context, watch=relay.tell, spare=model))
+
+        return await door.relays.round(params, watch, begin)
+
+
+def _may_ask_back(context: Context, params: CallToolRequestParams) -> bool:
+    """Whether the call may end with a request to its client's model."""
+    modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return modern and _effect_of(params.name) == "runs" and offers_model(context)
+
+
+def _effect_of(name: str) -> str:
+    tool = tools().get(name)
+    return tool.effect if tool is not None else ""
+
+
+async def _settled(
+    door: Door, context: Context, params: CallToolRequestParams, toolbox: Toolbox
+) -> CallToolResult | InputRequiredResult:
     arguments = params.arguments or {}
     answer = await _called(door, toolbox, params.name, arguments)
     if approval_id := _approval_id(answer):

@@ -10,7 +10,11 @@ from prowess.errors import ProwessError
 from prowess.interfaces.mcp.caller import Caller, Context, caller_of, conversation_of
 from prowess.interfaces.mcp.entry import Entry
 from prowess.interfaces.mcp.notices import Notices
+from prowess.interfaces.mcp.relay import Relays
+from prowess.interfaces.mcp.sampling import meanwhile_model
 from prowess.interfaces.mcp.shelf import Shelf
+from prowess.llm.model import Model
+from prowess.run.call import Watch, unwatched
 from prowess.tools.toolbox import Toolbox
 
 _log = logging.getLogger(__name__)
@@ -24,6 +28,7 @@ class Door:
     shelf: Shelf
     caller: Caller
     notices: Notices
+    relays: Relays
 
     def caller_of(self, context: Context) -> Caller:
         """Who a request comes from."""
@@ -37,14 +42,22 @@ class Door:
         """The entry an address belongs to and the path in it, for whoever a request comes from."""
         return await self.shelf.find(uri) if self.may_read(context) else None
 
-    def toolbox(self, context: Context) -> Toolbox:
+    def toolbox(self, context: Context, *, watch: Watch = unwatched, spare: Model | None = None) -> Toolbox:
         """The tools of whoever a request comes from, in the conversation it belongs to.
 
-        What is enabled is handed over by the tool, since the client's system prompt is not ours to write.
+        What is enabled is handed over by the tool, since the client's system prompt is not ours to write. Where no model is
+        configured, `spare` is asked, or else the client's own, if it can be asked while its call waits.
         """
         caller = self.caller_of(context)
         conversation = conversation_of(context, caller)
-        return Toolbox(self.engine, actor=caller.actor, conversation=conversation, hands_over=True)
+        return Toolbox(
+            self.engine,
+            actor=caller.actor,
+            conversation=conversation,
+            hands_over=True,
+            watch=watch,
+            spare=spare or meanwhile_model(context),
+        )
 
     async def leave(self, caller: Caller, conversation: str) -> None:
         """End the session of a conversation that is over; where it had none, nothing is written."""

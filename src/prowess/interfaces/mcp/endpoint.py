@@ -22,6 +22,8 @@ IDLE_SECONDS = 1800.0
 
 _RETRY_SECONDS = 60
 _LISTENING = b"subscriptions/listen"
+_RUNNING = (b"tools/call", b"run_skill")
+"""It tells of its progress, and ends when whoever called goes away: that takes a stream."""
 _plain: ContextVar[bool] = ContextVar("prowess_mcp_plain", default=False)
 
 
@@ -40,8 +42,8 @@ class _Manager(StreamableHTTPSessionManager):
 class Endpoint:
     """An ASGI app that serves a server at one path, and the metrics of its engine at `/metrics`.
 
-    In the newer protocol every call is answered with one piece of JSON, unless `streams` says that tools of the server
-    send notices while they work; only who listens for changes gets a stream. In the older one there are so many
+    In the newer protocol a call is answered with one piece of JSON, unless `streams` says that tools of the server send
+    notices while they work; only who listens for changes, or runs a skill, gets a stream. In the older one there are so many
     `sessions` at once and no more: who comes after them gets 503, and when to try again.
     """
 
@@ -94,11 +96,15 @@ def _may_read(scope: Scope) -> bool:
 
 
 def _is_one_call(scope: Scope) -> bool:
-    """Whether a request is of the newer protocol, and no listening."""
-    version, method = "", b""
+    """Whether a request is of the newer protocol, and nothing that takes a stream: no listening, and no running."""
+    version, method, tool = "", b"", b""
     for name, value in scope["headers"]:
         if name == b"mcp-protocol-version":
             version = value.decode("latin-1")
         elif name == b"mcp-method":
             method = value
-    return bool(version) and version not in HANDSHAKE_PROTOCOL_VERSIONS and method != _LISTENING
+        elif name == b"mcp-name":
+            tool = value
+    if not version or version in HANDSHAKE_PROTOCOL_VERSIONS:
+        return False
+    return method != _LISTENING and (method, tool) != _RUNNING

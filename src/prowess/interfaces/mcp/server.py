@@ -28,6 +28,7 @@ from prowess.interfaces.mcp.caller import Caller, Context, caller_of, session_co
 from prowess.interfaces.mcp.door import Door
 from prowess.interfaces.mcp.notices import Notices, connection_of
 from prowess.interfaces.mcp.refusals import protocol_error
+from prowess.interfaces.mcp.relay import Relays
 from prowess.interfaces.mcp.shelf import Shelf
 
 NAME = "prowess"
@@ -65,12 +66,16 @@ def make_server(engine: Engine, caller: Caller, *, security: RequestStateSecurit
     """
     shelf = Shelf(engine)
     notices = Notices(engine, shelf)
-    door = Door(engine=engine, shelf=shelf, caller=caller, notices=notices)
+    relays = Relays()
+    door = Door(engine=engine, shelf=shelf, caller=caller, notices=notices, relays=relays)
 
     @asynccontextmanager
     async def lifespan(_: Server[dict[str, Any]]) -> AsyncGenerator[dict[str, Any]]:
         async with notices.running():
-            yield {}
+            try:
+                yield {}
+            finally:
+                await relays.close()
 
     server = ProwessServer(
         NAME,

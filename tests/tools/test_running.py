@@ -1,0 +1,131 @@
+"""The tool that runs skills, as an agent calls it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from prowess import ScriptedModel
+from prowess.policy.actor import Actor
+from prowess.policy.organization import OrgPolicy
+from prowess.policy.roles import role_of
+from prowess.tools.toolbox import Toolbox
+
+pytestmark = pytest.mark.anyio
+
+SIDECAR = """
+artifacts:
+  - path: prompts/greet.j2
+    kind: prompt_template
+    name: greet
+    ordinal: 1
+    assertions:
+      - {type: length, check: char_range, min: 1, max: 40, description: short enough}
+      - {type: pattern, check: match, pattern: '!$', severity: soft, description: ends loudly}
+"""
+
+
+@pytest.fixture
+def greeter(place: Any) -> Any:
+    """A place with a skill that has something to run."""
+    place.skill("greeter", files={"agents/prowess.yaml": SIDECAR, "prompts/greet.j2": "Greet {{ name }}."})
+    return place
+
+
+async def test_an_agent_gets_what_came_out_and_which_checks_did_not_pass(
+    greeter: Any, box: Callable[..., Toolbox], ann: Actor
+):
+    async with greeter.open(ann) as engine:
+        with ScriptedModel(["Good morning, Ada."]) as model:
+            answer = await box(engine, spare=model).call("run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}})
+        assert answer.ok
+        (part,) = answer.data["parts"]
+        trace = await engine.trace(part["trace"])
+    assert answer.data["output"] == "Good morning, Ada."
+    assert (part["artifact"], part["kind"], part["status"]) == ("greet", "prompt_template", "ok")
+    assert [(one["check"], one["severity"]) for one in part["failed"]] == [("ends loudly", "soft")]
+    assert (trace.run_id, trace.status) == (answer.data["run_id"], "ok")
+    json.dumps(answer.data)
+
+
+async def test_a_run_that_gave_nothing_good_says_why_and_what_came_out(
+    greeter: Any, box: Callable[..., Toolbox], ann: Actor
+):
+    async with greeter.open(ann) as engine:
+        with ScriptedModel(["Good morning, " + "dear " * 20 + "Ada!"]) as model:
+            answer = await box(engine, spare=model).call("run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}})
+    assert answer.data["error"]["code"] == "assertion-failed"
+    assert answer.data["hint"]
+    assert [one["check"] for one in answer.data["parts"][0]["failed"]] == ["short enough"]
+    assert "dear" in answer.data["output"]
+
+
+async def test_who_watches_is_told_of_the_progress(greeter: Any, box: Callable[..., Toolbox], ann: Actor):
+    steps = []
+    async with greeter.open(ann) as engine:
+        toolbox = box(engine, spare=ScriptedModel(["Good morning, Ada!"]), watch=steps.append)
+        await toolbox.call("run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}})
+    assert "".join(step.text for step in steps) == "Good morning, Ada!"
+    assert {step.artifact for step in steps} == {"greet"}
+
+
+async def test_a_run_belongs_to_the_conversation_of_the_agent(greeter: Any, box: Callable[..., Toolbox], ann: Actor):
+    async with greeter.open(ann) as engine:
+        toolbox = box(engine, spare=ScriptedModel(["Hello!"]))
+        session = await toolbox.desk.session()
+        await toolbox.call("run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}})
+        (row,) = await engine.traces()
+    assert row.session_id == session.id
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"skill": "nothing"}, "not-found"),
+        ({"skill": "greeter", "artifact": "nothing"}, "not-found"),
+        ({"skill": "triage"}, "invalid"),
+        ({"skill": "greeter", "inputs": {"name": "Ada"}}, "no-model"),
+    ],
+)
+async def test_what_cannot_be_run_is_said_with_what_to_do(
+    greeter: Any, box: Callable[..., Toolbox], ann: Actor, arguments: dict[str, Any], code: str
+):
+    greeter.skill("triage")
+    async with greeter.open(ann) as engine:
+        answer = await box(engine).call("run_skill", arguments)
+    assert (answer.data["error"]["code"], bool(answer.data["hint"])) == (code, True)
+
+
+async def test_a_person_is_asked_first_where_the_policy_says_so(greeter: Any, box: Callable[..., Toolbox], ann: Actor):
+    call = ("run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}})
+    async with greeter.open(ann) as engine:
+        await engine.set_policy("skill_enablement_policy", "prompt-user")
+        toolbox = box(engine, spare=ScriptedModel(["Hello!"]))
+        asked = await toolbox.call(*call)
+        assert asked.data["error"]["code"] == "approval-required"
+        await engine.resolve(asked.data["approval_id"], approved=True)
+        assert (await toolbox.call(*call)).data["output"] == "Hello!"
+
+
+@pytest.mark.parametrize(
+    ("role", "offered"), [("builder", True), ("coordinator", True), ("communicator", True), ("scout", False)]
+)
+def test_the_tool_goes_to_the_roles_that_run(role: str, offered: bool):
+    found = role_of(role, OrgPolicy())
+    assert (found.offers("run_skill"), found.may("run")) == (offered, offered)
+
+
+async def test_a_communicator_runs_only_skills_for_communication(greeter: Any, box: Callable[..., Toolbox], ann: Actor):
+    greeter.skill(
+        "letters",
+        files={"agents/prowess.yaml": f"tags: [communication]\n{SIDECAR}", "prompts/greet.j2": "Greet {{ name }}."},
+    )
+    async with greeter.open(ann) as engine:
+        toolbox = box(engine, role="communicator", spare=ScriptedModel(["Hello!"]))
+        refused = await toolbox.call("run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}})
+        ran = await toolbox.call("run_skill", {"skill": "letters", "inputs": {"name": "Ada"}})
+    assert refused.data["error"]["code"] == "refused"
+    assert ran.data["output"] == "Hello!"
