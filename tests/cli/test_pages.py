@@ -18,6 +18,10 @@ def test_pages_are_listed_by_path_and_by_type(prowess, sample):
     ]
 
 
+def test_list_is_another_name_for_listing(prowess, sample):
+    assert prowess("pages", "list", "--json").json == prowess("pages", "--json").json
+
+
 def test_words_find_pages_whole_or_by_a_line(prowess, sample):
     assert "characters/tobin-ash" in prowess("pages", "search", "great", "bell").out
     found = prowess("pages", "search", "bell founder", "--limit", "1", "--json").json

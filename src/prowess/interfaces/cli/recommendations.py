@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prowess.interfaces.cli.charts import bar
 from prowess.interfaces.cli.printing import one_line, width
 
 if TYPE_CHECKING:
     from prowess.match.recommendation import Recommendation
 
 _BAR = 8
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
 _COLOURS = {"offer": "green", "maybe": "yellow", "no": "red"}
 _HEAD = ("score", "skill", "decision", "description")
 _SCORE, _SLUG, _INDENT = 5 + _BAR, 48, 4
@@ -67,10 +67,7 @@ def print_cards(results: Sequence[Recommendation]) -> None:
 
 def score_bar(score: float) -> str:
     """The score as a figure and a bar of fixed width."""
-    eighths = round(max(0.0, min(score, 1.0)) * _BAR * 8)
-    full, part = divmod(eighths, 8)
-    bar = "█" * full + (_EIGHTHS[part] if part else "")
-    return f"{score:.2f} {bar:<{_BAR}}"
+    return f"{score:.2f} {bar(score, _BAR)}"
 
 
 def mark_words(text: str, terms: Iterable[str]) -> str:

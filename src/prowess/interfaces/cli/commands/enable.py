@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
+from prowess.interfaces.cli.consent import with_consent
 from prowess.interfaces.cli.opening import common_options, with_engine
 from prowess.interfaces.cli.sessions import as_object, session_named, session_option, used
 
@@ -26,7 +26,6 @@ def command(slug: str, reason: str, session: str, workspace: str | None, as_json
     `prowess prompt` then prints it; `prowess disable` takes it out again. Where the policy has a person asked, a terminal
     asks at once.
     """
-    from prowess.errors import ApprovalRequired
     from prowess.interfaces.cli.printing import clean, print_json
 
     async def work(prowess: Prowess) -> tuple[Session, bool]:
@@ -37,28 +36,15 @@ def command(slug: str, reason: str, session: str, workspace: str | None, as_json
         after = await prowess.enable(before, slug, reason=reason)
         return after, after.enabled != before.enabled
 
-    try:
-        held, is_new = with_engine(workspace, work)
-    except ApprovalRequired as question:
-        if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise
-        _ask(question.approval_id, workspace)
-        held, is_new = with_engine(workspace, work)
+    held, is_new = with_consent(
+        lambda: with_engine(workspace, work),
+        workspace=workspace,
+        question="Let exactly these bytes into the prompt?",
+        as_json=as_json,
+        refusal="You said no, so it was not enabled.",
+    )
     if as_json:
         print_json(as_object(held))
     else:
         done = f"Enabled {clean(slug)}." if is_new else f"{clean(slug)} is enabled already."
         click.echo(f"{done} {used(held)}")
-
-
-def _ask(approval_id: str, workspace: str | None) -> None:
-    """Have the person at the terminal answer; `ApprovalDenied` for a no."""
-    from prowess.errors import ApprovalDenied
-    from prowess.interfaces.cli.cards import show_card
-
-    show_card(with_engine(workspace, lambda prowess: prowess.approval(approval_id)))
-    click.echo("")
-    yes = click.confirm("Let exactly these bytes into the prompt?", default=False)
-    with_engine(workspace, lambda prowess: prowess.resolve(approval_id, approved=yes))
-    if not yes:
-        raise ApprovalDenied("You said no, so it was not enabled.", hint="Enable it again to be asked again.")

@@ -24,8 +24,19 @@ _NAMED = 3
 @click.pass_context
 def command(ctx: click.Context, type_: str, workspace: str | None, as_json: bool) -> None:
     """List the markdown pages of the workspace, or look into them."""
-    if hand_down(ctx, workspace, as_json=as_json):
-        return
+    if not hand_down(ctx, workspace, as_json=as_json):
+        _list(type_, workspace, as_json=as_json)
+
+
+@command.command("list")
+@click.option("--type", "type_", default="", metavar="TYPE", help="Only pages of this type.")
+@common_options
+def list_pages(type_: str, workspace: str | None, as_json: bool) -> None:
+    """List the pages, as `prowess pages` does."""
+    _list(type_, workspace, as_json=as_json)
+
+
+def _list(type_: str, workspace: str | None, *, as_json: bool) -> None:
     with _pages(workspace) as pages:
         found = pages.get_pages_by_type(type_) if type_ else pages.get_all_pages()
     _print_cards(found, as_json=as_json, nothing="There are no pages here.")

@@ -35,6 +35,7 @@ def _as_object(one: Installed) -> dict[str, Any]:
         "ok": plugin is not None,
         "packs": [str(pack) for pack in plugin.packs] if plugin else [],
         "stores": [{"scope": store.scope, "location": store.location} for store in plugin.stores] if plugin else [],
+        "handlers": [handler.kind for handler in plugin.handlers] if plugin else [],
         "problem": one.problem,
     }
 
@@ -43,7 +44,9 @@ def _show(found: tuple[Installed, ...]) -> None:
     from prowess.interfaces.cli.printing import one_line, print_table
 
     if not found:
-        click.echo("No plugins are installed. A package brings skills along by the entry point prowess.plugins.")
+        click.echo(
+            "No plugins are installed. A package brings skills or handlers along by the entry point prowess.plugins."
+        )
         return
     rows = [
         (one_line(one.name, 40), one_line(one.distribution, 40), one_line(one.version, 16), one_line(_told(one)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,32 +10,11 @@ from prowess.interfaces.cli.commands.list import command as list_command
 from prowess.interfaces.cli.commands.show import command as show_command
 from prowess.interfaces.cli.groups import hand_down
 from prowess.interfaces.cli.opening import common_options, patience, with_engine
+from prowess.interfaces.cli.periods import Period
 
 if TYPE_CHECKING:
     from prowess.delivery.uses import Use
     from prowess.skill.model import SkillCard
-
-_PERIOD = re.compile(r"([0-9]{1,6})([dhw])", re.ASCII)
-_DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
-_LONGEST_DAYS = 36_500
-
-
-class Period(click.ParamType[float]):
-    """A length of time such as 30d, 12h or 2w, in days."""
-
-    name = "period"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The days that it is."""
-        if isinstance(value, float):
-            return value
-        found = _PERIOD.fullmatch(str(value).strip().lower())
-        days = int(found[1]) * _DAYS[found[2]] if found else 0.0
-        if not 0 < days <= _LONGEST_DAYS:
-            self.fail(
-                f"{str(value)[:40]!r} is no period; give days, hours or weeks, such as 30d, 12h or 2w.", param, ctx
-            )
-        return days
 
 
 @click.group("skills", invoke_without_command=True)

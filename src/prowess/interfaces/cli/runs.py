@@ -1,0 +1,134 @@
+"""How a run is shown: progress and text while it goes on, then what came out, what it cost and what was checked."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Self
+
+import click
+
+from prowess.interfaces.cli.printing import clean, one_line
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from prowess.run.call import Output, Sent, Step, Verdict
+    from prowess.run.outcome import Part, RunResult
+
+
+class Screen:
+    """Shows a run as it goes on: text on stdout as a model writes it, states on a terminal's stderr.
+
+    `streamed` has the names of the artifacts whose text is there already.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.streamed: set[str] = set()
+        self._quiet = quiet
+        self._status: Status | None = None
+
+    def __enter__(self) -> Self:
+        if not self._quiet and sys.stderr.isatty():
+            from prowess.interfaces.cli.printing import console
+
+            self._status = console(err=True).status("Running …")
+            self._status.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop()
+        if exc[0] is not None and self.streamed:
+            click.echo("")
+
+    def watch(self, step: Step) -> None:
+        """Show one sign of progress."""
+        if self._quiet:
+            return
+        if step.text:
+            self._stop()
+            self.streamed.add(step.artifact)
+            click.echo(clean(step.text), nl=False)
+        elif self._status is not None:
+            self._status.update(f"{one_line(step.artifact, 60)}: {one_line(step.state, 40)} …")
+
+    def _stop(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+
+def show_result(result: RunResult, *, streamed: set[str]) -> None:
+    """What came out, on stdout; everything about it on stderr."""
+    many = len(result.parts) > 1
+    for part in result.parts:
+        if part.output is not None:
+            if many:
+                click.secho(f"── {one_line(part.artifact, 80)} ({part.kind})", bold=True, err=True)
+            _show_output(part.output, streamed=part.artifact in streamed)
+    for part in result.parts:
+        _show_facts(part, named=many)
+
+
+def _show_output(output: Output, *, streamed: bool) -> None:
+    if output.data is not None:
+        if streamed:
+            click.echo("")
+        click.echo(clean(json.dumps(output.data, ensure_ascii=False, indent=2)))
+    elif streamed:
+        click.echo("", nl=not output.text.endswith("\n"))
+    else:
+        click.echo(clean(output.text))
+
+
+def _show_facts(part: Part, *, named: bool) -> None:
+    for verdict in part.verdicts:
+        click.echo(_verdict_line(verdict), err=True)
+    facts = [one_line(part.artifact, 60)] if named else []
+    if part.fallback_of:
+        facts.append(f"in place of {one_line(part.fallback_of, 60)}")
+    if part.model:
+        facts.append(one_line(part.model, 80))
+    if part.usage.requests:
+        facts.append(f"{part.usage.input_tokens:,} tokens in, {part.usage.output_tokens:,} out")
+        facts.append("cost not known" if part.cost is None else f"${part.cost:.6f}")
+    facts.append(f"{part.duration_ms / 1000:.1f} s" if part.duration_ms >= 100 else f"{part.duration_ms} ms")
+    if part.status != "ok":
+        facts.insert(0, part.status.replace("_", " "))
+    facts.append(f"trace {part.trace}" if part.traced else "its trace may be lost")
+    click.secho(" · ".join(facts), dim=True, err=True)
+
+
+def _verdict_line(verdict: Verdict) -> str:
+    mark = click.style("✓", fg="green") if verdict.passed else click.style("✗", fg="red")
+    soft = "" if verdict.passed or verdict.severity == "hard" else " (soft)"
+    why = "" if verdict.passed else f": {one_line(verdict.explanation, 300)}"
+    return f"{mark} {one_line(verdict.description, 120)}{soft}{why}"
+
+
+def show_plan(result: RunResult) -> None:
+    """What a dry run would send, to the letter but for what a terminal must not see."""
+    for part in result.parts:
+        click.secho(f"── {one_line(part.artifact, 80)} ({part.kind})", bold=True, err=True)
+        for sent in part.sent:
+            _show_sent(sent)
+        if not part.sent and part.output is not None:
+            click.echo("Nothing is sent; its output is:", err=True)
+            _show_output(part.output, streamed=False)
+    if result.waiting:
+        names = ", ".join(one_line(name, 80) for name in result.waiting)
+        click.echo(f"What follows depends on the answer: {names}.", err=True)
+
+
+def _show_sent(sent: Sent) -> None:
+    request = sent.request
+    click.secho(f"To {one_line(sent.model, 120)} ({sent.purpose}):", err=True)
+    for message in request.messages:
+        click.secho(f"[{message.role}]", dim=True)
+        click.echo(clean(message.text))
+    for name in ("temperature", "max_tokens"):
+        if getattr(request, name) is not None:
+            click.secho(f"[{name}] {getattr(request, name)}", dim=True)
+    if request.schema is not None:
+        click.secho("[schema]", dim=True)
+        click.echo(clean(json.dumps(request.schema, ensure_ascii=False, indent=2)))
