@@ -153,3 +153,30 @@ def test_what_a_descriptor_produces_is_saved_under_plain_names(prowess, workspac
     assert json.loads(ran.out) == {"title": "Bees"}
     assert sorted(path.name for path in out.iterdir()) == ["outline.json", "title.txt"]
     assert (out / "title.txt").read_text() == "Bees"
+
+
+FALLBACK = """
+title: Chain
+version: 1.0.0
+artifacts:
+  - {path: dspy/tuned.json, kind: dspy_module, name: tuned, ordinal: 1, fallback: greet}
+  - {path: prompts/greet.j2, kind: prompt_template, name: greet, ordinal: 2}
+  - {path: prompts/answer.j2, kind: prompt_template, name: answer, ordinal: 3}
+"""
+
+
+def test_the_parts_of_a_run_are_shown_in_the_order_in_which_they_ended(prowess, write_skill, script):
+    folder = write_skill("chain", **{"agents__prowess.yaml": FALLBACK, "dspy__tuned.json": '{"template_id": "predict"}'})
+    (folder / "prompts").mkdir()
+    (folder / "prompts/greet.j2").write_text("Greet {{ name }}.")
+    (folder / "prompts/answer.j2").write_text("Answer {{ tuned }}")
+    ran = prowess("run", "chain", "-i", "name=Ada", "-m", script("Hello, Ada!", "Hello to you!"))
+    assert (ran.code, ran.out) == (0, "Hello, Ada!\nHello to you!\n")
+    told = [line.split(" · ")[:2] for line in ran.err.splitlines()]
+    assert told == [
+        ["unavailable", "tuned"],
+        ["── greet"],
+        ["greet", "in place of tuned"],
+        ["── answer"],
+        ["answer", told[-1][1]],
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from prowess.policy.actor import Actor
 if TYPE_CHECKING:
     from prowess.llm.model import Model
     from prowess.run.call import Watch
-    from prowess.run.outcome import RunResult
+    from prowess.run.outcome import Part, RunResult
     from prowess.session.admission import Inside
     from prowess.session.session import Session
     from prowess.skill.model import Skill
@@ -70,9 +70,12 @@ class Running(Frame):
         timeout: float | None = None,  # noqa: ASYNC109
         dry_run: bool = False,
         watch: Watch | None = None,
+        each: Callable[[Part], None] | None = None,
         actor: Actor | None = None,
     ) -> RunResult:
         """The same, with a run that failed as a result whose `error` says why; its parts have what came out by then.
+
+        `each` is told of every part when it has ended.
 
         What keeps the run from beginning is raised: a skill or artifact that is not there, the gate, inputs that are no JSON.
         """
@@ -93,6 +96,7 @@ class Running(Frame):
             seconds=timeout,
             dry=dry_run,
             watch=watch or unwatched,
+            each=each or (lambda _: None),
         )
         return await self._parts.runner().run(wish)
 

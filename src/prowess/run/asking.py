@@ -51,12 +51,13 @@ class Asker:
     async def ask(
         self, call: Call, request: Request, *, named: str = "", purpose: Purpose = "answer", stream: bool = False
     ) -> Reply:
-        """The answer to one request; with `stream`, whoever watches the call sees it come."""
+        """The answer to one request; with `stream`, whoever watches the call sees a text come. Data comes as a whole."""
         model = await self.model_for(call, named=named, purpose=purpose)
         if call.dry:
             call.notes.sent.append(Sent(model=model.name, request=request, purpose=purpose))
             raise Foreseen
-        return await self._send(call, model, request, stream=stream and call.watched, notes_model=purpose == "answer")
+        streams = stream and call.watched and request.schema is None
+        return await self._send(call, model, request, stream=streams, notes_model=purpose == "answer")
 
     async def ask_all(
         self,

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, replace
 
 from prowess.errors import (
@@ -82,15 +82,14 @@ class Dispatcher:
         self._redactor = redactor
         self._telemetry = telemetry
 
-    async def dispatch(self, call: Call, *, run_id: str, allowance: Allowance) -> list[Part]:
+    async def dispatch(self, call: Call, *, run_id: str, allowance: Allowance) -> AsyncGenerator[Part]:
         """Run one artifact. The parts are those that ran: one, or two where a fallback took its place; none raises."""
         part = await self._run(call, run_id, allowance, fallback_of=None)
-        parts = [part]
+        yield part
         if isinstance(part.error, Unavailable) and call.artifact.fallback:
             fallback = chosen(call.skill, [call.artifact.fallback])[0]
             stand_in = replace(call, id=str(uuid.uuid4()), artifact=fallback, notes=Notes())
-            parts.append(await self._run(stand_in, run_id, allowance, fallback_of=part))
-        return parts
+            yield await self._run(stand_in, run_id, allowance, fallback_of=part)
 
     async def _run(self, call: Call, run_id: str, allowance: Allowance, *, fallback_of: Part | None) -> Part:
         began = time.perf_counter()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,6 +36,8 @@ class Wish:
     seconds: float | None = None
     dry: bool = False
     watch: Watch = unwatched
+    each: Callable[[Part], None] = lambda _: None
+    """Told of every part when it has ended."""
 
 
 class Runner:
@@ -54,7 +57,10 @@ class Runner:
         parts: list[Part] = []
         for place, artifact in enumerate(artifacts, 1):
             call = _call(wish, artifact, with_outputs(inputs, outputs), allowance)
-            parts += await self._dispatcher.dispatch(call, run_id=run_id, allowance=allowance)
+            async with aclosing(self._dispatcher.dispatch(call, run_id=run_id, allowance=allowance)) as ended:
+                async for part in ended:
+                    parts.append(part)
+                    wish.each(part)
             last = parts[-1]
             if last.error is not None or last.sent:
                 return _result(run_id, wish, parts, artifacts[place:] if last.sent else [])

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 
 class Screen:
-    """Shows a run as it goes on: text on stdout as a model writes it, states on a terminal's stderr.
+    """Shows a run as it goes on: what comes out on stdout, a text as a model writes it; all about it on stderr.
 
-    `streamed` has the names of the artifacts whose text is there already.
+    With `named`, each part is headed by its name.
     """
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        self.streamed: set[str] = set()
+    def __init__(self, *, named: bool, quiet: bool = False) -> None:
+        self._named = named
         self._quiet = quiet
+        self._streaming = ""
         self._status: Status | None = None
 
     def __enter__(self) -> Self:
@@ -37,8 +38,8 @@ class Screen:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._stop()
-        if exc[0] is not None and self.streamed:
+        self._pause()
+        if self._streaming:
             click.echo("")
 
     def watch(self, step: Step) -> None:
@@ -46,39 +47,43 @@ class Screen:
         if self._quiet:
             return
         if step.text:
-            self._stop()
-            self.streamed.add(step.artifact)
+            if not self._streaming:
+                self._pause()
+                self._head(step.artifact)
+                self._streaming = step.artifact
             click.echo(clean(step.text), nl=False)
         elif self._status is not None:
             self._status.update(f"{one_line(step.artifact, 60)}: {one_line(step.state, 40)} …")
 
-    def _stop(self) -> None:
+    def part(self, part: Part) -> None:
+        """Show what a part gave, and what is known about it."""
+        if self._quiet:
+            return
+        self._pause()
+        if self._streaming:
+            click.echo("", nl=part.output is None or not part.output.text.endswith("\n"))
+        elif part.output is not None:
+            self._head(part.artifact)
+            _show_output(part.output)
+        self._streaming = ""
+        _show_facts(part, named=self._named)
+        if self._status is not None:
+            self._status.start()
+
+    def _head(self, artifact: str) -> None:
+        if self._named:
+            click.secho(f"── {one_line(artifact, 80)}", bold=True, err=True)
+
+    def _pause(self) -> None:
         if self._status is not None:
             self._status.stop()
-            self._status = None
 
 
-def show_result(result: RunResult, *, streamed: set[str]) -> None:
-    """What came out, on stdout; everything about it on stderr."""
-    many = len(result.parts) > 1
-    for part in result.parts:
-        if part.output is not None:
-            if many:
-                click.secho(f"── {one_line(part.artifact, 80)} ({part.kind})", bold=True, err=True)
-            _show_output(part.output, streamed=part.artifact in streamed)
-    for part in result.parts:
-        _show_facts(part, named=many)
-
-
-def _show_output(output: Output, *, streamed: bool) -> None:
+def _show_output(output: Output) -> None:
     if output.data is not None:
-        if streamed:
-            click.echo("")
         click.echo(clean(json.dumps(output.data, ensure_ascii=False, indent=2)))
-    elif streamed:
-        click.echo("", nl=not output.text.endswith("\n"))
     else:
-        click.echo(clean(output.text))
+        click.echo(clean(output.text).rstrip("\n"))
 
 
 def _show_facts(part: Part, *, named: bool) -> None:
@@ -114,7 +119,7 @@ def show_plan(result: RunResult) -> None:
             _show_sent(sent)
         if not part.sent and part.output is not None:
             click.echo("Nothing is sent; its output is:", err=True)
-            _show_output(part.output, streamed=False)
+            _show_output(part.output)
     if result.waiting:
         names = ", ".join(one_line(name, 80) for name in result.waiting)
         click.echo(f"What follows depends on the answer: {names}.", err=True)

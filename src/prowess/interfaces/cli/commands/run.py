@@ -12,7 +12,6 @@ from prowess.interfaces.cli.opening import common_options, with_engine
 
 if TYPE_CHECKING:
     from prowess.build.opening import Prowess
-    from prowess.interfaces.cli.runs import Screen
     from prowess.run.outcome import RunResult
 
 
@@ -61,9 +60,10 @@ def command(
     The answer of a model is printed as it comes; what it cost and what the assertions say follow on stderr. Every artifact
     that runs leaves a trace: `prowess traces` lists them.
     """
-    from prowess.interfaces.cli.runs import Screen
+    from prowess.interfaces.cli.printing import print_json
+    from prowess.interfaces.cli.runs import Screen, show_plan
 
-    screen = Screen(quiet=as_json or dry_run)
+    screen = Screen(named=len(artifacts) != 1, quiet=as_json or dry_run)
 
     async def work(prowess: Prowess) -> RunResult:
         from prowess.interfaces.cli.inputs import read_inputs
@@ -78,7 +78,8 @@ def command(
             evaluation_model=evaluation_model,
             timeout=timeout,
             dry_run=dry_run,
-            watch=screen.watch,
+            watch=None if as_json else screen.watch,
+            each=screen.part,
         )
 
     with screen:
@@ -89,23 +90,14 @@ def command(
             as_json=as_json,
             refusal="You said no, so it was not run.",
         )
-    _show(result, screen, as_json=as_json, dry_run=dry_run)
-    if save is not None:
-        _save(result, save)
-    if result.error is not None:
-        raise result.error
-
-
-def _show(result: RunResult, screen: Screen, *, as_json: bool, dry_run: bool) -> None:
-    from prowess.interfaces.cli.printing import print_json
-    from prowess.interfaces.cli.runs import show_plan, show_result
-
     if as_json:
         print_json(result.as_json())
     elif dry_run:
         show_plan(result)
-    else:
-        show_result(result, streamed=screen.streamed)
+    if save is not None:
+        _save(result, save)
+    if result.error is not None:
+        raise result.error
 
 
 def _save(result: RunResult, folder: Path) -> None:
