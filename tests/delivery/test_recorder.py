@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from prowess.delivery.recorder import BATCH_LOADS, Load, LoadRecorder
+from prowess.delivery.recorder import BATCH_NEWS, EventRecorder, Load
 from prowess.storage import ledger
 from prowess.storage.database import open_database
 from prowess.storage.deferred import DeferredDatabase
@@ -22,7 +22,7 @@ def kept(database, organization="acme"):
 
 @pytest.fixture
 def recorder(database):
-    made = LoadRecorder(database, "acme")
+    made = EventRecorder(database, "acme")
     yield made
     made.close()
 
@@ -55,7 +55,7 @@ def test_a_load_becomes_an_event_with_all_that_is_known_of_it(recorder, database
 
 def test_loads_of_many_threads_are_all_kept_in_few_transactions(database):
     transactions = []
-    recorder = LoadRecorder(database, "acme", written=lambda _: transactions.append(1))
+    recorder = EventRecorder(database, "acme", written=lambda _: transactions.append(1))
 
     def work(thread):
         for number in range(100):
@@ -78,27 +78,27 @@ def test_loads_of_many_threads_are_all_kept_in_few_transactions(database):
 
 def test_those_who_follow_are_told_after_the_commit(database):
     seen = []
-    recorder = LoadRecorder(database, "acme", written=lambda _: seen.append(len(kept(database))))
+    recorder = EventRecorder(database, "acme", written=lambda _: seen.append(len(kept(database))))
     recorder.record(Load(name="review"))
     recorder.close()
     assert seen == [1]
 
 
 def test_a_full_queue_drops_and_counts_and_warns_once(database, caplog):
-    recorder = LoadRecorder(database, "acme", queue_size=3)
+    recorder = EventRecorder(database, "acme", queue_size=3)
     with caplog.at_level(logging.WARNING), database.write():  # on SQLite nobody else can write meanwhile
-        for number in range(3 + BATCH_LOADS + 50):
+        for number in range(3 + BATCH_NEWS + 50):
             recorder.record(Load(name=str(number)))
         assert recorder.dropped > 0
     recorder.close()
 
-    assert len(kept(database)) + recorder.dropped == 3 + BATCH_LOADS + 50
+    assert len(kept(database)) + recorder.dropped == 3 + BATCH_NEWS + 50
     assert [record.levelname for record in caplog.records if record.name.startswith("prowess")] == ["WARNING"]
 
 
 def test_a_database_that_cannot_be_written_costs_one_warning(tmp_path, caplog):
     (tmp_path / "bad.db").write_bytes(b"this is no database, whatever its name may say" * 50)
-    recorder = LoadRecorder(DeferredDatabase(f"sqlite:///{tmp_path}/bad.db"), "acme")
+    recorder = EventRecorder(DeferredDatabase(f"sqlite:///{tmp_path}/bad.db"), "acme")
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             recorder.record(Load(name="review"))
@@ -129,9 +129,9 @@ def test_after_closing_nothing_is_taken_and_nothing_breaks(recorder, database):
 def test_the_loads_of_a_process_that_ends_without_a_word_are_kept(database_url):
     code = (
         "import sys\n"
-        "from prowess.delivery.recorder import Load, LoadRecorder\n"
+        "from prowess.delivery.recorder import Load, EventRecorder\n"
         "from prowess.storage.deferred import DeferredDatabase\n"
-        "recorder = LoadRecorder(DeferredDatabase(sys.argv[1]), 'acme')\n"
+        "recorder = EventRecorder(DeferredDatabase(sys.argv[1]), 'acme')\n"
         "for number in range(1200):\n"
         "    recorder.record(Load(name=str(number)))\n"
     )
@@ -145,9 +145,9 @@ def test_the_loads_of_a_process_that_ends_without_a_word_are_kept(database_url):
 def test_a_forked_child_writes_its_own_loads_and_not_again_those_of_its_parent(database_url):
     code = (
         "import os, sys\n"
-        "from prowess.delivery.recorder import Load, LoadRecorder\n"
+        "from prowess.delivery.recorder import Load, EventRecorder\n"
         "from prowess.storage.deferred import DeferredDatabase\n"
-        "recorder = LoadRecorder(DeferredDatabase(sys.argv[1]), 'acme')\n"
+        "recorder = EventRecorder(DeferredDatabase(sys.argv[1]), 'acme')\n"
         "recorder.record(Load(name='parent'))\n"
         "child = os.fork()\n"
         "recorder.record(Load(name='both'))\n"

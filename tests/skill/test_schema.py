@@ -174,7 +174,7 @@ def doubling(keyword, steps, end):
 @pytest.mark.parametrize("keyword", ["anyOf", "allOf", "oneOf"])
 def test_a_schema_whose_references_double_at_each_step_is_refused(keyword):
     with pytest.raises(Invalid, match="branches"):
-        compile_schema(doubling(keyword, 60, {"type": "string"}))
+        compile_schema(doubling(keyword, 40, {"type": "string"}))
 
 
 def test_where_every_fault_would_be_too_much_work_the_verdict_is_still_right():
@@ -184,6 +184,41 @@ def test_where_every_fault_would_be_too_much_work_the_verdict_is_still_right():
     assert [error.message for error in schema.errors([1])] == [
         "it does not fit; there are too many branches to say where"
     ]
+
+
+def chain(length, step, end):
+    parts = {f"{n}": step({"$ref": f"#/$defs/{n + 1}"}) for n in range(length)}
+    return {"$defs": {**parts, f"{length}": end}, "$ref": "#/$defs/0"}
+
+
+STEPS = {
+    "ref": lambda part: part,
+    "not": lambda part: {"not": part},
+    "all": lambda part: {"allOf": [part]},
+    "any": lambda part: {"anyOf": [part]},
+    "one": lambda part: {"oneOf": [part]},
+    "if": lambda part: {"if": part},
+    "unevaluated": lambda part: {"allOf": [part], "unevaluatedItems": False},
+}
+
+
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+@pytest.mark.parametrize("end", [{"type": "string"}, {"items": {"$ref": "#/$defs/0"}}], ids=["ends", "recurs"])
+def test_a_schema_with_a_long_way_through_its_parts_is_refused(step, end):
+    with pytest.raises(Invalid, match=r"steps|branches"):
+        compile_schema(chain(1_000, step, end))
+
+
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+@pytest.mark.parametrize("length", [2, 8, 40])
+def test_the_deepest_value_is_no_trouble_for_the_longest_way_that_is_allowed(step, length):
+    value: object = 1
+    for _ in range(190):
+        value = [value]
+
+    with suppress(Invalid):
+        compile_schema(chain(length, step, {"items": {"$ref": "#/$defs/0"}})).errors(value)
+        compile_schema(chain(length, step, {"items": {"$ref": "#/$defs/0"}, "type": "array"})).errors(value)
 
 
 @pytest.mark.parametrize("depth", [2, 40, 120])

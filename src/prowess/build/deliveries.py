@@ -9,7 +9,7 @@ from prowess.build.stores import Stores
 
 if TYPE_CHECKING:
     from prowess.delivery.feed import EventFeed
-    from prowess.delivery.recorder import LoadRecorder
+    from prowess.delivery.recorder import EventRecorder
     from prowess.delivery.wakeups import Wakeups
 
 
@@ -22,7 +22,7 @@ class Deliveries:
         self._lock = threading.RLock()
         self._feeds: dict[str, EventFeed] = {}
         self._wakeups: Wakeups | None = None
-        self._recorder: LoadRecorder | None = None
+        self._recorder: EventRecorder | None = None
 
     def feed(self, organization: str) -> EventFeed:
         """The feed of an organization's events."""
@@ -35,13 +35,13 @@ class Deliveries:
                 )
             return self._feeds[organization]
 
-    def recorder(self) -> LoadRecorder:
+    def recorder(self) -> EventRecorder:
         """Writes loads down in the background."""
         with self._lock:
             if self._recorder is None:
-                from prowess.delivery.recorder import LoadRecorder
+                from prowess.delivery.recorder import EventRecorder
 
-                self._recorder = LoadRecorder(self._stores.records(), self._organization, written=self.wake)
+                self._recorder = EventRecorder(self._stores.records(), self._organization, written=self.wake)
             return self._recorder
 
     def wake(self, organization: str) -> None:

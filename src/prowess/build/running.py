@@ -13,7 +13,7 @@ from prowess.catalog.catalog import Catalog
 from prowess.policy.actor import Actor
 
 if TYPE_CHECKING:
-    from prowess.delivery.recorder import LoadRecorder
+    from prowess.delivery.recorder import EventRecorder
     from prowess.llm.models import Models
     from prowess.redaction.redactor import Redactor
     from prowess.run.asking import Asker
@@ -27,13 +27,11 @@ if TYPE_CHECKING:
     from prowess.templates.rendering import WorkerRenderer
     from prowess.traces.recorder import TraceRecorder
 
-TRACE_DAYS = 30
-
 
 class Workshop:
     """Everything that a run needs, made once."""
 
-    def __init__(self, stores: Stores, catalog: Catalog, recorder: Callable[[], LoadRecorder]) -> None:
+    def __init__(self, stores: Stores, catalog: Catalog, recorder: Callable[[], EventRecorder]) -> None:
         self._stores = stores
         self._settings = stores.settings
         self._catalog = catalog
@@ -167,13 +165,10 @@ class Workshop:
 
     def _tidy(self) -> None:
         """Close what was interrupted and remove what is old, beside whatever else goes on."""
-        from prowess.traces.closing import close_interrupted
-        from prowess.traces.retention import prune
+        from prowess.traces.retention import DAYS
+        from prowess.traces.tidying import tidy
 
-        records, days = self._stores.records(), self._settings.trace_days or TRACE_DAYS
-
-        def work() -> None:
-            close_interrupted(records)
-            prune(records, days)
-
-        threading.Thread(target=work, name="prowess-traces-tidy", daemon=True).start()
+        days = self._settings.trace_days or DAYS
+        threading.Thread(
+            target=tidy, args=(self._stores.records(), days), name="prowess-traces-tidy", daemon=True
+        ).start()

@@ -21,7 +21,7 @@ from prowess.skill.model import Scope
 
 if TYPE_CHECKING:
     from prowess.delivery.feed import EventFeed
-    from prowess.delivery.recorder import LoadRecorder
+    from prowess.delivery.recorder import EventRecorder
     from prowess.engine.planning import Planner
     from prowess.match.matcher import Matcher
     from prowess.policy.approvals import Approvals
@@ -59,7 +59,7 @@ class Parts:
     """The feed of an organization's events."""
     wake: Callable[[str], None]
     """Tells those who follow an organization that there may be something new."""
-    recorder: Callable[[], LoadRecorder]
+    recorder: Callable[[], EventRecorder]
     runner: Callable[[], Runner]
     """Runs the artifacts of skills."""
     registry: Callable[[], Registry]

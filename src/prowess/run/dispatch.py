@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 
 from prowess.errors import (
     AssertionFailed,
+    Invalid,
     NoHandler,
+    OutputInvalid,
     ProwessError,
     Refused,
     RunFailed,
@@ -216,7 +218,13 @@ class Dispatcher:
     def _redact(self, error: ProwessError) -> None:
         """No secret leaves in the words of an error."""
         error.message = self._redactor.text(error.message)
+        error.hint = self._redactor.text(error.hint)
         error.args = (error.message,)
+        if isinstance(error, (Invalid, OutputInvalid)):
+            error.problems = tuple(
+                replace(one, message=self._redactor.text(one.message), hint=self._redactor.text(one.hint))
+                for one in error.problems
+            )
 
 
 def _status(error: ProwessError) -> Status:

@@ -28,6 +28,8 @@ LONGEST_MESSAGE = 200
 MOST_BRANCHES = 100_000
 MOST_WORK = 100_000_000
 """So many times parts of a schema may be applied to a value and all that is in it, for a verdict alone."""
+MOST_NESTING = 1_000
+"""How many parts may follow upon each other, over all levels of a value, for its faults to be told."""
 MOST_STEPS = 50_000
 """The same where every fault is told, which costs far more for each."""
 
@@ -87,6 +89,9 @@ class Schema:
         return ""
 
     def _faults(self, value: Any, text: bytes) -> tuple[SchemaError, ...]:
+        levels = MOST_NESTING // self._work.longest
+        if _brackets(text) >= levels and depth_of(value, most=levels) >= levels:
+            return (_whole("it does not fit; it nests too deep to say where"),)
         is_little = not (self._work.is_cyclic or self._is_more(text, MOST_STEPS))
         if is_little or self._work.within(value, MOST_STEPS):
             return tuple(_told(error) for error in islice(self._validator.iter_errors(value), MOST_ERRORS))
@@ -176,10 +181,8 @@ def _work_of(source: dict[str, Any] | bool) -> Work:
     except UnfitReference as error:
         raise _refused("schema-invalid", f"The schema cannot be used: {_short(str(error))}.") from error
     if work.spread > MOST_BRANCHES:
-        message = (
-            f"The schema has {work.spread:,} branches when its references are followed; {MOST_BRANCHES:,} are the most."
-        )
-        raise _refused("schema-branches", message if work.spread < 10**12 else "The schema has far too many branches.")
+        message = f"The schema has more than {MOST_BRANCHES:,} branches when its references are followed."
+        raise _refused("schema-branches", message)
     return work
 
 
@@ -211,7 +214,11 @@ def _no_number(word: str) -> NoReturn:
 
 def _size(text: bytes) -> int:
     """How many values there are in a JSON text at most."""
-    return 1 + text.count(b",") + text.count(b"[") + text.count(b"{")
+    return 1 + text.count(b",") + _brackets(text)
+
+
+def _brackets(text: bytes) -> int:
+    return text.count(b"[") + text.count(b"{")
 
 
 def _told(error: Any) -> SchemaError:

@@ -23,7 +23,9 @@ _ANCHORS = ("$anchor", "$dynamicAnchor")
 _META_SCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
 
 _UNEVALUATED = {"unevaluatedProperties", "unevaluatedItems"}
-"""With these, what applies to the same value is gone through twice: once for the verdict, once for what it covers."""
+"""With these, what applies to the same value is gone through again, for what of it is covered."""
+LONGEST_WAY = 100
+"""How many parts may follow upon each other on one value. The validator's stack holds as many, for each level of a value."""
 
 Where = Literal["same", "field", "fields", "item", "items"]
 
@@ -42,11 +44,16 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The parts of one schema. `spread` is how many are applied to one value at most, each cycle gone through once."""
+    """The parts of one schema.
+
+    `spread` is how many are applied to one value at most, each cycle gone through once; `longest` how many follow upon each
+    other there.
+    """
 
     root: Any
     edges: dict[int, tuple[Edge, ...]]
     spread: int
+    longest: int
     is_cyclic: bool
 
     def within(self, value: Any, most: int) -> bool:
@@ -74,9 +81,11 @@ class Work:
 def work_of(schema: dict[str, Any] | bool) -> Work:
     """The work that a schema asks for; `UnfitReference` where its references are not what they have to be."""
     edges = _edges(schema)
-    _check_progress(edges)
+    longest, ways = _in_place(edges)
+    if longest > LONGEST_WAY:
+        raise UnfitReference(f"its parts refer to each other over {longest:,} steps; {LONGEST_WAY} are the most")
     spread, is_cyclic = _spread(schema, edges)
-    return Work(root=schema, edges=edges, spread=spread, is_cyclic=is_cyclic)
+    return Work(root=schema, edges=edges, spread=max(spread, ways), longest=longest, is_cyclic=is_cyclic)
 
 
 def _reached(edge: Edge, value: Any) -> Iterator[Any]:
@@ -111,7 +120,7 @@ def _edges(schema: Any) -> dict[int, tuple[Edge, ...]]:
             raise UnfitReference("$id may stand only at the top")
         edges = (*_applied(fields), *_referred(fields, schema, anchors))
         again = [edge for edge in edges if edge.where == "same"] if fields.keys() & _UNEVALUATED else ()
-        found[id(fields)] = (*edges, *again)
+        found[id(fields)] = (*edges, *again, *again)
         waiting += [edge.part for edge in edges]
     return found
 
@@ -196,13 +205,22 @@ def _spread(schema: Any, edges: dict[int, tuple[Edge, ...]]) -> tuple[int, bool]
     return spread[id(schema)], is_cyclic
 
 
-def _check_progress(edges: dict[int, tuple[Edge, ...]]) -> None:
-    """No part may apply itself to the value that it is applied to: that says nothing, and can be said in endless ways."""
+def _in_place(edges: dict[int, tuple[Edge, ...]]) -> tuple[int, int]:
+    """The longest way through parts that apply to one and the same value, and the most ways that lead on from one of them.
+
+    No part may apply itself to the value that it is applied to: that says nothing, and can be said in endless ways.
+    """
     graph = {part: [id(edge.part) for edge in applied if edge.where == "same"] for part, applied in edges.items()}
+    longest: dict[int, int] = {}
+    ways: dict[int, int] = {}
     try:
-        TopologicalSorter(graph).prepare()
+        for part in TopologicalSorter(graph).static_order():
+            targets = graph.get(part, ())
+            longest[part] = 1 + max((longest[target] for target in targets), default=0)
+            ways[part] = 1 + sum(ways[target] for target in targets)
     except CycleError as error:
         raise UnfitReference("a part of it refers to itself without going into the value") from error
+    return max(longest.values(), default=1), max(ways.values(), default=1)
 
 
 def _groups(top: int, edges: dict[int, tuple[Edge, ...]]) -> Iterator[list[int]]:

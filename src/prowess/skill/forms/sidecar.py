@@ -19,7 +19,6 @@ from prowess.skill.model import Provenance, SourceName
 from prowess.skill.text.fields import as_list
 from prowess.skill.text.yaml import dump
 
-
 RUN_FIELDS = ("observability", "produces_artifacts")
 """Fields about running a skill that descriptors have too; a skill keeps them in `extra`."""
 

@@ -62,9 +62,7 @@ def _create_traces() -> None:
     op.create_index("idx_traces_skill_id", table, ["skill_id"])
     op.create_index("idx_traces_artifact_id", table, ["artifact_id"])
     op.create_index("ix_traces_owner_started", table, ["organization_id", "user_id", "started_at"])
-    op.create_index(
-        "ix_traces_running", table, ["deadline_at"], sqlite_where=RUNNING, postgresql_where=RUNNING
-    )
+    op.create_index("ix_traces_running", table, ["deadline_at"], sqlite_where=RUNNING, postgresql_where=RUNNING)
 
 
 def downgrade() -> None:

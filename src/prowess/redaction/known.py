@@ -1,0 +1,196 @@
+"""Known secrets, found in a text however they are written: as they are, encoded, escaped, or broken over lines."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from urllib.parse import quote, quote_plus
+
+from prowess.redaction.linear import Pattern, any_of, linear
+
+REDACTED = "[redacted]"
+SHORTEST = 6
+"""Shorter values are too common in ordinary text to be removed from it."""
+
+_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-")
+
+# What may stand between the parts of a value: white space, line breaks as JSON and shells write them, what nobody sees.
+_SPACE = b" \t\n\r\x0b\x0c"
+_RARE = "\x85\xa0\xad\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff"
+_BREAKS = ("n", "r", "t", "u000a", "u000A", "u000d", "u000D", "u0009")
+_IS_RARE = f"[{_RARE}]"
+_RARE_ONES = re.compile(f"[{_RARE}]+")
+_GAPS = re.compile(r"[ \t\n\r\x0b\x0c]+")
+_GAPS_AND_BREAKS = re.compile(rf"\\(?:{'|'.join(_BREAKS)})?|[ \t\n\r\x0b\x0c{_RARE}]+")
+
+Span = tuple[int, int]
+
+
+def readable(text: str) -> str:
+    """The text with halves of surrogate pairs, which no pattern can be held against, replaced."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="replace").decode()
+    return text
+
+
+class KnownValues:
+    """Removes these values. Those that are shorter than six characters without white space are not looked for."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        given = set(map(readable, secrets))
+        wanted = [secret for secret in given if len(_unspaced(secret)) >= SHORTEST and secret not in REDACTED]
+        self._numbers = frozenset(
+            int(secret) for secret in wanted if secret.isascii() and secret.isdigit() and len(secret) < 400
+        )
+        plain = {form for secret in wanted for form in _plain_forms(secret)}
+        encoded = {form for secret in wanted for form in _base64_forms(secret)}
+        self._views = [_View(look, plain, encoded) for look in (_as_it_is, _unspaced, _unescaped)] if wanted else []
+
+    def found_in(self, text: str) -> bool:
+        """Whether the text has one of them."""
+        return any(view.found_in(text) for view in self._views[1:])  # these show what the first does too
+
+    def redact(self, text: str) -> str:
+        """The text without them."""
+        if not self.found_in(text):
+            return text
+        for view in self._views:
+            if view.found_in(text):
+                text = view.redact(text)
+        return text
+
+    def has_number(self, number: float) -> bool:
+        """Whether a number is one of them."""
+        return number in self._numbers
+
+
+class _View:
+    """One way to look at a text, with what lies between the parts of a value left out."""
+
+    def __init__(self, look: Callable[[str], bytes], plain: set[str], encoded: set[str]) -> None:
+        self._look = look
+        self._plain = _any_of({look(form) for form in plain})
+        self._encoded = _any_of({look(form) for form in encoded})
+        self._any = _any_of({look(form) for form in plain | encoded})
+
+    def found_in(self, text: str) -> bool:
+        if self._look is _unescaped and "\\" not in text and (text.isascii() or not linear(_IS_RARE).search(text)):
+            return False  # nothing to see that the other view does not show
+        return self._any.search(self._look(text)) is not None
+
+    def redact(self, text: str) -> str:
+        seen, places = self._places(text)
+        found = [(places[start], places[end - 1] + 1) for start, end in _spans(self._plain, seen)]
+        wide = _widened(text, [(places[start], places[end - 1] + 1) for start, end in _spans(self._encoded, seen)])
+        return _without(text, found + wide)
+
+    def _places(self, text: str) -> tuple[str, Sequence[int]]:
+        """What is seen of the text, and where each character of it stands there."""
+        if self._look is _as_it_is:
+            return text, range(len(text))
+        places: list[int] = []
+        parts: list[str] = []
+        end = 0
+        for gap in (_GAPS_AND_BREAKS if self._look is _unescaped else _GAPS).finditer(text):
+            places.extend(range(end, gap.start()))
+            parts.append(text[end : gap.start()])
+            end = gap.end()
+        places.extend(range(end, len(text)))
+        return "".join((*parts, text[end:])), places
+
+
+def _spans(pattern: Pattern, seen: str) -> list[Span]:
+    return [match.span() for match in pattern.finditer(seen)]
+
+
+def _as_it_is(text: str) -> bytes:
+    return text.encode()
+
+
+def _unspaced(text: str) -> bytes:
+    return text.encode().translate(None, _SPACE)
+
+
+def _unescaped(text: str) -> bytes:
+    if not text.isascii():
+        text = _RARE_ONES.sub("", text)
+    if "\\" in text:
+        first, *parts = text.split("\\")
+        text = "".join((first, *(_after_break(part) for part in parts)))
+    return _unspaced(text)
+
+
+def _after_break(text: str) -> str:
+    """What follows a backslash, without the letters that make it a line break."""
+    if text.startswith(_BREAKS):
+        return text[1 if text[0] != "u" else 5 :]
+    return text
+
+
+def _widened(text: str, spans: Iterable[Span]) -> list[Span]:
+    """Base64 values whole: the bits at the ends of a piece of one belong to its neighbours too."""
+    found: list[Span] = []
+    done = 0
+    for start, end in spans:
+        if end <= done:
+            continue  # in the same value as the last
+        while start > done and text[start - 1] in _BASE64:
+            start -= 1  # noqa: PLW2901
+        while end < len(text) and (text[end] in _BASE64 or text[end] == "="):
+            end += 1  # noqa: PLW2901
+        found.append((start, end))
+        done = end
+    return found
+
+
+def _without(text: str, spans: Iterable[Span]) -> str:
+    parts: list[str] = []
+    done = 0
+    for start, end in sorted(spans):
+        if start >= done:
+            parts += (text[done:start], REDACTED)
+        done = max(done, end)
+    return "".join((*parts, text[done:]))
+
+
+def _any_of(forms: set[bytes]) -> Pattern:
+    """A pattern that matches any of these, the longest where several begin at one place."""
+    wanted = sorted((form for form in forms if len(form) >= SHORTEST), key=lambda form: (-len(form), form))
+    return any_of([form.decode() for form in wanted])
+
+
+def _plain_forms(secret: str) -> Iterator[str]:
+    """A value as it is, as JSON, URLs and HTML write it, and as hexadecimal digits."""
+    yield secret
+    for ascii_only in (True, False):
+        escaped = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
+        yield from (escaped, escaped.replace("/", "\\/"), json.dumps(escaped)[1:-1])
+    storable = secret.encode()
+    for safe in ("", "/", "!*'()", "/:@!$&'()*+,;="):
+        percent = quote(storable, safe=safe)
+        yield from (percent, _lower_hex(percent), quote_plus(storable, safe=safe))
+    yield from (html.escape(secret), html.escape(secret, quote=False))
+    yield from (storable.hex(), storable.hex().upper())
+
+
+def _lower_hex(percent: str) -> str:
+    parts = percent.split("%")
+    return "%".join([parts[0], *(part[:2].lower() + part[2:] for part in parts[1:])])
+
+
+def _base64_forms(secret: str) -> Iterator[str]:
+    """The characters of base64 that depend on the value alone, for each of the three places where it can begin."""
+    content = secret.encode()
+    for offset, start in ((0, 0), (1, 2), (2, 3)):
+        whole = b64encode(bytes(offset) + content).decode()
+        tail = {0: 0, 1: 3, 2: 2}[(offset + len(content)) % 3]
+        form = whole[start : len(whole) - tail]
+        yield from (form, form.translate(_URL_SAFE), form.replace("+", "%2B").replace("/", "%2F"))
+
+
+_URL_SAFE = str.maketrans("+/", "-_")

@@ -1,0 +1,156 @@
+"""Writing in the background: a thread of its own writes what waits, so that nobody else does."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any, Generic, Protocol, TypeVar
+
+CLOSE_SECONDS = 15.0
+
+Item_co = TypeVar("Item_co", covariant=True)
+Written = TypeVar("Written")
+
+
+class Backlog(Protocol[Item_co]):
+    """What waits to be written. The writer calls it under its lock, as whoever adds to it must hold it."""
+
+    def __len__(self) -> int:
+        """How many wait."""
+        ...
+
+    def wait(self) -> float | None:
+        """So many seconds may pass until something must be written; None where nothing waits."""
+        ...
+
+    def take(self, *, everything: bool) -> Sequence[Item_co]:
+        """Remove what goes into the next transaction: what must be written by now, or the first of everything."""
+        ...
+
+    def clear(self) -> None:
+        """Let go of it all."""
+        ...
+
+
+class BackgroundWriter(Generic[Written]):
+    """A thread that hands what waits to `write`, which must not raise; it begins when there is first something to do.
+
+    What waits when the process ends normally is written. A forked child begins with nothing, since what waited is its
+    parent's, who writes it.
+    """
+
+    def __init__(self, backlog: Backlog[Written], write: Callable[[Sequence[Written]], None], *, name: str) -> None:
+        self._backlog = backlog
+        self._write = write
+        self._name = name
+        self.closed = False
+        self.forget()
+        _writers.add(self)
+
+    def forget(self) -> None:
+        """Let go of what waits, and of the thread."""
+        self._backlog.clear()
+        self.lock = threading.Condition(threading.RLock())
+        self._writing = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._asked = self._drained = 0
+
+    def wake(self) -> None:
+        """Say, under the lock, that something was added that may have to be written sooner than what waited."""
+        if self._thread is None or not self._thread.is_alive():
+            self._start()
+        else:
+            self.lock.notify_all()
+
+    def pause(self, seconds: float) -> None:
+        """Wait, in the writing thread, unless it is time to end."""
+        with self.lock:
+            if not self.closed:
+                self.lock.wait_for(lambda: self.closed, seconds)
+
+    def flush(self, seconds: float = CLOSE_SECONDS) -> bool:
+        """Wait until what waits by now is written or given up; False where that takes too long."""
+        deadline = monotonic() + seconds
+        with self.lock:
+            self._asked += 1
+            asked = self._asked
+            self.lock.notify_all()
+            while self._drained < asked and self._thread is not None and self._thread.is_alive():
+                if not self.lock.wait(min(deadline - monotonic(), 1.0)) and monotonic() >= deadline:
+                    return False
+            if self._drained >= asked:
+                return True
+        self._drain()
+        return True
+
+    def close(self) -> None:
+        """Write what is left and end the thread."""
+        atexit.unregister(self.close)
+        with self.lock:
+            self.closed = True
+            self.lock.notify_all()
+            thread = self._thread
+        if thread and thread is not threading.current_thread():
+            thread.join(CLOSE_SECONDS)
+        if thread is None or not thread.is_alive():
+            self._drain()
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # no thread can be had, as at the end of the process; flush or close writes instead
+            self._thread = None
+        atexit.unregister(self.close)
+        atexit.register(self.close)
+
+    def _run(self) -> None:
+        while self._await_work():
+            if self._drained < self._asked or self.closed:
+                self._drain()
+            else:
+                self._write_batch(everything=False)
+
+    def _await_work(self) -> bool:
+        """Wait until something must be written; False when there will be nothing more."""
+        with self.lock:
+            while not self.closed and self._drained >= self._asked:
+                seconds = self._backlog.wait()
+                if seconds is not None and seconds <= 0:
+                    return True
+                self.lock.wait(seconds)
+            return bool(self._backlog) or not self.closed
+
+    def _drain(self) -> None:
+        """Write all that waits by now; what comes meanwhile is for later."""
+        with self.lock:
+            asked, left = self._asked, len(self._backlog)
+        while left > 0 and (written := self._write_batch(everything=True)):
+            left -= written
+        with self.lock:
+            self._drained = max(self._drained, asked)
+            self.lock.notify_all()
+
+    def _write_batch(self, *, everything: bool) -> int:
+        with self._writing:
+            with self.lock:
+                batch = self._backlog.take(everything=everything)
+            if batch:
+                self._write(batch)
+            return len(batch)
+
+
+_writers: weakref.WeakSet[BackgroundWriter[Any]] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for writer in _writers:
+        writer.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

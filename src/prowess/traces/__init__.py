@@ -1,0 +1,1 @@
+"""What was run, what came of it and what it cost."""

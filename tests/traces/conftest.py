@@ -1,0 +1,63 @@
+"""What tests of traces share: a trace of a run that has just begun, and what is kept of them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from prowess.redaction import Redactor
+from prowess.storage.clock import later, now
+from prowess.storage.database import Database
+from prowess.storage.traces import TraceFilter, read_oldest
+from prowess.traces.closing import process_mark
+from prowess.traces.recorder import TraceRecorder
+from prowess.traces.rows import trace_of
+from prowess.traces.trace import Trace
+
+
+@pytest.fixture
+def begun() -> Callable[..., Trace]:
+    """A run that has begun, with whatever else is said of it."""
+
+    def make(**more: Any) -> Trace:
+        trace = Trace(
+            id=str(uuid.uuid4()),
+            run_id="run",
+            organization_id="acme",
+            user_id="ada",
+            skill_id="skill",
+            skill_slug="review",
+            artifact_id="artifact",
+            artifact_name="Check",
+            artifact_kind="prompt_template",
+            started_at=now(),
+            deadline_at=later(30),
+            process=process_mark(),
+        )
+        return replace(trace, **more)
+
+    return make
+
+
+@pytest.fixture
+def kept(database: Database) -> Callable[[], list[Trace]]:
+    """All that the database has, oldest first."""
+
+    def read() -> list[Trace]:
+        with database.read() as connection:
+            rows = read_oldest(connection, TraceFilter(organization_id="acme", user_id=None), limit=100_000, whole=True)
+        return [trace_of(row) for row in rows]
+
+    return read
+
+
+@pytest.fixture
+def recorder(database: Database) -> Iterator[TraceRecorder]:
+    """A recorder over each kind of database that knows one secret."""
+    made = TraceRecorder(database, Redactor(["canary-4711-value"]))
+    yield made
+    made.close()
