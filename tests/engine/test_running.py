@@ -17,10 +17,11 @@ from prowess.errors import (
     NoHandler,
     NoModel,
     NotFound,
+    SpendExceeded,
     TimedOut,
     Unavailable,
 )
-from prowess.llm.model import Reply, Request
+from prowess.llm.model import Reply, Request, Usage
 from prowess.policy.actor import agent_of, local_person
 from prowess.run.call import Call, Output, Step
 
@@ -468,3 +469,87 @@ async def test_another_users_run_is_not_seen(each_place):
     assert foreign.value.message.replace(trace, "ID") == unknown.value.message.replace(
         "00000000-0000-0000-0000-000000000000", "ID"
     )
+
+
+class Acting:
+    """A handler that does something in the world."""
+
+    kind = "function"
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    async def run(self, _call: Call) -> Output:
+        self.runs += 1
+        return Output(kind="function", data={"done": True})
+
+
+async def test_a_dry_run_ends_before_anything_acts(place, monkeypatch):
+    handler = Acting()
+    monkeypatch.setattr("prowess.plugins.plugins", lambda: [Plugin(name="acting", handlers=(handler,))])
+    place.skill(
+        "worker", files={"agents/prowess.yaml": "title: W\nversion: 1.0.0\n", "execute.py": "def execute(): ..."}
+    )
+    async with place.open() as prowess:
+        result = await prowess.run("", "worker", dry_run=True)
+        assert (handler.runs, [part.output for part in result.parts]) == (0, [None])
+        await prowess.run("", "worker")
+    assert handler.runs == 1
+
+
+async def test_where_outputs_are_not_kept_they_are_not_kept_as_inputs_or_reasons_either(place):
+    said = "observability: {log_output: false}\n"
+    asserted = '    assertions: [{type: pattern, check: match, pattern: "nowhere"}]\n'
+    greeter(place, sidecar=SIDECAR + asserted + said)
+    async with place.open() as prowess:
+        model = ScriptedModel(["The secret word is marzipan.", "Marzipan indeed."])
+        result = await prowess.attempt("", "greeter", inputs={"name": "Ada"}, model=model)
+        assert isinstance(result.error, AssertionFailed)
+        rows = await traces(prowess)
+    assert len(rows) == 2
+    assert "arzipan" not in "".join(map(str, rows))
+
+
+@pytest.mark.parametrize("said", ["{redact_fields: name}", "{redact_fields: {name: true}}"], ids=["a name", "no names"])
+async def test_fields_to_redact_that_are_no_list_keep_as_much_out(place, said):
+    greeter(place, sidecar=SIDECAR + f"observability: {said}\n")
+    async with place.open() as prowess:
+        await prowess.run("", "greeter", "greet", inputs={"name": "Ada Lovelace"}, model=ScriptedModel(["Hello."]))
+        [trace] = await traces(prowess)
+    assert "Lovelace" not in str(trace)
+
+
+@pytest.mark.parametrize("name", ["timeout_seconds", "max_cost_usd"])
+async def test_a_limit_that_is_no_number_keeps_the_skill_from_running(place, name):
+    greeter(place, sidecar=SIDECAR + f"policy: {{{name}: soon}}\n")
+    async with place.open() as prowess:
+        with pytest.raises(Invalid, match=name):
+            await prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, model=ScriptedModel([]))
+
+
+async def test_what_a_skill_may_cost_is_counted_over_all_its_artifacts(place):
+    greeter(place, sidecar=SIDECAR + "policy: {max_cost_usd: 0.05}\n")
+    async with place.open() as prowess:
+        usage = Usage(input_tokens=10, output_tokens=2_000, requests=1)
+        model = ScriptedModel([Reply(text="Hi.", usage=usage)] * 2, name="openai:gpt-4o")
+        result = await prowess.attempt("", "greeter", inputs={"name": "Ada"}, model=model)
+    assert [part.status for part in result.parts] == ["ok", "refused"]
+    assert isinstance(result.error, SpendExceeded)
+
+
+async def test_a_time_out_of_the_handlers_own_is_not_taken_for_the_end_of_its_time(place, monkeypatch):
+    class Impatient:
+        kind = "function"
+
+        async def run(self, _call: Call) -> Output:
+            raise TimeoutError("the socket")
+
+    monkeypatch.setattr("prowess.plugins.plugins", lambda: [Plugin(name="impatient", handlers=(Impatient(),))])
+    place.skill(
+        "worker", files={"agents/prowess.yaml": "title: W\nversion: 1.0.0\n", "execute.py": "def execute(): ..."}
+    )
+    async with place.open() as prowess:
+        result = await prowess.attempt("", "worker")
+    assert result.parts[0].status == "failed"
+    assert result.error is not None
+    assert "TimeoutError" in result.error.message

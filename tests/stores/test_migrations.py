@@ -182,7 +182,10 @@ def test_skills_from_before_the_sessions_are_kept_whole_on_the_way_up_and_down(
     database.close()
 
 
-NEW = ("sessions", "session_skills", "approvals", "audit", "events", "org_settings")
+NEW = (
+    *("sessions", "session_skills", "approvals", "audit", "events", "org_settings"),
+    *("skill_execution_traces", "spend", "registry_entries"),
+)
 
 
 def downgraded(database: Database, revision: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from functools import cached_property
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from prowess.build.stores import Stores
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from prowess.traces.recorder import TraceRecorder
 
 
+_TIDY_SECONDS = 3_600.0
+_CLOSE_SECONDS = 5.0
+
+
 class Workshop:
     """Everything that a run needs, made once."""
 
@@ -38,6 +43,8 @@ class Workshop:
         self._recorder = recorder
         self._lock = threading.RLock()
         self._opened_traces: TraceRecorder | None = None
+        self._tidying: threading.Thread | None = None
+        self._tidy_again = 0.0
 
     @cached_property
     def runner(self) -> Runner:
@@ -88,12 +95,14 @@ class Workshop:
         return registry_of(self._stores, self._catalog)
 
     def traces(self) -> TraceRecorder:
-        """Writes traces; the first time, rows that another process left open are closed and old ones removed."""
+        """Writes traces; every hour or so, rows that another process left open are closed and old ones removed."""
         with self._lock:
             if self._opened_traces is None:
                 from prowess.traces.recorder import TraceRecorder
 
                 self._opened_traces = TraceRecorder(self._stores.records(), self._redactor)
+            if monotonic() >= self._tidy_again:
+                self._tidy_again = monotonic() + _TIDY_SECONDS
                 self._tidy()
             return self._opened_traces
 
@@ -108,6 +117,8 @@ class Workshop:
     def close(self) -> None:
         """Write the traces that wait."""
         with self._lock:
+            if self._tidying is not None:
+                self._tidying.join(_CLOSE_SECONDS)
             if self._opened_traces is not None:
                 self._opened_traces.close()
 
@@ -169,6 +180,7 @@ class Workshop:
         from prowess.traces.tidying import tidy
 
         days = self._settings.trace_days or DAYS
-        threading.Thread(
+        self._tidying = threading.Thread(
             target=tidy, args=(self._stores.records(), days), name="prowess-traces-tidy", daemon=True
-        ).start()
+        )
+        self._tidying.start()

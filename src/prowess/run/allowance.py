@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from prowess.errors import Invalid
 from prowess.skill.model import Skill
 
 DEFAULT_SECONDS = 120.0
 MOST_SECONDS = 3_600.0
 WITHHELD = "[withheld]"
+PREVIOUS = "previous"
+"""The name under which an artifact is given the output before its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +29,13 @@ class Allowance:
     withheld: frozenset[str] = frozenset()
     """The names of inputs whose values are not kept."""
 
-    def kept_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The inputs as the trace may hold them."""
+    def kept_inputs(self, inputs: Mapping[str, Any], handed_on: Collection[str] = ()) -> dict[str, Any]:
+        """The inputs as the trace may hold them; those `handed_on` by earlier artifacts only where outputs are kept."""
         if not self.log_input:
             return {}
-        return {name: WITHHELD if name in self.withheld else value for name, value in inputs.items()}
+        left_out = {PREVIOUS, *(() if self.log_output and not self.withheld else handed_on)} & set(handed_on)
+        kept = {name: value for name, value in inputs.items() if name not in left_out}
+        return {name: WITHHELD if name in self.withheld else value for name, value in kept.items()}
 
     def withheld_texts(self, inputs: Mapping[str, Any]) -> list[str]:
         """Every text and number in the inputs that are withheld, to be kept out of everything else too."""
@@ -50,34 +55,41 @@ class Allowance:
 def allowance_of(skill: Skill, *, seconds: float = DEFAULT_SECONDS, asked: float | None = None) -> Allowance:
     """What the skill says, within the limits here: a skill can only lower them.
 
-    `seconds` is the time that a run has by default, `asked` what the caller wants instead. A value that cannot be read
-    counts as the strictest one.
+    `seconds` is the time that a run has by default, `asked` what the caller wants instead. `Invalid` for a limit that is no
+    number; whatever else cannot be read counts as the strictest value.
     """
     policy = skill.policy
     observed: object = skill.extra.get("observability")
     seen = cast("Mapping[str, Any]", observed if isinstance(observed, Mapping) else {})
     limit = min(asked or seconds, MOST_SECONDS)
-    own = _positive(policy.get("timeout_seconds"))
-    fields: object = seen.get("redact_fields")
-    names = cast("list[object]", fields) if isinstance(fields, list) else []
+    own = _limit(policy, "timeout_seconds")
+    names = _names(seen.get("redact_fields"))
     return Allowance(
         seconds=limit if own is None else min(own, limit),
-        max_cost=_cost(policy),
+        max_cost=_limit(policy, "max_cost_usd"),
         asks_first=policy.get("requires_approval") not in (None, False),
-        log_input=seen.get("log_input") in (None, True),
+        log_input=names is not None and seen.get("log_input") in (None, True),
         log_output=seen.get("log_output") in (None, True),
-        withheld=frozenset(str(name) for name in names),
+        withheld=frozenset(names or ()),
     )
 
 
-def _cost(policy: Mapping[str, Any]) -> float | None:
-    if policy.get("max_cost_usd") is None:
+def _names(value: object) -> list[str] | None:
+    """The names in a list, or one name; None for what is neither."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return [value]
+    listed = cast("list[object]", value) if isinstance(value, list) else [None]
+    names = [name for name in listed if isinstance(name, str)]
+    return names if len(names) == len(listed) else None
+
+
+def _limit(policy: Mapping[str, Any], name: str) -> float | None:
+    """A number above 0, or None where the policy says nothing."""
+    value: object = policy.get(name)
+    if value is None:
         return None
-    return _positive(policy["max_cost_usd"]) or 0.0
-
-
-def _positive(value: object) -> float | None:
-    """The value as a number above 0; None for anything else."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf"):
         return float(value)
-    return None
+    raise Invalid(f"The skill's policy has {str(value)[:40]!r} for {name}.", hint="It takes a number above 0.")

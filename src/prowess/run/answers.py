@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from prowess.errors import OutputInvalid, Problem
+from prowess.run.beside import beside
 from prowess.run.extraction import extract_json
 from prowess.skill.kinds import JsonObject
 from prowess.skill.schema import Schema, SchemaError
@@ -15,16 +17,33 @@ MOST_TOLD = 20
 """How many faults a model is told of; mending these mostly mends the rest."""
 
 
-def with_schema(text: str, schema: JsonObject) -> str:
-    """What is asked, for a model that cannot be held to a schema."""
-    written = json.dumps(schema, ensure_ascii=False)
-    return f"{text}\n\nAnswer with JSON alone, which satisfies this JSON Schema:\n{written}"
+_SHOWN = 3
+"""How many faults an error tells in its own words."""
+_FENCE = re.compile(r"\A```(?:json)?\s*?\n(.*)\n```\Z", re.DOTALL | re.IGNORECASE)
 
 
-def read_answer(text: str, schema: Schema) -> tuple[Any, tuple[SchemaError, ...]]:
+async def read_answer(text: str, schema: Schema) -> tuple[Any, tuple[SchemaError, ...]]:
     """The JSON value in an answer and how it differs from the schema; where there are several values, one that fits."""
+    return await beside(len(text), _read, text, schema)
+
+
+def whole_object(text: str, *, longest: int) -> JsonObject:
+    """The object that an answer is, and nothing besides, in a code fence at most; an empty one where it is none."""
+    bare = text.removeprefix("\ufeff").strip()
+    inside = _FENCE.match(bare)
+    bare = inside[1] if inside else bare
+    if len(bare) > longest:
+        return {}
     try:
-        value = extract_json(text, prefer=lambda one: not schema.errors(one))
+        answer: Any = json.loads(bare)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("JsonObject", answer) if isinstance(answer, dict) else {}
+
+
+def _read(text: str, schema: Schema) -> tuple[Any, tuple[SchemaError, ...]]:
+    try:
+        value = extract_json(text, prefer=schema.fits)
     except OutputInvalid as fault:
         return None, (SchemaError(path="", message=fault.message, rule="json"),)
     errors = schema.errors(value)
@@ -40,8 +59,15 @@ def told_again(errors: Sequence[SchemaError]) -> str:
     )
 
 
-def problems_of(errors: Sequence[SchemaError]) -> list[Problem]:
-    """The faults as problems of an error."""
-    return [
+def unfit(name: str, errors: Sequence[SchemaError], *, attempts: int = 1, hint: str) -> OutputInvalid:
+    """The error of an artifact none of whose answers satisfies its schema; it has all faults of the last."""
+    told = "; ".join(str(error) for error in errors[:_SHOWN])
+    tries = "once" if attempts == 1 else f"{attempts} times"
+    problems = [
         Problem(code="output-invalid", severity="error", message=error.message, field=error.path) for error in errors
     ]
+    return OutputInvalid(
+        f"{name!r} was asked {tries} and gave nothing that satisfies its output schema: {told}.",
+        hint=hint,
+        problems=problems,
+    )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Generator, Sequence
+from contextlib import aclosing, contextmanager
 from typing import Literal
 
-from prowess.errors import ProwessError, SpendExceeded
+from prowess.errors import ProwessError, SpendExceeded, TimedOut
 from prowess.llm.model import Model, Reply, Request
 from prowess.llm.models import Models
 from prowess.llm.prices import cost_of, most_cost
@@ -82,33 +82,27 @@ class Asker:
                 except ProwessError as error:
                     return error
 
-        return await asyncio.gather(*(one(request) for request in requests))
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(request)) for request in requests]
+        return [task.result() for task in tasks]
 
     async def _send(self, call: Call, model: Model, request: Request, *, stream: bool, notes_model: bool) -> Reply:
         notes = call.notes
         if notes_model or not notes.model:
             notes.model = model.name
         most = most_cost(model.name, _tokens(request), request.max_tokens)
-        self._check_cost(call, most)
-        async with self._spending.reserved(call, most) as reservation:
-            with self._telemetry.span_of_request(model, request) as span:
-                reply = await (self._streamed(call, model, request) if stream else model.complete(request))
-                span.answered(reply)
-            cost = cost_of(model.name, reply.usage)
-            reservation.actual = cost
+        with _held(call, most or 0.0) as hold:
+            async with self._spending.reserved(call, most) as reservation:
+                with self._telemetry.span_of_request(model, request) as span:
+                    reply = await (self._streamed(call, model, request) if stream else model.complete(request))
+                    span.answered(reply)
+                cost = cost_of(model.name, reply.usage)
+                reservation.actual = cost
+                hold(cost or 0.0)
         notes.usage += reply.usage
         if cost is not None:
             notes.cost = (notes.cost or 0.0) + cost
         return reply
-
-    @staticmethod
-    def _check_cost(call: Call, most: float | None) -> None:
-        spent = call.notes.cost or 0.0
-        if call.max_cost is not None and most is not None and spent + most > call.max_cost:
-            raise SpendExceeded(
-                f"{call.skill.slug!r} may cost ${call.max_cost:.4f} a run; ${spent:.4f} are spent, and the next request may cost ${most:.4f}.",
-                hint="Raise max_cost_usd in the skill's policy, or choose a cheaper model.",
-            )
 
     @staticmethod
     async def _streamed(call: Call, model: Model, request: Request) -> Reply:
@@ -120,6 +114,37 @@ class Asker:
                 else:
                     call.watch(Step(artifact=call.artifact.name, text=piece))
         return reply
+
+
+@contextmanager
+def _held(call: Call, most: float) -> Generator[Callable[[float], None]]:
+    """Hold what a request may cost in the run's own purse until it is told what it did cost.
+
+    What failed cost nothing; what was cancelled or took too long may well have, and stays held.
+    """
+    purse = call.purse
+    if not purse.has_room(most):
+        raise SpendExceeded(
+            f"{call.skill.slug!r} may cost ${purse.limit or 0:.4f} a run; ${purse.held:.4f} are spent or promised, "
+            f"and the next request may cost ${most:.4f}.",
+            hint="Raise max_cost_usd in the skill's policy, or choose a cheaper model.",
+        )
+    purse.held += most
+    actual = most
+
+    def settle(cost: float) -> None:
+        nonlocal actual
+        actual = cost
+
+    try:
+        yield settle
+    except TimedOut:
+        raise
+    except ProwessError:
+        settle(0.0)
+        raise
+    finally:
+        purse.held += actual - most
 
 
 def _tokens(request: Request) -> int:

@@ -8,10 +8,9 @@ from typing import Any, Literal
 
 from prowess.llm.model import Model, Request, Usage
 from prowess.policy.actor import Actor
+from prowess.skill.assertion_specs import AssertionSeverity
 from prowess.skill.kinds import Artifact, JsonObject, Kind
 from prowess.skill.model import Skill
-
-Severity = Literal["hard", "soft"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +58,18 @@ class Notes:
     sent: list[Sent] = field(default_factory=list[Sent])
 
 
+@dataclass(slots=True, kw_only=True)
+class Purse:
+    """What one run of a skill may cost by the skill's own word, in US dollars, and what it has cost or may yet."""
+
+    limit: float | None = None
+    held: float = 0.0
+
+    def has_room(self, amount: float) -> bool:
+        """Whether so much more may be spent."""
+        return self.limit is None or self.held + amount <= self.limit
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One artifact to be run. `inputs` are plain JSON; the outputs of artifacts that ran before it are among them."""
@@ -67,6 +78,8 @@ class Call:
     skill: Skill
     artifact: Artifact
     inputs: Mapping[str, Any]
+    handed_on: frozenset[str] = frozenset()
+    """The names of those inputs that earlier artifacts of the run gave."""
     actor: Actor
     session: str = ""
     """The id of the session that it belongs to."""
@@ -77,8 +90,8 @@ class Call:
     """The model that the caller chose for judging; '' for none."""
     spare: Model | None = None
     """The model that is asked where nobody chose one and none is configured."""
-    max_cost: float | None = None
-    """How many US dollars this run may cost at most."""
+    purse: Purse = field(default_factory=Purse)
+    """What the run, this artifact and the others, may cost."""
     dry: bool = False
     """Whether nothing is to be sent: the run ends where it would first ask a model."""
     watch: Watch = unwatched
@@ -121,5 +134,5 @@ class Verdict:
     type: str
     description: str
     passed: bool
-    severity: Severity = "hard"
+    severity: AssertionSeverity = "hard"
     explanation: str = ""

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from prowess.errors import Invalid, NotFound
+from prowess.run.allowance import PREVIOUS
 from prowess.skill.forms.descriptor import is_registered
 from prowess.skill.kinds import Artifact, JsonGeneration, JsonObject, Kind, PromptTemplate, Review
 from prowess.skill.model import Skill
@@ -137,4 +138,4 @@ def with_outputs(inputs: JsonObject, outputs: Mapping[str, Any]) -> JsonObject:
         known[input_name(name)] = value
     if not known:
         return inputs
-    return {**known, "previous": list(outputs.values())[-1], **inputs}
+    return {**known, PREVIOUS: list(outputs.values())[-1], **inputs}

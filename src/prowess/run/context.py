@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from prowess.llm.model import Message
+from prowess.llm.model import Message, Model, Request
+from prowess.run.call import Call
 from prowess.run.examples import example_turns
 from prowess.session.neutral import neutralised, one_line
-from prowess.skill.kinds import Artifact, Kind
+from prowess.skill.kinds import Artifact, JsonObject, Kind
 from prowess.skill.model import Skill
 from prowess.templates.variants import choose_variant
 
@@ -51,6 +52,22 @@ def preamble(skill: Skill, family: str, *, example_chars: int = EXAMPLE_CHARS) -
         if not read:
             system.append(_shown(example))
     return Preamble(system="\n\n".join(filter(None, system)), turns=tuple(turns), omitted=omitted)
+
+
+def request_of(
+    call: Call,
+    model: Model,
+    text: str,
+    *,
+    schema: JsonObject | None = None,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+) -> Request:
+    """What is asked in a call, after what its skill says before it asks. How many examples had no room is noted."""
+    before = preamble(call.skill, model.family)
+    if before.omitted:
+        call.notes.detail["examples_omitted"] = before.omitted
+    return Request(messages=before.messages(text), schema=schema, temperature=temperature, max_tokens=max_tokens)
 
 
 def _of_kind(skill: Skill, kind: Kind, family: str) -> Iterator[Artifact]:

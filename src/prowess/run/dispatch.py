@@ -43,6 +43,14 @@ log = logging.getLogger(__name__)
 TRACE_SECONDS = 5.0
 """So long an answer waits for its trace to be kept; then it goes out, and says that the trace may be lost."""
 
+ONLY_ASKS: frozenset[Kind] = frozenset(
+    {
+        *("description", "instructions", "approach", "example", "reference", "asset"),
+        *("prompt_template", "json_generation", "review"),
+    }
+)
+"""The kinds that read texts and ask models and do nothing else; of these a dry run goes as far as the first request."""
+
 _STATUSES: tuple[tuple[type[ProwessError], Status], ...] = (
     (TimedOut, "timed_out"),
     (Refused, "refused"),
@@ -104,8 +112,9 @@ class Dispatcher:
             with self._telemetry.span_of_run(call) as span:
                 ending = await self._ending(heard, allowance)
                 span.ended(ending.status, call.notes)
-        except BaseException:
-            self._close(call, trace, run_id, allowance, _Ending(status="cancelled"), began)
+        except BaseException as ended:
+            status = "cancelled" if isinstance(ended, asyncio.CancelledError) else "failed"
+            self._close(call, trace, run_id, allowance, _Ending(status=status), began)
             raise
         kept = await self._kept(self._close(call, trace, run_id, allowance, ending, began))
         ran = call.notes.artifact or call.artifact
@@ -131,25 +140,17 @@ class Dispatcher:
         """Run and check within the time there is. Whatever goes wrong is an ending; only cancellation is raised."""
         output: Output | None = None
         verdicts: tuple[Verdict, ...] = ()
+        limit = asyncio.timeout(allowance.seconds)
         try:
-            async with asyncio.timeout(allowance.seconds):
-                output = await self._handler(call.artifact.kind).run(call)
+            async with limit:
+                output = await self._handler(call).run(call)
                 verdicts = await self._assertions.check(call, output)
         except Foreseen:
             return _Ending(status="ok")
-        except TimeoutError:
-            error: ProwessError = TimedOut(
-                f"{call.artifact.name!r} of {call.skill.slug!r} was not done after {allowance.seconds:g} seconds.",
-                hint="Give it more time with --timeout, or PROWESS_RUN_SECONDS.",
-            )
         except ProwessError as raised:
             error = raised
-        except Exception as raised:
-            log.exception("The handler of %s failed.", call.artifact.kind)
-            error = RunFailed(
-                f"{call.artifact.name!r} of {call.skill.slug!r} failed: {type(raised).__name__}.",
-                hint="This is a fault of the handler, not of your inputs; the log has its traceback.",
-            )
+        except Exception as raised:  # noqa: BLE001  (whatever a handler does, its run ends and is traced)
+            error = _overdue(call, allowance) if limit.expired() else _handler_failed(call, raised)
         else:
             failed = [verdict for verdict in verdicts if not verdict.passed and verdict.severity == "hard"]
             if not failed:
@@ -158,11 +159,15 @@ class Dispatcher:
         self._redact(error)
         return _Ending(status=_status(error), output=output, verdicts=verdicts, error=error)
 
-    def _handler(self, kind: Kind) -> Handler:
+    def _handler(self, call: Call) -> Handler:
+        """The handler of a call; a dry run ends before one that does more than read and ask."""
+        kind = call.artifact.kind
         handler = self._handlers.get(kind)
         if handler is None:
             known = ", ".join(sorted(self._handlers))
             raise NoHandler(f"Nothing here runs artifacts of the kind {kind}.", hint=f"These are run: {known}.")
+        if call.dry and kind not in ONLY_ASKS:
+            raise Foreseen
         return handler
 
     def _close(
@@ -232,6 +237,21 @@ def _status(error: ProwessError) -> Status:
         if isinstance(error, kind):
             return status
     return "failed"
+
+
+def _overdue(call: Call, allowance: Allowance) -> TimedOut:
+    return TimedOut(
+        f"{call.artifact.name!r} of {call.skill.slug!r} was not done after {allowance.seconds:g} seconds.",
+        hint="Give it more time with --timeout, or PROWESS_RUN_SECONDS.",
+    )
+
+
+def _handler_failed(call: Call, raised: Exception) -> RunFailed:
+    log.error("The handler of %s failed.", call.artifact.kind, exc_info=raised)
+    return RunFailed(
+        f"{call.artifact.name!r} of {call.skill.slug!r} failed: {type(raised).__name__}.",
+        hint="This is a fault of the handler, not of your inputs; the log has its traceback.",
+    )
 
 
 def _assertion_failed(call: Call, failed: list[Verdict], count: int) -> AssertionFailed:

@@ -18,18 +18,25 @@ LONGEST_TEXT = 2 * 1024 * 1024
 MOST_VALUES = 64
 DEEPEST_VALUE = 128
 
-_PASSES = 16
+MOST_TRIED = 16
+"""How many values may be put before whoever prefers one."""
+
+_PASSES = 2
 """How often a character may be read on average: what stands in brackets in prose is mostly no JSON, and ends at once."""
+_FREE = 200_000
+"""So many characters may be read besides: a short text may have many brackets that are no JSON."""
 _COST_OF_FAILING = 200
 """What it takes to find out that no value starts at a bracket, in characters; to it comes counting the lines up to there."""
 _HINT = "Ask for JSON alone, or use a model that can be held to a schema."
 _DECODER = json.JSONDecoder()
 _FENCE = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[^\n`]*+\n(.*?)(?:^[ \t]*+\1|\Z)", re.MULTILINE | re.DOTALL)
-_STRING = r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 """A string that is never closed goes on to the end, so that no part of it is read again."""
 _START = re.compile(r"\{(?=\s*+[\"}])|\[(?=\s*+[\[{\"\]\-0-9tfn])")
 """What may be the beginning of an object or a list; most brackets of prose and of code are not."""
 _BRACKET = re.compile(rf"{_STRING}|[\[{{]|[\]}}]", re.DOTALL)
+_ENDLESS = re.compile(r"NaN|Infinity|[0-9][eE]|[0-9]{300}")
+"""What a number that is not finite has in it."""
 _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*+[\]}}])", re.DOTALL)
 
 
@@ -38,7 +45,7 @@ def extract_json(text: str, *, prefer: Callable[[Any], bool] | None = None) -> A
 
     A byte order mark, commas before a closing bracket and anything around the value do no harm. A list of numbers, such
     as the mark [1] of a note, is taken only where there is nothing else. With `prefer`, the first value that it says yes
-    to comes before all others. `OutputInvalid` says why there is none.
+    to, of 16 that it is asked about, comes before all others. `OutputInvalid` says why there is none.
     """
     text = text.removeprefix("\ufeff").strip()
     if len(text) > LONGEST_TEXT:
@@ -47,7 +54,7 @@ def extract_json(text: str, *, prefer: Callable[[Any], bool] | None = None) -> A
     values = reading.values()
     if not values:
         raise _nothing(reading.why)
-    good = (value for value in values if prefer is not None and prefer(value))
+    good = (value for value in values[:MOST_TRIED] if prefer is not None and prefer(value))
     told = (value for value in values if not _is_mark(value))
     return next(good, next(told, values[0]))
 
@@ -63,7 +70,7 @@ class _Reading:
     def __init__(self, text: str) -> None:
         self.text = text
         self.why = "there is no JSON in it" if text else "it is empty"
-        self._left = _PASSES * len(text) + 1024
+        self._left = _PASSES * len(text) + _FREE
 
     def values(self) -> list[Any]:
         """What is found, in the order of preference."""
@@ -89,15 +96,20 @@ class _Reading:
 
     def _whole(self, text: str) -> list[Any]:
         """The value that a text is, commas before closing brackets left aside; none where it is no JSON or too much."""
-        for attempt in dict.fromkeys((text, _without_trailing_commas(text))):
-            try:
-                return self._usable(json.loads(attempt))
-            except json.JSONDecodeError as error:
-                if text[:1] in ("{", "["):
-                    self.why = _told(error)
-            except (ValueError, RecursionError) as error:
-                self.why = "it nests too deep" if isinstance(error, RecursionError) else "a number in it is too long"
+        try:
+            return self._usable(json.loads(text), text)
+        except json.JSONDecodeError as error:
+            if text[:1] in ("{", "["):
+                self.why = _told(error)
+                if _is_comma_fault(text, error.pos):
+                    return self._without_commas(text)
+        except (ValueError, RecursionError) as error:
+            self.why = "it nests too deep" if isinstance(error, RecursionError) else "a number in it is too long"
         return []
+
+    def _without_commas(self, text: str) -> list[Any]:
+        mended = _TRAILING_COMMA.sub(r"\1", text)
+        return [] if mended == text else self._whole(mended)
 
     def _at(self, start: int) -> tuple[list[Any], int]:
         """The value that starts here, and where to look for the next one."""
@@ -111,7 +123,7 @@ class _Reading:
             self._left -= len(self.text) - start
         else:
             self._left -= end - start
-            return self._usable(value), end
+            return self._usable(value, self.text[start:end]), end
         return [], start + 1
 
     def _mended(self, start: int) -> tuple[list[Any], int]:
@@ -121,16 +133,18 @@ class _Reading:
         found = self._whole(self.text[start:end]) if end else []
         return (found, end) if end and found else ([], start + 1)
 
-    def _usable(self, value: Any) -> list[Any]:
-        if depth_of(value, most=DEEPEST_VALUE) > DEEPEST_VALUE:
+    def _usable(self, value: Any, text: str) -> list[Any]:
+        """The value, written so, where it may be used: it does not nest too deep, and its numbers are finite."""
+        is_deep = (
+            text.count("[") + text.count("{") > DEEPEST_VALUE and depth_of(value, most=DEEPEST_VALUE) > DEEPEST_VALUE
+        )
+        if is_deep:
             self.why = f"it nests deeper than {DEEPEST_VALUE} levels"
-            return []
-        try:
-            json.dumps(value, allow_nan=False)
-        except ValueError:
+        elif _ENDLESS.search(text) and not _is_finite(value):
             self.why = "a number in it is not finite"
-            return []
-        return [value]
+        else:
+            return [value]
+        return []
 
 
 def _nothing(why: str) -> OutputInvalid:
@@ -158,8 +172,12 @@ def _is_comma_fault(text: str, position: int) -> bool:
     return text[position : position + 1] == "," or text[max(0, position - 1_024) : position].rstrip()[-1:] == ","
 
 
-def _without_trailing_commas(text: str) -> str:
-    return _TRAILING_COMMA.sub(lambda match: match[1] or "", text)
+def _is_finite(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _balanced_end(text: str, start: int) -> int | None:

@@ -10,13 +10,13 @@ from typing import Any
 
 from prowess.llm.model import Model
 from prowess.policy.actor import Actor
-from prowess.run.allowance import DEFAULT_SECONDS, Allowance, allowance_of
-from prowess.run.call import Call, Watch, unwatched
+from prowess.run.allowance import DEFAULT_SECONDS, allowance_of
+from prowess.run.call import Call, Purse, Watch, unwatched
 from prowess.run.choose import chosen, plain_inputs, with_outputs
 from prowess.run.dispatch import Dispatcher
 from prowess.run.outcome import Part, RunResult
 from prowess.run.producing import produced_by
-from prowess.skill.kinds import Artifact
+from prowess.skill.kinds import Artifact, JsonObject
 from prowess.skill.model import Skill
 
 
@@ -53,35 +53,40 @@ class Runner:
         inputs = plain_inputs(wish.inputs)
         allowance = allowance_of(wish.skill, seconds=self._seconds, asked=wish.seconds)
         run_id = str(uuid.uuid4())
+        purse = Purse(limit=allowance.max_cost)
         outputs: dict[str, Any] = {}
         parts: list[Part] = []
         for place, artifact in enumerate(artifacts, 1):
-            call = _call(wish, artifact, with_outputs(inputs, outputs), allowance)
+            call = _call(wish, artifact, inputs, outputs, purse)
             async with aclosing(self._dispatcher.dispatch(call, run_id=run_id, allowance=allowance)) as ended:
                 async for part in ended:
                     parts.append(part)
                     wish.each(part)
             last = parts[-1]
-            if last.error is not None or last.sent:
-                return _result(run_id, wish, parts, artifacts[place:] if last.sent else [])
+            if last.error is not None:
+                break
+            if wish.dry and last.output is None:
+                return _result(run_id, wish, parts, artifacts[place:])
             if last.output is not None:
                 outputs[artifact.name] = last.output.value
         return _result(run_id, wish, parts, [])
 
 
-def _call(wish: Wish, artifact: Artifact, inputs: Mapping[str, Any], allowance: Allowance) -> Call:
+def _call(wish: Wish, artifact: Artifact, inputs: JsonObject, outputs: Mapping[str, Any], purse: Purse) -> Call:
+    together = with_outputs(inputs, outputs)
     return Call(
         id=str(uuid.uuid4()),
         skill=wish.skill,
         artifact=artifact,
-        inputs=inputs,
+        inputs=together,
+        handed_on=frozenset(together.keys() - inputs.keys()),
         actor=wish.actor,
         session=wish.session,
         model=wish.model,
         session_model=wish.session_model,
         evaluation_model=wish.evaluation_model,
         spare=wish.spare,
-        max_cost=allowance.max_cost,
+        purse=purse,
         dry=wish.dry,
         watch=wish.watch,
     )

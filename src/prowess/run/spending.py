@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from prowess.errors import ProwessError, Refused, RunFailed, SpendExceeded, TimedOut, Unavailable
+from prowess.errors import AnswerUnusable, ProwessError, Refused, RunFailed, SpendExceeded, TimedOut, Unavailable
+from prowess.llm.model import Usage
 from prowess.policy.actor import Actor
 from prowess.run.call import Call
 from prowess.storage import spend
@@ -41,8 +42,9 @@ class Reservation:
 class Spending:
     """Keeps an organization within its caps, however many requests run at once and in however many processes.
 
-    What was set aside is given back where a request failed. Where it was cancelled or took too long, or the process ended
-    meanwhile, it stays spent, since the provider may well ask for it.
+    What was set aside is given back where a request failed before there was an answer. An answer that is of no use costs what
+    it took. Where that is not known, the request was cancelled or took too long, or the process ended meanwhile, all of it
+    stays spent, since the provider may well ask for it.
     """
 
     def __init__(self, records: Callable[[], Connections], caps: Callable[[Actor], Caps]) -> None:
@@ -53,18 +55,20 @@ class Spending:
     async def reserved(self, call: Call, amount: float | None) -> AsyncGenerator[Reservation]:
         """Set the amount aside while the block runs; `SpendExceeded` where that is more than may be spent.
 
-        Where the price is unknown (None) or nothing, no purse is touched.
+        Where the price is unknown (None) or nothing, no purse is touched. What an answer took that is of no use is noted.
         """
         reservation = Reservation(amount=amount or 0.0)
-        if not reservation.amount:
-            yield reservation
-            return
-        purses = _purses(call)
+        purses = _purses(call) if reservation.amount else {}
         unused = True
         try:
-            await _to_the_end(self._reserve, call, purses, reservation)
+            if purses:
+                await _to_the_end(self._reserve, call, purses, reservation)
             unused = False
             yield reservation
+        except AnswerUnusable as error:
+            reservation.actual = error.cost
+            _note(call, error)
+            raise
         except TimedOut:
             raise
         except (Unavailable, RunFailed, Refused):
@@ -74,7 +78,7 @@ class Spending:
             actual = reservation.actual
             if actual is None:
                 actual = 0.0 if unused else reservation.held
-            if actual != reservation.held:
+            if purses and actual != reservation.held:
                 await _to_the_end(self._settle, call, purses, actual - reservation.held)
 
     def _reserve(self, call: Call, purses: dict[str, str], reservation: Reservation) -> None:
@@ -97,6 +101,15 @@ class Spending:
                 spend.settle(connection, call.actor.organization, purses.values(), difference)
         except ProwessError as error:
             _log.warning("What a model cost could not be written down: %s", error)
+
+
+def _note(call: Call, error: AnswerUnusable) -> None:
+    notes = call.notes
+    if error.tokens is not None:
+        read, written = error.tokens
+        notes.usage += Usage(input_tokens=read, output_tokens=written, requests=1)
+    if error.cost is not None:
+        notes.cost = (notes.cost or 0.0) + error.cost
 
 
 def _purses(call: Call) -> dict[str, str]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import sys
 from asyncio import CancelledError
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from prowess.errors import ProwessError, Unavailable
-from prowess.llm.model import Model, Reply, Request
+from prowess.llm.model import Model, Reply, Request, Usage
 from prowess.run.call import Call, Notes
 
 if TYPE_CHECKING:
@@ -53,6 +53,10 @@ class Telemetry(Protocol):
         """The span of one request to a model, within that of its run."""
         ...
 
+    def close(self) -> None:
+        """Send what waits, and tell nothing more. It may take as long as sending does."""
+        ...
+
 
 class NoTelemetry:
     """Tells nobody; it is its own span."""
@@ -64,6 +68,9 @@ class NoTelemetry:
     def span_of_request(self, model: Model, request: Request) -> AbstractContextManager[RequestSpan]:  # noqa: ARG002
         """No span."""
         return self
+
+    def close(self) -> None:
+        """Nothing waits."""
 
     def ended(self, status: str, notes: Notes) -> None:
         """Nothing is told."""
@@ -79,10 +86,11 @@ class NoTelemetry:
 
 
 class SpanTelemetry:
-    """Tells whoever collects the spans of a tracer."""
+    """Tells whoever collects the spans of a tracer. `shut_down` ends a collector that is ours; the application's goes on."""
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Tracer, shut_down: Callable[[], None] | None = None) -> None:
         self._tracer = tracer
+        self._shut_down = shut_down
 
     @contextmanager
     def span_of_run(self, call: Call) -> Generator[RunSpan]:
@@ -117,6 +125,12 @@ class SpanTelemetry:
             attributes["gen_ai.request.max_tokens"] = request.max_tokens
         with self._span(f"chat {name}", attributes, kind="CLIENT") as span:
             yield _RequestSpan(span)
+
+    def close(self) -> None:
+        """Send what waits for a collector of ours, and end it."""
+        shut_down, self._shut_down = self._shut_down, None
+        if shut_down is not None:
+            shut_down()
 
     @contextmanager
     def _span(self, name: str, attributes: Mapping[str, str | int | float], *, kind: str) -> Generator[Span]:
@@ -162,8 +176,9 @@ class _RequestSpan:
         """Tell what it took."""
         if reply.model:
             self._span.set_attribute("gen_ai.response.model", reply.model)
-        self._span.set_attribute("gen_ai.usage.input_tokens", reply.usage.input_tokens)
-        self._span.set_attribute("gen_ai.usage.output_tokens", reply.usage.output_tokens)
+        if reply.usage != Usage():
+            self._span.set_attribute("gen_ai.usage.input_tokens", reply.usage.input_tokens)
+            self._span.set_attribute("gen_ai.usage.output_tokens", reply.usage.output_tokens)
 
 
 def open_telemetry(environment: Mapping[str, str], *, on: bool) -> Telemetry:
@@ -179,14 +194,16 @@ def open_telemetry(environment: Mapping[str, str], *, on: bool) -> Telemetry:
     except ImportError as error:
         raise Unavailable("The library for telemetry is not installed.", hint=_INSTALL) from error
     provider = trace.get_tracer_provider()
-    if isinstance(provider, trace.ProxyTracerProvider):
-        which = environment.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
-        if which == "none":
-            return NoTelemetry()
-        provider = sdk.TracerProvider()
-        export: Any = import_module("opentelemetry.sdk.trace.export")
-        provider.add_span_processor(export.BatchSpanProcessor(_exporter(which)))
-    return SpanTelemetry(provider.get_tracer(_SCOPE))
+    if not isinstance(provider, trace.ProxyTracerProvider):
+        return SpanTelemetry(provider.get_tracer(_SCOPE))
+    which = environment.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
+    if which == "none":
+        return NoTelemetry()
+    exporter = _exporter(which)
+    export: Any = import_module("opentelemetry.sdk.trace.export")
+    own = sdk.TracerProvider()
+    own.add_span_processor(export.BatchSpanProcessor(exporter))
+    return SpanTelemetry(own.get_tracer(_SCOPE), own.shutdown)
 
 
 def _exporter(which: str) -> Any:

@@ -38,7 +38,7 @@ def started(call: Call, run_id: str, allowance: Allowance, *, fallback_of: str |
         started_at=moment,
         deadline_at=later(allowance.seconds),
         process=process_mark(),
-        inputs=allowance.kept_inputs(call.inputs),
+        inputs=allowance.kept_inputs(call.inputs, call.handed_on),
         created_at=moment,
     )
 
@@ -62,6 +62,8 @@ def finished(
     code, words = (error.code, error.message) if error else (None, None)
     if status == "cancelled":
         code, words = "cancelled", _NOBODY_KNOWS
+    elif not allowance.log_output:
+        words = code
     row = replace(
         trace,
         artifact_id=ran.id or trace.artifact_id,
@@ -78,7 +80,7 @@ def finished(
         error=words,
         verdicts=[_kept_verdict(verdict, allowance) for verdict in verdicts],
         detail=_detail(call, allowance, output),
-        rendered_input=(notes.rendered or None) if allowance.log_input else None,
+        rendered_input=(notes.rendered or None) if _may_keep_prompt(call, allowance) else None,
         raw_output=(raw or None) if allowance.log_output else None,
     )
     withheld = allowance.withheld_texts(call.inputs) if allowance.withheld else []
@@ -97,8 +99,14 @@ def _without(row: Trace, values: list[str]) -> Trace:
         raw_output=row.raw_output and hide.text(row.raw_output),
         error=row.error and hide.text(row.error),
         verdicts=hide.value(row.verdicts),
+        inputs=hide.value(row.inputs),
         detail=hide.value(row.detail),
     )
+
+
+def _may_keep_prompt(call: Call, allowance: Allowance) -> bool:
+    """A prompt has the inputs in it, and with them what earlier artifacts gave."""
+    return allowance.log_input and (allowance.log_output or not call.handed_on)
 
 
 def _kept_verdict(verdict: Verdict, allowance: Allowance) -> dict[str, object]:

@@ -71,6 +71,8 @@ registry_entries = sa.Table(
 sa.Index("idx_traces_session_id", traces.c.session_id)
 sa.Index("idx_traces_skill_id", traces.c.skill_id)
 sa.Index("idx_traces_artifact_id", traces.c.artifact_id)
+sa.Index("ix_traces_started", traces.c.started_at)
+sa.Index("ix_traces_organization_started", traces.c.organization_id, traces.c.started_at)
 sa.Index("ix_traces_owner_started", traces.c.organization_id, traces.c.user_id, traces.c.started_at)
 sa.Index(
     "ix_traces_running",

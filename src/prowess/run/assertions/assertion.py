@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Protocol
 
-from prowess.run.call import Call, Output, Severity, Verdict
-from prowess.skill.assertion_specs import AssertionSpec
+from prowess.run.assertions.subject import Subject
+from prowess.run.call import Call, Verdict
+from prowess.skill.assertion_specs import AssertionSeverity, AssertionSpec
 
 _LONGEST = 500
 
@@ -20,11 +20,11 @@ class Assertion(Protocol):
         ...
 
     @property
-    def severity(self) -> Severity:
+    def severity(self) -> AssertionSeverity:
         """Whether the run fails where it does not pass."""
         ...
 
-    async def evaluate(self, output: Output, call: Call, /) -> Verdict:
+    async def evaluate(self, subject: Subject, call: Call, /) -> Verdict:
         """Whether it is true of the output, and why not where it is not."""
         ...
 
@@ -42,10 +42,3 @@ def verdict(spec: AssertionSpec, description: str, fault: str = "") -> Verdict:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def words_of(output: Output) -> str:
-    """The output as text: its words, or its data as JSON where it has no words."""
-    if output.text or output.data is None:
-        return output.text
-    return json.dumps(output.data, ensure_ascii=False)

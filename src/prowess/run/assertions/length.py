@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from prowess.run.assertions.assertion import verdict, words_of
-from prowess.run.call import Call, Output, Severity, Verdict
+from prowess.run.assertions.assertion import verdict
+from prowess.run.assertions.subject import Subject
+from prowess.run.call import Call, Verdict
 from prowess.session.tokens import estimate
-from prowess.skill.assertion_specs import AssertionSpec
+from prowess.skill.assertion_specs import AssertionSeverity, AssertionSpec
 
 _UNITS: dict[str, tuple[str, Callable[[str], int]]] = {
     "char_range": ("character", len),
@@ -25,7 +26,7 @@ class LengthAssertion:
         self._most: int | None = spec.settings.get("max")
 
     @property
-    def severity(self) -> Severity:
+    def severity(self) -> AssertionSeverity:
         """As its author wrote."""
         return self._spec.severity
 
@@ -34,9 +35,9 @@ class LengthAssertion:
         """The range."""
         return self._spec.description or f"The output has {self._range()}."
 
-    async def evaluate(self, output: Output, _call: Call, /) -> Verdict:
+    async def evaluate(self, subject: Subject, _call: Call, /) -> Verdict:
         """Measure it."""
-        size = self._measure(words_of(output))
+        size = self._measure(subject.text)
         fits = (self._least is None or size >= self._least) and (self._most is None or size <= self._most)
         fault = "" if fits else f"It has {_counted(size, self._unit)}; {self._range()} are asked for."
         return verdict(self._spec, self.description, fault)

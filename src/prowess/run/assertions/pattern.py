@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from prowess.run.assertions.assertion import verdict, words_of
-from prowess.run.call import Call, Output, Severity, Verdict
-from prowess.skill.assertion_specs import AssertionSpec
-from prowess.skill.linear_regex import compile_regex, shown_regex
+from prowess.run.assertions.assertion import verdict
+from prowess.run.assertions.subject import Subject
+from prowess.run.call import Call, Verdict
+from prowess.skill.assertion_specs import AssertionSeverity, AssertionSpec
+from prowess.skill.linear_regex import compile_regex
+from prowess.skill.text.hidden import shown_source
 
 MOST_WORK = 200_000_000
 """The most steps of a pattern times characters of an output: about a second."""
@@ -20,12 +22,12 @@ class PatternAssertion:
 
     def __init__(self, spec: AssertionSpec) -> None:
         self._spec = spec
-        self._pattern = shown_regex(spec.settings["pattern"])
+        self._pattern = shown_source(spec.settings["pattern"])
         self._regex = compile_regex(spec.settings["pattern"])
         self._wanted = spec.check == "match"
 
     @property
-    def severity(self) -> Severity:
+    def severity(self) -> AssertionSeverity:
         """As its author wrote."""
         return self._spec.severity
 
@@ -35,9 +37,9 @@ class PatternAssertion:
         said = "matches" if self._wanted else "does not match"
         return self._spec.description or f"The output {said} {self._pattern}."
 
-    async def evaluate(self, output: Output, _call: Call, /) -> Verdict:
+    async def evaluate(self, subject: Subject, _call: Call, /) -> Verdict:
         """Look for the pattern, without keeping others waiting."""
-        text = words_of(output)
+        text = subject.text
         work = self._regex.steps * len(text)
         if work > MOST_WORK:
             fault = f"The output has {len(text):,} characters; with {self._pattern} that is too much to look through."

@@ -13,6 +13,7 @@ from prowess.run.assertions.length import LengthAssertion
 from prowess.run.assertions.pattern import PatternAssertion
 from prowess.run.assertions.semantic import SemanticAssertion
 from prowess.run.assertions.structural import StructuralAssertion
+from prowess.run.assertions.subject import Subject
 from prowess.run.call import Call, Output, Verdict
 from prowess.skill.assertion_specs import AssertionSpec, assertions_of, read_assertion
 
@@ -36,20 +37,21 @@ class AssertionRunner:
         written = assertions_of(call.notes.artifact or call.artifact)
         if not written:
             return ()
+        subject = Subject(output)
         room = asyncio.Semaphore(AT_ONCE)
 
         async def one(item: Any) -> Verdict:
             async with room:
-                return await self._verdict(item, output, call)
+                return await self._verdict(item, subject, call)
 
         return tuple(await asyncio.gather(*(one(item) for item in written)))
 
-    async def _verdict(self, written: Any, output: Output, call: Call) -> Verdict:
+    async def _verdict(self, written: Any, subject: Subject, call: Call) -> Verdict:
         try:
             spec = read_assertion(written)
         except Invalid as fault:
             return _unreadable(written, fault)
-        return await self._types[spec.type](spec).evaluate(output, call)
+        return await self._types[spec.type](spec).evaluate(subject, call)
 
 
 def _unreadable(written: Any, fault: Invalid) -> Verdict:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn, cast
 
 from prowess.errors import OutputInvalid
-from prowess.run.assertions.assertion import verdict, words_of
-from prowess.run.call import Call, Output, Severity, Verdict
-from prowess.run.extraction import extract_json
-from prowess.skill.assertion_specs import AssertionSpec
+from prowess.run.assertions.assertion import verdict
+from prowess.run.assertions.subject import Subject
+from prowess.run.beside import beside
+from prowess.run.call import Call, Verdict
+from prowess.skill.assertion_specs import AssertionSeverity, AssertionSpec
 from prowess.skill.schema import compile_schema
 
 _TOLD = 5
@@ -26,7 +27,7 @@ class StructuralAssertion:
         self._description = spec.description or said(spec)
 
     @property
-    def severity(self) -> Severity:
+    def severity(self) -> AssertionSeverity:
         """As its author wrote."""
         return self._spec.severity
 
@@ -35,24 +36,24 @@ class StructuralAssertion:
         """The form."""
         return self._description
 
-    async def evaluate(self, output: Output, _call: Call, /) -> Verdict:
+    async def evaluate(self, subject: Subject, _call: Call, /) -> Verdict:
         """Look at the form."""
-        return verdict(self._spec, self._description, self._fault(self._spec, output))
+        return verdict(self._spec, self._description, await self._fault(self._spec, subject))
 
 
-def _schema_fault(spec: AssertionSpec, output: Output) -> str:
+async def _schema_fault(spec: AssertionSpec, subject: Subject) -> str:
     try:
-        value = _data_of(output)
+        value = await subject.data()
     except OutputInvalid as fault:
         return fault.message
-    errors = compile_schema(spec.settings["schema"]).errors(value)
+    errors = await beside(len(subject.text), compile_schema(spec.settings["schema"]).errors, value)
     told = "; ".join(f"{error.path or 'the output'}: {error.message}" for error in errors[:_TOLD])
     return f"{told} (and {len(errors) - _TOLD} more)" if len(errors) > _TOLD else told
 
 
-def _fields_fault(spec: AssertionSpec, output: Output) -> str:
+async def _fields_fault(spec: AssertionSpec, subject: Subject) -> str:
     try:
-        value = _data_of(output)
+        value = await subject.data()
     except OutputInvalid as fault:
         return fault.message
     if not isinstance(value, dict):
@@ -70,26 +71,21 @@ def _has(fields: dict[str, Any], name: str) -> bool:
     return bool(rest) and isinstance(inner, dict) and _has(cast("dict[str, Any]", inner), rest)
 
 
-def _format_fault(spec: AssertionSpec, output: Output) -> str:
+async def _format_fault(spec: AssertionSpec, subject: Subject) -> str:
     wanted: str = spec.settings["format"]
-    text = words_of(output).strip()
+    text = subject.text.strip()
     if wanted == "not_empty":
         return "" if text else "It is empty."
     if wanted == "line":
         return "" if text and len(text.splitlines()) == 1 else f"It has {len(text.splitlines())} lines."
     try:
-        value = _parsed(text) if output.data is None else output.data
+        value = await beside(len(text), _parsed, text) if subject.given is None else subject.given
     except (ValueError, RecursionError):
         return "It is not JSON and nothing else."
     expected = {"json_object": dict, "json_array": list}.get(wanted)
     return (
         "" if expected is None or isinstance(value, expected) else f"It is JSON, but no {wanted.removeprefix('json_')}."
     )
-
-
-def _data_of(output: Output) -> Any:
-    """What the output says as data: its own, or the JSON in its text; `OutputInvalid` where there is none."""
-    return extract_json(output.text) if output.data is None else output.data
 
 
 def _parsed(text: str) -> Any:
@@ -119,7 +115,7 @@ _FORMATS = {
     "not_empty": "The output is not empty.",
 }
 
-_CHECKS: dict[str, tuple[Callable[[AssertionSpec, Output], str], Callable[[AssertionSpec], str]]] = {
+_CHECKS: dict[str, tuple[Callable[[AssertionSpec, Subject], Awaitable[str]], Callable[[AssertionSpec], str]]] = {
     "json_schema": (_schema_fault, _said_schema),
     "required_fields": (_fields_fault, _said_fields),
     "format": (_format_fault, _said_format),

@@ -82,14 +82,17 @@ def command(
             each=screen.part,
         )
 
-    with screen:
-        result = with_consent(
-            lambda: with_engine(workspace, work),
-            workspace=workspace,
-            question="Let exactly these bytes run?",
-            as_json=as_json,
-            refusal="You said no, so it was not run.",
-        )
+    def shown() -> RunResult:
+        with screen:
+            return with_engine(workspace, work)
+
+    result = with_consent(
+        shown,
+        workspace=workspace,
+        question="Let exactly these bytes run?",
+        as_json=as_json,
+        refusal="You said no, so it was not run.",
+    )
     if as_json:
         print_json(result.as_json())
     elif dry_run:

@@ -61,6 +61,8 @@ def _create_traces() -> None:
     op.create_index("idx_traces_session_id", table, ["session_id"])
     op.create_index("idx_traces_skill_id", table, ["skill_id"])
     op.create_index("idx_traces_artifact_id", table, ["artifact_id"])
+    op.create_index("ix_traces_started", table, ["started_at"])
+    op.create_index("ix_traces_organization_started", table, ["organization_id", "started_at"])
     op.create_index("ix_traces_owner_started", table, ["organization_id", "user_id", "started_at"])
     op.create_index("ix_traces_running", table, ["deadline_at"], sqlite_where=RUNNING, postgresql_where=RUNNING)
 
