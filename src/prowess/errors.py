@@ -15,6 +15,7 @@ ProwessError(message, *, hint)
 │   ├── NoModel           no model is configured
 │   └── TryLater          it cannot be reached just now; the same may work later
 └── RunFailed         it ran and gave nothing good
+    ├── AnswerUnusable    a model answered with nothing that can be used
     ├── AssertionFailed   an output did not pass a hard assertion
     ├── OutputInvalid     an answer is not what was asked for, also after the retry
     └── TimedOut          its time was over
@@ -162,6 +163,22 @@ class RunFailed(ProwessError):
     """It ran and gave nothing good."""
 
     code = "run-failed"
+
+
+class AnswerUnusable(RunFailed):
+    """A model answered, and its answer is of no use.
+
+    `tokens` says how many it read and wrote, and `cost` what for, in US dollars; both are None where that is not known.
+    """
+
+    code = "answer-unusable"
+
+    def __init__(
+        self, message: str, *, hint: str = "", tokens: tuple[int, int] | None = None, cost: float | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.tokens = tokens
+        self.cost = cost
 
 
 class AssertionFailed(RunFailed):

@@ -75,6 +75,8 @@ class OpenAIDialect:
         return [*_sse(*said, *asked, chunk({}, self._finish(reply)), last), b"data: [DONE]\n\n"]
 
     def _finish(self, reply: Reply) -> str:
+        if not reply.complete:
+            return "length"
         return "tool_calls" if reply.calls else "stop"
 
     def _function(self, call: Any) -> Any:
@@ -139,6 +141,8 @@ class AnthropicDialect:
         ]
 
     def _stop(self, reply: Reply) -> str:
+        if not reply.complete:
+            return "max_tokens"
         return "tool_use" if reply.calls else "end_turn"
 
 
@@ -147,11 +151,14 @@ class GoogleDialect:
 
     def whole(self, reply: Reply) -> Any:
         said = [{"text": reply.text}] if reply.text else []
-        return self._answer(reply, said + self._calls(reply), "STOP")
+        return self._answer(reply, said + self._calls(reply), self._finish(reply))
 
     def pieces(self, reply: Reply) -> list[bytes]:
         said = [self._answer(reply, [{"text": half}]) for half in _halves(reply.text)]
-        return _sse(*said, self._answer(reply, self._calls(reply), "STOP"))
+        return _sse(*said, self._answer(reply, self._calls(reply), self._finish(reply)))
+
+    def _finish(self, reply: Reply) -> str:
+        return "STOP" if reply.complete else "MAX_TOKENS"
 
     def _calls(self, reply: Reply) -> list[Any]:
         return [{"functionCall": {"id": call.id, "name": call.name, "args": call.arguments}} for call in reply.calls]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -108,6 +109,17 @@ async def test_a_conversation_without_a_user_gets_a_turn_for_the_words():
     await CautiousModel(inner).complete(asking)
 
     assert [message.role for message in inner.requests[0].messages] == ["system", "user"]
+
+
+@pytest.mark.parametrize(("schema", "structured"), [({"type": "array"}, True), (SCHEMA, False)], ids=["list", "plain"])
+async def test_a_schema_that_is_in_words_anyway_is_said_once(ask, schema, structured):
+    inner = ScriptedModel(["[]", "[]"], structured=structured)
+    model = CautiousModel(inner)
+
+    await ask(model, replace(ASKING, schema=schema))
+    await ask(model, replace(ASKING, schema=schema))
+
+    assert [request.messages[1].text.count("JSON Schema") for request in inner.requests] == [1, 1]
 
 
 async def test_a_compatible_server_that_knows_no_schemas_serves_all_the_same(bench, ask):

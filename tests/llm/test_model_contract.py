@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -79,6 +80,20 @@ async def test_a_stream_is_the_answer_in_pieces_and_last_the_whole_of_it(any_ben
 
 
 @pytest.mark.parametrize("streamed", [False, True])
+async def test_an_answer_that_was_cut_at_its_limit_says_so(any_bench, streamed):
+    any_bench.will(replace(said("Once upon a"), complete=False), said("Once upon a time."))
+
+    async def asked() -> Reply:
+        model = any_bench.model
+        return (await pieces_of(model, asking()))[1] if streamed else await model.complete(asking())
+
+    assert [(reply.text, reply.complete) for reply in (await asked(), await asked())] == [
+        ("Once upon a", False),
+        ("Once upon a time.", True),
+    ]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
 async def test_calls_of_tools_come_with_their_arguments(any_bench, streamed):
     calls = (
         ToolCall(id="call-1", name="find_page", arguments={"slug": "anna"}),
@@ -125,7 +140,7 @@ async def test_an_answer_to_a_schema_is_the_json_as_it_was_written(any_bench, st
 
 async def test_a_model_that_can_be_held_to_a_schema_is_and_the_schema_of_the_caller_stays_as_it_was(provided):
     schema = json.loads(json.dumps(SCHEMA))
-    provided.will(said('{"city": "Paris"}'), said("[1]"))
+    provided.will(said('{"city": "Paris"}'))
 
     await provided.model.complete(asking(schema=schema))
 
@@ -133,8 +148,26 @@ async def test_a_model_that_can_be_held_to_a_schema_is_and_the_schema_of_the_cal
     held = json.dumps(provided.provider.asked[-1])
     assert '"city"' in held
 
-    await provided.model.complete(asking(schema={"type": "array", "items": {"type": "integer"}}))
-    assert '"integer"' not in json.dumps(provided.provider.asked[-1])
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": {"type": "integer"}},
+        {"$ref": "#/$defs/place", "$defs": {"place": SCHEMA}},
+        {"anyOf": [SCHEMA, {"type": "null"}]},
+    ],
+    ids=["list", "reference", "choice"],
+)
+async def test_a_schema_that_no_provider_holds_an_answer_to_is_told_in_words_once(provided, schema, streamed):
+    provided.will(said("[1]"))
+    request = asking(schema=schema)
+
+    await (pieces_of(provided.model, request) if streamed else provided.model.complete(request))
+
+    sent = json.dumps(provided.provider.asked[-1])
+    assert sent.count("JSON Schema") == 1
+    assert sent.count(json.dumps(json.dumps(schema))[1:-1]) == 1
 
 
 async def test_what_the_request_says_about_the_answer_is_sent_where_the_model_takes_it(provided):

@@ -8,17 +8,42 @@ import threading
 
 import pytest
 
+from prowess.build.models import model_config
 from prowess.errors import Invalid, NoModel, NotFound, Refused, Unavailable
 from prowess.llm.config import ModelConfig
 from prowess.llm.family import family_of
 from prowess.llm.models import Models
 from prowess.llm.providers import PROVIDERS
+from prowess.settings import read_settings
 
 KEYS = {"OPENAI_API_KEY": "key-of-openai", "ANTHROPIC_API_KEY": "key-of-anthropic", "GEMINI_API_KEY": "key-of-google"}
 
 
 def models(**config) -> Models:
     return Models(ModelConfig(**{"environment": KEYS, "base_url": "http://127.0.0.1:1/v1", **config}))
+
+
+def test_all_that_the_settings_say_about_models_is_known_wherever_models_are(tmp_path):
+    environment = {
+        "HOME": str(tmp_path),
+        "PROWESS_HOME": str(tmp_path / "own"),
+        "PROWESS_MODEL": "compatible:tiny",
+        "PROWESS_EVALUATION_MODEL": "openai:gpt-5",
+        "PROWESS_MODEL_URL": "http://127.0.0.1:1/v1",
+        "PROWESS_MODEL_KEY": "key-of-a-server",
+        "PROWESS_MODEL_REQUESTS_PER_MINUTE": "30",
+    }
+
+    config = model_config(read_settings(environment))
+
+    assert (config.default, config.evaluation, config.base_url) == (
+        "compatible:tiny",
+        "openai:gpt-5",
+        "http://127.0.0.1:1/v1",
+    )
+    assert (config.key, config.requests_per_minute, config.home) == ("key-of-a-server", 30, tmp_path / "own")
+    assert config.environment["PROWESS_MODEL"] == "compatible:tiny"
+    assert "key-of-a-server" not in repr(config)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +83,10 @@ def test_without_a_model_the_three_ways_to_choose_one_are_named():
     with pytest.raises(NoModel) as caught:
         models().open("")
 
-    assert all(way in caught.value.hint for way in ("--model provider:name", "PROWESS_MODEL", "local:smollm2"))
+    assert all(
+        way in caught.value.hint
+        for way in ("--model provider:name", "PROWESS_MODEL", "model fetch smollm2", "local:smollm2")
+    )
 
 
 @pytest.mark.parametrize(

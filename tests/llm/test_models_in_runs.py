@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prowess import SpendExceeded, Unavailable
+from prowess import RunFailed, SpendExceeded, Unavailable
 from prowess.llm.model import Reply, Usage
 
 pytestmark = pytest.mark.anyio
@@ -46,6 +46,33 @@ async def test_a_run_costs_what_the_provider_counts(served):
     assert (result.text, result.cost) == ("Good morning!", pytest.approx(COST))
     assert result.usage == ANSWER.usage
     assert provider.asked[0]["messages"][-1]["content"] == "Greet Ada."
+
+
+def decline(handler) -> None:
+    choice = {"index": 0, "finish_reason": "content_filter", "message": {"role": "assistant", "content": None}}
+    usage = {"prompt_tokens": 1_000, "completion_tokens": 0, "total_tokens": 1_000}
+    body = {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "gpt-4o",
+        "choices": [choice],
+        "usage": usage,
+    }
+    handler.whole(200, json.dumps(body).encode())
+
+
+async def test_what_an_answer_of_no_use_cost_is_in_the_trace(served):
+    place, provider = served
+    provider.queue.append(decline)
+
+    async with place.open() as prowess:
+        with pytest.raises(RunFailed, match="refuses to answer"):
+            await prowess.run("", "greeter", "greet", inputs={"name": "Ada"})
+        (trace,) = await prowess.traces()
+
+    assert (trace.status, trace.input_tokens, trace.output_tokens) == ("failed", 1_000, 0)
+    assert trace.estimated_cost == pytest.approx(0.0025)
 
 
 async def test_over_the_cap_nothing_is_asked_and_an_administrator_can_allow_more(served):

@@ -9,10 +9,11 @@ import logging
 import socket
 import traceback
 from collections.abc import Awaitable
+from dataclasses import replace
 
 import pytest
 
-from prowess.errors import ProwessError, RunFailed, TimedOut, TryLater, Unavailable
+from prowess.errors import AnswerUnusable, ProwessError, RunFailed, TimedOut, TryLater, Unavailable
 from prowess.llm.model import Message, Reply, Request, ToolSpec, Usage
 
 pytestmark = pytest.mark.anyio
@@ -222,13 +223,13 @@ async def test_a_stream_of_nonsense_is_an_error_of_ours_or_an_empty_answer(provi
 async def test_a_stream_that_breaks_off_is_no_whole_answer(provided):
     def half(handler):
         handler.begin(200, "text/event-stream")
-        for piece in handler.provider.dialect.pieces(Reply(text="one two three four", model="m"))[:2]:
+        for piece in handler.provider.dialect.pieces(Reply(text="one two three four", model="m"))[:-2]:
             handler.piece(piece)
         handler.connection.shutdown(socket.SHUT_RDWR)
 
     provided.will(half, Reply(text="after", model="m"))
 
-    with pytest.raises((RunFailed, Unavailable)):
+    with pytest.raises(AnswerUnusable, match="broke off"):
         _ = [piece async for piece in provided.model.stream(ASKING)]
 
     assert (await provided.model.complete(ASKING)).text == "after"
@@ -313,6 +314,69 @@ async def test_a_refusal_is_no_answer(bench, ask):
     with pytest.raises(RunFailed, match="refuses to answer"):
         await made.model.complete(ASKING)
     await made.close()
+
+
+def chosen(finish: str, *, prompt_tokens: int, completion_tokens: int, **message) -> bytes:
+    """A whole answer of OpenAI, with what it took."""
+    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": None, **message}}
+    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens, "total_tokens": 1}
+    return json.dumps({**HEAD, "choices": [choice], "usage": usage}).encode()
+
+
+async def test_an_answer_that_is_of_no_use_says_what_it_took_and_cost(bench):
+    made = bench("openai", attempts=1)
+    function = {"name": "find", "arguments": "{"}
+    calls = [{"id": "1", "type": "function", "function": function}]
+    made.will(
+        content(chosen("content_filter", prompt_tokens=1_000, completion_tokens=0)),
+        content(chosen("tool_calls", prompt_tokens=1_000, completion_tokens=100, tool_calls=calls)),
+    )
+
+    for tokens, cost in ((1_000, 0), 0.0025), ((1_000, 100), 0.0035):
+        with pytest.raises(AnswerUnusable) as caught:
+            await made.model.complete(replace(ASKING, tools=(TOOL,)))
+        assert (caught.value.tokens, caught.value.cost) == (tokens, pytest.approx(cost))
+    await made.close()
+
+
+@pytest.mark.parametrize("read", [0, -1_000, 10**18])
+async def test_tokens_that_cannot_be_are_not_known(bench, read):
+    made = bench("openai", attempts=1)
+    made.will(content(chosen("content_filter", prompt_tokens=read, completion_tokens=0)))
+
+    with pytest.raises(AnswerUnusable) as caught:
+        await made.model.complete(ASKING)
+    assert (caught.value.tokens, caught.value.cost) == (None, None)
+    await made.close()
+
+
+async def test_a_call_that_was_cut_at_the_limit_is_told_as_such(bench):
+    made = bench("openai", attempts=1)
+    calls = [{"id": "1", "type": "function", "function": {"name": "find", "arguments": '{"slug": "an'}}]
+    made.will(content(chosen("length", prompt_tokens=10, completion_tokens=10, tool_calls=calls)))
+
+    with pytest.raises(AnswerUnusable, match="was cut") as caught:
+        await made.model.complete(replace(ASKING, tools=(TOOL,)))
+    assert "max_tokens" in caught.value.hint
+    await made.close()
+
+
+async def test_an_answer_that_cannot_be_read_is_no_refusal_of_the_request(provided):
+    provided.will(*(content(NONSENSE[what]) for what in ("half of it", "choices that are none", "deep")))
+    provided.will(content(BOMB, Content_Encoding="gzip"))
+
+    for _ in range(4):
+        with pytest.raises(AnswerUnusable) as caught:
+            await provided.model.complete(ASKING)
+        assert (caught.value.tokens, caught.value.cost) == (None, None)
+
+
+async def test_what_a_provider_refuses_is_no_answer_of_no_use(provided, ask):
+    provided.will(status(400))
+
+    with pytest.raises(RunFailed) as caught:
+        await ask(provided.model)
+    assert not isinstance(caught.value, AnswerUnusable)
 
 
 async def test_an_answer_without_usage_counts_one_request(bench):

@@ -137,3 +137,32 @@ def test_a_script_that_is_no_file_is_not_found(tmp_path):
     for path in (tmp_path, tmp_path / "absent.json"):
         with pytest.raises(NotFound):
             read_script(path)
+
+
+def test_a_script_without_steps_says_what_is_missing(tmp_path):
+    with pytest.raises(Invalid, match='without "steps"'):
+        read_script(tmp_path / script(tmp_path, {"family": "anthropic"}))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    ["Hello", b"Hello", {"a": 1}, None, 5, [None], [5], [["Hello"]], [{"a": object()}],
+     [Answer(when="x", reply=5)], [Answer(when=5, reply="x")]],  # pyright: ignore[reportArgumentType]
+)  # fmt: skip
+def test_what_is_no_list_of_steps_is_refused_at_once(steps):
+    with pytest.raises(Invalid, match=r"script is") as caught:
+        ScriptedModel(steps)
+
+    assert "list" in caught.value.hint
+
+
+async def test_closing_models_tells_of_steps_that_were_not_asked_for_once_any_was(tmp_path):
+    models = Models(ModelConfig())
+    model = models.open(f"scripted:{script(tmp_path, ['one', 'two'])}")
+    await models.close()
+    await model.complete(asking())
+
+    with pytest.raises(RunFailed, match="1 steps of the script"):
+        await models.close()
+    await model.complete(asking())
+    await models.close()

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from prowess.errors import NotFound, RunFailed, SpendExceeded, TimedOut, Unavailable
+from prowess.errors import AnswerUnusable, NotFound, RunFailed, SpendExceeded, TimedOut, Unavailable
+from prowess.llm.model import Usage
 from prowess.policy.actor import Actor
 from prowess.run.call import Call
 from prowess.run.spending import Caps, Spending
@@ -74,6 +75,41 @@ async def test_a_request_that_failed_costs_nothing(spending, spent, error):
     assert spent() == spent(today()) == 0
 
 
+async def test_an_answer_that_is_of_no_use_costs_what_it_took(spending, spent):
+    noted = call()
+    with pytest.raises(AnswerUnusable):
+        await using(spending().reserved(noted, 2.0), AnswerUnusable("no", tokens=(1_000, 50), cost=0.5))
+
+    assert spent() == spent(today()) == pytest.approx(0.5)
+    assert (noted.notes.usage, noted.notes.cost) == (Usage(input_tokens=1_000, output_tokens=50, requests=1), 0.5)
+
+
+async def test_an_answer_that_is_of_no_use_costs_no_more_than_was_set_aside(spending, spent):
+    noted = call()
+    with pytest.raises(AnswerUnusable):
+        await using(spending().reserved(noted, 2.0), AnswerUnusable("no", tokens=(10**6, 50), cost=50.0))
+
+    assert spent() == spent(today()) == noted.notes.cost == 2.0
+
+
+async def test_where_it_is_not_known_what_such_an_answer_took_all_of_it_stays_spent(spending, spent):
+    noted = call()
+    with pytest.raises(AnswerUnusable):
+        await using(spending().reserved(noted, 2.0), AnswerUnusable("no"))
+
+    assert spent() == spent(today()) == 2.0
+    assert (noted.notes.usage, noted.notes.cost) == (Usage(), None)
+
+
+async def test_what_such_an_answer_took_is_noted_where_it_has_no_price(spending, spent):
+    noted = call()
+    with pytest.raises(AnswerUnusable):
+        await using(spending().reserved(noted, None), AnswerUnusable("no", tokens=(10, 5)))
+
+    assert noted.notes.usage == Usage(input_tokens=10, output_tokens=5, requests=1)
+    assert spent() == 0
+
+
 @pytest.mark.parametrize("error", [TimedOut("late"), asyncio.CancelledError(), NotFound("odd"), KeyError("x")])
 async def test_a_request_that_may_have_been_answered_stays_spent(spending, spent, error):
     with pytest.raises(type(error)):
@@ -95,12 +131,22 @@ async def test_a_cost_that_is_not_known_afterwards_is_the_estimate(spending, spe
 
 
 @pytest.mark.parametrize("amount", [None, 0, 0.0])
-async def test_what_has_no_price_touches_no_purse(amount):
-    def never(*_: object) -> None:
-        raise AssertionError
+async def test_what_has_no_price_touches_no_purse(database, spent, amount):
+    touched: list[object] = []
 
-    async with Spending(never, never).reserved(call(), amount) as reservation:
-        reservation.actual = None
+    def records() -> Database:
+        touched.append(database)
+        return database
+
+    def caps(actor: Actor) -> Caps:
+        touched.append(actor)
+        return Caps(per_session=0, per_day=0)
+
+    async with Spending(records, caps).reserved(call(), amount) as reservation:
+        reservation.actual = 3.0
+
+    assert (touched, reservation.held) == ([], 0)
+    assert spent() == spent(today()) == 0
 
 
 async def test_over_the_cap_of_a_session_it_says_what_is_gone_and_who_allows_more(spending, spent):

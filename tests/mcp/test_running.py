@@ -197,6 +197,7 @@ async def test_where_no_model_is_configured_the_clients_own_is_asked(greeter, in
     assert follower.sound
     (row,) = await engine.traces()
     assert (row.status, row.model_id) == ("ok", "sampling:mcp")
+    assert (row.input_tokens, row.output_tokens) == (None, None)
 
 
 @MODES

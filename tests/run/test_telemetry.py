@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 
 import pytest
@@ -141,6 +142,49 @@ def test_an_exporter_that_is_not_installed_is_said_so():
     with pytest.raises(Unavailable, match="'carrier-pigeon'") as caught:
         open_telemetry({"OTEL_TRACES_EXPORTER": "carrier-pigeon"}, on=True)
     assert "opentelemetry-exporter-otlp-proto-http" in caught.value.hint
+
+
+def test_a_request_whose_tokens_are_not_known_says_none(telemetry, exported):
+    with telemetry.span_of_request(MODEL, REQUEST) as span:
+        span.answered(Reply(text="Hello."))
+    (request,) = exported.get_finished_spans()
+    assert not [name for name in request.attributes if name.startswith("gen_ai.usage")]
+
+
+def senders() -> set[threading.Thread]:
+    """The threads that send spans."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("Otel")}
+
+
+def test_closing_sends_what_waits_and_ends_the_thread_that_sends(capsys):
+    before = senders()
+    telemetry = open_telemetry({"OTEL_TRACES_EXPORTER": "console"}, on=True)
+    with telemetry.span_of_request(MODEL, REQUEST):
+        pass
+    assert len(senders() - before) == 1
+    telemetry.close()
+    assert senders() - before == set()
+    assert '"name": "chat gemini-2.5-pro"' in capsys.readouterr().err
+
+
+def test_closing_leaves_the_applications_own_spans_alone(telemetry, exported):
+    telemetry.close()
+    with telemetry.span_of_request(MODEL, REQUEST):
+        pass
+    assert len(exported.get_finished_spans()) == 1
+
+
+@pytest.mark.anyio
+async def test_an_engine_that_is_closed_leaves_no_thread_that_sends_spans(place, capsys):
+    sidecar = "artifacts:\n  - {path: prompts/greet.j2, kind: prompt_template, name: greet}\n"
+    place.skill("greeter", files={"agents/prowess.yaml": sidecar, "prompts/greet.j2": "Greet them."})
+    place.environment.update(PROWESS_TELEMETRY="on", OTEL_TRACES_EXPORTER="console")
+    before = senders()
+    async with place.open() as prowess:
+        await prowess.run("", "greeter", model=ScriptedModel(["Hello."]))
+        assert len(senders() - before) == 1
+    assert senders() - before == set()
+    assert "invoke_workflow greeter/greet" in capsys.readouterr().err
 
 
 def test_spans_can_go_to_the_error_output():

@@ -50,7 +50,7 @@ class Prowess(Engine):
             deliveries.close()
             stores.close()
 
-        return cls(
+        engine = cls(
             Parts(
                 catalog=catalog,
                 limits=stores.limits,
@@ -65,10 +65,13 @@ class Prowess(Engine):
                 recorder=deliveries.recorder,
                 runner=lambda: workshop.runner,
                 registry=lambda: workshop.registry,
+                build_sandbox=workshop.build_sandbox,
                 aclose=workshop.aclose,
                 close=close,
             )
         )
+        workshop.run_skill = engine.run_for_script
+        return engine
 
 
 def _local_name() -> str:
@@ -91,7 +94,7 @@ def examine(workspace: str | Path | None = None) -> list[Finding]:
             database_urls=stores.places.database_urls,
             catalog=Catalog(stores.present),
         )
-        return [*findings, *_examine_plugins(), _examine_index(stores)]
+        return [*findings, *_examine_plugins(), *_examine_models(stores), _examine_index(stores)]
     finally:
         stores.close()
 
@@ -109,6 +112,24 @@ def _examine_plugins() -> list[Finding]:
             found.append(Finding(name=name, status="warning", detail=f"{owner} is skipped: {one.problem}", hint=hint))
         else:
             found.append(Finding(name=name, status="ok", detail=f"{owner}: {one.brings}"))
+    return found
+
+
+def _examine_models(stores: Stores) -> list[Finding]:
+    """A finding for each model that the settings name: whether that is a name of a model at all."""
+    from prowess.build.models import model_config
+    from prowess.catalog.doctor import Finding
+    from prowess.llm.models import Models
+
+    models = Models(model_config(stores.settings))
+    found: list[Finding] = []
+    for name, named in (("model", models.default), ("evaluation model", models.evaluation)):
+        try:
+            models.check(named)
+        except Invalid as error:
+            found.append(Finding(name=name, status="error", detail=error.message, hint=error.hint))
+        else:
+            found += [Finding(name=name, status="ok", detail=named)] if named else []
     return found
 
 

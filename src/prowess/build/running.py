@@ -15,6 +15,7 @@ from prowess.policy.actor import Actor
 
 if TYPE_CHECKING:
     from prowess.delivery.recorder import EventRecorder
+    from prowess.handlers.host_module import RunSkill
     from prowess.llm.models import Models
     from prowess.redaction.redactor import Redactor
     from prowess.run.asking import Asker
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from prowess.run.runner import Runner
     from prowess.run.spending import Caps
     from prowess.run.telemetry import Telemetry
+    from prowess.sandbox.wasm import WasmSandbox
     from prowess.skill.kinds import Kind
     from prowess.skill.model import Skill
     from prowess.templates.registry import Registry
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _TIDY_SECONDS = 3_600.0
-_CLOSE_SECONDS = 5.0
+_CLOSE_SECONDS = 1.0
 
 
 class Workshop:
@@ -42,8 +44,11 @@ class Workshop:
         self._catalog = catalog
         self._recorder = recorder
         self._lock = threading.RLock()
+        self.run_skill: RunSkill | None = None
+        """How a script runs another skill."""
         self._opened_traces: TraceRecorder | None = None
         self._tidying: threading.Thread | None = None
+        self._tidying_ended = threading.Event()
         self._tidy_again = 0.0
 
     @cached_property
@@ -71,21 +76,10 @@ class Workshop:
     @cached_property
     def models(self) -> Models:
         """The models that can be asked."""
-        from prowess.llm.config import ModelConfig
+        from prowess.build.models import model_config
         from prowess.llm.models import Models
 
-        settings = self._settings
-        return Models(
-            ModelConfig(
-                default=settings.model,
-                evaluation=settings.evaluation_model,
-                base_url=settings.model_url,
-                key=settings.model_key,
-                environment=settings.environment,
-                requests_per_minute=settings.model_requests_per_minute,
-                home=settings.home,
-            )
-        )
+        return Models(model_config(self._settings))
 
     @cached_property
     def registry(self) -> Registry:
@@ -107,16 +101,21 @@ class Workshop:
             return self._opened_traces
 
     async def aclose(self) -> None:
-        """Let go of models and workers."""
+        """Let go of models and workers, and send the spans that wait."""
         opened = vars(self)
         if "_renderer" in opened:
             await self._renderer.close()
         if "models" in opened:
             await self.models.close()
+        if "_sandbox" in opened:
+            await self._sandbox.close()
+        if "_telemetry" in opened:
+            await asyncio.to_thread(self._telemetry.close)
 
     def close(self) -> None:
         """Write the traces that wait."""
         with self._lock:
+            self._tidying_ended.set()
             if self._tidying is not None:
                 self._tidying.join(_CLOSE_SECONDS)
             if self._opened_traces is not None:
@@ -127,6 +126,18 @@ class Workshop:
         from prowess.templates.rendering import WorkerRenderer
 
         return WorkerRenderer()
+
+    @cached_property
+    def _sandbox(self) -> WasmSandbox:
+        from prowess.sandbox.wasm import WasmSandbox
+
+        return WasmSandbox(self._settings.home)
+
+    def build_sandbox(self, progress: Callable[[str], None]) -> None:
+        """Build the interpreter of the sandbox where it is missing, which takes a minute or two."""
+        from prowess.sandbox.component import ensure_component
+
+        ensure_component(self._settings.home, progress)
 
     @cached_property
     def _redactor(self) -> Redactor:
@@ -144,13 +155,17 @@ class Workshop:
         return open_telemetry(self._settings.environment, on=self._settings.telemetry)
 
     def _handlers(self, asker: Asker) -> dict[Kind, Handler]:
+        from prowess.handlers.host_module import HostModule
         from prowess.handlers.table import handlers_of
         from prowess.plugins import plugins
+        from prowess.workspace.workspace import Workspace
 
         return handlers_of(
             asker=asker,
             renderer=self._renderer,
             registry=self.registry.without_other_skills(),
+            sandbox=self._sandbox,
+            host=HostModule(asker, Workspace(self._settings.workspace), self.run_skill),
             read_file=self._read_file,
             brought=[handler for plugin in plugins() for handler in plugin.handlers],
         )
@@ -181,6 +196,9 @@ class Workshop:
 
         days = self._settings.trace_days or DAYS
         self._tidying = threading.Thread(
-            target=tidy, args=(self._stores.records(), days), name="prowess-traces-tidy", daemon=True
+            target=tidy,
+            args=(self._stores.records(), days, self._tidying_ended),
+            name="prowess-traces-tidy",
+            daemon=True,
         )
         self._tidying.start()

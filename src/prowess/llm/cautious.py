@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 
 from prowess.errors import ProwessError, RunFailed, TimedOut
 from prowess.llm.guard import Closing
-from prowess.llm.model import Message, Model, Reply, Request
+from prowess.llm.model import Model, Reply, Request
+from prowess.llm.schema_words import in_words, is_held
 
 
 class CautiousModel:
@@ -43,7 +43,7 @@ class CautiousModel:
 
     async def complete(self, request: Request) -> Reply:
         """The whole answer."""
-        if request.schema is None:
+        if not self._is_doubtful(request):
             return await self.inner.complete(request)
         *_, last = [piece async for piece in self._with_schema(request, stream=False)]
         assert isinstance(last, Reply)  # noqa: S101  (the last of all pieces)
@@ -51,8 +51,8 @@ class CautiousModel:
 
     async def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
         """The answer piece by piece, and last the whole."""
-        told = self._told(request, stream=True) if request.schema is None else self._with_schema(request, stream=True)
-        async with aclosing(told) as pieces:
+        told = self._with_schema if self._is_doubtful(request) else self._told
+        async with aclosing(told(request, stream=True)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -61,8 +61,12 @@ class CautiousModel:
         if isinstance(self.inner, Closing):
             await self.inner.close()
 
+    def _is_doubtful(self, request: Request) -> bool:
+        """Whether the server is asked to hold the answer to a schema; any other schema is in words already."""
+        return is_held(request, structured=self.inner.structured)
+
     async def _with_schema(self, request: Request, *, stream: bool) -> AsyncGenerator[str | Reply]:
-        worded = _worded(request)
+        worded = in_words(request)
         refusal: RunFailed | None = None
         if not self._refuses:
             begun = False
@@ -93,15 +97,3 @@ class CautiousModel:
         async with aclosing(self.inner.stream(request)) as pieces:
             async for piece in pieces:
                 yield piece
-
-
-def _worded(request: Request) -> Request:
-    """The request with its schema in words, at the end of what the user says last."""
-    words = f"Answer with nothing but JSON that satisfies this JSON Schema:\n{json.dumps(request.schema, ensure_ascii=False)}"
-    messages = list(request.messages)
-    place = next((at for at in reversed(range(len(messages))) if messages[at].role == "user"), None)
-    if place is None:
-        messages.append(Message(role="user", text=words))
-    else:
-        messages[place] = replace(messages[place], text=f"{messages[place].text}\n\n{words}")
-    return replace(request, messages=tuple(messages))

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from pydantic_ai import exceptions as theirs
 
-from prowess.errors import ProwessError, RunFailed, TryLater, Unavailable
+from prowess.errors import AnswerUnusable, ProwessError, RunFailed, TryLater, Unavailable
 
 _TRANSIENT = frozenset({408, 409, 425, 429})
 _NOT_OURS = frozenset({401, 402, 403, 404})
@@ -23,14 +23,19 @@ _FRAGMENT = 8
 """So many characters of a key in a row give it away."""
 
 
-def translated(error: Exception, *, model: str, secrets: Sequence[str], key_hint: str) -> ProwessError:
-    """The error of ours that tells of this one. It does not hold on to the original, which may have a key in it."""
+def translated(
+    error: Exception, *, model: str, secrets: Sequence[str], key_hint: str, answered: bool = False
+) -> ProwessError:
+    """The error of ours that tells of this one. It does not hold on to the original, which may have a key in it.
+
+    Where the provider has `answered`, what went wrong is its answer, and no refusal of the request.
+    """
     own = next((one for one in _chain(error) if isinstance(one, ProwessError)), None)
     if own is not None:
         return own
     said = _said(error, secrets)
     if isinstance(error, theirs.ModelHTTPError):
-        return _of_status(error, model, said, key_hint)
+        return _of_status(error, model, said, key_hint, answered=answered)
     if isinstance(error, _PASSING) or _is_transport(error):
         return TryLater(
             f"{model} cannot be reached{said}.",
@@ -38,13 +43,22 @@ def translated(error: Exception, *, model: str, secrets: Sequence[str], key_hint
             retry_after=getattr(error, "retry_after", None),
         )
     if isinstance(error, theirs.ContentFilterError):
-        return RunFailed(f"{model} refuses to answer{said}.", hint="Change the request, or use another model.")
-    if isinstance(error, theirs.UnexpectedModelBehavior):
-        return RunFailed(f"The answer of {model} cannot be read{said}.", hint="Check that the server speaks the API.")
+        return AnswerUnusable(f"{model} refuses to answer{said}.", hint="Change the request, or use another model.")
+    if answered or isinstance(error, theirs.UnexpectedModelBehavior):
+        return AnswerUnusable(
+            f"The answer of {model} cannot be read{said}.", hint="Check that the server speaks the API."
+        )
     return RunFailed(f"{model} did not take the request{said}.", hint="Change the request, or use another model.")
 
 
-def _of_status(error: theirs.ModelHTTPError, model: str, said: str, key_hint: str) -> ProwessError:
+def broken_off(error: ProwessError, *, model: str) -> ProwessError:
+    """The same for what went wrong after a part of the answer was there: nobody is asked again for the rest of it."""
+    if isinstance(error, RunFailed):
+        return error
+    return AnswerUnusable(f"The answer of {model} broke off: {error.message}", hint=error.hint)
+
+
+def _of_status(error: theirs.ModelHTTPError, model: str, said: str, key_hint: str, *, answered: bool) -> ProwessError:
     status = error.status_code
     if isinstance(error, theirs.ModelQuotaExceededError) or status in _NOT_OURS:
         hint = "Check the name of the model, and that the key may use it." if status == 404 else key_hint
@@ -55,7 +69,8 @@ def _of_status(error: theirs.ModelHTTPError, model: str, said: str, key_hint: st
             hint="Try again later, or use another model.",
             retry_after=error.retry_after,
         )
-    return RunFailed(
+    kind = AnswerUnusable if answered else RunFailed
+    return kind(
         f"{model} refuses the request: status {status}{said}.", hint="Change the request, or use another model."
     )
 

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from prowess.errors import RunFailed, TimedOut, TryLater
+from prowess.errors import AnswerUnusable, TimedOut, TryLater
 from prowess.llm.model import Model, Reply, Request
 from prowess.llm.pace import Pace, Sleep
 
@@ -110,7 +110,7 @@ class GuardedModel:
             await pieces.aclose()
             raise
         if first is None:
-            raise RunFailed(f"{self.name} answered nothing at all.", hint="Ask again, or use another model.")
+            raise AnswerUnusable(f"{self.name} answered nothing at all.", hint="Ask again, or use another model.")
         return _Opened(pieces=pieces, first=first)
 
     async def _turn(self) -> None:

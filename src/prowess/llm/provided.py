@@ -10,13 +10,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from prowess.errors import ProwessError, RunFailed
-from prowess.llm.model import Model, Reply, Request
+from prowess.errors import AnswerUnusable, ProwessError, RunFailed
+from prowess.llm.model import Model, Reply, Request, Usage
+from prowess.llm.prices import cost_of
+from prowess.llm.schema_words import fitted
 
 if TYPE_CHECKING:
     import httpx2
-    from pydantic_ai.messages import ModelResponseStreamEvent
+    from pydantic_ai.messages import ModelResponse, ModelResponseStreamEvent
     from pydantic_ai.models import Model as Underlying
+
+_MOST_TOKENS = 100_000_000
+"""More than this nobody has read and written for one answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -52,36 +57,45 @@ class ProvidedModel:
 
     async def complete(self, request: Request) -> Reply:
         """The whole answer."""
-        from prowess.llm.wording import parameters_of, reply_of, settings_of, turns_of
+        from prowess.llm.wire import new_exchange
+        from prowess.llm.wording import parameters_of, settings_of, turns_of
 
+        exchange = new_exchange()
         try:
+            request = fitted(request, structured=self.structured)
             model = self._line().model
             parameters = parameters_of(request, structured=self.structured)
             settings = settings_of(request, model.profile)
             response = await model.request(turns_of(request.messages), settings, parameters)
-            return reply_of(response, model=self.name)
+            return self._read(response)
         except Exception as error:  # noqa: BLE001  (whatever a provider's library raises is told in our words)
-            fault = self._translated(error)
+            fault = self._translated(error, answered=exchange.answered)
         raise fault
 
     async def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
         """The answer piece by piece, and last the whole."""
+        from prowess.llm.wire import new_exchange
+
         # What was raised must not be the context of the error of ours: it may have a key in it.
         fault: ProwessError
+        begun = False
+        exchange = new_exchange()
         async with aclosing(self._pieces(request)) as pieces:
             try:
                 async for piece in pieces:
+                    begun = True
                     yield piece
             except Exception as error:  # noqa: BLE001
-                fault = self._translated(error)
+                fault = self._translated(error, answered=exchange.answered, begun=begun)
             else:
                 return
         raise fault
 
     async def _pieces(self, request: Request) -> AsyncGenerator[str | Reply]:
-        from prowess.llm.wording import parameters_of, reply_of, settings_of, turns_of
+        from prowess.llm.wording import parameters_of, settings_of, turns_of
 
         written: list[str] = []
+        request = fitted(request, structured=self.structured)
         model = self._line().model
         parameters = parameters_of(request, structured=self.structured)
         settings = settings_of(request, model.profile)
@@ -92,8 +106,8 @@ class ProvidedModel:
                     yield piece
         whole = response.get()
         if whole.state != "complete":
-            raise RunFailed(f"The answer of {self.name} broke off.", hint="Ask again.")
-        yield reply_of(whole, model=self.name, text="".join(written))
+            raise self._unusable(whole, f"The answer of {self.name} broke off.", hint="Ask again.")
+        yield self._read(whole, text="".join(written))
 
     async def close(self) -> None:
         """Close the connections of the running event loop; the next request opens new ones."""
@@ -113,10 +127,31 @@ class ProvidedModel:
                 line = self._lines[loop] = spare or self._connect()
             return line
 
-    def _translated(self, error: Exception) -> ProwessError:
-        from prowess.llm.faults import translated
+    def _read(self, response: ModelResponse, *, text: str | None = None) -> Reply:
+        from prowess.llm.wording import reply_of
 
-        return translated(error, model=self.name, secrets=self._secrets, key_hint=self._key_hint)
+        try:
+            return reply_of(response, model=self.name, text=text)
+        except RunFailed as error:
+            message, hint = error.message, error.hint
+        if response.finish_reason == "length":
+            message = f"{message} The answer was cut at the limit of its length."
+            hint = "Allow a longer answer, with max_tokens."
+        raise self._unusable(response, message, hint=hint)
+
+    def _unusable(self, response: ModelResponse, message: str, *, hint: str) -> AnswerUnusable:
+        """The error that says what such an answer took, where the count can be believed."""
+        read, written = tokens = response.usage.input_tokens, response.usage.output_tokens
+        if min(tokens) < 0 or not 0 < read + written <= _MOST_TOKENS:
+            return AnswerUnusable(message, hint=hint)
+        cost = cost_of(self.name, Usage(input_tokens=read, output_tokens=written))
+        return AnswerUnusable(message, hint=hint, tokens=tokens, cost=cost)
+
+    def _translated(self, error: Exception, *, answered: bool, begun: bool = False) -> ProwessError:
+        from prowess.llm.faults import broken_off, translated
+
+        fault = translated(error, model=self.name, secrets=self._secrets, key_hint=self._key_hint, answered=answered)
+        return broken_off(fault, model=self.name) if begun else fault
 
 
 def _text_in(event: ModelResponseStreamEvent) -> str:

@@ -30,7 +30,7 @@ class Provider:
     form: str
     open: Opener
     extra: str = ""
-    module: str = ""
+    modules: tuple[str, ...] = ()
     """What the extra installs."""
     keys: tuple[str, ...] = ()
     plain: bool = True
@@ -40,10 +40,7 @@ class Provider:
     @property
     def installed(self) -> bool:
         """Whether what it needs is there."""
-        try:
-            return not self.module or importlib.util.find_spec(self.module) is not None
-        except ModuleNotFoundError:  # a part of a package that is not there itself
-            return False
+        return all(map(_is_there, self.modules))
 
     def key(self, config: ModelConfig) -> str:
         """The key; `Unavailable` that names the variable where there is none."""
@@ -58,6 +55,13 @@ class Provider:
     def has_key(self, config: ModelConfig) -> bool:
         """Whether a key is there, or none is needed."""
         return not self.keys or any(config.environment.get(name, "").strip() for name in self.keys)
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ModuleNotFoundError, ValueError):  # a part of a package that is not there itself
+        return False
 
 
 def _open_openai(provider: Provider, model: str, config: ModelConfig) -> Model:
@@ -140,13 +144,15 @@ def _checked(variable: str, url: str) -> str:
 
 
 _OWN_MACHINE_SECONDS = 300
+_LAYER = "pydantic_ai"
+"""What speaks with every provider."""
 
 _ROWS = (
     Provider(
         name="openai",
         form="openai:NAME",
         extra="openai",
-        module="openai",
+        modules=(_LAYER, "openai"),
         keys=("OPENAI_API_KEY",),
         open=_open_openai,
     ),
@@ -154,7 +160,7 @@ _ROWS = (
         name="anthropic",
         form="anthropic:NAME",
         extra="anthropic",
-        module="anthropic",
+        modules=(_LAYER, "anthropic"),
         keys=("ANTHROPIC_API_KEY",),
         open=_open_anthropic,
     ),
@@ -162,7 +168,7 @@ _ROWS = (
         name="google",
         form="google:NAME",
         extra="google",
-        module="google.genai",
+        modules=(_LAYER, "google.genai"),
         keys=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
         open=_open_google,
     ),
@@ -170,16 +176,18 @@ _ROWS = (
         name="ollama",
         form="ollama:NAME",
         extra="openai",
-        module="openai",
+        modules=(_LAYER, "openai"),
         least_seconds=_OWN_MACHINE_SECONDS,
         open=_open_ollama,
     ),
-    Provider(name="compatible", form="compatible:NAME", extra="openai", module="openai", open=_open_compatible),
+    Provider(
+        name="compatible", form="compatible:NAME", extra="openai", modules=(_LAYER, "openai"), open=_open_compatible
+    ),
     Provider(
         name="local",
         form="local:smollm2 or local:/path/to/model.gguf",
         extra="local",
-        module="xllamacpp",
+        modules=("xllamacpp",),
         plain=False,
         least_seconds=_OWN_MACHINE_SECONDS,
         open=_open_local,

@@ -68,8 +68,7 @@ def read_script(path: Path) -> ScriptedModel:
     try:
         script = _Script.model_validate({"steps": document} if isinstance(document, list) else document)
     except ValidationError as error:
-        place = ".".join(str(part) for part in error.errors()[0]["loc"][:2])
-        raise Invalid(f"The script {path} cannot be read, at {place or 'its top'}.", hint=HINT) from error
+        raise Invalid(f"The script {path} {_fault(error)}.", hint=HINT) from error
     return ScriptedModel(
         [step if isinstance(step, str) else _step(step) for step in script.steps],
         name=f"scripted:{path.name}",
@@ -77,6 +76,14 @@ def read_script(path: Path) -> ScriptedModel:
         structured=script.structured,
         unordered=script.unordered,
     )
+
+
+def _fault(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"][:2])
+    if first["type"] == "missing" and len(first["loc"]) == 1:
+        return f'is an object without "{place}"'
+    return f"cannot be read, at {place or 'its top'}"
 
 
 def _document(path: Path) -> object:

@@ -6,12 +6,13 @@ It is strict. A request that its script does not expect is an error, and so is a
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
-from prowess.errors import RunFailed
+from prowess.errors import Invalid, RunFailed
 from prowess.llm.model import Reply, Request, Usage
+from prowess.llm.schema_words import fitted
 
 When = str | Callable[[Request], bool]
 Answered = str | Reply | Exception | Mapping[str, Any]
@@ -20,6 +21,7 @@ PIECE = 24
 """How many characters a streamed piece has."""
 
 _SHOWN = 400
+_STEPS = "Give a list whose steps are texts, mappings that are JSON, replies, exceptions or answers for requests."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ class ScriptedModel:
     A step is a text, a mapping (which is answered as JSON), a whole `Reply`, an exception to raise, or an `Answer` that says
     which request it is for. Steps are taken in order; with `unordered`, the first that fits is, so that several may ask at
     once. What does not fit is `RunFailed` that shows what was asked and what the script expected; `finish`, or leaving its
-    `with` block, raises the same where steps are left. Tokens are estimated at four characters each where a `Reply` says none.
+    `with` block, raises the same where steps are left. `Invalid` for steps that are none. Tokens are estimated at four characters each where a `Reply` says none.
     """
 
     def __init__(
@@ -55,8 +57,8 @@ class ScriptedModel:
         self.family = family
         self.structured = structured
         self.requests: list[Request] = []
-        """What was asked, in order."""
-        self._steps = list(steps)
+        """What was asked, in order; with the schema in words where the answer is not held to it."""
+        self._steps = _checked(steps)
         self._unordered = unordered
 
     def __repr__(self) -> str:
@@ -82,6 +84,11 @@ class ScriptedModel:
                 hint="Ask for them, or take them out of the script.",
             )
 
+    async def close(self) -> None:
+        """`RunFailed` where some of the script was asked for and some was not."""
+        if self.requests:
+            self.finish()
+
     async def complete(self, request: Request) -> Reply:
         """The answer of the step that this request is for."""
         return self._next(request)
@@ -94,6 +101,7 @@ class ScriptedModel:
         yield reply
 
     def _next(self, request: Request) -> Reply:
+        request = fitted(request, structured=self.structured)
         self.requests.append(request)
         candidates = self._steps if self._unordered else self._steps[:1]
         for place, step in enumerate(candidates):
@@ -106,6 +114,31 @@ class ScriptedModel:
             f"It expects {expected}.",
             hint="Add a step for it, or ask for what the script expects.",
         )
+
+
+def _checked(steps: object) -> list[Step]:
+    """The steps; what only looks like a list of them, such as a text, is refused."""
+    if isinstance(steps, (str, bytes, Mapping)) or not isinstance(steps, Iterable):
+        raise Invalid(f"A script is a list of steps, and {_cut(repr(steps))} is none.", hint=_STEPS)
+    listed = list(cast("Iterable[Any]", steps))
+    for number, step in enumerate(listed, 1):
+        answered: object = step.reply if isinstance(step, Answer) else step
+        if not _can_be_answered(answered) or (isinstance(step, Answer) and not _is_condition(step.when)):
+            raise Invalid(f"The step {number} of the script is {_cut(repr(step))}, which answers nothing.", hint=_STEPS)
+    return listed
+
+
+def _can_be_answered(answered: object) -> bool:
+    if isinstance(answered, Mapping):
+        try:
+            json.dumps(answered)
+        except (TypeError, ValueError, RecursionError):
+            return False
+    return isinstance(answered, (str, Reply, Exception, Mapping))
+
+
+def _is_condition(when: object) -> bool:
+    return isinstance(when, str) or callable(when)
 
 
 def _fits(step: Step, request: Request) -> bool:

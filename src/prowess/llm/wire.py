@@ -5,30 +5,51 @@ from __future__ import annotations
 import ipaddress
 import ssl
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import urlsplit
 
 import httpx2
 
-from prowess.errors import RunFailed, Unavailable
+from prowess.errors import AnswerUnusable, Unavailable
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request and its answer: whether the server has begun to give one that is no error."""
+
+    answered: bool = False
+
 
 ANSWER_LIMIT = 32 * 1024 * 1024
 """How many bytes an answer may have."""
 
+_exchange: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
 _TIMEOUT = httpx2.Timeout(600, connect=10)
+
+
+def new_exchange() -> Exchange:
+    """The exchange that the next request of this task belongs to."""
+    exchange = Exchange()
+    _exchange.set(exchange)
+    return exchange
 
 
 def http_client(url: str, *, limit: int = ANSWER_LIMIT) -> httpx2.AsyncClient:
     """A client for this server. To one on this machine it goes past any proxy that the environment names."""
 
     async def check(response: httpx2.Response) -> None:
+        exchange = _exchange.get()
+        if exchange is not None and response.is_success:
+            exchange.answered = True
         if 300 <= response.status_code < 400:
             raise Unavailable(
                 f"The server sends elsewhere: status {response.status_code}.",
                 hint="Give the address that it moved to; none is followed, since the key would go there.",
             )
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise RunFailed("The answer is compressed, which was not asked for.", hint="Check the server.")
+            raise AnswerUnusable("The answer is compressed, which was not asked for.", hint="Check the server.")
         response.stream = _Capped(response.stream, limit)
 
     return httpx2.AsyncClient(
@@ -62,7 +83,7 @@ def is_loopback(url: str) -> bool:
 
 
 class _Capped(httpx2.AsyncByteStream):
-    """A stream of bytes that ends with `RunFailed` where it grows too long."""
+    """A stream of bytes that ends with `AnswerUnusable` where it grows too long."""
 
     def __init__(self, stream: httpx2.AsyncByteStream | httpx2.SyncByteStream | None, limit: int) -> None:
         self._stream = stream
@@ -75,7 +96,7 @@ class _Capped(httpx2.AsyncByteStream):
         async for piece in self._stream:
             size += len(piece)
             if size > self._limit:
-                raise RunFailed(
+                raise AnswerUnusable(
                     f"The answer is longer than {self._limit:,} bytes.", hint="Ask for less, with max_tokens."
                 )
             yield piece

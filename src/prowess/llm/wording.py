@@ -15,6 +15,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from prowess.errors import RunFailed
 from prowess.llm.model import Message, Reply, Request, ToolCall, Usage
+from prowess.llm.schema_words import is_held
 
 
 def turns_of(messages: Sequence[Message]) -> list[theirs.ModelMessage]:
@@ -47,8 +48,7 @@ def parameters_of(request: Request, *, structured: bool) -> ModelRequestParamete
         ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.parameters)
         for tool in request.tools
     ]
-    # Providers hold an answer to a schema of an object; any other schema is up to the words of the request.
-    if structured and request.schema is not None and request.schema.get("type") == "object":
+    if request.schema is not None and is_held(request, structured=structured):
         wanted = OutputObjectDefinition(json_schema=request.schema, name="answer")
         return ModelRequestParameters(function_tools=tools, output_mode="native", output_object=wanted)
     return ModelRequestParameters(function_tools=tools)
@@ -86,6 +86,7 @@ def reply_of(response: theirs.ModelResponse, *, model: str, text: str | None = N
         calls=tuple(calls),
         usage=usage,
         model=response.model_name or "",
+        complete=response.finish_reason != "length",
     )
 
 

@@ -41,6 +41,8 @@ class Relay:
         self.asked = asyncio.Event()
         """Set while something is asked that has no answer."""
         self._open: dict[str, tuple[CreateMessageRequest, asyncio.Future[CreateMessageResult]]] = {}
+        self._put: frozenset[str] = frozenset()
+        """What the client was asked at the end of the round before."""
         self._number = 0
 
     def tell(self, step: Step) -> None:
@@ -57,15 +59,20 @@ class Relay:
         try:
             return await future
         finally:
-            self._open.pop(key, None)
+            self._forget(key)
 
     def requests(self) -> dict[str, InputRequest]:
-        """What is asked by now."""
+        """What is asked by now, and so put to the client."""
+        self._put = frozenset(self._open)
         return {key: request for key, (request, _) in self._open.items()}
 
     def answer(self, answers: Mapping[str, object]) -> None:
-        """Take the answers to what was asked in the round before; what has none is not asked again."""
-        for key, (_, future) in list(self._open.items()):
+        """Take the answers to what was put to the client; what has none is not put again.
+
+        What has been asked since waits for the end of this round.
+        """
+        for key in [key for key in self._open if key in self._put]:
+            _, future = self._open[key]
             given = answers.get(key)
             if future.done():
                 pass  # the run ended meanwhile
@@ -73,8 +80,13 @@ class Relay:
                 future.set_result(given)
             else:
                 future.set_exception(Unavailable("The client did not answer.", hint="Configure a model."))
-            del self._open[key]
-        self.asked.clear()
+            self._forget(key)
+        self._put = frozenset()
+
+    def _forget(self, key: str) -> None:
+        self._open.pop(key, None)
+        if not self._open:
+            self.asked.clear()
 
 
 class Relays:
@@ -91,15 +103,14 @@ class Relays:
         relay, call = self._begun(begin) if waiting is None else self._taken(waiting)
         relay.watch = watch
         relay.answer(params.input_responses or {})
-        asked = asyncio.create_task(relay.asked.wait())
         try:
-            await asyncio.wait({call, asked}, return_when=asyncio.FIRST_COMPLETED)
+            while not (call.done() or relay.asked.is_set()):
+                await _either(call, relay.asked)
         except asyncio.CancelledError:
             call.cancel()
             raise
         finally:
             relay.watch = unwatched
-            asked.cancel()
         return call.result() if call.done() else self._put(relay, call)
 
     async def close(self) -> None:
@@ -127,6 +138,15 @@ class Relays:
             _, first = self._waiting.pop(next(iter(self._waiting)))
             first.cancel()
         return InputRequiredResult(input_requests=relay.requests(), request_state=json.dumps({KEY: run}))
+
+
+async def _either(call: asyncio.Task[Result], event: asyncio.Event) -> None:
+    """Wait until a call is done or an event has come."""
+    coming = asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait({call, coming}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        coming.cancel()
 
 
 async def _awaited(work: Awaitable[Result]) -> Result:

@@ -23,7 +23,8 @@ from pydantic import ValidationError
 from prowess.errors import RunFailed, Unavailable
 from prowess.interfaces.mcp.caller import Context, agent_name
 from prowess.llm.family import family_of
-from prowess.llm.model import Message, Model, Reply, Request, Usage
+from prowess.llm.model import Message, Model, Reply, Request
+from prowess.llm.schema_words import fitted
 
 MOST_TOKENS = 4_096
 """How long an answer may become where the request does not say."""
@@ -47,7 +48,7 @@ def meanwhile_model(context: Context) -> Model | None:
 
 
 class SamplingModel:
-    """Asks the client of one call. The tokens it takes are not known."""
+    """Asks the client of one call. The tokens it takes are not known, so no usage is counted."""
 
     structured = False
 
@@ -61,14 +62,15 @@ class SamplingModel:
     async def complete(self, request: Request) -> Reply:
         """The whole answer."""
         try:
-            result = await self._ask(_params(request, self.name))
+            result = await self._ask(_params(fitted(request, structured=self.structured), self.name))
         except MCPError as error:
             raise Unavailable(f"{self.name} did not answer: {error.error.message[:200]}.", hint=_HINT) from error
         except ValidationError as error:
             raise RunFailed(f"The answer of {self.name} cannot be read.", hint=_HINT) from error
         if not isinstance(result.content, TextContent):
             raise RunFailed(f"The answer of {self.name} is no text.", hint=_HINT)
-        return Reply(text=result.content.text, usage=Usage(requests=1), model=result.model)
+        cut = result.stop_reason == "maxTokens"
+        return Reply(text=result.content.text, model=result.model, complete=not cut)
 
     async def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
         """The same: a client answers in one piece."""

@@ -49,17 +49,10 @@ def fetching(name: str, workspace: str | None, as_json: bool) -> None:
 
 
 def _config(workspace: str | None) -> ModelConfig:
-    from prowess.llm.config import ModelConfig
+    from prowess.build.models import model_config
     from prowess.settings import read_settings
 
-    settings = read_settings(workspace=chosen_workspace(workspace))
-    return ModelConfig(
-        default=settings.model,
-        evaluation=settings.evaluation_model,
-        base_url=settings.model_url,
-        environment=settings.environment,
-        home=settings.home,
-    )
+    return model_config(read_settings(workspace=chosen_workspace(workspace)))
 
 
 def _show(config: ModelConfig, *, as_json: bool) -> None:
@@ -74,16 +67,43 @@ def _show(config: ModelConfig, *, as_json: bool) -> None:
                 "evaluation_model": config.evaluation or config.default,
                 "providers": [_provider_json(provider, config) for provider in PROVIDERS.values()],
                 "local": [_local_json(model, config) for model in FETCHABLE.values()],
+                "faults": _faults(config),
             }
         )
         return
-    rows = [(provider.form, _needs(provider, config) or "ready") for provider in PROVIDERS.values()]
-    rows += [(f"local:{model.name}", _fetched(model, config)) for model in FETCHABLE.values()]
-    print_table(("model", "state"), rows, flexible=1)
+    rows = [row for provider in PROVIDERS.values() for row in _rows(provider, config)]
+    print_table(("model", "state"), rows)
     default = one_line(config.default, 100)
     click.echo(f"\nAsked where none is named: {default or 'none; set PROWESS_MODEL, or give --model.'}")
     if config.evaluation:
         click.echo(f"Asked for evaluations: {one_line(config.evaluation, 100)}")
+    for fault in _faults(config):
+        click.echo(fault, err=True)
+
+
+def _rows(provider: Provider, config: ModelConfig) -> list[tuple[str, str]]:
+    """The forms of a provider's names, each with its state: of local models, each that can be fetched, and any file."""
+    needs = _needs(provider, config)
+    if provider.name != "local":
+        return [(provider.form, needs or "ready")]
+    from prowess.llm.local_files import FETCHABLE
+
+    rows = [(f"local:{model.name}", needs or _fetched(model, config)) for model in FETCHABLE.values()]
+    return [*rows, ("local:/path/to/model.gguf", needs or "ready")]
+
+
+def _faults(config: ModelConfig) -> list[str]:
+    """What is wrong with the names that the settings give."""
+    from prowess.errors import Invalid
+    from prowess.llm.models import Models
+
+    found: list[str] = []
+    for variable, name in (("PROWESS_MODEL", config.default), ("PROWESS_EVALUATION_MODEL", config.evaluation)):
+        try:
+            Models(config).check(name)
+        except Invalid as error:
+            found.append(f"{variable}: {error.message} {error.hint}")
+    return found
 
 
 def _needs(provider: Provider, config: ModelConfig) -> str:
