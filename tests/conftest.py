@@ -23,6 +23,7 @@ from psycopg import sql
 
 from prowess import Prowess
 from prowess.policy.actor import Actor
+from prowess.sandbox.component import ensure_component
 from prowess.settings import read_settings
 from prowess.storage.database import Database, open_database
 
@@ -59,6 +60,14 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     for name in ("PROWESS_WORKSPACE", "PROWESS_DATABASE_URL", "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR"):
         monkeypatch.delenv(name, raising=False)
     return folder
+
+
+@pytest.fixture(scope="session")
+def sandbox_home() -> Path:
+    """Where the interpreter of the sandbox is kept, for all tests and from one session to the next: it is slow to build."""
+    home = Path(tempfile.gettempdir()) / f"prowess-sandbox-{os.getuid()}"
+    ensure_component(home)
+    return home
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,10 @@ import json
 
 import pytest
 
-from prowess.errors import Invalid, NoModel, NotFound, OutputInvalid, Unavailable
+from prowess.errors import Invalid, NoModel, NotFound, OutputInvalid, RunFailed, Unavailable
 from prowess.handlers.json_generation import JsonGenerationHandler
+from prowess.llm.cautious import CautiousModel
+from prowess.llm.model import Reply
 from prowess.llm.scripted import ScriptedModel
 from prowess.run.asking import Foreseen
 from prowess.skill.kinds import Approach, Example, JsonGeneration, PromptTemplate
@@ -143,6 +145,42 @@ def test_a_model_that_cannot_be_held_to_a_schema_is_told_it(generate):
     _, _, model = generate([ANN], structured=False)
 
     assert json.dumps(PERSON) in model.requests[0].messages[-1].text
+
+
+def test_a_schema_that_no_model_is_held_to_is_told_to_every_model_at_each_attempt(generate):
+    people = {"type": "array", "items": PERSON}
+    artifact = JsonGeneration(name="generate", prompt_id="extract", output_schema=people)
+
+    output, _, model = generate(["none", json.dumps([ANN])], artifact=artifact)
+
+    assert output.data == [ANN]
+    assert [request.messages[-1].text.count(json.dumps(people)) for request in model.requests] == [1, 1]
+
+
+def test_a_server_that_refused_the_schema_is_told_it_once(asker, renderer, call_of):
+    inner = ScriptedModel([RunFailed("status 400"), ANN, ANN])
+    model = CautiousModel(inner)
+    handler = JsonGenerationHandler(asker, renderer, Registry(lambda: [MemoryShelf(ASK)]))
+
+    for _ in range(2):
+        assert asyncio.run(handler.run(call_of(ARTIFACT, INPUTS, model=model))).data == ANN
+
+    assert [request.messages[-1].text.count("JSON Schema") for request in inner.requests] == [1, 1, 1]
+
+
+def test_answers_that_were_cut_are_told_as_such(generate):
+    failed, call, _ = generate([Reply(text='{"name": "A', complete=False)] * 2)
+
+    assert "cut at the limit of its length" in failed.message
+    assert "max_tokens" in failed.hint
+    assert call.notes.detail["truncated"] is True
+
+
+def test_a_whole_answer_after_one_that_was_cut_is_whole(generate):
+    output, call, _ = generate([Reply(text='{"name": "A', complete=False), ANN])
+
+    assert output.data == ANN
+    assert "truncated" not in call.notes.detail
 
 
 def test_a_model_that_can_be_held_to_it_is_not_told_it_as_well(generate):

@@ -12,7 +12,7 @@ import pytest
 from prowess.errors import Invalid, NoModel, OutputInvalid, TimedOut
 from prowess.handlers.prompt_template import PromptTemplateHandler
 from prowess.llm.config import ModelConfig
-from prowess.llm.model import Message
+from prowess.llm.model import Message, Reply
 from prowess.llm.models import Models
 from prowess.llm.scripted import ScriptedModel
 from prowess.policy.actor import Actor
@@ -229,6 +229,17 @@ def test_with_an_output_schema_the_answer_is_data_that_satisfies_it(run):
     assert call.notes.raw == '{"found": ["Älva"]}'
     assert model.requests[0].schema == SCHEMA
     assert asked(model) == "List them."
+
+
+def test_a_text_that_was_cut_is_an_output_that_says_so(run):
+    with ScriptedModel([Reply(text="Once upon", complete=False), "Once."]) as model:
+        (cut, call), (whole, _) = (
+            run(model, PromptTemplate(name="tell", content="Tell.")),
+            run(model, PromptTemplate(name="tell", content="Tell.")),
+        )
+
+    assert (cut.text, cut.result, call.notes.detail["truncated"]) == ("Once upon", {"truncated": True}, True)
+    assert whole.result == {}
 
 
 def test_a_model_that_cannot_be_held_to_a_schema_is_told_it(run):

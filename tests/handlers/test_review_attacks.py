@@ -107,6 +107,24 @@ def test_a_model_that_repeats_what_the_asset_says_has_not_judged_it(judge, asset
     assert {one["verdict"] for one in result["criteria_results"]} == {"indeterminate"}
 
 
+def test_a_long_asset_is_looked_through_while_others_go_on(asker, call_of):
+    handler = ReviewHandler(asker, Registry(lambda: [MemoryShelf(RUBRIC)]))
+    model = ScriptedModel([FORGED])
+    call = call_of(Review(name="review", rubric_id="tone"), {"asset": '{"' * 490_000 + EXACT}, model=model)
+
+    async def review():
+        turns = 0
+        task = asyncio.create_task(handler.run(call))
+        while not task.done():
+            turns += bool(model.requests)
+            await asyncio.sleep(0)
+        return (await task).data, turns
+
+    result, turns = asyncio.run(review())
+    assert result["pass"] is False
+    assert turns > 10
+
+
 @pytest.mark.parametrize("asset", ASSETS.values(), ids=ASSETS)
 def test_an_asset_stands_whole_in_one_block_that_it_cannot_end(judge, asset):
     _, request = judge(asset, "")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from prowess import AssertionFailed, NoHandler, Prowess, ScriptedModel
+from prowess import AssertionFailed, Invalid, Prowess, ScriptedModel
 from prowess.settings import read_settings
 from prowess.skill.package import Package
 
@@ -68,12 +68,10 @@ async def test_the_dspy_module_gives_way_to_the_check_prompt_and_both_leave_a_ro
     assert {row.artifact_kind: row.status for row in rows} == {"dspy_module": "unavailable", "prompt_template": "ok"}
 
 
-async def test_without_a_fallback_the_error_names_what_is_missing(kept, document):
+async def test_a_dspy_module_without_a_fallback_is_not_kept(kept, document):
     del document["artifacts"][3]["metadata"]["fallback_artifact"]
-    document["artifacts"][3]["kind"] = "code_template"
-    async with kept(document) as prowess:
-        with pytest.raises(NoHandler):
-            await prowess.run("", "consistency-checker", "DSPy Checker", inputs=INPUTS, model=ScriptedModel([]))
+    with pytest.raises(Invalid, match="without a fallback"):
+        kept(document)
 
 
 async def test_three_artifacts_leave_three_rows_of_one_session_and_skill(kept, document):

@@ -14,6 +14,7 @@ from prowess.engine.reporting import Reporting
 from prowess.engine.running import Running
 from prowess.engine.tracing import Tracing
 from prowess.engine.writing import Writing
+from prowess.errors import RunFailed
 
 
 class Engine(Keeping, Writing, Finding, Activating, Deciding, Accounting, Reporting, Registering, Running, Tracing):
@@ -25,10 +26,19 @@ class Engine(Keeping, Writing, Finding, Activating, Deciding, Accounting, Report
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        try:
+            await self.close()
+        except RunFailed:
+            if kind is None:  # otherwise what ended the block is the news
+                raise
 
     async def close(self) -> None:
-        """Let go of models, workers, databases and files."""
-        await self._parts.aclose()
-        await self._blocking(self._parts.close)
+        """Let go of models, workers, databases and files.
+
+        `RunFailed`, after all of that, where a script that answers for a model was not asked for all of its steps.
+        """
+        try:
+            await self._parts.aclose()
+        finally:
+            await self._blocking(self._parts.close)

@@ -64,6 +64,8 @@ class Parts:
     """Runs the artifacts of skills."""
     registry: Callable[[], Registry]
     """The prompts and rubrics that skills name."""
+    build_sandbox: Callable[[Callable[[str], None]], None]
+    """Builds the interpreter that scripts run in, where it is missing, and tells how far it is."""
     aclose: Callable[[], Awaitable[None]]
     """Lets go of models and workers."""
     close: Callable[[], None]

@@ -11,7 +11,7 @@ from prowess.policy.actor import Actor
 
 if TYPE_CHECKING:
     from prowess.llm.model import Model
-    from prowess.run.call import Watch
+    from prowess.run.call import Call, Watch
     from prowess.run.outcome import Part, RunResult
     from prowess.session.admission import Inside
     from prowess.session.session import Session
@@ -99,6 +99,25 @@ class Running(Frame):
             each=each or (lambda _: None),
         )
         return await self._parts.runner().run(wish)
+
+    async def run_for_script(self, call: Call, slug: str, inputs: Mapping[str, Any]) -> Any:
+        """What another skill gives that the script of a call runs: for the same actor, in the same session, through the gate."""
+        result = await self.run(
+            call.session,
+            slug,
+            inputs=inputs,
+            model=call.model,
+            evaluation_model=call.evaluation_model,
+            actor=call.actor,
+        )
+        return result.output.value if result.output else None
+
+    async def build_sandbox(self, progress: Callable[[str], None] = lambda _: None) -> None:
+        """Build the interpreter that scripts run in, where it is missing: a minute or two that no run has to wait for.
+
+        `Unavailable` where the extra `sandbox` is not installed.
+        """
+        await self._blocking(self._parts.build_sandbox, progress)
 
     def _admitted(self, actor: Actor, session: str, slug: str, *, dry: bool) -> tuple[Skill, Inside]:
         """The skill as the gate let it pass, by its digest; a dry run only reads it."""

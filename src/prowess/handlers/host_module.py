@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from pydantic import ConfigDict, ValidationError, validate_call
 
-from prowess.errors import Invalid, ProwessError, Unavailable
+from prowess.errors import Invalid, ProwessError, Refused, Unavailable
 from prowess.llm.model import Message, Request
 from prowess.run.asking import Asker
 from prowess.run.call import Call
@@ -18,11 +19,22 @@ from prowess.workspace.workspace import Workspace
 
 MOST_QUESTIONS = 100
 """How many questions one run may ask models."""
+MOST_DEPTH = 4
+"""How deep scripts may run other skills that run others."""
 AT_ONCE = 8
 """How many questions of one call are asked at a time."""
 
+NAMES = (
+    *("workspace_search", "search", "get_page", "get_pages", "get_pages_by_type", "get_tags", "get_references"),
+    *("get_history", "llm_query", "llm_query_batched", "run_skill", "checkpoint"),
+)
+"""Every function that a script can call, besides `submit`."""
+
 RunSkill = Callable[[Call, str, Mapping[str, Any]], Awaitable[Any]]
 """Runs another skill for a call, by its slug, with parameters; gives its output."""
+
+
+_depth: ContextVar[int] = ContextVar("depth of skills that run others", default=0)
 
 
 class HostModule:
@@ -104,7 +116,16 @@ class HostCalls:
         """What another skill gives."""
         if self._module.run_skill is None:
             raise Unavailable("Scripts cannot run other skills here.", hint="Run the other skill before this one.")
-        return await self._module.run_skill(self._call, skill_id, params or {})
+        depth = _depth.get()
+        if depth >= MOST_DEPTH:
+            raise Refused(
+                f"Skills run each other at most {MOST_DEPTH} deep.", hint=f"Run {skill_id[:60]!r} on its own."
+            )
+        before = _depth.set(depth + 1)
+        try:
+            return await self._module.run_skill(self._call, skill_id, params or {})
+        finally:
+            _depth.reset(before)
 
     async def checkpoint(self, value: Any = None) -> None:
         """Tell whoever watches how far the script is."""
@@ -125,14 +146,6 @@ class HostCalls:
             raise Invalid(
                 f"A script may ask models {MOST_QUESTIONS} questions a run.", hint="Ask several in one prompt."
             )
-
-
-NAMES = tuple(
-    name
-    for name, member in vars(HostCalls).items()
-    if not name.startswith("_") and name != "functions" and callable(member)
-)
-"""Every function that a script can call, besides `submit`."""
 
 
 @functools.cache

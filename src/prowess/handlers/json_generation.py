@@ -7,13 +7,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from prowess.errors import Invalid, OutputInvalid
+from prowess.errors import Invalid
 from prowess.handlers.stopwatch import Stopwatch
-from prowess.llm.model import Message, Model, Request
-from prowess.run.answers import problems_of, read_answer, told_again, with_schema
+from prowess.llm.model import Message, Request
+from prowess.run.answers import noted, read_answer, told_again, unfit
 from prowess.run.asking import Asker
 from prowess.run.call import Call, Output
-from prowess.run.context import preamble
+from prowess.run.context import request_of
 from prowess.run.inputs import checked_inputs
 from prowess.run.results import GenerationResult
 from prowess.skill.kinds import JsonGeneration, JsonObject, Kind, PromptTemplate
@@ -24,6 +24,7 @@ from prowess.templates.registry_skills import SKILL
 from prowess.templates.rendering import Renderer
 from prowess.templates.variants import choose_variant
 
+_HINT = "Say in the prompt what is wanted, loosen the schema, or use a stronger model."
 _TOLD = 3
 _LONGEST_REPEATED = 50_000
 """How much of a bad answer is shown to the model again."""
@@ -60,7 +61,9 @@ class JsonGenerationHandler:
         with watch.measure("prompt_render"):
             rendered = await self._renderer.render(prompt.template, values, syntax=prompt.syntax)
         call.notes.rendered = rendered
-        request = _request(call, model, artifact, rendered, wanted)
+        request = request_of(
+            call, model, rendered, schema=wanted, temperature=artifact.temperature, max_tokens=artifact.max_tokens
+        )
         return _output(call, await self._generate(call, artifact, request, schema, watch))
 
     async def _prompt(self, call: Call, artifact: JsonGeneration) -> Prompt:
@@ -84,10 +87,10 @@ class JsonGenerationHandler:
             call.enter("GENERATING", attempt=attempt)
             with watch.measure("llm_call"):
                 reply = await self._asker.ask(call, request, named=artifact.model or "")
-            call.notes.raw = reply.text
+            noted(call, reply)
             call.enter("VALIDATING_OUT", attempt=attempt)
             with watch.measure("validation"):
-                data, errors = read_answer(reply.text, schema)
+                data, errors = await read_answer(reply.text, schema)
             if not errors or attempt == most:
                 return GenerationResult(
                     data=data,
@@ -122,19 +125,6 @@ def _output_schema(call: Call, artifact: JsonGeneration, prompt: Prompt) -> Json
     )
 
 
-def _request(call: Call, model: Model, artifact: JsonGeneration, rendered: str, schema: JsonObject) -> Request:
-    before = preamble(call.skill, model.family)
-    if before.omitted:
-        call.notes.detail["examples_omitted"] = before.omitted
-    text = rendered if model.structured else with_schema(rendered, schema)
-    return Request(
-        messages=before.messages(text),
-        schema=schema,
-        temperature=artifact.temperature,
-        max_tokens=artifact.max_tokens,
-    )
-
-
 def _again(request: Request, answer: str, errors: Sequence[SchemaError]) -> Request:
     """The same request, after the answer that did not fit and what is wrong with it."""
     shown = (Message(role="assistant", text=answer[:_LONGEST_REPEATED]),) if answer.strip() else ()
@@ -150,10 +140,4 @@ def _output(call: Call, result: GenerationResult) -> Output:
         return Output(kind="json_generation", text=text, data=result.data, result=result.as_json())
     call.enter("FAILED", attempts=result.attempts, errors=len(result.validation_errors))
     call.notes.detail["result"] = result.as_json()
-    told = "; ".join(str(error) for error in result.validation_errors[:_TOLD])
-    tries = "once" if result.attempts == 1 else f"{result.attempts} times"
-    raise OutputInvalid(
-        f"{call.artifact.name!r} was asked {tries} and gave nothing that satisfies its output schema: {told}.",
-        hint="Say in the prompt what is wanted, loosen the schema, or use a stronger model.",
-        problems=problems_of(result.validation_errors),
-    )
+    raise unfit(call, result.validation_errors, attempts=result.attempts, hint=_HINT)

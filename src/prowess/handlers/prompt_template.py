@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 
-from prowess.errors import Invalid, OutputInvalid
-from prowess.llm.model import Model, Request
-from prowess.run.answers import problems_of, read_answer, with_schema
+from prowess.errors import Invalid
+from prowess.run.answers import noted, read_answer, unfit
 from prowess.run.asking import Asker
 from prowess.run.call import Call, Output
-from prowess.run.context import preamble
+from prowess.run.context import request_of
 from prowess.run.inputs import checked_inputs
 from prowess.skill.kinds import Kind, PromptTemplate
 from prowess.skill.schema import Schema, compile_schema
 from prowess.templates.rendering import Renderer
 from prowess.templates.variants import choose_variant
 
-_TOLD = 3
+_HINT = "Say in the template what is wanted, or use json_generation, which tries once more with the errors."
 
 
 class PromptTemplateHandler:
@@ -40,9 +39,12 @@ class PromptTemplateHandler:
         values = checked_inputs(call.inputs, call.skill.parameters, template.vars_schema)
         rendered = await self._renderer.render(template.content, values, syntax=template.syntax)
         call.notes.rendered = rendered
-        reply = await self._asker.ask(call, _request(call, model, template, rendered), stream=True)
-        call.notes.raw = reply.text
-        return Output(kind=self.kind, text=reply.text) if schema is None else _data(reply.text, schema)
+        request = request_of(call, model, rendered, schema=template.output_schema)
+        reply = await self._asker.ask(call, request, stream=True)
+        answer = noted(call, reply)
+        if schema is not None:
+            return await _data(call, answer, schema)
+        return Output(kind=self.kind, text=answer, result={} if reply.complete else {"truncated": True})
 
 
 def _variant(call: Call, family: str) -> PromptTemplate:
@@ -54,22 +56,8 @@ def _variant(call: Call, family: str) -> PromptTemplate:
     return chosen
 
 
-def _request(call: Call, model: Model, template: PromptTemplate, rendered: str) -> Request:
-    before = preamble(call.skill, model.family)
-    if before.omitted:
-        call.notes.detail["examples_omitted"] = before.omitted
-    schema = template.output_schema
-    text = rendered if schema is None or model.structured else with_schema(rendered, schema)
-    return Request(messages=before.messages(text), schema=schema)
-
-
-def _data(answer: str, schema: Schema) -> Output:
-    value, errors = read_answer(answer, schema)
+async def _data(call: Call, answer: str, schema: Schema) -> Output:
+    value, errors = await read_answer(answer, schema)
     if errors:
-        told = "; ".join(str(error) for error in errors[:_TOLD])
-        raise OutputInvalid(
-            f"The answer does not satisfy the output schema: {told}.",
-            hint="Say in the template what is wanted, or use json_generation, which tries once more with the errors.",
-            problems=problems_of(errors),
-        )
+        raise unfit(call, errors, hint=_HINT)
     return Output(kind="prompt_template", text=json.dumps(value, ensure_ascii=False, indent=2), data=value)

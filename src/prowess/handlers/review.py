@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Sequence
 
 from prowess.errors import Invalid, ProwessError, Refused, Unavailable
-from prowess.handlers.asset import Asset, asset_of
+from prowess.handlers.asset import asset_of
 from prowess.handlers.judging import judging_request, read_verdicts
 from prowess.handlers.stopwatch import Stopwatch
 from prowess.llm.model import Reply, Request
 from prowess.run.asking import Asker
+from prowess.run.beside import beside
 from prowess.run.call import Call, Output
 from prowess.run.inputs import checked_inputs
+from prowess.run.judged import Judged
 from prowess.run.results import CriterionResult, ReviewResult, undecided
 from prowess.skill.kinds import Kind, Review
 from prowess.skill.schema import Schema, compile_schema
@@ -63,7 +65,7 @@ class ReviewHandler:
         call.notes.detail["rubric"] = rubric.label
         return rubric
 
-    async def _judge(self, call: Call, artifact: Review, rubric: Rubric, asset: Asset) -> list[CriterionResult]:
+    async def _judge(self, call: Call, artifact: Review, rubric: Rubric, asset: Judged) -> list[CriterionResult]:
         """One result for each criterion, in the order of the rubric."""
         separately = artifact.metadata.get("per_criterion", self._per_criterion)
         groups = [(one,) for one in rubric.criteria] if separately is True else [rubric.criteria]
@@ -72,9 +74,11 @@ class ReviewHandler:
         replies = await self._asker.ask_all(call, requests, named=artifact.evaluation_model or "")
         call.notes.raw = "\n\n".join(reply.text for reply in replies if isinstance(reply, Reply))
         _raise_where_nothing_was_asked(call, replies)
-        return [
-            result for group, reply in zip(groups, replies, strict=True) for result in _results(group, reply, asset)
+        judged = [
+            await beside(len(asset.text), _results, group, reply, asset)
+            for group, reply in zip(groups, replies, strict=True)
         ]
+        return [result for results in judged for result in results]
 
 
 def _asked(request: Request) -> str:
@@ -92,7 +96,7 @@ def _raise_where_nothing_was_asked(call: Call, replies: Sequence[Reply | Prowess
         raise error
 
 
-def _results(criteria: Sequence[Criterion], reply: Reply | ProwessError, asset: Asset) -> list[CriterionResult]:
+def _results(criteria: Sequence[Criterion], reply: Reply | ProwessError, asset: Judged) -> list[CriterionResult]:
     if isinstance(reply, ProwessError):
         return [undecided(criterion, f"It could not be asked: {reply.message}") for criterion in criteria]
     return read_verdicts(reply.text, criteria, asset)

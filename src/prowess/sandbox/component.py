@@ -1,0 +1,156 @@
+"""The interpreter of the sandbox: built once from the guest's program, compiled once for this machine, and kept."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from prowess.errors import Refused, Unavailable
+from prowess.sandbox.programs import command
+from prowess.storage.lock import locked
+
+WASMTIME, COMPONENTIZE = "50.0.1", "0.25.1"
+"""The only versions that are used: the sandbox knows the first from within, and the second makes the interpreter."""
+INSTALL = "pip install 'prowess[sandbox]'"
+PATIENCE_SECONDS = 1_200.0
+"""How long a build may take, and how long another process waits for it."""
+
+Progress = Callable[[str], None]
+
+_GUEST = Path(__file__).with_name("guest")
+_BUILDING = ".building-"
+_OLD_SECONDS = 90 * 86_400
+_SETTINGS = "fuel,epochs,stack4"
+"""What of the engine's settings is compiled in."""
+
+
+def silent(message: str) -> None:
+    """Say nothing of how it goes."""
+
+
+def ensure_component(home: Path, progress: Progress = silent) -> Path:
+    """The interpreter, compiled for this machine, in `home`; built there where it is missing, which takes a minute or two.
+
+    Any number of processes may ask at once: one builds, the others wait. It is cached by what it is made of. Where a
+    package is missing it is `Unavailable`, with what installs it; a folder that others can write to is `Refused`, because
+    what lies in it is run.
+    """
+    check_package("wasmtime", WASMTIME)
+    folder = home.absolute() / "sandbox"
+    guest, compiled = folder / f"{_guest_name()}.wasm", folder / f"{_compiled_name()}.cwasm"
+    _check_private(folder)
+    if compiled.exists():
+        return compiled
+    with locked(folder, patience=PATIENCE_SECONDS):
+        _clear(folder, keep={guest, compiled})
+        if not guest.exists():
+            check_package("componentize-py", COMPONENTIZE)
+            progress("Building the interpreter of the sandbox; this is done once and takes a minute or two.")
+            _make(folder, guest, None)
+        if not compiled.exists():
+            progress("Compiling the interpreter of the sandbox for this machine.")
+            _make(folder, compiled, guest)
+    return compiled
+
+
+def check_package(name: str, version: str) -> None:
+    """`Unavailable`, unless exactly that version is installed."""
+    try:
+        found = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        raise Unavailable(f"Code of skills runs in a sandbox that needs the package {name}.", hint=INSTALL) from None
+    if found != version:
+        raise Unavailable(f"The sandbox needs {name} {version}; {found} is installed.", hint=INSTALL)
+
+
+def _guest_files() -> list[Path]:
+    return sorted(path for path in _GUEST.iterdir() if path.suffix in {".py", ".wit"})
+
+
+def _guest_name() -> str:
+    digest = hashlib.sha256(COMPONENTIZE.encode())
+    for path in _guest_files():
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return f"guest-{digest.hexdigest()[:16]}"
+
+
+def _compiled_name() -> str:
+    made_for = f"{WASMTIME} {platform.system()} {platform.machine()} {_SETTINGS}"
+    return f"{_guest_name()}-{hashlib.sha256(made_for.encode()).hexdigest()[:16]}"
+
+
+def _check_private(folder: Path) -> None:
+    """Make the folder where it is missing; refuse one that is not ours alone."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+    except OSError as error:
+        raise _unkept(folder, error) from error
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise Refused(
+            f"The folder {str(folder)!r} can be written by others, and what lies in it is run.",
+            hint=f"Remove it, or make it yours alone: chmod 700 {str(folder)!r}",
+        )
+
+
+def _unkept(folder: Path, error: OSError) -> Unavailable:
+    return Unavailable(
+        f"The sandbox cannot be kept in {str(folder)!r}: {error.strerror or error}.",
+        hint="Check the permissions there and the space on the disk.",
+    )
+
+
+def _clear(folder: Path, keep: set[Path]) -> None:
+    """Remove what killed builders left, and what has not been made for so long that nobody uses it any more."""
+    for path in folder.iterdir():
+        if path.name.startswith(_BUILDING):
+            shutil.rmtree(path, ignore_errors=True)
+        elif path not in keep and path.stat().st_mtime < time.time() - _OLD_SECONDS:
+            path.unlink(missing_ok=True)
+
+
+def _make(folder: Path, target: Path, component: Path | None) -> None:
+    """Make a file in a temporary folder, and move it to its place when it is whole."""
+    building = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=folder))
+    try:
+        made = building / target.name
+        source = component or _copied_guest(building / "source")
+        _build(command("building", source=str(source), target=str(made)))
+        made.chmod(0o600)
+        with made.open("rb") as file:
+            os.fsync(file.fileno())
+        made.replace(target)
+    except OSError as error:
+        raise _unkept(folder, error) from error
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _copied_guest(folder: Path) -> Path:
+    """The guest's package and nothing else, in a folder of its own."""
+    (folder / _GUEST.name).mkdir(parents=True)
+    for path in _guest_files():
+        shutil.copyfile(path, folder / _GUEST.name / path.name)
+    return folder
+
+
+def _build(program: list[str]) -> None:
+    try:
+        subprocess.run(  # noqa: S603  (our own program)
+            program, env={}, check=True, timeout=PATIENCE_SECONDS, stdin=subprocess.DEVNULL, capture_output=True
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(
+            "Building the sandbox takes too long.", hint="Try again when the machine is less busy."
+        ) from None
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {error.returncode}"]
+        raise Unavailable(f"The sandbox cannot be built: {said[0][:300]}", hint=f"Try again, or {INSTALL}.") from None

@@ -1,0 +1,130 @@
+"""What wasmtime's Python package does not wrap, by way of its C interface; the package is pinned for this module's sake.
+
+The functions that a guest calls most are bound here without the package's general conversions, which build the type of a
+function for every call and take lists of bytes apart one by one.
+"""
+
+# pyright: reportPrivateUsage=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportMissingParameterType=false
+# ruff: noqa: ANN001, ANN202, BLE001, SLF001
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from wasmtime import Config, Store, WasmtimeError, _bindings, _ffi
+from wasmtime.component import LinkerInstance
+
+Called = Callable[[str, str], str]
+"""A function from two texts to a text."""
+
+_EPOCH = ctypes.CFUNCTYPE(
+    ctypes.c_size_t,
+    ctypes.POINTER(_bindings.wasmtime_context_t),
+    ctypes.c_void_p,
+    ctypes.POINTER(ctypes.c_uint64),
+    ctypes.POINTER(_bindings.wasmtime_update_deadline_kind_t),
+)
+_FINALIZER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)()
+_kept: list[Any] = []
+"""Callbacks that C code holds: they must never be collected."""
+
+
+def set_stacks(config: Config, guest_bytes: int) -> None:
+    """Let guests use so much of a thread's stack."""
+    _ffi.wasmtime_config_async_stack_size_set(config.ptr(), guest_bytes + (1 << 20))
+    config.max_wasm_stack = guest_bytes
+
+
+def epoch_callback(stop: Callable[[], bool], ticks: int) -> Any:
+    """What `watch` takes: asked at every deadline whether to stop, and again so many ticks later."""
+
+    def reached(context, data, delta, kind):  # noqa: ARG001
+        try:
+            if stop():
+                return _error()
+            delta[0] = ticks
+        except BaseException:
+            return _error()
+        return 0
+
+    callback = _EPOCH(reached)
+    _kept.append(callback)
+    return callback
+
+
+def watch(store: Store, callback: Any) -> None:
+    """Have a store's deadlines decided by a callback."""
+    _bindings.wasmtime_store_epoch_deadline_callback(store.ptr(), callback, None, _FINALIZER)
+
+
+def add_call(
+    instance: LinkerInstance, name: str, called: Called, fits: Callable[[int, int], bool], stopped: Called
+) -> None:
+    """Define a function from two texts to a text. Where the lengths do not fit, `stopped` is called without the texts."""
+
+    def run(args, results):
+        first, second = args[0].of.string, args[1].of.string
+        if fits(first.size, second.size):
+            answer = called(_text(first), _text(second))
+        else:
+            answer = stopped(_text(first)[:200] if first.size < 1_000 else "", "")
+        results[0].kind = _ffi.WASMTIME_COMPONENT_STRING
+        results[0].of.string = _ffi.bytes_to_capi(answer.encode("utf-8", "replace"))
+
+    _add(instance, name, run)
+
+
+def add_bytes(instance: LinkerInstance, name: str, make: Callable[[int], bytes]) -> None:
+    """Define a function from a number to so many bytes."""
+
+    def run(args, results):
+        data = make(args[0].of.u64)
+        values = b"".join([_BYTES[byte] for byte in data])
+        made = _ffi.wasmtime_component_vallist_t()
+        _ffi.wasmtime_component_vallist_new_uninit(made, len(data))
+        ctypes.memmove(made.data, values, len(values))
+        results[0].kind = _ffi.WASMTIME_COMPONENT_LIST
+        results[0].of.list = made
+
+    _add(instance, name, run)
+
+
+def _add(instance: LinkerInstance, name: str, run: Callable[[Any, Any], None]) -> None:
+    def called(data, context, type, args, size, results, count):  # noqa: ARG001
+        try:
+            run(args, results)
+        except BaseException:
+            return _error()
+        return 0
+
+    callback = _ffi.wasmtime_component_func_callback_t(called)
+    _kept.append(callback)
+    encoded = name.encode()
+    error = _ffi.wasmtime_component_linker_instance_add_func(
+        instance.ptr(), ctypes.create_string_buffer(encoded), len(encoded), callback, None, _FINALIZER
+    )
+    if error:
+        raise WasmtimeError._from_ptr(error)
+
+
+def _error() -> int | None:
+    """An error for the engine, which ends the guest; the reason is known to whoever runs it."""
+    return ctypes.cast(_ffi.wasmtime_error_new(b"stopped"), ctypes.c_void_p).value
+
+
+def _text(name: Any) -> str:
+    return ctypes.string_at(name.data, name.size).decode("utf-8", "replace") if name.size else ""
+
+
+def _byte(value: int) -> bytes:
+    made = _ffi.wasmtime_component_val_t()
+    ctypes.memset(ctypes.byref(made), 0, ctypes.sizeof(made))
+    made.kind = _ffi.WASMTIME_COMPONENT_U8
+    made.of.u8 = value
+    return bytes(made)
+
+
+_BYTES = [_byte(value) for value in range(256)]

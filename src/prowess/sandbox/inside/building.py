@@ -1,0 +1,34 @@
+"""The program that builds the component from the guest's program, and the one that compiles it for this machine."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+WORLD, WIT, APP = "sandbox", "guest/sandbox.wit", "guest.runner"
+
+
+def main(told: dict[str, Any]) -> None:
+    """Make `target` of `source`: machine code of a component, or a component of the folder with the guest's package."""
+    source, target = Path(told["source"]), Path(told["target"])
+    if source.is_dir():
+        _componentize(source, target)
+    else:
+        _compile(source, target)
+
+
+def _componentize(folder: Path, target: Path) -> None:
+    tool: Any = importlib.import_module("componentize_py")
+    sys.argv = ["componentize-py", "--quiet", "--wit-path", str(folder / WIT), "--world", WORLD]
+    sys.argv += ["componentize", "--python-path", str(folder), APP, "--output", str(target)]
+    tool.script()
+
+
+def _compile(component: Path, target: Path) -> None:
+    from prowess.sandbox.inside.engine import precompile
+
+    with open(target, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        file.write(precompile(component.read_bytes()))

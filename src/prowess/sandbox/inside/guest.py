@@ -1,0 +1,215 @@
+"""Interpreters, each in a WebAssembly instance of its own: made, prepared, and used for one script."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from wasmtime import Engine, Store, WasmtimeError
+from wasmtime.component import Component, Func, Linker
+
+from prowess.sandbox.inside.bindings import add_call, epoch_callback, watch
+from prowess.sandbox.inside.engine import Ticker
+from prowess.sandbox.inside.stopping import Clock, Stop
+from prowess.sandbox.inside.wasi import add_wasi
+
+PRINT = "print"
+"""The call by which a guest hands over what it prints."""
+TICKS = 2
+"""After how many ticks a guest is looked at again."""
+MOST_TABLE_ELEMENTS, MOST_INSTANCES, MOST_TABLES, MOST_MEMORIES = 100_000, 100, 20, 10
+PREPARING_SECONDS, PREPARING_FUEL, PREPARING_BYTES = 60.0, 10**10, 256 << 20
+
+Ask = Callable[[str, str], str]
+"""Asks the host: the name of a function and its arguments, answered with JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuestLimits:
+    """How much one script may take."""
+
+    fuel: int
+    seconds: float
+    memory_bytes: int
+    output_chars: int
+    call_bytes: int
+    result_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a run ended, in one word, and what the guest said."""
+
+    word: str
+    stdout: str = ""
+    fuel: int = 0
+    detail: str = ""
+    said: str = ""
+
+
+class Interpreters:
+    """Makes guests of one component."""
+
+    def __init__(self, engine: Engine, component: Component) -> None:
+        self.engine = engine
+        self._component = component
+        self.ticker = Ticker(engine)
+        self._here = threading.local()
+        self._watch = epoch_callback(self._over, TICKS)
+        self._linker = Linker(engine)
+        add_wasi(self._linker, self.current)
+        with self._linker.root() as root:
+            add_call(root, "call", self._called, self._fits, self._too_large)
+        self._linker.define_unknown_imports_as_traps(component)
+
+    def current(self) -> Guest:
+        """The guest that this thread runs."""
+        return self._here.guest
+
+    def make(self) -> Guest:
+        """A guest that nobody has used, ready to start."""
+        store = Store(self.engine)
+        store.set_limits(PREPARING_BYTES, MOST_TABLE_ELEMENTS, MOST_INSTANCES, MOST_TABLES, MOST_MEMORIES)
+        store.set_fuel(PREPARING_FUEL)
+        watch(store, self._watch)
+        guest = Guest(self, store)
+        with self.running(guest):
+            instance = self._linker.instantiate(store, self._component)
+            prepare, run = instance.get_func(store, "prepare"), instance.get_func(store, "run")
+            if prepare is None or run is None:
+                raise WasmtimeError("This is no component for scripts.")
+            prepare(store)
+            guest.function = run
+        return guest
+
+    def running(self, guest: Guest) -> _Running:
+        """While this lasts, the thread runs the guest."""
+        return _Running(self._here, guest, self.ticker)
+
+    def _fits(self, name: int, payload: int) -> bool:
+        return self.current().fits(name, payload)
+
+    def _over(self) -> bool:
+        return self.current().clock.over()
+
+    def _called(self, name: str, payload: str) -> str:
+        return self.current().called(name, payload)
+
+    def _too_large(self, name: str, _: str) -> str:
+        return self.current().too_large(name)
+
+
+class _Running:
+    def __init__(self, here: threading.local, guest: Guest, ticker: Ticker) -> None:
+        self._here, self._guest, self._ticker = here, guest, ticker
+
+    def __enter__(self) -> None:
+        self._here.guest = self._guest
+        self._guest.store.set_epoch_deadline(1)
+        self._ticker.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self._ticker.__exit__()
+        self._here.guest = None
+
+
+class Guest:
+    """One interpreter, for one script."""
+
+    def __init__(self, house: Interpreters, store: Store) -> None:
+        self._house = house
+        self.store = store
+        self.function: Func | None = None
+        self.clock = Clock(PREPARING_SECONDS)
+        self.timers: dict[int, int] = {}
+        self._ask: Ask = _nobody
+        self._limits: GuestLimits | None = None
+        self._printed: list[str] = []
+        self._chars = 0
+
+    def run(self, task: str, limits: GuestLimits, ask: Ask, clock: Clock) -> Ending:
+        """Run a script; the guest is used up."""
+        self._ask, self._limits, self.clock = ask, limits, clock
+        self.store.set_limits(limits.memory_bytes, MOST_TABLE_ELEMENTS, MOST_INSTANCES, MOST_TABLES, MOST_MEMORIES)
+        self.store.set_fuel(limits.fuel)
+        word, said, detail = "done", "", ""
+        try:
+            with self._house.running(self):
+                clock.go_on()
+                said = self._call(task)
+        except WasmtimeError as error:
+            word, detail = _reason(str(error)) if not clock.reason else (clock.reason, "")
+        if len(said) > limits.result_bytes:
+            word, said, detail = "result", "", f"it has {len(said):,} bytes"
+        return Ending(
+            word=word, stdout="".join(self._printed), fuel=limits.fuel - self._fuel_left(), detail=detail, said=said
+        )
+
+    def close(self) -> None:
+        """Give its memory back."""
+        self.store.close()
+
+    def fits(self, name: int, payload: int) -> bool:
+        """Whether a call of that size is taken, in bytes."""
+        limits = self._limits
+        return limits is None or (name <= 1_000 and payload <= max(limits.call_bytes, 4 * limits.output_chars))
+
+    def too_large(self, name: str) -> str:
+        """The answer to a call that is not taken."""
+        if name == PRINT:
+            raise self.clock.stop("output")
+        message = f"{name[:60]}() was given more than the {self._limits.call_bytes if self._limits else 0:,} bytes that it takes."
+        return json.dumps({"error": {"message": message, "code": "too-large"}})
+
+    def called(self, name: str, payload: str) -> str:
+        """The answer to a call."""
+        self.clock.check()
+        if name == PRINT:
+            return self._print(payload)
+        if self._limits and len(payload) > self._limits.call_bytes:
+            return self.too_large(name)
+        self.clock.pause()
+        try:
+            return self._ask(name, payload)
+        finally:
+            self.clock.go_on()
+            self.clock.check()
+
+    def _call(self, task: str) -> str:
+        if self.function is None:
+            raise WasmtimeError("This guest was never made ready.")
+        said: Any = self.function(self.store, task)
+        return str(said)
+
+    def _print(self, text: str) -> str:
+        room = (self._limits.output_chars if self._limits else 0) - self._chars
+        self._printed.append(text[:room])
+        self._chars += len(text)
+        if len(text) > room:
+            raise self.clock.stop("output")
+        return ""
+
+    def _fuel_left(self) -> int:
+        try:
+            return self.store.get_fuel()
+        except WasmtimeError:
+            return 0
+
+
+def _nobody(name: str, _: str) -> str:
+    raise Stop(name)
+
+
+def _reason(message: str) -> tuple[str, str]:
+    """Why the engine ended a guest, in one word, and the import that it had no right to."""
+    if "all fuel consumed" in message:
+        return "fuel", ""
+    if "call stack exhausted" in message:
+        return "stack", ""
+    for line in message.splitlines():
+        if "unknown import" in line:
+            return "forbidden", line.partition("`")[2].partition("`")[0][:100]
+    return "crashed", message.strip().splitlines()[-1].strip()[:200] if message.strip() else ""

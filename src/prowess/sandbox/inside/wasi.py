@@ -1,0 +1,128 @@
+"""The few functions of WASI that the interpreter needs: clocks, sleeping, randomness, and that there is nothing else.
+
+Whatever else of WASI a guest calls ends it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from wasmtime import Store, WasmtimeError
+from wasmtime.component import Linker, LinkerInstance, Record, ResourceAny, ResourceHost, ResourceType
+
+from prowess.sandbox.inside.bindings import add_bytes
+from prowess.sandbox.inside.stopping import Clock
+
+VERSION = "0.2.9"
+MOST_TIMERS = 1_000
+MOST_RANDOM_BYTES = 65_536
+_POLLABLE = 1
+
+
+class Waiting(Protocol):
+    """A guest, as far as WASI knows it."""
+
+    clock: Clock
+    timers: dict[int, int]
+    """The moments that it waits for, by the number of the resource."""
+
+
+def add_wasi(linker: Linker, current: Callable[[], Waiting]) -> None:
+    """Define them; `current` is the guest that calls."""
+    with linker.root() as root:
+        _add_poll(root, current)
+        _add_clocks(root, current)
+        with root.add_instance(f"wasi:random/random@{VERSION}") as random:
+            add_bytes(random, "get-random-bytes", lambda size: os.urandom(min(size, MOST_RANDOM_BYTES)))
+            random.add_func("get-random-u64", _guarded(_number))
+        with root.add_instance(f"wasi:cli/environment@{VERSION}") as environment:
+            environment.add_func("get-environment", _guarded(_nothing))
+            environment.add_func("get-arguments", _guarded(_nothing))
+        with root.add_instance(f"wasi:filesystem/preopens@{VERSION}") as preopens:
+            preopens.add_func("get-directories", _guarded(_nothing))
+
+
+def _number(_: Store) -> int:
+    return int.from_bytes(os.urandom(8), "little")
+
+
+def _nothing(_: Store) -> list[Any]:
+    return []
+
+
+def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """No exception of ours may cross the engine's bindings, where another thread could meet it."""
+
+    def call(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except WasmtimeError:
+            raise
+        except BaseException:  # noqa: BLE001
+            raise WasmtimeError("stopped") from None
+
+    return call
+
+
+def _add_poll(root: LinkerInstance, current: Callable[[], Waiting]) -> None:
+    def moment(store: Store, pollable: ResourceAny) -> int:
+        return current().timers.get(pollable.to_host(store).rep, 0)
+
+    def poll(store: Store, pollables: list[ResourceAny]) -> list[int]:
+        moments = [moment(store, one) for one in pollables]
+        first = min(moments)
+        current().clock.sleep_until(first)
+        return [place for place, one in enumerate(moments) if one <= first]
+
+    def block(store: Store, pollable: ResourceAny) -> None:
+        current().clock.sleep_until(moment(store, pollable))
+
+    def ready(store: Store, pollable: ResourceAny) -> bool:
+        return moment(store, pollable) <= time.monotonic_ns()
+
+    def drop(_: Store, number: int) -> None:
+        current().timers.pop(number, None)
+
+    with root.add_instance(f"wasi:io/poll@{VERSION}") as instance:
+        instance.add_resource("pollable", ResourceType.host(_POLLABLE), _guarded(drop))
+        instance.add_func("poll", _guarded(poll))
+        instance.add_func("[method]pollable.block", _guarded(block))
+        instance.add_func("[method]pollable.ready", _guarded(ready))
+
+
+def _add_clocks(root: LinkerInstance, current: Callable[[], Waiting]) -> None:
+    def timer(moment: int) -> ResourceHost:
+        guest = current()
+        if len(guest.timers) >= MOST_TIMERS:
+            raise guest.clock.stop("forbidden")
+        number = max(guest.timers, default=0) + 1
+        guest.timers[number] = moment
+        return ResourceHost.own(number, _POLLABLE)
+
+    def wall(_: Store) -> Record:
+        now = Record()
+        now.seconds, now.nanoseconds = divmod(time.time_ns(), 10**9)  # type: ignore[attr-defined]
+        return now
+
+    def now(_: Store) -> int:
+        return time.monotonic_ns()
+
+    def resolution(_: Store) -> int:
+        return 1
+
+    def at(_: Store, moment: int) -> ResourceHost:
+        return timer(moment)
+
+    def after(_: Store, length: int) -> ResourceHost:
+        return timer(time.monotonic_ns() + length)
+
+    with root.add_instance(f"wasi:clocks/monotonic-clock@{VERSION}") as monotonic:
+        monotonic.add_func("now", _guarded(now))
+        monotonic.add_func("resolution", _guarded(resolution))
+        monotonic.add_func("subscribe-instant", _guarded(at))
+        monotonic.add_func("subscribe-duration", _guarded(after))
+    with root.add_instance(f"wasi:clocks/wall-clock@{VERSION}") as clock:
+        clock.add_func("now", _guarded(wall))

@@ -1,0 +1,151 @@
+"""One run of one script, seen from outside: its calls answered, its end awaited, its limits kept also from here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from prowess.errors import Invalid, ProwessError, RunFailed
+from prowess.sandbox import frames
+from prowess.sandbox.reading import plain_json, read_ran
+from prowess.sandbox.sandbox import HostFunction, Ran, SandboxLimits
+from prowess.sandbox.script import Script
+from prowess.sandbox.worker import Worker
+
+GRACE_SECONDS = 5.0
+"""How long a worker may take to end a script whose time is over before it is ended itself."""
+
+
+class Running:
+    """A run that has been started. The worker is asked to keep the limits, and is not trusted to.
+
+    Host functions run in the context of whoever started it.
+    """
+
+    def __init__(
+        self, worker: Worker, number: int, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits
+    ) -> None:
+        self._worker = worker
+        self._number = number
+        self._script = script
+        self._functions = functions
+        self._limits = limits
+        self._context = contextvars.copy_context()
+        self._signatures: dict[str, inspect.Signature] = {}
+        self._calls = 0
+        self._call: asyncio.Task[None] | None = None
+        self._failure: BaseException | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = worker.open(number, self._called)
+        self._send(frames.RUN, _head(limits) + b"\n" + script.task(list(functions)))
+
+    async def ended(self) -> Ran:
+        """What came of it; a run that is cancelled is stopped before the cancellation goes on."""
+        try:
+            await asyncio.wait([self._ended])
+        except asyncio.CancelledError:
+            await self._stop()
+            raise
+        finally:
+            self._rest()
+            if self._call:
+                self._call.cancel()
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return read_ran(self._ended.result(), self._script, self._calls, self._limits)
+        except ValueError as error:
+            raise RunFailed(f"The sandbox broke while it ran a script: {error}.") from error
+
+    async def _stop(self) -> None:
+        self._worker.send(self._number, frames.CANCEL, b"cancelled")
+        try:
+            await asyncio.wait([self._ended], timeout=GRACE_SECONDS)
+        finally:
+            if not self._ended.done():
+                self._worker.end()
+            self._ended.exception()
+
+    def _called(self, name: str, arguments: str) -> None:
+        self._rest()
+        self._calls += 1
+        if self._call and not self._call.done():
+            self._worker.end()
+        elif self._calls > self._limits.calls:
+            self._send(frames.CANCEL, b"calls")
+        else:
+            answering = self._answer(name, arguments)
+            self._call = asyncio.get_running_loop().create_task(answering, context=self._context)
+
+    async def _answer(self, name: str, arguments: str) -> None:
+        try:
+            answer = await self._asked(name, arguments)
+        except BaseException as failure:
+            self._failure = failure
+            self._send(frames.CANCEL, b"host")
+            if isinstance(failure, asyncio.CancelledError):
+                raise
+            return
+        self._send(frames.RETURN, answer)
+
+    async def _asked(self, name: str, arguments: str) -> bytes:
+        """The answer to a call. What a host function says no to is the script's to deal with; anything else is not."""
+        try:
+            value = await self._function(name, arguments)
+            answer = json.dumps({"value": value}, ensure_ascii=False, allow_nan=False).encode(errors="replace")
+            if len(answer) > self._limits.answer_bytes:
+                raise Invalid(
+                    f"{name}() would give {len(answer):,} bytes; a script is given {self._limits.answer_bytes:,}."
+                )
+        except ProwessError as error:
+            message = f"{error.message} {error.hint}".strip()
+            return json.dumps({"error": {"message": message, "code": error.code}}).encode()
+        return answer
+
+    async def _function(self, name: str, arguments: str) -> Any:
+        function = self._functions.get(name)
+        if function is None:
+            raise Invalid(f"There is no host function {name[:60]!r}.")
+        try:
+            args, kwargs = _arguments(arguments, self._limits.call_bytes)
+            self._signature(name, function).bind(*args, **kwargs)
+        except (ValueError, TypeError) as error:
+            raise Invalid(f"{name}(): {error}.") from None
+        return await function(*args, **kwargs)
+
+    def _signature(self, name: str, function: HostFunction) -> inspect.Signature:
+        if name not in self._signatures:
+            self._signatures[name] = inspect.signature(function)
+        return self._signatures[name]
+
+    def _send(self, kind: int, payload: bytes) -> None:
+        """Give a frame to the worker, after which it is the script's turn; nothing is to be said about a run that ended."""
+        self._rest()
+        if self._ended.done():
+            return
+        seconds = self._limits.seconds + GRACE_SECONDS
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._worker.end)
+        self._worker.send(self._number, kind, payload)
+
+    def _rest(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _head(limits: SandboxLimits) -> bytes:
+    names = ("fuel", "seconds", "memory_bytes", "output_chars", "call_bytes", "result_bytes")
+    return json.dumps({name: getattr(limits, name) for name in names}).encode()
+
+
+def _arguments(text: str, most: int) -> tuple[list[Any], dict[str, Any]]:
+    if len(text) > most:
+        raise ValueError(f"its arguments have {len(text):,} characters; {most:,} are taken")
+    parts = cast("list[Any]", plain_json(text, around=2))
+    if not isinstance(parts, list) or [type(part) for part in parts] != [list, dict]:
+        raise ValueError("its arguments cannot be read")
+    return parts[0], parts[1]

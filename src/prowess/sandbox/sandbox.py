@@ -1,0 +1,88 @@
+"""What runs scripts that nobody vouches for, and what is said about a run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from prowess.sandbox.script import Script
+from prowess.skill.limits import MIB
+
+HostFunction = Callable[..., Awaitable[Any]]
+"""What a script can call: it takes and gives plain JSON."""
+
+Ended = Literal[
+    "done", "raised", "fuel", "time", "memory", "stack", "output", "result", "calls", "forbidden", "crashed"
+]
+"""How a run ended: it came to its end, or its script raised an error, or a limit was met, or it tried what no script may,
+or the interpreter gave up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxLimits:
+    """Caps on one run. Time in which the host works for the script is not counted."""
+
+    fuel: int = 20_000_000_000
+    """How many instructions; the same script with the same answers always takes the same."""
+    seconds: float = 10.0
+    memory_bytes: int = 256 * MIB
+    output_chars: int = 256 * 1024
+    """How much may be printed."""
+    result_bytes: int = MIB
+    calls: int = 100
+    """How often host functions may be called."""
+    call_bytes: int = MIB
+    """How much one call may say."""
+    answer_bytes: int = 4 * MIB
+    """How much one call may be answered with."""
+
+
+DEFAULT_LIMITS = SandboxLimits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptError:
+    """What a script raised, and the line of it, counted from 1, where known."""
+
+    type: str
+    message: str
+    line: int | None = None
+    trace: str = ""
+    of_host: bool = False
+    """Whether it is a host function's answer that the script did not catch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What came of a run. Only `submit` gives a result; what is printed never does."""
+
+    ended: Ended
+    submitted: bool = False
+    result: Any = None
+    stdout: str = ""
+    error: ScriptError | None = None
+    detail: str = ""
+    """What else is known about why it ended."""
+    fuel: int = 0
+    calls: int = 0
+
+
+class Sandbox(Protocol):
+    """Runs scripts so that they can do nothing but compute and call the host's functions.
+
+    A script sees no file, no network, no environment and no other script's run, and is ended when it meets a limit, whatever
+    it catches. How it ended is returned, not raised. A `ProwessError` of a host function is raised in the script as
+    `HostError`; any other exception of one ends the script and is raised here. `Unavailable` is raised where no script
+    can be run at all, `RunFailed` where the sandbox itself broke. A cancelled run has ended when the cancellation comes back.
+    """
+
+    async def run(
+        self, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits = DEFAULT_LIMITS
+    ) -> Ran:
+        """Run a script to its end."""
+        ...
+
+    async def close(self) -> None:
+        """Give back what is held; a later run takes it again."""
+        ...

@@ -1,0 +1,184 @@
+"""A script with the inputs of one run: `{{ name }}` is marked, and its value travels beside the text.
+
+No value ever becomes part of the text of a script. A mark takes the place of `{{ name }}`; once the script has been parsed,
+in the sandbox, the value takes the place of the mark: as a literal where it stands for a value, as text within a string.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import keyword
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from prowess.errors import Invalid, Problem
+from prowess.skill.limits import MIB
+
+MODULES = ("inklings", "prowess")
+"""The names under which a script imports its host's functions."""
+INPUTS_BYTES = 4 * MIB
+SCRIPT_CHARS = 256 * 1024
+MOST_DEPTH = 64
+
+_PATH = r"[A-Za-z_]\w*(?:\.\w+)*"
+_VARIABLE = re.compile(r"(?<!\{)\{\{[ \t]*(" + _PATH + r")[ \t]*\}\}")
+_FILTERED = re.compile(
+    r"(?<!\{)\{\{[ \t]*" + _PATH + r"[ \t]*\|[^{}\n]*\}\}|\{%-?[ \t]*(?:for|if|set|macro|include)\b[^\n]*?%\}"
+)
+_HINT = "A script knows {{ name }} only, and `inputs`; whatever else is to be computed is written in Python."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A Python script and its inputs, as the sandbox takes them."""
+
+    source: str
+    """The script, with marks."""
+    shown: str
+    """The script as it was written."""
+    inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    marks: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The value of each mark."""
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What each mark stands for, as it was written."""
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The inputs that are variables of the script from the start."""
+        return tuple(name for name in self.inputs if _is_free(name))
+
+    def task(self, functions: list[str]) -> bytes:
+        """All of it as JSON, with the functions that the script can call."""
+        told = {
+            "source": self.source,
+            "shown": self.shown,
+            "marks": self.marks,
+            "inputs": self.inputs,
+            "variables": self.variables,
+            "modules": MODULES,
+            "functions": functions,
+        }
+        return json.dumps(told).encode()
+
+    def unmarked(self, text: str) -> str:
+        """A text about the script, with what was written in the place of marks."""
+        for mark, written in self.names.items():
+            text = text.replace(mark, written)
+        return text
+
+
+def script_of(template: str, inputs: Mapping[str, Any]) -> Script:
+    """The script of a template; `Invalid` names every `{{ name }}` that no input has, and inputs that are not plain JSON."""
+    if len(template) > SCRIPT_CHARS:
+        raise Invalid(f"The script has {len(template):,} characters; {SCRIPT_CHARS:,} are run.")
+    values = _plain(inputs)
+    problems = [_unsupported(template, found) for found in _FILTERED.finditer(template)]
+    stem = _stem(template, values)
+    marks: dict[str, Any] = {}
+    names: dict[str, str] = {}
+
+    def mark(found: re.Match[str]) -> str:
+        known, value = _value(values, found[1])
+        if not known:
+            problems.append(_missing(template, found))
+        made = f"{stem}{len(marks)}_"
+        marks[made], names[made] = value, found[0]
+        return made
+
+    source = _VARIABLE.sub(mark, template)
+    if problems:
+        told = " ".join(problem.message for problem in problems[:3])
+        raise Invalid(told, hint=problems[0].hint, problems=problems)
+    return Script(source=source, shown=template, inputs=values, marks=marks, names=names)
+
+
+def _plain(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs, if JSON can say them."""
+    try:
+        text = json.dumps(dict(inputs), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"The inputs of a script are plain JSON: {error}.") from error
+    if len(text) > INPUTS_BYTES:
+        raise Invalid(f"The inputs have {len(text):,} bytes; a script takes {INPUTS_BYTES:,}.")
+    values: dict[str, Any] = json.loads(text)
+    if depth_of(values) > MOST_DEPTH + 1:
+        raise Invalid(f"The inputs are nested more than {MOST_DEPTH} deep.")
+    return values
+
+
+def depth_of(value: Any) -> int:
+    """How many lists and objects of a JSON value lie within each other."""
+    depth, level = 0, _lists([value])
+    while level:
+        depth += 1
+        level = _lists(item for items in level for item in items)
+    return depth
+
+
+def _lists(values: Iterable[Any]) -> list[list[Any]]:
+    """What lies in those of the values that hold others."""
+    lists: list[list[Any]] = []
+    for value in values:
+        if isinstance(value, dict):
+            lists.append(list(cast("dict[str, Any]", value).values()))
+        elif isinstance(value, list):
+            lists.append(cast("list[Any]", value))
+    return lists
+
+
+def _stem(template: str, values: Mapping[str, Any]) -> str:
+    """How marks begin: an identifier that occurs neither in the script nor in a value."""
+    text = json.dumps(values)
+    while True:
+        stem = f"_input_{secrets.token_hex(8)}_"
+        if stem not in template and stem not in text:
+            return stem
+
+
+def _value(values: Mapping[str, Any], path: str) -> tuple[bool, Any]:
+    """Whether the inputs have something at a path, and what."""
+    found: Any = values
+    for name in path.split("."):
+        if isinstance(found, Mapping) and name in found:
+            found = cast("Mapping[str, Any]", found)[name]
+        elif isinstance(found, list) and name.isascii() and name.isdigit() and len(name) < 10:
+            items = cast("list[Any]", found)
+            if int(name) >= len(items):
+                return False, None
+            found = items[int(name)]
+        else:
+            return False, None
+    return True, found
+
+
+def _is_free(name: str) -> bool:
+    """Whether a variable of that name stands in nobody's way."""
+    taken = name.startswith("_") or keyword.iskeyword(name) or name in {"inputs", *MODULES}
+    return name.isidentifier() and not taken and not callable(getattr(builtins, name, None))
+
+
+def _line(template: str, found: re.Match[str]) -> int:
+    return template.count("\n", 0, found.start()) + 1
+
+
+def _missing(template: str, found: re.Match[str]) -> Problem:
+    line = _line(template, found)
+    message = f"Line {line} of the script says {found[0]}, and there is no such input."
+    return Problem(
+        code="template-undefined",
+        severity="error",
+        message=message,
+        hint=f"Give {found[1]!r}.",
+        field=found[1],
+        line=line,
+    )
+
+
+def _unsupported(template: str, found: re.Match[str]) -> Problem:
+    line = _line(template, found)
+    message = f"Line {line} of the script says {found[0][:80]}, which is for prompts."
+    return Problem(code="template-unknown", severity="error", message=message, hint=_HINT, line=line)

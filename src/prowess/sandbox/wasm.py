@@ -1,0 +1,126 @@
+"""Scripts in CPython compiled to WebAssembly, each in an instance of its own, in a process of its own beside ours."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prowess.sandbox.component import Progress, ensure_component, silent
+from prowess.sandbox.running import Running
+from prowess.sandbox.sandbox import DEFAULT_LIMITS, HostFunction, Ran, SandboxLimits
+from prowess.sandbox.script import Script
+from prowess.sandbox.worker import Worker
+
+THREADS = 32
+"""How many scripts of one event loop are run at a time, those that wait for an answer included."""
+SPARES = 2
+"""How many interpreters are made before they are needed."""
+
+Claim = tuple[Worker, int]
+"""A worker, and the number of a run that it is to be given."""
+
+
+class WasmSandbox:
+    """Runs scripts in a worker process for each event loop, which starts when needed and ends with this process.
+
+    The interpreter is built at the first run where `home` does not have it. Up to `THREADS` scripts of an event loop run at
+    once; further ones wait their turn. A worker that breaks fails the runs that it has, not the next.
+    """
+
+    def __init__(self, home: Path, *, progress: Progress = silent, spares: int = SPARES) -> None:
+        self._home = home
+        self._progress = progress
+        self._spares = spares
+        self._workers = _Workers()
+        self._turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = weakref.WeakKeyDictionary()
+        weakref.finalize(self, self._workers.end)
+
+    async def run(
+        self, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits = DEFAULT_LIMITS
+    ) -> Ran:
+        """Run a script to its end."""
+        turns = self._turns.setdefault(asyncio.get_running_loop(), _Turns())
+        async with turns.room:
+            async with turns.starting:
+                claim = self._workers.claim() or await self._start()
+                running = Running(*claim, script, functions, limits)
+            return await running.ended()
+
+    @property
+    def confined(self) -> tuple[str, ...]:
+        """By what the workers are confined, besides the engine; nothing before the first has been started."""
+        return self._workers.confined
+
+    @property
+    def pids(self) -> list[int]:
+        """The numbers of the processes that run scripts."""
+        return self._workers.pids()
+
+    async def close(self) -> None:
+        """End the workers; runs that are on their way fail."""
+        self._workers.end()
+
+    async def _start(self) -> Claim:
+        component = await asyncio.to_thread(ensure_component, self._home, self._progress)
+        worker = await Worker.start(component, threads=THREADS, spares=self._spares)
+        return self._workers.add(worker)
+
+
+@dataclass(slots=True)
+class _Turns:
+    """What runs of one event loop wait for."""
+
+    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(THREADS))
+    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class _Workers:
+    """The workers there are. Those of a process are left alone in one forked from it."""
+
+    def __init__(self) -> None:
+        self._workers: list[Worker] = []
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self.confined: tuple[str, ...] = ()
+
+    def claim(self) -> Claim | None:
+        """A run of one that is alive and that the running event loop can ask."""
+        self._forget()
+        with self._lock:
+            for worker in list(self._workers):
+                if not worker.alive:
+                    self._workers.remove(worker)
+                    worker.end()
+                elif worker.is_free:
+                    return worker, worker.take()
+        return None
+
+    def add(self, worker: Worker) -> Claim:
+        """Keep one, with a run claimed."""
+        with self._lock:
+            self._workers.append(worker)
+            self.confined = worker.confined
+            return worker, worker.take()
+
+    def pids(self) -> list[int]:
+        """Of those that are alive."""
+        with self._lock:
+            return [worker.pid for worker in self._workers if worker.alive]
+
+    def end(self) -> None:
+        """End them all."""
+        self._forget()
+        with self._lock:
+            while self._workers:
+                self._workers.pop().end()
+
+    def _forget(self) -> None:
+        if os.getpid() != self._process:
+            self._process, self._lock = os.getpid(), threading.Lock()
+            while self._workers:
+                self._workers.pop().forget()

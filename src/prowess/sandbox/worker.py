@@ -1,0 +1,222 @@
+"""One process that runs scripts, seen from outside: many runs at a time, all of one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from prowess.errors import RunFailed, Unavailable
+from prowess.sandbox import frames
+from prowess.sandbox.programs import command
+
+START_SECONDS = 60.0
+MOST_FRAME_BYTES = 64 << 20
+"""No honest frame is larger."""
+_CHUNK, _EXIT_SECONDS = 1 << 18, 0.2
+
+OnCall = Callable[[str, str], None]
+"""Told of every call of a script: the name of the function, and its arguments as JSON."""
+
+
+class Worker:
+    """A worker process. While it has runs, it belongs to the event loop that they are of; then any may take it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], line: socket.socket) -> None:
+        self._process = process
+        self._line = line
+        self._line.setblocking(False)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._runs: dict[int, tuple[OnCall, asyncio.Future[bytes]]] = {}
+        self._number = 0
+        self._unread = bytearray()
+        self._unsent = bytearray()
+        self._writing = False
+        self.confined: tuple[str, ...] = ()
+        """By what it is confined, besides the engine."""
+
+    @classmethod
+    async def start(cls, component: Path, *, threads: int, spares: int) -> Worker:
+        """A worker that is ready."""
+        worker = await asyncio.to_thread(_started, component, threads, spares)
+        worker.take()
+        try:
+            ready = worker.open(0, _ignored)
+            async with asyncio.timeout(START_SECONDS):
+                worker.confined = tuple(json.loads(await ready))
+        except TimeoutError:
+            worker.end()
+            raise Unavailable(
+                "The sandbox does not become ready.", hint="Try again when the machine is less busy."
+            ) from None
+        except RunFailed as error:
+            raise Unavailable(f"The sandbox cannot be started: {error.message}") from error
+        except BaseException:
+            worker.end()
+            raise
+        return worker
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked."""
+        return self._process.poll() is None and not (self._loop and self._loop.is_closed())
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the running event loop can ask it."""
+        return self._loop is None or self._loop is asyncio.get_running_loop()
+
+    def take(self) -> int:
+        """The number of a new run, for the running event loop."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._loop.add_reader(self._line, self._read)
+        self._number += 1
+        return self._number
+
+    def open(self, number: int, on_call: OnCall) -> asyncio.Future[bytes]:
+        """What will come of a run: the payload of its last frame, or `RunFailed` where the worker ends before."""
+        ended: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._runs[number] = (on_call, ended)
+        return ended
+
+    def send(self, number: int, kind: int, payload: bytes = b"") -> None:
+        """Give a frame, as soon as the worker takes it."""
+        if self._loop is None:
+            return
+        self._unsent += frames.frame(number, kind, payload)
+        if not self._writing:
+            self._write()
+
+    def end(self) -> None:
+        """Kill it, and give back what it holds; its runs fail."""
+        self._process.kill()
+        if self._loop and self._loop is not _running_loop() and self._loop.is_running():
+            return  # the loop that it belongs to, in another thread, sees that it has ended
+        self._process.wait()
+        self._fail("it was ended")
+
+    def forget(self) -> None:
+        """Let go of it without ending it, in a process that was forked from the one that it belongs to."""
+        self._process.returncode = 0
+        self._line.close()
+
+    def _read(self) -> None:
+        try:
+            piece = self._line.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            piece = b""
+        if not piece:
+            self._fail(f"its process ended with {self._exit()}")
+            return
+        self._unread += piece
+        while len(self._unread) >= frames.HEADER.size:
+            size, number, kind = frames.HEADER.unpack_from(self._unread)
+            end = frames.HEADER.size + size
+            if size > MOST_FRAME_BYTES:
+                self.end()
+                return
+            if len(self._unread) < end:
+                return
+            payload = bytes(self._unread[frames.HEADER.size : end])
+            del self._unread[:end]
+            self._take(number, kind, payload)
+
+    def _exit(self) -> int:
+        """How the process ended; one that has only closed its line is ended."""
+        try:
+            return self._process.wait(_EXIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+    def _take(self, number: int, kind: int, payload: bytes) -> None:
+        on_call, ended = self._runs.get(number, (None, None))
+        if on_call is None or ended is None:
+            return
+        if kind == frames.CALL:
+            name, _, arguments = payload.decode("utf-8", "replace").partition("\n")
+            on_call(name, arguments)
+            return
+        del self._runs[number]
+        if not ended.done():
+            ended.set_result(payload)
+        if not self._runs:
+            self._release()
+
+    def _write(self) -> None:
+        try:
+            while self._unsent:
+                sent = self._line.send(self._unsent[:_CHUNK])
+                del self._unsent[:sent]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._unsent.clear()
+        self._write_on(bool(self._unsent))
+
+    def _write_on(self, more: bool) -> None:
+        """Go on writing when the worker takes more, or not any longer."""
+        if self._loop and more and not self._writing:
+            self._loop.add_writer(self._line, self._write)
+        elif self._loop and self._writing and not more:
+            self._loop.remove_writer(self._line)
+        self._writing = more
+
+    def _release(self) -> None:
+        """Let another event loop take it."""
+        if self._loop and not self._loop.is_closed():
+            self._loop.remove_reader(self._line)
+            self._write_on(False)
+        self._loop = None
+
+    def _fail(self, why: str) -> None:
+        self._release()
+        self._line.close()
+        runs, self._runs = self._runs, {}
+        for _, ended in runs.values():
+            if not ended.done() and not ended.get_loop().is_closed():
+                ended.set_exception(RunFailed(f"The sandbox broke while it ran a script: {why}.", hint="Try again."))
+
+
+def _ignored(name: str, arguments: str) -> None:
+    """Nothing is called before the worker is ready."""
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _started(component: Path, threads: int, spares: int) -> Worker:
+    ours, theirs = socket.socketpair()
+    told: dict[str, Any] = {"component": str(component), "parent": os.getpid(), "threads": threads, "spares": spares}
+    with theirs:
+        try:
+            process = subprocess.Popen(  # noqa: S603  (our own program)
+                command("program", **told),
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            raise Unavailable(f"The sandbox cannot be started: {error.strerror}.") from error
+    return Worker(process, ours)

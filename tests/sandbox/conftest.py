@@ -1,0 +1,34 @@
+"""The sandbox that all tests share, and a plain way to run a script in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prowess.sandbox.sandbox import DEFAULT_LIMITS, Ran
+from prowess.sandbox.script import script_of
+from prowess.sandbox.wasm import WasmSandbox
+
+
+@pytest.fixture(scope="session")
+def sandbox(sandbox_home: Path) -> Iterator[WasmSandbox]:
+    """The sandbox that is used outside tests."""
+    opened = WasmSandbox(sandbox_home)
+    yield opened
+    asyncio.run(opened.close())
+
+
+@pytest.fixture
+def run(sandbox: WasmSandbox) -> Callable[..., Ran]:
+    """What comes of a script with inputs, host functions and changed limits."""
+
+    def ran(code: str, inputs: dict[str, Any] | None = None, functions: dict[str, Any] | None = None, **limits) -> Ran:
+        made = script_of(code, inputs or {})
+        return asyncio.run(sandbox.run(made, functions or {}, replace(DEFAULT_LIMITS, **limits)))
+
+    return ran

@@ -1,0 +1,271 @@
+"""The worker beside us: many runs at once, none of which stops us; cancelled, killed, orphaned and shared."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
+
+import pytest
+
+from prowess.errors import RunFailed, Unavailable
+from prowess.sandbox.sandbox import SandboxLimits
+from prowess.sandbox.script import script_of
+from prowess.sandbox.wasm import THREADS, WasmSandbox
+from prowess.sandbox.worker import Worker
+
+pytestmark = pytest.mark.anyio
+
+SPIN = script_of("import prowess\nprowess.started()\nwhile True: pass", {})
+LONG = SandboxLimits(fuel=10**15, seconds=600)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def own(sandbox_home: Path):
+    """A sandbox of one test's own, to be broken."""
+    opened = WasmSandbox(sandbox_home)
+    yield opened
+    await opened.close()
+
+
+def spinning(sandbox: WasmSandbox) -> tuple[asyncio.Task, asyncio.Event]:
+    """A run that does not end, and the event that it has begun."""
+    begun = asyncio.Event()
+
+    async def started() -> None:
+        begun.set()
+
+    return asyncio.create_task(sandbox.run(SPIN, {"started": started}, LONG)), begun
+
+
+async def test_scripts_wait_for_their_host_at_the_same_time(sandbox):
+    barrier = asyncio.Barrier(THREADS)
+
+    async def meet() -> int:
+        return await barrier.wait()
+
+    script = script_of("import prowess\nprowess.submit(prowess.meet())", {})
+    rans = await asyncio.gather(*(sandbox.run(script, {"meet": meet}) for _ in range(THREADS)))
+    assert sorted(ran.result for ran in rans) == list(range(THREADS))
+
+
+async def test_host_functions_run_in_the_context_of_their_run(sandbox):
+    whose: ContextVar[str] = ContextVar("whose", default="nobody's")
+
+    async def look() -> str:
+        return whose.get()
+
+    async def started_by(name: str) -> str:
+        whose.set(name)
+        return (
+            await sandbox.run(script_of("import prowess\nprowess.submit(prowess.look())", {}), {"look": look})
+        ).result
+
+    names = ["ann", "bob", "cid"]
+    assert await asyncio.gather(*(asyncio.create_task(started_by(name)) for name in names)) == names
+
+
+async def test_more_scripts_than_there_is_room_for_take_turns(sandbox):
+    scripts = [script_of("import prowess\nprowess.submit({{ n }})", {"n": n}) for n in range(3 * THREADS)]
+    rans = await asyncio.gather(*(sandbox.run(script, {}) for script in scripts))
+    assert [ran.result for ran in rans] == list(range(3 * THREADS))
+
+
+async def test_the_event_loop_goes_on_while_a_script_computes(sandbox):
+    run, begun = spinning(sandbox)
+    await begun.wait()
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+        assert not run.done()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+
+async def test_a_cancelled_run_has_ended_and_its_worker_serves_on(sandbox):
+    run, begun = spinning(sandbox)
+    await begun.wait()
+    before = sandbox.pids
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert (await sandbox.run(script_of("pass", {}), {})).ended == "done"
+    assert sandbox.pids == before
+
+
+async def test_what_a_cancelled_script_waits_for_is_cancelled_too(sandbox):
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def started() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    run = asyncio.create_task(sandbox.run(SPIN, {"started": started}))
+    await begun.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    async with asyncio.timeout(30):
+        await ended.wait()
+
+
+async def test_a_run_that_was_cancelled_while_it_waited_does_not_cost_its_worker_later(own, monkeypatch):
+    monkeypatch.setattr("prowess.sandbox.running.GRACE_SECONDS", 1.0)
+    begun = asyncio.Event()
+
+    async def started() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    run = asyncio.create_task(own.run(SPIN, {"started": started}, SandboxLimits(seconds=0.1)))
+    await begun.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert (await own.run(script_of("import time\ntime.sleep(1.5)", {}), {})).ended == "done"
+
+
+async def test_a_killed_worker_fails_its_runs_and_not_the_next(own):
+    runs = [spinning(own) for _ in range(3)]
+    for _, begun in runs:
+        await begun.wait()
+    [worker] = own.pids
+    os.kill(worker, signal.SIGKILL)
+    for run, _ in runs:
+        with pytest.raises(RunFailed):
+            await run
+    assert (await own.run(script_of("pass", {}), {})).ended == "done"
+    assert own.pids != [worker]
+
+
+async def test_a_worker_that_dies_at_rest_is_replaced(own):
+    await own.run(script_of("pass", {}), {})
+    [worker] = own.pids
+    os.kill(worker, signal.SIGKILL)
+    until(lambda: not own.pids)
+    assert (await own.run(script_of("pass", {}), {})).ended == "done"
+
+
+async def test_a_worker_that_does_not_end_a_script_in_time_is_ended(own, monkeypatch):
+    monkeypatch.setattr("prowess.sandbox.running.GRACE_SECONDS", 0.2)
+    await own.run(script_of("pass", {}), {})
+    [worker] = own.pids
+    os.kill(worker, signal.SIGSTOP)
+    with pytest.raises(RunFailed):
+        await own.run(script_of("pass", {}), {}, SandboxLimits(seconds=0.1))
+    assert not own.pids
+
+
+async def test_closing_ends_the_workers_and_a_later_run_starts_one(own):
+    await own.run(script_of("pass", {}), {})
+    [worker] = own.pids
+    await own.close()
+    assert not _runs(worker)
+    assert (await own.run(script_of("pass", {}), {})).ended == "done"
+
+
+async def test_an_interpreter_that_is_no_component_is_unavailable(tmp_path):
+    path = tmp_path / "guest.cwasm"
+    path.write_bytes(b"nonsense")
+    with pytest.raises(Unavailable):
+        await Worker.start(path, threads=1, spares=0)
+
+
+async def test_the_worker_is_confined_as_far_as_the_system_allows(sandbox):
+    await sandbox.run(script_of("pass", {}), {})
+    assert {"core", "fsize", "nofile", "nproc"} <= set(sandbox.confined)
+
+
+def test_event_loops_in_several_threads_are_served_at_once(sandbox):
+    together = threading.Barrier(2)
+    results: list[object] = []
+
+    async def meet() -> None:
+        await asyncio.to_thread(together.wait, 60)
+
+    def serve(number: int) -> None:
+        script = script_of("import prowess\nprowess.meet()\nprowess.submit({{ n }})", {"n": number})
+        results.append(asyncio.run(sandbox.run(script, {"meet": meet})).result)
+
+    threads = [threading.Thread(target=serve, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [0, 1]
+
+
+FORKED = """
+import asyncio, os, sys
+from pathlib import Path
+from prowess.sandbox.script import script_of
+from prowess.sandbox.wasm import WasmSandbox
+sandbox = WasmSandbox(Path(sys.argv[1]))
+def run():
+    return asyncio.run(sandbox.run(script_of("import prowess\\nprowess.submit(1)", {}), {})).result
+assert run() == 1
+ours = sandbox.pids
+if os.fork() == 0:
+    good = run() == 1 and sandbox.pids != ours
+    asyncio.run(sandbox.close())
+    os._exit(0 if good else 1)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+assert run() == 1 and sandbox.pids == ours
+"""
+
+
+def test_a_forked_process_has_a_worker_of_its_own(sandbox_home):
+    command = [sys.executable, "-W", "ignore", "-c", FORKED, str(sandbox_home)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+ORPHAN = """
+import asyncio, sys
+from pathlib import Path
+from prowess.sandbox.script import script_of
+from prowess.sandbox.wasm import WasmSandbox
+async def main():
+    sandbox = WasmSandbox(Path(sys.argv[1]))
+    async def started():
+        print(sandbox.pids[0], flush=True)
+    await sandbox.run(script_of("import prowess\\nprowess.started()\\nwhile True: pass", {}), {"started": started})
+asyncio.run(main())
+"""
+
+
+def test_a_worker_ends_with_its_parent_however_that_ends(sandbox_home):
+    with subprocess.Popen([sys.executable, "-c", ORPHAN, str(sandbox_home)], stdout=subprocess.PIPE) as parent:
+        worker = int(parent.stdout.readline())
+        parent.kill()
+    until(lambda: not _runs(worker))
+
+
+def until(gone: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not gone():
+        assert time.monotonic() < deadline, "the worker lives on"
+        time.sleep(0.02)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there, and not only waits to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
