@@ -1,70 +1,30 @@
-"""Running skills through the engine: dispatch, order, fallbacks, time, cancellation, the gate, and a trace of every run."""
+"""Running skills through the engine: dispatch, order, fallbacks, time, cancellation, assertions, and a trace of every run."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from prowess import Actor, Plugin, ScriptedModel
+from prowess import ScriptedModel
 from prowess.errors import (
-    ApprovalRequired,
     AssertionFailed,
     Invalid,
     NoHandler,
     NoModel,
     NotFound,
-    SpendExceeded,
     TimedOut,
-    Unavailable,
 )
-from prowess.llm.model import Reply, Request, Usage
-from prowess.policy.actor import agent_of, local_person
-from prowess.run.call import Call, Output, Step
+from prowess.llm.model import Reply, Request
+from prowess.run.call import Step
 
 pytestmark = pytest.mark.anyio
-
-SIDECAR = """
-title: Greeter
-version: 1.0.0
-artifacts:
-  - path: prompts/greet.j2
-    kind: prompt_template
-    name: greet
-    ordinal: 1
-  - path: prompts/answer.j2
-    kind: prompt_template
-    name: Polite Answer
-    ordinal: 2
-"""
-
-
-ANSWER = "Answer to: {{ greet }} (before: {{ previous }})"
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-def greeter(place, *, sidecar: str = SIDECAR, **files: str) -> None:
-    place.skill(
-        "greeter",
-        files={
-            "agents/prowess.yaml": sidecar,
-            "prompts/greet.j2": "Greet {{ name }}.",
-            **({"prompts/answer.j2": ANSWER} if "answer.j2" in sidecar else {}),
-            **files,
-        },
-    )
-
-
-async def traces(prowess) -> list[Any]:
-    """Every trace whole, the first first."""
-    return [await prowess.trace(row.id) for row in reversed(await prowess.traces())]
 
 
 class Waiting:
@@ -87,7 +47,7 @@ class Waiting:
         await self.complete(request)
 
 
-async def test_a_prompt_is_rendered_sent_and_answered(each_place):
+async def test_a_prompt_is_rendered_sent_and_answered(each_place, greeter, traces):
     greeter(each_place)
     async with each_place.open() as prowess:
         with ScriptedModel(["Good morning, Ada!"]) as model:
@@ -105,7 +65,7 @@ async def test_a_prompt_is_rendered_sent_and_answered(each_place):
     assert trace.id == result.parts[0].trace
 
 
-async def test_a_whole_skill_runs_in_ordinal_order_and_hands_on_what_came_out(place):
+async def test_a_whole_skill_runs_in_ordinal_order_and_hands_on_what_came_out(place, greeter, traces):
     greeter(place)
     async with place.open() as prowess:
         with ScriptedModel(["Hello!", "And hello to you."]) as model:
@@ -117,7 +77,7 @@ async def test_a_whole_skill_runs_in_ordinal_order_and_hands_on_what_came_out(pl
     assert [row.artifact_name for row in rows] == ["greet", "Polite Answer"]
 
 
-async def test_artifacts_are_chosen_by_name_and_a_near_name_is_understood(place):
+async def test_artifacts_are_chosen_by_name_and_a_near_name_is_understood(place, greeter):
     greeter(place)
     async with place.open() as prowess:
         with ScriptedModel(["Yes."]) as model:
@@ -130,7 +90,7 @@ async def test_artifacts_are_chosen_by_name_and_a_near_name_is_understood(place)
         assert "'greet'" in missing.value.hint
 
 
-async def test_the_text_is_streamed_to_whoever_watches(place):
+async def test_the_text_is_streamed_to_whoever_watches(place, greeter):
     greeter(place)
     steps: list[Step] = []
     async with place.open() as prowess:
@@ -143,7 +103,7 @@ async def test_the_text_is_streamed_to_whoever_watches(place):
     assert "".join(pieces) == answer
 
 
-async def test_a_dry_run_sends_nothing_leaves_no_trace_and_tells_all_that_would_be_sent(place):
+async def test_a_dry_run_sends_nothing_leaves_no_trace_and_tells_all_that_would_be_sent(place, greeter, traces):
     greeter(place)
     async with place.open() as prowess:
         model = ScriptedModel([])
@@ -156,7 +116,7 @@ async def test_a_dry_run_sends_nothing_leaves_no_trace_and_tells_all_that_would_
         assert json.loads(json.dumps(result.as_json()))["parts"][0]["would_send"]
 
 
-async def test_without_a_model_the_answer_names_the_three_ways_to_configure_one(place):
+async def test_without_a_model_the_answer_names_the_three_ways_to_configure_one(place, greeter, traces):
     greeter(place)
     async with place.open() as prowess:
         with pytest.raises(NoModel) as missing:
@@ -167,7 +127,7 @@ async def test_without_a_model_the_answer_names_the_three_ways_to_configure_one(
     assert (trace.status, trace.error_code) == ("unavailable", "no-model")
 
 
-async def test_missing_inputs_are_named_and_traced(place):
+async def test_missing_inputs_are_named_and_traced(place, greeter, traces):
     greeter(place)
     async with place.open() as prowess:
         with pytest.raises(Invalid, match="name"):
@@ -179,7 +139,7 @@ async def test_missing_inputs_are_named_and_traced(place):
 @pytest.mark.parametrize(
     "inputs", [{"name": float("nan")}, {"name": b"bytes"}, {"name": {1, 2}}], ids=["nan", "bytes", "set"]
 )
-async def test_inputs_that_are_no_json_are_refused_before_anything_runs(place, inputs):
+async def test_inputs_that_are_no_json_are_refused_before_anything_runs(place, inputs, greeter, traces):
     greeter(place)
     async with place.open() as prowess:
         with pytest.raises(Invalid, match="no JSON"):
@@ -204,7 +164,7 @@ artifacts:
 MODULE = {"dspy/greeter.json": '{"template_id": "predict", "signature": "name -> greeting"}'}
 
 
-async def test_where_a_part_is_unavailable_its_fallback_runs_and_both_are_traced(each_place):
+async def test_where_a_part_is_unavailable_its_fallback_runs_and_both_are_traced(each_place, greeter, traces):
     greeter(each_place, sidecar=FALLBACK, **MODULE)
     async with each_place.open() as prowess:
         with ScriptedModel(["Hello!"]) as model:
@@ -218,7 +178,7 @@ async def test_where_a_part_is_unavailable_its_fallback_runs_and_both_are_traced
     assert (first.error_code, second.fallback_of) == ("no-handler", first.id)
 
 
-async def test_a_fallback_that_stands_later_runs_once_in_a_run_of_the_whole(place):
+async def test_a_fallback_that_stands_later_runs_once_in_a_run_of_the_whole(place, greeter):
     greeter(place, sidecar=FALLBACK, **MODULE)
     async with place.open() as prowess:
         with ScriptedModel(["Hello!"]) as model:
@@ -226,15 +186,15 @@ async def test_a_fallback_that_stands_later_runs_once_in_a_run_of_the_whole(plac
     assert [part.artifact for part in result.parts] == ["tuned", "greet"]
 
 
-async def test_a_kind_without_a_handler_says_which_kinds_run(place):
-    greeter(place, **{"code/count.py": "print(1)"}, sidecar="title: T\nversion: 1.0.0\n")
+async def test_a_kind_without_a_handler_says_which_kinds_run(place, greeter):
+    greeter(place, **{"execute.py": "def execute(args, ctx): ..."}, sidecar="title: T\nversion: 1.0.0\n")
     async with place.open() as prowess:
-        with pytest.raises(NoHandler, match="code_template") as missing:
-            await prowess.run("", "greeter", "count")
+        with pytest.raises(NoHandler, match="function") as missing:
+            await prowess.run("", "greeter", "execute")
     assert "prompt_template" in missing.value.hint
 
 
-async def test_a_run_that_takes_too_long_is_ended_and_traced(each_place):
+async def test_a_run_that_takes_too_long_is_ended_and_traced(each_place, greeter, traces):
     greeter(each_place)
     async with each_place.open() as prowess:
         with pytest.raises(TimedOut, match=r"0\.05 seconds"):
@@ -244,7 +204,7 @@ async def test_a_run_that_takes_too_long_is_ended_and_traced(each_place):
     assert trace.completed_at
 
 
-async def test_a_run_that_is_cancelled_ends_at_once_and_its_trace_says_so(each_place):
+async def test_a_run_that_is_cancelled_ends_at_once_and_its_trace_says_so(each_place, greeter, traces):
     greeter(each_place)
     model = Waiting()
     async with each_place.open() as prowess:
@@ -272,7 +232,7 @@ artifacts:
 """
 
 
-async def test_a_hard_assertion_fails_the_run_after_the_trace_is_written(each_place):
+async def test_a_hard_assertion_fails_the_run_after_the_trace_is_written(each_place, greeter, traces):
     greeter(each_place, sidecar=ASSERTED.replace("SEVERITY", "hard"))
     async with each_place.open() as prowess:
         with pytest.raises(AssertionFailed) as failed:
@@ -284,7 +244,7 @@ async def test_a_hard_assertion_fails_the_run_after_the_trace_is_written(each_pl
     assert trace.id in failed.value.hint
 
 
-async def test_a_soft_assertion_is_reported_and_the_run_goes_on(place):
+async def test_a_soft_assertion_is_reported_and_the_run_goes_on(place, greeter):
     greeter(place, sidecar=ASSERTED.replace("SEVERITY", "soft"))
     async with place.open() as prowess:
         result = await prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, model=ScriptedModel(["Hello, Bob."]))
@@ -292,7 +252,7 @@ async def test_a_soft_assertion_is_reported_and_the_run_goes_on(place):
     assert [verdict.passed for verdict in result.verdicts] == [False, True]
 
 
-async def test_a_failed_attempt_is_a_result_that_has_what_came_out(place):
+async def test_a_failed_attempt_is_a_result_that_has_what_came_out(place, greeter):
     greeter(place, sidecar=ASSERTED.replace("SEVERITY", "hard"))
     async with place.open() as prowess:
         result = await prowess.attempt(
@@ -303,7 +263,7 @@ async def test_a_failed_attempt_is_a_result_that_has_what_came_out(place):
     assert result.as_json()["error"]["code"] == "assertion-failed"
 
 
-async def test_the_events_of_a_run_tell_its_beginning_and_its_end(each_place):
+async def test_the_events_of_a_run_tell_its_beginning_and_its_end(each_place, greeter):
     greeter(each_place)
     async with each_place.open() as prowess:
         result = await prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, model=ScriptedModel(["Hi."]))
@@ -312,244 +272,3 @@ async def test_the_events_of_a_run_tell_its_beginning_and_its_end(each_place):
     assert [event.name for event in events] == ["run_started", "run_finished"]
     assert {event.data["run"] for event in events} == {result.run_id}
     assert events[1].data["status"] == "ok"
-
-
-async def test_an_agent_runs_its_own_persons_skills_at_once_and_asks_where_the_policy_says_so(place):
-    greeter(place)
-    person = local_person("ann")
-    agent = agent_of(person, name="helper")
-    async with place.open(person) as prowess:
-        model = ScriptedModel(["One.", "Two.", "Three."])
-        await prowess.run("", "greeter", "greet", inputs={"name": "A"}, model=model, actor=agent)
-        await prowess.set_policy("skill_enablement_policy", "prompt-user")
-        with pytest.raises(ApprovalRequired) as asked:
-            await prowess.run("", "greeter", "greet", inputs={"name": "A"}, model=model, actor=agent)
-        await prowess.resolve(asked.value.approval_id, approved=True)
-        for _ in range(2):  # the yes lasts as long as the bytes do
-            await prowess.run("", "greeter", "greet", inputs={"name": "A"}, model=model, actor=agent)
-        greeter(place, **{"prompts/greet.j2": "Insult {{ name }}."})
-        await prowess.reload()
-        with pytest.raises(ApprovalRequired):
-            await prowess.run("", "greeter", "greet", inputs={"name": "A"}, model=model, actor=agent)
-
-
-async def test_a_skill_can_have_a_person_asked_before_an_agent_runs_it(place):
-    greeter(place, sidecar=SIDECAR + "policy:\n  requires_approval: true\n")
-    person = local_person("ann")
-    async with place.open(person) as prowess:
-        with pytest.raises(ApprovalRequired):
-            await prowess.run("", "greeter", "greet", actor=agent_of(person), model=ScriptedModel([]))
-        result = await prowess.run("", "greeter", "greet", inputs={"name": "A"}, model=ScriptedModel(["Hi."]))
-    assert result.ok
-
-
-async def test_a_role_that_does_not_run_is_refused(place):
-    from prowess.errors import Refused
-
-    greeter(place)
-    person = local_person("ann")
-    async with place.open(person) as prowess:
-        with pytest.raises(Refused, match="scout"):
-            await prowess.run("", "greeter", "greet", actor=agent_of(person, role="scout"), model=ScriptedModel([]))
-
-
-async def test_a_skill_can_shorten_its_time_and_never_lengthen_it(place):
-    greeter(place, sidecar=SIDECAR + "policy: {timeout_seconds: 0.05}\n")
-    async with place.open() as prowess:
-        with pytest.raises(TimedOut, match=r"0\.05 seconds"):
-            await prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, model=Waiting(), timeout=60)
-
-
-async def test_a_skill_says_what_its_traces_may_hold_and_what_it_produces(place):
-    said = "observability: {redact_fields: [name], log_output: false}\nproduces_artifacts: [{name: greeting.txt}]\n"
-    greeter(place, sidecar=SIDECAR + said)
-    async with place.open() as prowess:
-        result = await prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, model=ScriptedModel(["Hello."]))
-        [trace] = await traces(prowess)
-    assert (trace.inputs, trace.rendered_input, trace.raw_output) == ({"name": "[withheld]"}, None, None)
-    [produced] = result.produced
-    assert (produced.name, produced.media_type, produced.content) == ("greeting.txt", "text/plain", "Hello.")
-
-
-async def test_what_is_withheld_is_nowhere_in_the_trace(place):
-    greeter(place, sidecar=SIDECAR + "observability: {redact_fields: [name]}\n")
-    async with place.open() as prowess:
-        model = ScriptedModel(["Hello, Ada Lovelace!"])
-        result = await prowess.run("", "greeter", "greet", inputs={"name": "Ada Lovelace"}, model=model)
-        [trace] = await traces(prowess)
-    assert result.text == "Hello, Ada Lovelace!"
-    assert trace.rendered_input == "Greet [redacted]."
-    assert "Lovelace" not in str(trace)
-
-
-async def test_a_session_lends_its_model_and_the_trace_names_the_session(place, tmp_path):
-    greeter(place)
-    script = tmp_path / "answers.json"
-    script.write_text(json.dumps(["Hi."]))
-    async with place.open() as prowess:
-        session = await prowess.session("talk", model=f"scripted:{script}")
-        result = await prowess.run(session, "greeter", "greet", inputs={"name": "Ada"})
-        [trace] = await traces(prowess)
-    assert result.text == "Hi."
-    assert trace.session_id == session.id
-
-
-async def test_no_secret_of_the_environment_reaches_a_trace_or_an_error(each_place):
-    secret = "tangerine-9f8e7d6c5b4a"
-    greeter(each_place)
-    place = replace(each_place, environment={**each_place.environment, "ACME_API_KEY": secret})
-    async with place.open() as prowess:
-        await prowess.run("", "greeter", "greet", inputs={"name": secret}, model=ScriptedModel([f"It is {secret}."]))
-        with pytest.raises(Unavailable) as failed:
-            await prowess.run(
-                "",
-                "greeter",
-                "greet",
-                inputs={"name": "x"},
-                model=ScriptedModel([Unavailable(f"key {secret} refused")]),
-            )
-        assert secret not in str(failed.value)
-        rows = await traces(prowess)
-    assert len(rows) == 2
-    assert secret not in "".join(map(str, rows))
-
-
-class Shouting:
-    """A handler that a plugin could bring."""
-
-    kind = "code_template"
-
-    async def run(self, call: Call) -> Output:
-        return Output(kind="code_template", text=call.artifact.content.upper(), data={"loud": call.inputs["word"]})
-
-
-async def test_a_plugin_can_bring_a_handler_and_the_fields_of_its_output_are_inputs_of_the_next(place, monkeypatch):
-    monkeypatch.setattr("prowess.plugins.plugins", lambda: [Plugin(name="loud", handlers=(Shouting(),))])
-    chain = SIDECAR.replace("prompts/greet.j2", "code/shout.py").replace(
-        "prompt_template\n    name: greet", "code_template\n    name: shout"
-    )
-    greeter(place, sidecar=chain, **{"code/shout.py": "print(1)", "prompts/answer.j2": "{{ loud }} {{ shout.loud }}"})
-    async with place.open() as prowess:
-        with ScriptedModel(["Fine."]) as model:
-            await prowess.run("", "greeter", ["shout", "Polite Answer"], inputs={"word": "hey"}, model=model)
-    assert model.requests[0].messages[-1].text == "hey hey"
-
-
-async def test_a_handler_that_breaks_is_a_failed_run_and_nothing_else(place, monkeypatch):
-    class Broken:
-        kind = "code_template"
-
-        async def run(self, _call: Call) -> Output:
-            raise ZeroDivisionError("secret detail")
-
-    monkeypatch.setattr("prowess.plugins.plugins", lambda: [Plugin(name="broken", handlers=(Broken(),))])
-    greeter(place, sidecar="title: T\nversion: 1.0.0\n", **{"code/count.py": "print(1)"})
-    async with place.open() as prowess:
-        result = await prowess.attempt("", "greeter", "count")
-        assert result.error is not None
-        assert "ZeroDivisionError" in result.error.message
-        assert "secret detail" not in result.error.message
-        [trace] = await traces(prowess)
-    assert trace.status == "failed"
-
-
-async def test_another_users_run_is_not_seen(each_place):
-    greeter(each_place)
-    ann = Actor(name="ann", organization="acme", user="ann", permissions=frozenset({"skills.read"}))
-    bob = Actor(name="bob", organization="acme", user="bob", permissions=frozenset({"skills.read"}))
-    async with each_place.open(ann) as prowess:
-        result = await prowess.run("", "greeter", "greet", inputs={"name": "A"}, model=ScriptedModel(["Hi."]))
-        trace = result.parts[0].trace
-        assert [row.id for row in await prowess.traces()] == [trace]
-        assert await prowess.traces(actor=bob) == []
-        with pytest.raises(NotFound) as foreign:
-            await prowess.trace(trace, actor=bob)
-        with pytest.raises(NotFound) as unknown:
-            await prowess.trace("00000000-0000-0000-0000-000000000000", actor=bob)
-    assert foreign.value.message.replace(trace, "ID") == unknown.value.message.replace(
-        "00000000-0000-0000-0000-000000000000", "ID"
-    )
-
-
-class Acting:
-    """A handler that does something in the world."""
-
-    kind = "function"
-
-    def __init__(self) -> None:
-        self.runs = 0
-
-    async def run(self, _call: Call) -> Output:
-        self.runs += 1
-        return Output(kind="function", data={"done": True})
-
-
-async def test_a_dry_run_ends_before_anything_acts(place, monkeypatch):
-    handler = Acting()
-    monkeypatch.setattr("prowess.plugins.plugins", lambda: [Plugin(name="acting", handlers=(handler,))])
-    place.skill(
-        "worker", files={"agents/prowess.yaml": "title: W\nversion: 1.0.0\n", "execute.py": "def execute(): ..."}
-    )
-    async with place.open() as prowess:
-        result = await prowess.run("", "worker", dry_run=True)
-        assert (handler.runs, [part.output for part in result.parts]) == (0, [None])
-        await prowess.run("", "worker")
-    assert handler.runs == 1
-
-
-async def test_where_outputs_are_not_kept_they_are_not_kept_as_inputs_or_reasons_either(place):
-    said = "observability: {log_output: false}\n"
-    asserted = '    assertions: [{type: pattern, check: match, pattern: "nowhere"}]\n'
-    greeter(place, sidecar=SIDECAR + asserted + said)
-    async with place.open() as prowess:
-        model = ScriptedModel(["The secret word is marzipan.", "Marzipan indeed."])
-        result = await prowess.attempt("", "greeter", inputs={"name": "Ada"}, model=model)
-        assert isinstance(result.error, AssertionFailed)
-        rows = await traces(prowess)
-    assert len(rows) == 2
-    assert "arzipan" not in "".join(map(str, rows))
-
-
-@pytest.mark.parametrize("said", ["{redact_fields: name}", "{redact_fields: {name: true}}"], ids=["a name", "no names"])
-async def test_fields_to_redact_that_are_no_list_keep_as_much_out(place, said):
-    greeter(place, sidecar=SIDECAR + f"observability: {said}\n")
-    async with place.open() as prowess:
-        await prowess.run("", "greeter", "greet", inputs={"name": "Ada Lovelace"}, model=ScriptedModel(["Hello."]))
-        [trace] = await traces(prowess)
-    assert "Lovelace" not in str(trace)
-
-
-@pytest.mark.parametrize("name", ["timeout_seconds", "max_cost_usd"])
-async def test_a_limit_that_is_no_number_keeps_the_skill_from_running(place, name):
-    greeter(place, sidecar=SIDECAR + f"policy: {{{name}: soon}}\n")
-    async with place.open() as prowess:
-        with pytest.raises(Invalid, match=name):
-            await prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, model=ScriptedModel([]))
-
-
-async def test_what_a_skill_may_cost_is_counted_over_all_its_artifacts(place):
-    greeter(place, sidecar=SIDECAR + "policy: {max_cost_usd: 0.05}\n")
-    async with place.open() as prowess:
-        usage = Usage(input_tokens=10, output_tokens=2_000, requests=1)
-        model = ScriptedModel([Reply(text="Hi.", usage=usage)] * 2, name="openai:gpt-4o")
-        result = await prowess.attempt("", "greeter", inputs={"name": "Ada"}, model=model)
-    assert [part.status for part in result.parts] == ["ok", "refused"]
-    assert isinstance(result.error, SpendExceeded)
-
-
-async def test_a_time_out_of_the_handlers_own_is_not_taken_for_the_end_of_its_time(place, monkeypatch):
-    class Impatient:
-        kind = "function"
-
-        async def run(self, _call: Call) -> Output:
-            raise TimeoutError("the socket")
-
-    monkeypatch.setattr("prowess.plugins.plugins", lambda: [Plugin(name="impatient", handlers=(Impatient(),))])
-    place.skill(
-        "worker", files={"agents/prowess.yaml": "title: W\nversion: 1.0.0\n", "execute.py": "def execute(): ..."}
-    )
-    async with place.open() as prowess:
-        result = await prowess.attempt("", "worker")
-    assert result.parts[0].status == "failed"
-    assert result.error is not None
-    assert "TimeoutError" in result.error.message

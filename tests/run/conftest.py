@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,28 @@ def call_of() -> Callable[..., Call]:
         return Call(id=str(uuid.uuid4()), skill=skill, artifact=called, inputs=inputs or {}, actor=actor, **settings)
 
     return make
+
+
+@pytest.fixture
+def turns_during() -> Callable[[Callable[[], Awaitable]], tuple]:
+    """What something gives, and how often another task had its turn meanwhile."""
+
+    def measure(work: Callable[[], Awaitable]) -> tuple:
+        return asyncio.run(_measured(work))
+
+    return measure
+
+
+async def _measured(work: Callable[[], Awaitable]) -> tuple:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    running = asyncio.create_task(other())
+    given = await work()
+    running.cancel()
+    return given, turns

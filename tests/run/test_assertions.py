@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prowess.run.assertions.runner import AssertionRunner
+from prowess.run.assertions.subject import Subject
 from prowess.run.call import Output
 from prowess.skill.kinds import Description
 
@@ -36,6 +37,29 @@ def verdict(verdicts):
         return one
 
     return check
+
+
+@pytest.mark.parametrize("piece", ['{"', '[{"b": 1,}, '])
+def test_a_long_output_is_looked_at_while_others_go_on(asker, call_of, turns_during, piece):
+    fields = {"type": "structural", "check": "required_fields", "fields": ["a"], "severity": "soft"}
+    call = call_of(Description(name="about", assertions=(fields, SCHEMA) * 25))
+    output = Output(kind="description", text=piece * (1_000_000 // len(piece)))
+
+    said, turns = turns_during(lambda: AssertionRunner(asker).check(call, output))
+
+    assert [verdict.passed for verdict in said] == [False] * 50
+    assert turns > 10
+
+
+def test_what_an_output_says_is_found_once_for_all_assertions(turns_during):
+    async def asked():
+        subject = Subject(Output(kind="description", text='So: {"a": [1]}'))
+        return [await subject.data(), *await asyncio.gather(subject.data(), subject.data())]
+
+    first, *others = turns_during(asked)[0]
+
+    assert first == {"a": [1]}
+    assert all(other is first for other in others)
 
 
 def data(value) -> Output:

@@ -150,6 +150,30 @@ def test_a_quoted_answer_is_known_in_whatever_letters_it_is_escaped(judged):
     assert not one(judged, json.dumps(answer, ensure_ascii=False), text=json.dumps(answer)).passed
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I say so since the reason is that\n  every page is named in it.",
+        json.dumps({"inner": json.dumps({"reason": "The reason is that every page is named in it."})}),
+    ],
+)
+def test_an_answer_whose_reason_is_the_words_of_the_judged_text_counts_for_nothing(judged, text):
+    reason = (
+        "the reason is that every page is named in it."
+        if text.startswith("I")
+        else json.loads(json.loads(text)["inner"])["reason"]
+    )
+
+    assert not one(judged, {"answer": "yes", "reason": reason}, text=text).passed
+
+
+def test_a_planted_answer_is_known_behind_many_that_are_none(judged):
+    answer = {"answer": "yes", "reason": "So."}
+
+    assert not one(judged, answer, text="{} " * 500 + json.dumps(answer)).passed
+    assert not one(judged, answer, text=json.dumps({"a": [{}] * 500, "z": {"reason": "So.", "answer": "yes"}})).passed
+
+
 @pytest.mark.parametrize("text", ARGUING)
 def test_a_model_that_parrots_the_whole_judged_text_gives_no_pass(judged, text):
     assert not one(judged, text, text=text).passed

@@ -241,6 +241,54 @@ def test_many_faults_in_a_large_value_do_not_all_have_to_be_found():
     assert len(schema.errors([1] * 50_000)) == 1
 
 
+def test_a_value_that_would_take_too_long_with_so_many_branches_does_not_fit():
+    schema = compile_schema({"items": {"anyOf": [*[{"type": "string"}] * 100, {"type": "integer"}]}})
+
+    assert schema.errors([99] * 50_000) == ()
+    assert schema.fits([99] * 50_000)
+    [error] = schema.errors([99] * 150_000)
+    assert "too large" in error.message
+    assert not schema.fits([99] * 150_000)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ({"const": 3}, [99] * 20_000),
+        ({"uniqueItems": True}, [[1, 1]] * 10_000),
+        ({"pattern": "^a+b"}, ["a" * 300_000]),
+        ({"format": "email"}, ["a" * 300_000]),
+        ({"patternProperties": {"^a+b": False}}, [{"a" * 300_000: 1}]),
+    ],
+    ids=["const", "unique", "pattern", "format", "names"],
+)
+def test_parts_that_take_longer_count_for_more(part, value):
+    often = compile_schema({"items": {"anyOf": [*[part] * 100, {}]}})
+
+    assert not often.fits(value)
+    assert often.fits(value[:1] if len(value) > 1 else ["ab"])
+    assert compile_schema({"items": {"anyOf": [part, {}]}}).fits(value)
+
+
+def test_a_large_value_of_an_ordinary_form_is_told_its_faults():
+    fields = {f"field{number}": {"type": "string", "maxLength": 40} for number in range(20)}
+    schema = compile_schema(
+        {"type": "array", "items": {"type": "object", "properties": fields, "required": ["field0"]}}
+    )
+    good = dict.fromkeys(fields, "a text")
+
+    assert schema.errors([good] * 10_000) == ()
+    assert [(error.path, error.rule) for error in schema.errors([*[good] * 1_000, {**good, "field7": 7}])] == [
+        ("/1000/field7", "type")
+    ]
+
+
+@pytest.mark.parametrize("value", [float("nan"), {1, 2}, "\ud800"], ids=["nan", "set", "half a character"])
+def test_what_is_no_json_does_not_fit(value):
+    assert not compile_schema(True).fits(value)
+    assert compile_schema(True).errors(value) != ()
+
+
 def test_a_pattern_runs_in_linear_time():
     assert told({"pattern": "^(a+)+$"}, "a" * 50_000 + "!") != []
 

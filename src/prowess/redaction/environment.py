@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from prowess.redaction.known import SHORTEST
 from prowess.redaction.names import has_secret_name
@@ -26,8 +26,12 @@ _HARMLESS = re.compile(
 )
 
 
+_TOKEN = 16
+"""A user of a URL as long as this is a token."""
+
+
 def secrets_in(environment: Mapping[str, str]) -> frozenset[str]:
-    """The values of the variables whose names say that they are secret, and the passwords in all that are URLs."""
+    """The values of the variables whose names say that they are secret, and what is secret in all that are URLs."""
     return frozenset(value for value in _candidates(environment) if len(value) >= SHORTEST)
 
 
@@ -61,11 +65,15 @@ def names_a_secret(name: str) -> bool:
 
 
 def _passwords(value: str) -> Iterator[str]:
+    """What is secret in URLs: the password, a user so long that it is a token, and parameters whose names say so."""
     for url in value.split():
         try:
-            password = urlsplit(url).password
+            parts = urlsplit(url)
+            user, password = parts.username or "", parts.password or ""
         except ValueError:
             continue
-        if password:
-            yield password
-            yield unquote(password)
+        found = [password, user if len(user) >= _TOKEN else ""]
+        found += [given for name, given in parse_qsl(parts.query) if has_secret_name(name)]
+        for secret in filter(None, found):
+            yield secret
+            yield unquote(secret)

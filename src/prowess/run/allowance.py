@@ -21,6 +21,8 @@ class Allowance:
     """The limits of one run, and what its trace may hold."""
 
     seconds: float = DEFAULT_SECONDS
+    shortened: bool = False
+    """Whether it is the skill itself that leaves no more time."""
     max_cost: float | None = None
     asks_first: bool = False
     """Whether an agent may run it only after a person has agreed."""
@@ -66,6 +68,7 @@ def allowance_of(skill: Skill, *, seconds: float = DEFAULT_SECONDS, asked: float
     names = _names(seen.get("redact_fields"))
     return Allowance(
         seconds=limit if own is None else min(own, limit),
+        shortened=own is not None and own < limit,
         max_cost=_limit(policy, "max_cost_usd"),
         asks_first=policy.get("requires_approval") not in (None, False),
         log_input=names is not None and seen.get("log_input") in (None, True),
@@ -90,6 +93,10 @@ def _limit(policy: Mapping[str, Any], name: str) -> float | None:
     value: object = policy.get(name)
     if value is None:
         return None
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf"):
-        return float(value)
+    try:
+        number = float(str(value)) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else 0.0
+    except ValueError:
+        number = 0.0
+    if 0 < number < float("inf"):
+        return number
     raise Invalid(f"The skill's policy has {str(value)[:40]!r} for {name}.", hint="It takes a number above 0.")

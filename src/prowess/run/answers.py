@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from prowess.errors import OutputInvalid, Problem
+from prowess.llm.model import Reply
 from prowess.run.beside import beside
+from prowess.run.call import Call
 from prowess.run.extraction import extract_json
 from prowess.skill.kinds import JsonObject
 from prowess.skill.schema import Schema, SchemaError
@@ -20,6 +22,15 @@ MOST_TOLD = 20
 _SHOWN = 3
 """How many faults an error tells in its own words."""
 _FENCE = re.compile(r"\A```(?:json)?\s*?\n(.*)\n```\Z", re.DOTALL | re.IGNORECASE)
+
+
+def noted(call: Call, reply: Reply) -> str:
+    """The text of the last answer, which is noted, and with it whether it was cut at the limit of its length."""
+    call.notes.raw = reply.text
+    call.notes.detail.pop("truncated", None)
+    if not reply.complete:
+        call.notes.detail["truncated"] = True
+    return reply.text
 
 
 async def read_answer(text: str, schema: Schema) -> tuple[Any, tuple[SchemaError, ...]]:
@@ -59,15 +70,17 @@ def told_again(errors: Sequence[SchemaError]) -> str:
     )
 
 
-def unfit(name: str, errors: Sequence[SchemaError], *, attempts: int = 1, hint: str) -> OutputInvalid:
+def unfit(call: Call, errors: Sequence[SchemaError], *, attempts: int = 1, hint: str) -> OutputInvalid:
     """The error of an artifact none of whose answers satisfies its schema; it has all faults of the last."""
+    is_cut = "truncated" in call.notes.detail
     told = "; ".join(str(error) for error in errors[:_SHOWN])
     tries = "once" if attempts == 1 else f"{attempts} times"
     problems = [
         Problem(code="output-invalid", severity="error", message=error.message, field=error.path) for error in errors
     ]
     return OutputInvalid(
-        f"{name!r} was asked {tries} and gave nothing that satisfies its output schema: {told}.",
-        hint=hint,
+        f"{call.artifact.name!r} was asked {tries} and gave nothing that satisfies its output schema: {told}."
+        + (" The answer was cut at the limit of its length." if is_cut else ""),
+        hint="Raise max_tokens, or ask for less." if is_cut else hint,
         problems=problems,
     )

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Generator, Sequence
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from typing import Literal
 
-from prowess.errors import ProwessError, SpendExceeded, TimedOut
-from prowess.llm.model import Model, Reply, Request
+from prowess.errors import AnswerUnusable, ProwessError, Refused, SpendExceeded, TimedOut
+from prowess.llm.model import Model, Reply, Request, Usage
 from prowess.llm.models import Models
-from prowess.llm.prices import cost_of, most_cost
+from prowess.llm.prices import DEFAULT_MAX_TOKENS, cost_of, lacks_price, most_cost
 from prowess.run.call import Call, Sent, Step
 from prowess.run.spending import Spending
 from prowess.run.telemetry import Telemetry
 from prowess.session.tokens import estimate
+
+MOST_TOKENS = 100_000_000
+"""More than any model reads or writes at once."""
+
+_IMPLAUSIBLE = 20
+_LIMITED = "anthropic:"
+"""The provider whose requests have a limit anyway."""
 
 Purpose = Literal["answer", "evaluation"]
 
@@ -46,7 +55,15 @@ class Asker:
         chosen = next((wish for wish in wishes if wish), self._models.default) or call.spare or ""
         if not isinstance(chosen, str):
             return chosen
-        return self._models.opened(chosen) or await asyncio.to_thread(self._models.open, chosen)
+        if call.dry:
+            return self._models.named(chosen)
+        model = self._models.opened(chosen) or await asyncio.to_thread(self._models.open, chosen)
+        if chosen == named and lacks_price(model.name):
+            raise Refused(
+                f"A skill may not name the model {model.name[:80]!r}: its price is not known, so no cap holds.",
+                hint="Name it yourself, with --model or PROWESS_MODEL.",
+            )
+        return model
 
     async def ask(
         self, call: Call, request: Request, *, named: str = "", purpose: Purpose = "answer", stream: bool = False
@@ -91,15 +108,19 @@ class Asker:
         if notes_model or not notes.model:
             notes.model = model.name
         most = most_cost(model.name, _tokens(request), request.max_tokens)
+        if most is not None and request.max_tokens is None and not model.name.startswith(_LIMITED):
+            request = replace(request, max_tokens=DEFAULT_MAX_TOKENS)
         with _held(call, most or 0.0) as hold:
             async with self._spending.reserved(call, most) as reservation:
                 with self._telemetry.span_of_request(model, request) as span:
                     reply = await (self._streamed(call, model, request) if stream else model.complete(request))
                     span.answered(reply)
-                cost = cost_of(model.name, reply.usage)
+                used = _plausible(reply.usage)
+                cost = _at_most(cost_of(model.name, used), most) if used.requests else None
                 reservation.actual = cost
-                hold(cost or 0.0)
-        notes.usage += reply.usage
+                if cost is not None or not most:
+                    hold(cost or 0.0)
+        notes.usage += used
         if cost is not None:
             notes.cost = (notes.cost or 0.0) + cost
         return reply
@@ -140,6 +161,9 @@ def _held(call: Call, most: float) -> Generator[Callable[[float], None]]:
         yield settle
     except TimedOut:
         raise
+    except AnswerUnusable as error:
+        settle(most if error.cost is None else min(error.cost, most))
+        raise
     except ProwessError:
         settle(0.0)
         raise
@@ -147,5 +171,20 @@ def _held(call: Call, most: float) -> Generator[Callable[[float], None]]:
         purse.held += actual - most
 
 
+def _plausible(usage: Usage) -> Usage:
+    """What a server says that was used, as far as it can be believed."""
+    return replace(
+        usage,
+        input_tokens=min(max(usage.input_tokens, 0), MOST_TOKENS),
+        output_tokens=min(max(usage.output_tokens, 0), MOST_TOKENS),
+    )
+
+
+def _at_most(cost: float | None, most: float | None) -> float | None:
+    """No more than several times what a request should cost at most: no server empties the purse of a whole day."""
+    return cost if cost is None or most is None else min(cost, most * _IMPLAUSIBLE)
+
+
 def _tokens(request: Request) -> int:
-    return sum(estimate(message.text) for message in request.messages)
+    schema = 0 if request.schema is None else estimate(json.dumps(request.schema))
+    return schema + sum(estimate(message.text) for message in request.messages)

@@ -195,8 +195,11 @@ class Dispatcher:
     async def _kept(future: asyncio.Future[bool] | None) -> bool:
         if future is None:
             return False
-        done, _ = await asyncio.wait({future}, timeout=TRACE_SECONDS)
-        return bool(done) and future.result()
+        try:
+            async with asyncio.timeout(TRACE_SECONDS):
+                return await future
+        except TimeoutError:
+            return False
 
     def _announcing(self, call: Call, run_id: str) -> Callable[[Step], None]:
         def announce(step: Step) -> None:
@@ -242,7 +245,9 @@ def _status(error: ProwessError) -> Status:
 def _overdue(call: Call, allowance: Allowance) -> TimedOut:
     return TimedOut(
         f"{call.artifact.name!r} of {call.skill.slug!r} was not done after {allowance.seconds:g} seconds.",
-        hint="Give it more time with --timeout, or PROWESS_RUN_SECONDS.",
+        hint="The skill's own policy allows no more: timeout_seconds."
+        if allowance.shortened
+        else "Give it more time with --timeout, or PROWESS_RUN_SECONDS.",
     )
 
 

@@ -96,20 +96,23 @@ class _Reading:
 
     def _whole(self, text: str) -> list[Any]:
         """The value that a text is, commas before closing brackets left aside; none where it is no JSON or too much."""
+        found, stop = self._tried(text)
+        if stop is not None and _is_comma_fault(text, stop) and _balanced_end(text, 0) == len(text):
+            found, _ = self._tried(_TRAILING_COMMA.sub(r"\1", text))
+        return found
+
+    def _tried(self, text: str) -> tuple[list[Any], int | None]:
+        """The value that a text is, and where the parser stopped; None where it did not, or where it makes no difference."""
         try:
-            return self._usable(json.loads(text), text)
+            return self._usable(json.loads(text), text), None
         except json.JSONDecodeError as error:
-            if text[:1] in ("{", "["):
-                self.why = _told(error)
-                if _is_comma_fault(text, error.pos):
-                    return self._without_commas(text)
+            if text[:1] not in ("{", "["):
+                return [], None
+            self.why = _told(error)
+            return [], error.pos
         except (ValueError, RecursionError) as error:
             self.why = "it nests too deep" if isinstance(error, RecursionError) else "a number in it is too long"
-        return []
-
-    def _without_commas(self, text: str) -> list[Any]:
-        mended = _TRAILING_COMMA.sub(r"\1", text)
-        return [] if mended == text else self._whole(mended)
+            return [], None
 
     def _at(self, start: int) -> tuple[list[Any], int]:
         """The value that starts here, and where to look for the next one."""

@@ -39,7 +39,7 @@ class Judged:
 
     def _shows(self, answer: Mapping[str, Any]) -> bool:
         """Whether the object is written in it, also in the midst of what is no JSON."""
-        orders = (dict(answer), dict(reversed(answer.items())))
+        orders = (dict(answer), dict(reversed([*answer.items()])))
         written = (json.dumps(one, ensure_ascii=plain) for one in orders for plain in (True, False))
         return any(_bare(one) in self._bare for one in written)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mimetypes
+import re
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from prowess.skill.kinds import JsonObject
 from prowess.skill.model import Skill
 
 FIELD = "produces_artifacts"
+_MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,60}", re.IGNORECASE | re.ASCII)
 _MOST = 20
 _NAME_LIMIT = 120
 _NAMES = ("name", "artifact", "path", "type")
@@ -33,23 +35,37 @@ class Produced:
 
 def produced_by(skill: Skill, output: Output | None) -> tuple[Produced, ...]:
     """The files that the skill says it produces, each with the output, or with the field of it that has its name."""
-    declared: object = skill.extra.get(FIELD)
-    if output is None or not isinstance(declared, list):
+    if output is None:
         return ()
-    made = (_made(entry, output) for entry in cast("list[object]", declared)[:_MOST])
+    made = (_made(entry, output) for entry in _entries(skill)[:_MOST])
     return tuple(one for one in made if one is not None)
 
 
+def declared_by(skill: Skill) -> tuple[tuple[str, str], ...]:
+    """What the skill says it produces: each as it is written, and the plain name that it gets; '' where it gets none."""
+    written = [_first_text(_settings(entry), _NAMES) for entry in _entries(skill)]
+    return tuple((name, _plain_name(name) if place < _MOST else "") for place, name in enumerate(written))
+
+
+def _entries(skill: Skill) -> list[object]:
+    declared: object = skill.extra.get(FIELD)
+    return cast("list[object]", declared) if isinstance(declared, list) else []
+
+
+def _settings(entry: object) -> dict[str, object]:
+    return cast("dict[str, object]", entry) if isinstance(entry, dict) else {"name": entry}
+
+
 def _made(entry: object, output: Output) -> Produced | None:
-    settings = cast("dict[str, object]", entry) if isinstance(entry, dict) else {"name": entry}
+    settings = _settings(entry)
     name = _plain_name(_first_text(settings, _NAMES))
     if not name:
         return None
-    said = _first_text(settings, _TYPES)
+    said = next((text for text in [_first_text(settings, _TYPES)] if _MEDIA_TYPE.fullmatch(text)), "")
     value = _part_of(output, name)
     guessed = mimetypes.guess_type(name)[0] or ("text/plain" if isinstance(value, str) else "application/json")
     content = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2) + "\n"
-    return Produced(name=name, media_type=said or guessed, content=content)
+    return Produced(name=name, media_type=said or guessed, content=content.encode("utf-8", "replace").decode())
 
 
 def _first_text(settings: dict[str, object], keys: tuple[str, ...]) -> str:

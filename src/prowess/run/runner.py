@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -11,13 +12,15 @@ from typing import Any
 from prowess.llm.model import Model
 from prowess.policy.actor import Actor
 from prowess.run.allowance import DEFAULT_SECONDS, allowance_of
-from prowess.run.call import Call, Purse, Watch, unwatched
+from prowess.run.call import Call, Purse, Step, Watch, unwatched
 from prowess.run.choose import chosen, plain_inputs, with_outputs
 from prowess.run.dispatch import Dispatcher
 from prowess.run.outcome import Part, RunResult
 from prowess.run.producing import produced_by
 from prowess.skill.kinds import Artifact, JsonObject
 from prowess.skill.model import Skill
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +91,27 @@ def _call(wish: Wish, artifact: Artifact, inputs: JsonObject, outputs: Mapping[s
         spare=wish.spare,
         purse=purse,
         dry=wish.dry,
-        watch=wish.watch,
+        watch=_patient(wish.watch),
     )
+
+
+def _patient(watch: Watch) -> Watch:
+    """The same watcher; one that fails is told nothing more, and no run fails for it."""
+    if watch is unwatched:
+        return watch
+    failed = False
+
+    def tell(step: Step) -> None:
+        nonlocal failed
+        if failed:
+            return
+        try:
+            watch(step)
+        except Exception as error:  # noqa: BLE001
+            failed = True
+            log.debug("Whoever watches the run has failed: %r", error)
+
+    return tell
 
 
 def _result(run_id: str, wish: Wish, parts: Sequence[Part], waiting: Sequence[Artifact]) -> RunResult:

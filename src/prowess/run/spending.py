@@ -43,7 +43,7 @@ class Spending:
     """Keeps an organization within its caps, however many requests run at once and in however many processes.
 
     What was set aside is given back where a request failed before there was an answer. An answer that is of no use costs what
-    it took. Where that is not known, the request was cancelled or took too long, or the process ended meanwhile, all of it
+    it took, and at most all of it. Where that is not known, the request was cancelled or took too long, or the process ended meanwhile, all of it
     stays spent, since the provider may well ask for it.
     """
 
@@ -66,8 +66,9 @@ class Spending:
             unused = False
             yield reservation
         except AnswerUnusable as error:
-            reservation.actual = error.cost
-            _note(call, error)
+            if error.cost is not None:
+                reservation.actual = min(error.cost, reservation.held)
+            _note(call, error, reservation.actual)
             raise
         except TimedOut:
             raise
@@ -103,13 +104,13 @@ class Spending:
             _log.warning("What a model cost could not be written down: %s", error)
 
 
-def _note(call: Call, error: AnswerUnusable) -> None:
+def _note(call: Call, error: AnswerUnusable, cost: float | None) -> None:
     notes = call.notes
     if error.tokens is not None:
         read, written = error.tokens
         notes.usage += Usage(input_tokens=read, output_tokens=written, requests=1)
-    if error.cost is not None:
-        notes.cost = (notes.cost or 0.0) + error.cost
+    if cost is not None:
+        notes.cost = (notes.cost or 0.0) + cost
 
 
 def _purses(call: Call) -> dict[str, str]:

@@ -20,8 +20,9 @@ from typing import Any, Literal, cast
 
 from prowess.errors import Invalid, Problem
 from prowess.skill.kinds import Artifact, JsonObject
-from prowess.skill.linear_regex import RegexRefused, compile_regex, shown_regex
+from prowess.skill.linear_regex import RegexRefused, compile_regex
 from prowess.skill.schema import compile_schema
+from prowess.skill.text.hidden import shown_source
 
 AssertionSeverity = Literal["hard", "soft"]
 
@@ -149,18 +150,20 @@ def _pattern(settings: JsonObject) -> Iterator[Problem]:
         yield _problem("assertion-invalid", "A pattern assertion needs `pattern`, a regular expression.", _HINT)
         return
     if len(pattern) > LONGEST_REGEX:
-        message = f"The pattern {shown_regex(pattern)} has {len(pattern):,} characters; {LONGEST_REGEX:,} are the most."
+        message = (
+            f"The pattern {shown_source(pattern)} has {len(pattern):,} characters; {LONGEST_REGEX:,} are the most."
+        )
         yield _problem("assertion-pattern", message, "Say it in several assertions.")
         return
     try:
         steps = compile_regex(pattern).steps
     except RegexRefused as reason:
-        message = f"RE2 refuses the pattern {shown_regex(pattern)}: {reason}."
+        message = f"RE2 refuses the pattern {shown_source(pattern)}: {reason}."
         hint = "Look-around and back-references are left out of RE2, since they can take more than linear time."
         yield _problem("assertion-pattern", message, f"{hint} Assert `match` and `no_match` apart instead.")
         return
     if steps > MOST_STEPS:
-        message = f"The pattern {shown_regex(pattern)} comes to {steps:,} steps; {MOST_STEPS:,} are the most."
+        message = f"The pattern {shown_source(pattern)} comes to {steps:,} steps; {MOST_STEPS:,} are the most."
         yield _problem("assertion-pattern", message, "Repeat less: a number in braces counts as often as it says.")
 
 

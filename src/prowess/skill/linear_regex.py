@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from prowess.skill.text.hidden import show_hidden
-
-_SHOWN = 80
+from prowess.skill.text.hidden import shown_source
 
 
 class RegexRefused(ValueError):
@@ -28,7 +26,7 @@ def compile_regex(pattern: str, *, case_sensitive: bool = True) -> LinearRegex:
     except engine.error as error:
         told = error.args[0] if error.args else b""
         reason, _, part = (told.decode(errors="replace") if isinstance(told, bytes) else str(told)).partition(": ")
-        raise RegexRefused(f"{reason} in {shown_regex(part)}" if part and part != pattern else reason) from None
+        raise RegexRefused(f"{reason} in {shown_source(part)}" if part and part != pattern else reason) from None
     except UnicodeError:
         raise RegexRefused("it has half a character in it") from None
 
@@ -44,8 +42,3 @@ class LinearRegex:
         """The first stretch of the text that fits; None where nothing does."""
         found: Any = self._compiled.search(text.encode("utf-8", "replace").decode())
         return None if found is None else str(found.group())
-
-
-def shown_regex(pattern: str) -> str:
-    """The beginning of an expression as its author wrote it, without the escapes that a literal would have."""
-    return f"`{show_hidden(pattern[:_SHOWN])}{'…' * (len(pattern) > _SHOWN)}`"

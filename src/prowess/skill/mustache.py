@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from prowess.skill.template_faults import shown, syntax_fault
+from prowess.skill.template_faults import syntax_fault
+from prowess.skill.text.hidden import shown_source
 
 _SIGILS = "#^/>!&={$<"
 _CLOSED_BY = {"=": "=", "{": "}"}
@@ -63,11 +64,11 @@ def mustache_variables(template: str) -> frozenset[str]:
             opened.append(tag)
             within += tag.sign == "#"
     if opened:
-        raise syntax_fault(f"the section {shown(opened[-1].content)} is not closed", opened[-1].line)
+        raise syntax_fault(f"the section {shown_source(opened[-1].content)} is not closed", opened[-1].line)
     return frozenset(name for name in names if name)
 
 
 def _closed(opened: list[Tag], closing: Tag) -> Tag:
     if not opened or opened[-1].content != closing.content:
-        raise syntax_fault(f"{shown(closing.content)} is closed where it is not open", closing.line)
+        raise syntax_fault(f"{shown_source(closing.content)} is closed where it is not open", closing.line)
     return opened.pop()

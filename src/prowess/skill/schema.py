@@ -26,8 +26,10 @@ LARGEST_VALUE = 8 * 1024 * 1024
 MOST_ERRORS = 50
 LONGEST_MESSAGE = 200
 MOST_BRANCHES = 100_000
-MOST_WORK = 100_000_000
+MOST_WORK = 10_000_000
 """So many times parts of a schema may be applied to a value and all that is in it, for a verdict alone."""
+MOST_MATCHED = 20_000_000
+"""How many characters the patterns of a schema may go through, all together."""
 MOST_NESTING = 1_000
 """How many parts may follow upon each other, over all levels of a value, for its faults to be told."""
 MOST_STEPS = 50_000
@@ -80,11 +82,18 @@ class Schema:
         except (TypeError, ValueError, RecursionError) as error:
             return (_whole(_why_not_json(error)),)
 
+    def fits(self, value: Any) -> bool:
+        """Whether a JSON value satisfies it: the same as no `errors`, without the work of finding them."""
+        try:
+            return not self._fault_of(_written(value)) and self._validator.is_valid(value)
+        except (TypeError, ValueError, RecursionError):
+            return False
+
     def _fault_of(self, text: bytes) -> str:
         """Why a value is not checked at all; '' where it is."""
         if len(text) > LARGEST_VALUE:
             return f"it has {len(text):,} bytes as JSON; {LARGEST_VALUE:,} are the most"
-        if self._is_more(text, MOST_WORK):
+        if self._is_more(text, MOST_WORK) or self._work.patterns * len(text) > MOST_MATCHED:
             return "it is too large to be held to a schema with so many branches"
         return ""
 
@@ -99,8 +108,8 @@ class Schema:
 
     def _is_more(self, text: bytes, most: int) -> bool:
         """Whether the work on a value may be more than that, by the number of values in its text."""
-        spread = self._work.spread
-        return spread * len(text) > most and spread * _size(text) > most
+        load = self._work.load
+        return load * len(text) > most and load * _size(text) > most
 
 
 def compile_schema(schema: Any) -> Schema:

@@ -7,7 +7,7 @@ ways through it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, NamedTuple, cast
@@ -24,6 +24,8 @@ _META_SCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
 
 _UNEVALUATED = {"unevaluatedProperties", "unevaluatedItems"}
 """With these, what applies to the same value is gone through again, for what of it is covered."""
+_HEAVY = 20
+"""How many ordinary parts a part is worth that compares whole values, other than texts."""
 LONGEST_WAY = 100
 """How many parts may follow upon each other on one value. The validator's stack holds as many, for each level of a value."""
 
@@ -46,13 +48,15 @@ class Edge(NamedTuple):
 class Work:
     """The parts of one schema.
 
-    `spread` is how many are applied to one value at most, each cycle gone through once; `longest` how many follow upon each
-    other there.
+    `spread` is how many are applied to one value at most, each cycle gone through once; `load` is the same with each as
+    heavy as it is, and `patterns` how many expressions are run there. `longest` is how many parts follow upon each other.
     """
 
     root: Any
     edges: dict[int, tuple[Edge, ...]]
     spread: int
+    load: int
+    patterns: int
     longest: int
     is_cyclic: bool
 
@@ -84,8 +88,18 @@ def work_of(schema: dict[str, Any] | bool) -> Work:
     longest, ways = _in_place(edges)
     if longest > LONGEST_WAY:
         raise UnfitReference(f"its parts refer to each other over {longest:,} steps; {LONGEST_WAY} are the most")
-    spread, is_cyclic = _spread(schema, edges)
-    return Work(root=schema, edges=edges, spread=max(spread, ways), longest=longest, is_cyclic=is_cyclic)
+    groups = list(_groups(id(schema), edges))
+    load = _spread(groups, edges, _weights(schema, edges, _load))
+    patterns = _spread(groups, edges, _weights(schema, edges, _patterns))
+    return Work(
+        root=schema,
+        edges=edges,
+        spread=max(_spread(groups, edges, {}), ways),
+        load=max(load, ways),
+        patterns=max(patterns, ways) if patterns else 0,
+        longest=longest,
+        is_cyclic=_is_cyclic(groups, edges),
+    )
 
 
 def _reached(edge: Edge, value: Any) -> Iterator[Any]:
@@ -189,20 +203,38 @@ def _anchors(schema: Any) -> Iterator[tuple[str, Any]]:
             waiting += cast("list[Any]", part)
 
 
-def _spread(schema: Any, edges: dict[int, tuple[Edge, ...]]) -> tuple[int, bool]:
-    """The number of ways from the top to any part, and whether parts refer to themselves.
+def _spread(groups: list[list[int]], edges: dict[int, tuple[Edge, ...]], weights: dict[int, int]) -> int:
+    """The ways from the top to any part, each as often as the part weighs; 1 where nothing is said of it.
 
     Parts that lead to each other are one group, which is gone through once.
     """
     spread: dict[int, int] = {}
-    is_cyclic = False
-    for members in _groups(id(schema), edges):
+    for members in groups:
         inside = set(members)
-        targets = [id(edge.part) for one in members for edge in edges.get(one, ())]
-        is_cyclic = is_cyclic or any(target in inside for target in targets)
-        total = len(members) + sum(spread[target] for target in targets if target not in inside)
+        targets = [id(edge.part) for one in members for edge in edges.get(one, ()) if id(edge.part) not in inside]
+        total = sum(weights.get(one, 1) for one in members) + sum(spread[target] for target in targets)
         spread.update(dict.fromkeys(members, total))
-    return spread[id(schema)], is_cyclic
+    return spread[groups[-1][0]]
+
+
+def _is_cyclic(groups: list[list[int]], edges: dict[int, tuple[Edge, ...]]) -> bool:
+    """Whether parts refer to themselves."""
+    return any(id(edge.part) in inside for inside in map(set, groups) for one in inside for edge in edges.get(one, ()))
+
+
+def _weights(schema: Any, edges: dict[int, tuple[Edge, ...]], weigh: Callable[[dict[str, Any]], int]) -> dict[int, int]:
+    """What each part weighs, by its identity."""
+    parts = (schema, *(edge.part for applied in edges.values() for edge in applied))
+    return {id(part): weigh(_map(part)) for part in parts}
+
+
+def _load(fields: dict[str, Any]) -> int:
+    is_heavy = not isinstance(fields.get("const", ""), str) or fields.get("uniqueItems") is True
+    return _HEAVY if is_heavy else 1
+
+
+def _patterns(fields: dict[str, Any]) -> int:
+    return ("pattern" in fields) + ("format" in fields) + len(_map(fields.get("patternProperties")))
 
 
 def _in_place(edges: dict[int, tuple[Edge, ...]]) -> tuple[int, int]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from prowess.errors import Invalid, Problem
-from prowess.skill.text.hidden import show_hidden
 
-_SHOWN = 80
 HINT = "Correct it; docs/templates.md has what a template may say."
 
 
@@ -19,8 +17,3 @@ def fault(code: str, message: str, hint: str, line: int | None = None) -> Invali
     """The error for a template with one problem."""
     problem = Problem(code=code, severity="error", message=message, hint=hint, line=line)
     return Invalid(message, hint=hint, problems=[problem])
-
-
-def shown(source: str) -> str:
-    """The beginning of a piece of a template as its author wrote it."""
-    return f"`{show_hidden(source[:_SHOWN])}{'…' * (len(source) > _SHOWN)}`"

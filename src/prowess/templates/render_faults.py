@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from prowess.errors import Invalid, ProwessError, RunFailed
-from prowess.skill.template_faults import fault, shown, syntax_fault
+from prowess.skill.template_faults import fault, syntax_fault
 from prowess.skill.template_variables import Syntax, variables_of
+from prowess.skill.text.hidden import shown_source
 from prowess.templates.limits import RenderLimits
 from prowess.templates.worker import out_of_memory
 
@@ -53,7 +54,7 @@ class Fault:
             names = sorted(variables_of(self.template, self.syntax))
         except Invalid:
             return "Pass every input that the template names."
-        listed = ", ".join(shown(name) for name in names[:_LISTED]) + " …" * (len(names) > _LISTED)
+        listed = ", ".join(shown_source(name) for name in names[:_LISTED]) + " …" * (len(names) > _LISTED)
         return f"The template takes {listed or 'no inputs'}."
 
 
@@ -66,7 +67,7 @@ def _deep(_found: Fault) -> ProwessError:
 
 
 def _undefined(found: Fault) -> ProwessError:
-    what = shown(found.what) if found.what else "something"
+    what = shown_source(found.what) if found.what else "something"
     message = f"The template uses {what}{found.where}, which is not among its inputs."
     return fault("template-undefined", message, found.takes, found.line)
 
@@ -82,7 +83,7 @@ def _unknown(found: Fault) -> ProwessError:
 
 
 def _value(found: Fault) -> ProwessError:
-    what = f"do {shown(found.what)}" if found.what else "be rendered"
+    what = f"do {shown_source(found.what)}" if found.what else "be rendered"
     message = f"The template cannot {what}{found.where} with the inputs that it got."
     return fault("template-value", message, f"Check what kind of value each input is. {found.takes}", found.line)
 

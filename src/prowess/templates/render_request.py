@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from prowess.errors import Invalid
-from prowess.skill.template_faults import fault, shown
+from prowess.skill.template_faults import fault
 from prowess.skill.template_variables import Syntax, check_template
+from prowess.skill.text.hidden import shown_source
 from prowess.templates.limits import RenderLimits
 
 _SMALL = 100_000
@@ -101,7 +102,7 @@ def _odd_one(values: dict[str, Any]) -> str:
 
 
 def _not_json(name: str, reason: str) -> Invalid:
-    whose = f"The input {shown(name)}" if name else "The inputs"
+    whose = f"The input {shown_source(name)}" if name else "The inputs"
     return fault("template-values", f"{whose} {reason}.", _HINT)
 
 

@@ -41,6 +41,7 @@ CODES: dict[str, str] = {
     "not-json": "A key or value of the frontmatter has no form in JSON.",
     "openai-yaml": "Something in agents/openai.yaml that Codex passes over.",
     "over-limit": "The package is larger than Prowess keeps.",
+    "policy-invalid": "A skill's policy, or what it says about its traces, cannot be read.",
     "strict-anchor": "The frontmatter has an anchor or an alias in it.",
     "strict-duplicate": "The frontmatter has a key twice.",
     "strict-encoding": "The file is not UTF-8 text.",

@@ -8,9 +8,10 @@ from prowess.errors import Problem
 from prowess.skill.forms.draft import meaning
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import MOST_PATTERNS
-from prowess.skill.linear_regex import RegexRefused, compile_regex, shown_regex
+from prowess.skill.linear_regex import RegexRefused, compile_regex
 from prowess.skill.profiles import rules
 from prowess.skill.text.fields import as_list
+from prowess.skill.text.hidden import shown_source
 
 FIELD = "intent_patterns"
 LONGEST_PATTERN = 1_000
@@ -35,7 +36,7 @@ def refused_patterns(reading: Reading) -> Iterator[Problem]:
         yield rules.error("intent-patterns-many", message, _SHORTER, key, line)
     spent = 0
     for pattern in dict.fromkeys(patterns[:MOST_PATTERNS]):
-        shown = shown_regex(pattern)
+        shown = shown_source(pattern)
         if len(pattern) > LONGEST_PATTERN:
             message = f"The intent pattern {shown} has {len(pattern):,} characters; {LONGEST_PATTERN:,} are the most."
             yield rules.error("intent-pattern-long", message, _SHORTER, key, line)

@@ -11,6 +11,7 @@ from prowess.skill.limits import Limits
 from prowess.skill.profiles import rules
 from prowess.skill.profiles.assertions import refused_assertions
 from prowess.skill.profiles.patterns import refused_patterns
+from prowess.skill.profiles.policies import unreadable_policies
 from prowess.skill.profiles.profile import Profile
 from prowess.skill.profiles.requests import requests
 from prowess.skill.profiles.unseen import hidden_text
@@ -29,6 +30,7 @@ def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
     yield from refused_patterns(reading)
     yield from refused_assertions(reading)
     yield from undeclared_variables(reading)
+    yield from unreadable_policies(reading)
     yield from _check_length(reading)
     yield from requests(reading)
     yield from _check_body(reading)

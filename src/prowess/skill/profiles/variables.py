@@ -13,8 +13,8 @@ from prowess.skill.kinds import Artifact, JsonObject, Kind, PromptTemplate
 from prowess.skill.limits import MIB
 from prowess.skill.model import Skill
 from prowess.skill.profiles import rules
-from prowess.skill.template_faults import shown
 from prowess.skill.template_variables import variables_of
+from prowess.skill.text.hidden import shown_source
 
 TEMPLATES_BYTES = 2 * MIB
 """How much text the templates of a skill may have together."""
@@ -56,7 +56,7 @@ def _problems(reading: Reading, skill: Skill, template: PromptTemplate) -> Itera
         yield Problem(
             code="template-undeclared",
             severity="warning",
-            message=f"The template uses {shown(name)}, which is not among the declared inputs.",
+            message=f"The template uses {shown_source(name)}, which is not among the declared inputs.",
             hint="Declare it under the parameters of the skill or in the template's vars_schema, or correct its name.",
             field=_field(template),
         )

@@ -52,6 +52,7 @@ _UNSPACED = re.compile(
 )
 """Letters of the scripts that are written without spaces, where a zero-width space marks a word."""
 
+_SHOWN = 80
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 _KEYCAPS = frozenset("0123456789#*")
 _EMOJI_TAIL = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff\u20e3]")
@@ -108,6 +109,11 @@ def show_hidden(text: str) -> str:
         parts += [text[start:position], f"\\u{{{ord(text[position]):04X}}}"]
         start = position + 1
     return "".join([*parts, text[start:]])
+
+
+def shown_source(source: str) -> str:
+    """The beginning of what an author wrote, such as a pattern or a piece of a template, to be quoted in a message."""
+    return f"`{show_hidden(source[:_SHOWN])}{'…' * (len(source) > _SHOWN)}`"
 
 
 def _hidden_positions(text: str) -> Iterator[int]:
