@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import threading
 from pathlib import Path
 
@@ -54,6 +55,24 @@ def test_a_thread_may_hold_it_twice_and_lets_go_when_something_fails() -> None:
     thread.start()
     thread.join()
     assert got == [True]
+
+
+def test_who_waited_while_another_waited_in_vain_is_told_so_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LONG", 0.0)
+    monkeypatch.setattr("prowess.storage.sqlite.BUSY_SECONDS", 0.05)
+    database = open_database(tmp_path / "agents.db")
+    other = sqlite3.connect(tmp_path / "agents.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    for words in ("agents.db is locked by another program", "The database is locked by another program"):
+        with pytest.raises(Unavailable, match=words), database.write():
+            pass
+    other.close()
+    monkeypatch.setattr(turns, "LONG", 60.0)
+    with database.write() as connection:
+        assert connection.execute(sa.text("SELECT 1")).scalar() == 1
+    database.close()
 
 
 def test_who_waits_too_long_is_told_so_and_those_before_are_not_disturbed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from threading import Event
 
 import pytest
 
@@ -125,3 +126,21 @@ def test_tidying_closes_and_removes(database, keep, kept, gone):
     keep(status="ok", started_at=later(-31 * 24 * 60 * 60), run_id="removed")
     tidy(database)
     assert [(trace.run_id, trace.status) for trace in kept()] == [("closed", "interrupted")]
+
+
+def test_where_nothing_is_old_or_lost_tidying_keeps_nobody_from_writing(database, keep):
+    class Reading:
+        location, url, read = database.location, database.url, database.read
+
+        def write(self):
+            raise AssertionError
+
+    keep()
+    assert prune(Reading()) == 0
+    tidy(Reading())
+
+
+def test_tidying_that_has_been_ended_takes_no_connection():
+    ended = Event()
+    ended.set()
+    tidy(None, 30, ended)

@@ -127,7 +127,9 @@ class EventRecorder:
         self._dropped = 0
         self._warned = False
         self._backlog = Backlog()
-        self._writer = BackgroundWriter[News](self._backlog, self._write, name="prowess-events")
+        self._writer = BackgroundWriter[News, Sequence[News]](
+            self._backlog, prepare=list, write=self._write, name="prowess-events"
+        )
 
     @property
     def dropped(self) -> int:
@@ -142,7 +144,9 @@ class EventRecorder:
                 self._drop(1, "the recorder is closed" if writer.closed else "too many at once")
                 return
             self._backlog.add(news)
-            if len(self._backlog) in (1, BATCH_NEWS):
+            if len(self._backlog) == 1:
+                writer.wake(within=LINGER_SECONDS)
+            elif len(self._backlog) == BATCH_NEWS:
                 writer.wake()
 
     def flush(self, seconds: float = CLOSE_SECONDS) -> bool:

@@ -7,13 +7,20 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from math import inf
 from time import monotonic
 from typing import Any, Generic, Protocol, TypeVar
 
 CLOSE_SECONDS = 15.0
+DOZE_SECONDS = 0.02
+"""So long the thread still looks by itself after it has written: what may wait as long need not wake it."""
+
+CROWD = 100
+"""Where so many must be written while others are, a second thread prepares them meanwhile."""
 
 Item_co = TypeVar("Item_co", covariant=True)
-Written = TypeVar("Written")
+Item = TypeVar("Item")
+Prepared = TypeVar("Prepared")
 
 
 class Backlog(Protocol[Item_co]):
@@ -36,15 +43,24 @@ class Backlog(Protocol[Item_co]):
         ...
 
 
-class BackgroundWriter(Generic[Written]):
-    """A thread that hands what waits to `write`, which must not raise; it begins when there is first something to do.
+class BackgroundWriter(Generic[Item, Prepared]):
+    """A thread that hands what waits to `prepare`, and what comes of it to `write`; neither may raise.
 
-    What waits when the process ends normally is written. A forked child begins with nothing, since what waited is its
-    parent's, who writes it.
+    It begins when there is first something to do. What is taken first is written first, one batch at a time; in a crowd a
+    second thread prepares the next batch meanwhile. What waits when the process ends normally is written. A forked child
+    begins with nothing, since what waited is its parent's, who writes it.
     """
 
-    def __init__(self, backlog: Backlog[Written], write: Callable[[Sequence[Written]], None], *, name: str) -> None:
+    def __init__(
+        self,
+        backlog: Backlog[Item],
+        *,
+        prepare: Callable[[Sequence[Item]], Prepared],
+        write: Callable[[Prepared], None],
+        name: str,
+    ) -> None:
         self._backlog = backlog
+        self._prepare = prepare
         self._write = write
         self._name = name
         self.closed = False
@@ -55,15 +71,18 @@ class BackgroundWriter(Generic[Written]):
         """Let go of what waits, and of the thread."""
         self._backlog.clear()
         self.lock = threading.Condition(threading.RLock())
+        self._preparing = threading.Lock()
         self._writing = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._second: threading.Thread | None = None
         self._asked = self._drained = 0
+        self._looks_at = 0.0  # while it does not sleep
 
-    def wake(self) -> None:
-        """Say, under the lock, that something was added that may have to be written sooner than what waited."""
+    def wake(self, *, within: float = 0.0) -> None:
+        """Say, under the lock, that something was added that must be written in so many seconds, sooner than what waited."""
         if self._thread is None or not self._thread.is_alive():
             self._start()
-        else:
+        elif self._looks_at > monotonic() + within:
             self.lock.notify_all()
 
     def pause(self, seconds: float) -> None:
@@ -100,13 +119,18 @@ class BackgroundWriter(Generic[Written]):
             self._drain()
 
     def _start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-        try:
-            self._thread.start()
-        except RuntimeError:  # no thread can be had, as at the end of the process; flush or close writes instead
-            self._thread = None
+        self._looks_at = 0.0
+        self._thread = self._started(self._run)
         atexit.unregister(self.close)
         atexit.register(self.close)
+
+    def _started(self, work: Callable[[], None]) -> threading.Thread | None:
+        thread = threading.Thread(target=work, name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread can be had, as at the end of the process; flush or close writes instead
+            return None
+        return thread
 
     def _run(self) -> None:
         while self._await_work():
@@ -118,12 +142,30 @@ class BackgroundWriter(Generic[Written]):
     def _await_work(self) -> bool:
         """Wait until something must be written; False when there will be nothing more."""
         with self.lock:
+            dozed = False
             while not self.closed and self._drained >= self._asked:
                 seconds = self._backlog.wait()
                 if seconds is not None and seconds <= 0:
                     return True
-                self.lock.wait(seconds)
+                if seconds is None and not dozed:
+                    seconds, dozed = DOZE_SECONDS, True
+                self._sleep(seconds)
             return bool(self._backlog) or not self.closed
+
+    def _sleep(self, seconds: float | None) -> None:
+        self._looks_at = inf if seconds is None else monotonic() + seconds
+        self.lock.wait(seconds)
+        self._looks_at = 0.0
+
+    def _help(self) -> None:
+        """Write along with the first thread while there is a crowd."""
+        while self._is_crowded():
+            self._write_batch(everything=False)
+
+    def _is_crowded(self) -> bool:
+        with self.lock:
+            seconds = self._backlog.wait()
+            return len(self._backlog) >= CROWD and seconds is not None and seconds <= 0
 
     def _drain(self) -> None:
         """Write all that waits by now; what comes meanwhile is for later."""
@@ -131,20 +173,34 @@ class BackgroundWriter(Generic[Written]):
             asked, left = self._asked, len(self._backlog)
         while left > 0 and (written := self._write_batch(everything=True)):
             left -= written
+        with self._preparing, self._writing:
+            pass  # what the other thread had taken is written by now
         with self.lock:
             self._drained = max(self._drained, asked)
             self.lock.notify_all()
 
     def _write_batch(self, *, everything: bool) -> int:
-        with self._writing:
+        """Write one batch after those that were taken before it; the next can be prepared meanwhile."""
+        with self._preparing:
             with self.lock:
                 batch = self._backlog.take(everything=everything)
-            if batch:
-                self._write(batch)
-            return len(batch)
+            if not batch:
+                return 0
+            prepared = self._prepare(batch)
+            self._writing.acquire()
+        try:
+            self._call_second()
+            self._write(prepared)
+        finally:
+            self._writing.release()
+        return len(batch)
+
+    def _call_second(self) -> None:
+        if self._is_crowded() and (self._second is None or not self._second.is_alive()):
+            self._second = self._started(self._help)
 
 
-_writers: weakref.WeakSet[BackgroundWriter[Any]] = weakref.WeakSet()
+_writers: weakref.WeakSet[BackgroundWriter[Any, Any]] = weakref.WeakSet()
 
 
 def _forget_all() -> None:

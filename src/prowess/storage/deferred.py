@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -68,7 +68,7 @@ class DeferredDatabase:
     def _identity(self) -> _Identity:
         """Which file it is; None for a server, and for a file that is not there."""
         try:
-            found = Path(self._path).stat() if self._path else None
+            found = os.stat(self._path) if self._path else None  # noqa: PTH116  (it is asked for at each use)
         except OSError:
             return None
         return (found.st_dev, found.st_ino) if found else None

@@ -119,6 +119,12 @@ def close_running(connection: sa.Connection, ids: Sequence[str], *, moment: str,
     return closed
 
 
+def has_before(connection: sa.Connection, moment: str) -> bool:
+    """Whether there is a run that `delete_before` would remove."""
+    old = sa.select(traces.c.id).where(traces.c.started_at < moment, traces.c.status != sa.literal_column("'running'"))
+    return connection.execute(old.limit(1)).first() is not None
+
+
 def delete_before(connection: sa.Connection, moment: str, *, limit: int) -> int:
     """Remove up to `limit` rows of runs that started before a moment and do not run; how many that were."""
     oldest = (

@@ -8,11 +8,15 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from time import monotonic
 
 from prowess.errors import Unavailable
 
 PATIENCE = 60.0
 """How many seconds a writer waits for those before it in this process."""
+
+LONG = 5.0
+"""A writer that waited so long, while the one before it waited for another program in vain, does not begin to wait anew."""
 
 
 class Turns:
@@ -20,16 +24,25 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self._refused = False
         _every.add(self)
 
     def __enter__(self) -> None:
+        began = monotonic()
         if not self._lock.acquire(timeout=PATIENCE):
             raise Unavailable(
                 f"Other writers of this process did not let go of the database for {PATIENCE:.0f} seconds.",
                 hint="Try again when there is less to do.",
             )
+        if self._refused and monotonic() > began + LONG:
+            self._lock.release()
+            raise Unavailable(
+                "The database is locked by another program.", hint="Let the other one finish, then try again."
+            )
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        cause = str(getattr(getattr(error, "orig", error), "sqlite_errorname", ""))
+        self._refused = cause.startswith("SQLITE_BUSY")
         self._lock.release()
 
     def renew(self) -> None:

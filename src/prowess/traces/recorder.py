@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
+from time import monotonic
 from typing import Any
 
 from prowess.errors import Conflict, ProwessError, Unavailable
@@ -12,7 +13,7 @@ from prowess.redaction import Redactor
 from prowess.storage import trace_rows
 from prowess.storage.background import CLOSE_SECONDS, BackgroundWriter
 from prowess.storage.database import Connections
-from prowess.traces.backlog import QUEUE_TRACES, Finish, Start, TraceBacklog
+from prowess.traces.backlog import LINGER_SECONDS, QUEUE_TRACES, Finish, Start, TraceBacklog
 from prowess.traces.rows import row_of, rows_as_they_are
 from prowess.traces.trace import Trace
 
@@ -21,15 +22,19 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = (0.05, 0.5)
 """So long the writer waits before it tries again to write to a database that did not take the rows."""
 
+PATIENCE_SECONDS = 5.0
+"""A database that took so long to refuse the rows, as one that is locked does, is not asked again."""
+
 TOGETHER = 32
 """So many traces are looked through together; those among which there is a secret are looked through one by one."""
 
 Item = Start | Finish
 Row = dict[str, Any]
+Ready = tuple[Item, Row]
 
 
 class TraceRecorder:
-    """Writes traces, many in one transaction, from a thread of its own; secrets are removed there, before the write.
+    """Writes traces, many in one transaction, from threads of its own; secrets are removed there, before the write.
 
     What was recorded when the process ends normally is kept. A database that cannot be written to costs a warning and the
     rows that it was to hold, never a run. What a process that is killed had begun is closed by `close_interrupted`.
@@ -39,9 +44,13 @@ class TraceRecorder:
         self._records = records
         self._redactor = redactor
         self._backlog = TraceBacklog(queue_size)
-        self._writer = BackgroundWriter[Item](self._backlog, self._write, name="prowess-traces")
+        self._writer = BackgroundWriter[Item, Sequence[Ready]](
+            self._backlog, prepare=self._ready, write=self._write, name="prowess-traces"
+        )
         self._dropped = 0
         self._warned = False
+        self._refused: Conflict | Unavailable | None = None
+        """How the database refused the last rows after a long wait."""
 
     @property
     def dropped(self) -> int:
@@ -56,7 +65,7 @@ class TraceRecorder:
         """
         with self._writer.lock:
             if not self._writer.closed and self._backlog.begin(trace) and len(self._backlog) == 1:
-                self._writer.wake()
+                self._writer.wake(within=LINGER_SECONDS)
 
     def finish(self, trace: Trace) -> Future[bool]:
         """Have the end of a run written at once; never raises. True when the row is durable, False where it is given up."""
@@ -78,14 +87,13 @@ class TraceRecorder:
         """Write what is left and end the thread; runs that end later have no row."""
         self._writer.close()
 
-    def _write(self, batch: Sequence[Item]) -> None:
-        ready = self._ready(batch)
+    def _write(self, ready: Sequence[Ready]) -> None:
         try:
             self._write_patiently(ready)
         except Exception as error:  # noqa: BLE001  (whatever happens here must not reach, or end, anything else)
             if len(ready) > 1 and not isinstance(error, Unavailable):
-                for item, _ in ready:  # one of them may be what the database refuses
-                    self._write([item])
+                for one in ready:  # one of them may be what the database refuses
+                    self._write([one])
             else:
                 self._give_up([item for item, _ in ready], error)
             return
@@ -93,19 +101,26 @@ class TraceRecorder:
             if isinstance(item, Finish):
                 item.kept.set_result(True)
 
-    def _write_patiently(self, ready: Sequence[tuple[Item, Row]]) -> None:
+    def _write_patiently(self, ready: Sequence[Ready]) -> None:
+        if self._writer.closed and self._refused is not None:
+            raise self._refused  # nobody waits once more at the end
+        began = monotonic()
         for seconds in RETRY_SECONDS:
             try:
                 self._write_rows(ready)
-            except (Conflict, Unavailable):
+            except (Conflict, Unavailable) as error:
+                if monotonic() > began + PATIENCE_SECONDS:
+                    self._refused = error
+                    raise
                 self._writer.pause(seconds)
             else:
+                self._refused = None
                 return
         self._write_rows(ready)
 
-    def _ready(self, batch: Sequence[Item]) -> list[tuple[Item, Row]]:
+    def _ready(self, batch: Sequence[Item]) -> list[Ready]:
         """The items with their rows, without those that cannot be made into one."""
-        ready: list[tuple[Item, Row]] = []
+        ready: list[Ready] = []
         for start in range(0, len(batch), TOGETHER):
             items = batch[start : start + TOGETHER]
             try:
@@ -123,7 +138,7 @@ class TraceRecorder:
             self._give_up([item], error)
             return None
 
-    def _write_rows(self, ready: Sequence[tuple[Item, Row]]) -> None:
+    def _write_rows(self, ready: Sequence[Ready]) -> None:
         if not ready:
             return
         starts = {row["id"]: row for item, row in ready if isinstance(item, Start)}
