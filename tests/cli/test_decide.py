@@ -77,3 +77,10 @@ def test_a_person_reads_what_speaks_for_and_against(prowess, decide, workspace):
     shown = prowess("decide", workspace / "skill.yaml").out
     assert "uses template (json_generation generate)" in shown
     assert "No rule speaks against it." in shown
+
+
+@pytest.mark.parametrize("word", ["nofile.yaml", "NoFile.JSON", "skills/outliner"])
+def test_a_path_at_which_there_is_nothing_is_not_taken_for_a_description(prowess, workspace, word):
+    ran = prowess("decide", word)
+    assert (ran.code, word in ran.err) == (4, True)
+    assert prowess("decide", f"Reads {word} and more").code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import zipfile
 
 import pytest
@@ -27,11 +28,34 @@ def state(prowess, name):
 
 def test_every_provider_is_listed_with_what_it_still_needs(prowess, workspace):
     shown = prowess("model").out
-    assert all(provider.form in shown for provider in PROVIDERS.values())
+    assert all(form in shown for provider in PROVIDERS.values() for form in provider.form.split(" or "))
     assert "needs the variable OPENAI_API_KEY" in shown
     assert "needs the variable PROWESS_MODEL_URL" in shown
     assert "needs: prowess model fetch smollm2" in shown
     assert "none; set PROWESS_MODEL" in shown
+
+
+def test_each_model_stands_in_one_line_and_no_variable_is_cut_off(prowess, workspace, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = prowess("model").out.splitlines()
+    assert len([line for line in lines if line.startswith("local:smollm2")]) == 1
+    assert any(line.endswith("GOOGLE_API_KEY or GEMINI_API_KEY") for line in lines)
+
+
+def test_a_part_that_all_providers_need_is_missed_before_their_keys(prowess, workspace, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pydantic_ai", None)
+    assert state(prowess, "openai")["needs"] == "needs: pip install 'prowess[openai]'"
+
+
+def test_a_setting_that_names_no_model_is_told_here_and_by_the_doctor(prowess, workspace, monkeypatch):
+    monkeypatch.setenv("PROWESS_MODEL", "blub")
+    assert "PROWESS_MODEL: 'blub' is no name of a model" in prowess("model").err
+    assert prowess("model", "--json").json["faults"]
+    ran = prowess("doctor")
+    assert (ran.code, "'blub' is no name of a model" in ran.out) == (1, True)
+    monkeypatch.setenv("PROWESS_MODEL", "openai:gpt-5-mini")
+    assert prowess("model").err == ""
+    assert "model: openai:gpt-5-mini" in prowess("doctor").out
 
 
 def test_a_provider_with_its_key_is_ready_and_the_key_is_not_shown(prowess, workspace, monkeypatch):

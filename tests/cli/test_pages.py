@@ -62,3 +62,10 @@ def test_what_cannot_be_read_is_named_and_nothing_of_it_obeyed(prowess, workspac
     assert "Red" in ran.out
     assert "\x1b" not in ran.out
     assert ran.err.startswith("Skipped b.md: ")
+
+
+def test_a_type_that_no_page_has_is_told_with_those_that_there_are(prowess, sample):
+    known = {page["type"] for page in prowess("pages", "--json").json if page["type"]}
+    told = prowess("pages", "list", "--type", "nope").out
+    assert "no pages of the type 'nope'" in told
+    assert all(one in told for one in known)

@@ -189,3 +189,24 @@ def test_a_descriptor_is_in_order_once_its_prompt_is_registered(prowess, workspa
     (workspace / "o.json").write_text(json.dumps(PROMPT))
     prowess("prompts", "add", "o.json")
     assert prowess("validate", descriptor).code == 0
+
+
+def test_a_kept_descriptor_whose_prompt_is_not_among_its_files_is_warned_about(prowess, workspace):
+    descriptor = workspace / "outliner.yaml"
+    descriptor.write_text(
+        "skill_id: outliner\nversion: '1.0.0'\ntitle: Outliner\ndescription: Turns a topic into an outline.\n"
+        "output_schema: {type: object}\ntemplate_type: LLM_JSON_GENERATION\ntemplate_config: {prompt_id: nothere}\n"
+    )
+    kept = prowess("import", descriptor)
+    assert (kept.code, "✓ outliner" in kept.out, "[prompt-unknown]" in kept.out) == (0, True, True)
+    [told] = prowess("import", descriptor, "--replace", "--json").json
+    assert [problem["code"] for problem in told["problems"]] == ["prompt-unknown"]
+
+
+def test_what_only_a_skill_has_is_named_as_it_can_be_shown(prowess, sample):
+    prowess("import", "../more/review-minutes")
+    (listed, *_) = [one for one in prowess("rubrics", "list", "--json").json if one["origin"].startswith("skill:")]
+    refused = prowess("rubrics", "show", listed["id"])
+    named = f"{listed['origin'].removeprefix('skill:')}/{listed['id']}"
+    assert (refused.code, named in refused.err) == (4, True)
+    assert prowess("rubrics", "show", named).code == 0

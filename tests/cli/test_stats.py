@@ -49,8 +49,8 @@ def kept(home, workspace):
 
 
 def test_nothing_has_been_run_at_first(prowess, workspace):
-    assert prowess("stats").out == "Nothing has been run yet.\n"
-    assert prowess("stats", "--since", "7d", "--by", "day").out == "Nothing of the kind has been run.\n"
+    assert prowess("stats").out == "No run is on record.\n"
+    assert prowess("stats", "--since", "7d", "--by", "day").out == "No run of the kind is on record.\n"
     assert prowess("stats", "--json").json["total"]["runs"] == 0
     assert prowess("stats", "--csv").out.startswith("skill,runs,failures,")
 

@@ -69,7 +69,7 @@ def keep(home):
 
 def test_nothing_has_been_run_at_first(prowess, workspace):
     for command in (("traces",), ("traces", "list")):
-        assert prowess(*command).out == "Nothing has been run yet. `prowess run SLUG` runs a skill.\n"
+        assert prowess(*command).out == "No run is on record. `prowess run SLUG` runs a skill.\n"
     assert prowess("traces", "--json").json == []
     assert prowess("traces", "show", "3f2a91bc").code == 4
     assert prowess("traces", "export").out == ""
@@ -157,3 +157,10 @@ def test_a_tail_tells_of_runs_that_end_until_it_is_interrupted(prowess, workspac
     assert line.split()[0] == "after"
     assert "1,200 in, 80 out  $0.0125  1.2 s  1/2" in line
     assert (process.returncode, out, err) == (130, "", "")
+
+
+def test_a_file_that_cannot_be_written_is_told_by_its_own_name(prowess, workspace):
+    ran = prowess("traces", "export", "--out", "nodir/x.jsonl")
+    assert (ran.code, "nodir" in ran.err, "tmp-" in ran.err) == (4, True, False)
+    ran = prowess("traces", "export", "--out", ".")
+    assert (ran.code, "is a folder" in ran.err) == (3, True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import zipfile
 
+import pytest
+
 KEYS = {"path", "form", "slug", "title", "description", "ok", "problems"}
 PROBLEM_KEYS = {"code", "severity", "field", "line", "message", "hint"}
 
@@ -115,3 +117,31 @@ def test_people_see_a_verdict_and_what_to_do(prowess, sample):
     out = prowess("validate", ".").out
     assert "3 checked against prowess: all are in order." in out
     assert "SKILL.md" in out or "commit-messages" in out
+
+
+@pytest.mark.parametrize(
+    ("written", "field", "severity"),
+    [
+        ('policy: {timeout_seconds: "soon"}', "policy.timeout_seconds", "error"),
+        ("policy: {max_cost_usd: -3}", "policy.max_cost_usd", "error"),
+        ("policy: {max_cost_usd: .inf}", "policy.max_cost_usd", "error"),
+        ("policy: {timeout_seconds: true}", "policy.timeout_seconds", "error"),
+        ("policy: {requires_approval: maybe}", "policy.requires_approval", "warning"),
+        ("observability: everything", "observability", "warning"),
+        ("observability: {log_input: nope}", "observability.log_input", "warning"),
+        ("observability: {redact_fields: [1]}", "observability.redact_fields", "warning"),
+        (
+            "policy: {timeout_seconds: 3, max_cost_usd: 0.5}\nobservability: {log_output: false, redact_fields: [a]}",
+            "",
+            "",
+        ),
+    ],
+)
+def test_a_policy_that_cannot_be_read_is_told(prowess, workspace, written, field, severity):
+    (workspace / "skill.yaml").write_text(
+        "skill_id: maker\nversion: '1.0.0'\ntitle: Maker\ndescription: Makes things.\noutput_schema: {type: object}\n"
+        "implementation: {type: ts_function, handler: handlers/go.run}\n" + written + "\n"
+    )
+    [told] = prowess("validate", "skill.yaml", "--json").lines
+    found = [(one["field"], one["severity"]) for one in told["problems"] if one["code"] == "policy-invalid"]
+    assert found == ([(field, severity)] if field else [])

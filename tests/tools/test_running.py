@@ -58,6 +58,7 @@ async def test_a_run_that_gave_nothing_good_says_why_and_what_came_out(
         with ScriptedModel(["Good morning, " + "dear " * 20 + "Ada!"]) as model:
             answer = await box(engine, spare=model).call("run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}})
     assert answer.data["error"]["code"] == "assertion-failed"
+    assert (answer.ok, answer.error and answer.error.code) == (False, "assertion-failed")
     assert answer.data["hint"]
     assert [one["check"] for one in answer.data["parts"][0]["failed"]] == ["short enough"]
     assert "dear" in answer.data["output"]
@@ -97,6 +98,7 @@ async def test_what_cannot_be_run_is_said_with_what_to_do(
     async with greeter.open(ann) as engine:
         answer = await box(engine).call("run_skill", arguments)
     assert (answer.data["error"]["code"], bool(answer.data["hint"])) == (code, True)
+    assert (answer.ok, answer.error and answer.error.code) == (False, code)
 
 
 async def test_a_person_is_asked_first_where_the_policy_says_so(greeter: Any, box: Callable[..., Toolbox], ann: Actor):

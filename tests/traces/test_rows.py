@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from prowess.redaction import Redactor
 from prowess.storage.trace_rows import finish_many
-from prowess.traces.rows import row_of, trace_of
+from prowess.traces.rows import row_of, rows_as_they_are, trace_of
 from prowess.traces.storable import DEPTH, JSON_CHARS, TEXT_CHARS
 
 ANYTHING = st.recursive(
@@ -42,6 +42,15 @@ def test_a_secret_at_the_place_of_the_cut_is_not_kept_in_part(begun, place):
     for more in ("tail", "tail" * 200_000):
         row = row_of(begun(raw_output="." * (place - 9) + secret + more), Redactor([secret]))
         assert "canary" not in row["raw_output"]
+
+
+@pytest.mark.parametrize("name", ["model_id", "error", "rendered_input", "raw_output"])
+def test_a_secret_in_any_text_that_others_chose_is_not_kept(begun, name):
+    secret = "canary-0815-value"
+    redactor = Redactor([secret])
+    trace = begun(status="ok", **{name: f"local:Bearer {secret}"})
+    assert row_of(trace, redactor)[name] == "local:Bearer [redacted]"
+    assert rows_as_they_are([begun(), trace], redactor) is None
 
 
 def test_secrets_that_make_a_text_shorter_do_not_move_half_of_one_into_what_is_kept(begun):

@@ -152,7 +152,7 @@ class Workshop:
     def _telemetry(self) -> Telemetry:
         from prowess.run.telemetry import open_telemetry
 
-        return open_telemetry(self._settings.environment, on=self._settings.telemetry)
+        return open_telemetry(self._settings.environment, self._redactor, on=self._settings.telemetry)
 
     def _handlers(self, asker: Asker) -> dict[Kind, Handler]:
         from prowess.handlers.host_module import HostModule

@@ -17,6 +17,7 @@ from prowess.skill.validate import Report, validate
 from prowess.storage.finding import find_skills, leads_out
 from prowess.storage.folders import read_path
 
+DESCRIPTOR: FormName = "agentlayerrules"
 BATCH = 200
 BATCH_BYTES = 16 * 1024 * 1024
 
@@ -70,6 +71,8 @@ class Imported:
     version: str | None = None
     digest: str | None = None
     changed: bool = False
+    problems: tuple[Problem, ...] = ()
+    """What a kept descriptor of a skill is warned about, such as a prompt that is not among its own files."""
     error: ProwessError | None = None
 
 
@@ -155,7 +158,7 @@ def import_path(
             if found.package is None:
                 yield Imported(path=found.path, error=found.error)
             else:
-                yield _outcome(found.path, next(saved))
+                yield _outcome(found.path, next(saved), limits)
 
 
 def _batches(source: Iterable[Found]) -> Iterator[list[Found]]:
@@ -172,7 +175,7 @@ def _batches(source: Iterable[Found]) -> Iterator[list[Found]]:
         yield batch
 
 
-def _outcome(path: Path, saved: Saved) -> Imported:
+def _outcome(path: Path, saved: Saved, limits: Limits) -> Imported:
     skill = saved.skill
     if skill is None:
         return Imported(path=path, error=saved.error)
@@ -183,4 +186,10 @@ def _outcome(path: Path, saved: Saved) -> Imported:
         version=skill.version,
         digest=skill.digest,
         changed=saved.changed,
+        problems=_warnings(saved.package, limits) if skill.form == DESCRIPTOR else (),
     )
+
+
+def _warnings(package: Package, limits: Limits) -> tuple[Problem, ...]:
+    found = validate(package, "prowess", limits).problems
+    return tuple(problem for problem in found if problem.severity == "warning")

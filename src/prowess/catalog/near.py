@@ -24,13 +24,14 @@ def unknown_id(what: str, id: str, location: str) -> NotFound:
 
 
 def near_hint(name: str, known: Collection[str]) -> str:
-    """A sentence with the known names nearest to `name`."""
+    """A sentence with the known names nearest to `name`, whatever letters are capital."""
     if not known:
         return "Nothing is kept here yet."
-    found = difflib.get_close_matches(name[:200], _comparable(name, known), n=3, cutoff=0.5)
+    lowered = {other.lower(): other for other in _comparable(name.lower(), known)}
+    found = difflib.get_close_matches(name[:200].lower(), lowered, n=3, cutoff=0.5)
     if not found:
         return "List the skills to see them all."
-    return "Did you mean " + " or ".join(repr(match) for match in found) + "?"
+    return "Did you mean " + " or ".join(repr(lowered[match]) for match in found) + "?"
 
 
 def _comparable(name: str, known: Collection[str]) -> Collection[str]:

@@ -119,7 +119,8 @@ class ScriptedModel:
 def _checked(steps: object) -> list[Step]:
     """The steps; what only looks like a list of them, such as a text, is refused."""
     if isinstance(steps, (str, bytes, Mapping)) or not isinstance(steps, Iterable):
-        raise Invalid(f"A script is a list of steps, and {_cut(repr(steps))} is none.", hint=_STEPS)
+        shown = _cut(repr(cast("object", steps)))
+        raise Invalid(f"A script is a list of steps, and {shown} is none.", hint=_STEPS)
     listed = list(cast("Iterable[Any]", steps))
     for number, step in enumerate(listed, 1):
         answered: object = step.reply if isinstance(step, Answer) else step

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from prowess.errors import Invalid
 from prowess.skill.model import Skill
+from prowess.skill.profiles.policies import is_limit
 
 DEFAULT_SECONDS = 120.0
 MOST_SECONDS = 3_600.0
@@ -57,12 +58,17 @@ class Allowance:
 def allowance_of(skill: Skill, *, seconds: float = DEFAULT_SECONDS, asked: float | None = None) -> Allowance:
     """What the skill says, within the limits here: a skill can only lower them.
 
-    `seconds` is the time that a run has by default, `asked` what the caller wants instead. `Invalid` for a limit that is no
-    number; whatever else cannot be read counts as the strictest value.
+    `seconds` is the time that a run has by default, `asked` what the caller wants instead. `Invalid` for a limit or a time
+    that is no number above 0; whatever else cannot be read counts as the strictest value.
     """
     policy = skill.policy
     observed: object = skill.extra.get("observability")
-    seen = cast("Mapping[str, Any]", observed if isinstance(observed, Mapping) else {})
+    strictest = {"log_input": False, "log_output": False}
+    seen = cast(
+        "Mapping[str, Any]", observed if isinstance(observed, Mapping) else {} if observed is None else strictest
+    )
+    if asked is not None and not 0 < asked < float("inf"):
+        raise Invalid(f"A run cannot have {asked} seconds.", hint="Give a number of seconds above 0.")
     limit = min(asked or seconds, MOST_SECONDS)
     own = _limit(policy, "timeout_seconds")
     names = _names(seen.get("redact_fields"))
@@ -93,10 +99,6 @@ def _limit(policy: Mapping[str, Any], name: str) -> float | None:
     value: object = policy.get(name)
     if value is None:
         return None
-    try:
-        number = float(str(value)) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else 0.0
-    except ValueError:
-        number = 0.0
-    if 0 < number < float("inf"):
-        return number
+    if is_limit(value):
+        return float(str(value))
     raise Invalid(f"The skill's policy has {str(value)[:40]!r} for {name}.", hint="It takes a number above 0.")

@@ -21,7 +21,8 @@ MOST_TOLD = 20
 
 _SHOWN = 3
 """How many faults an error tells in its own words."""
-_FENCE = re.compile(r"\A```(?:json)?\s*?\n(.*)\n```\Z", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(r"\A```(?:json)?[^\S\n]*+\n(.*)\n```\Z", re.DOTALL | re.IGNORECASE)
+"""It has one way to match, whatever stands in the text."""
 
 
 def noted(call: Call, reply: Reply) -> str:
@@ -39,17 +40,26 @@ async def read_answer(text: str, schema: Schema) -> tuple[Any, tuple[SchemaError
 
 
 def whole_object(text: str, *, longest: int) -> JsonObject:
-    """The object that an answer is, and nothing besides, in a code fence at most; an empty one where it is none."""
+    """The object that an answer is, and nothing besides, in a code fence at most; an empty one where it is none.
+
+    One that is longer than it may be, or names a field twice, is none.
+    """
     bare = text.removeprefix("\ufeff").strip()
-    inside = _FENCE.match(bare)
-    bare = inside[1] if inside else bare
     if len(bare) > longest:
         return {}
+    inside = _FENCE.match(bare)
     try:
-        answer: Any = json.loads(bare)
+        answer: Any = json.loads(inside[1] if inside else bare, object_pairs_hook=_each_once)
     except (ValueError, RecursionError):
         return {}
     return cast("JsonObject", answer) if isinstance(answer, dict) else {}
+
+
+def _each_once(fields: list[tuple[str, Any]]) -> JsonObject:
+    made = dict(fields)
+    if len(made) < len(fields):
+        raise ValueError("a field is named twice")
+    return made
 
 
 def _read(text: str, schema: Schema) -> tuple[Any, tuple[SchemaError, ...]]:
@@ -79,7 +89,7 @@ def unfit(call: Call, errors: Sequence[SchemaError], *, attempts: int = 1, hint:
         Problem(code="output-invalid", severity="error", message=error.message, field=error.path) for error in errors
     ]
     return OutputInvalid(
-        f"{call.artifact.name!r} was asked {tries} and gave nothing that satisfies its output schema: {told}."
+        f"{call.artifact.name!r} was asked {tries} and gave nothing that satisfies its output schema: {told.rstrip('.')}."
         + (" The answer was cut at the limit of its length." if is_cut else ""),
         hint="Raise max_tokens, or ask for less." if is_cut else hint,
         problems=problems,

@@ -25,6 +25,7 @@ def checked_inputs(inputs: Mapping[str, Any], *schemas: JsonObject | None) -> Js
         values = with_defaults(schema, values)
         others = [name for other in given if other is not schema for name in declared(other)]
         problems += _problems(schema, _concerned(schema, values, others))
+    problems = list(dict.fromkeys(problems))  # two schemas may ask for the same
     if problems:
         names = dict.fromkeys(name for schema in given for name in declared(schema))
         told = "; ".join(problem.message for problem in problems[:_TOLD])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,6 +31,8 @@ MOST_WORK = 10_000_000
 """So many times parts of a schema may be applied to a value and all that is in it, for a verdict alone."""
 MOST_MATCHED = 20_000_000
 """How many characters the patterns of a schema may go through, all together."""
+MOST_DIVIDED = 10_000
+"""How often numbers of very many digits may be divided."""
 MOST_NESTING = 1_000
 """How many parts may follow upon each other, over all levels of a value, for its faults to be told."""
 MOST_STEPS = 50_000
@@ -37,6 +40,8 @@ MOST_STEPS = 50_000
 
 _TOO_DEEP = "it nests too deep"
 _LARGEST_PATTERN = 1024 * 1024
+_LONG_NUMBER = re.compile(rb"[\[,:]-?+[0-9](?:[0-9]{19}|[0-9.]*+[eE][-+]?+[0-9]{2})")
+"""A number of very many digits, however it is written."""
 _HINT = "Write a JSON Schema whose $refs stay inside it and whose patterns have no look-around and no back-references."
 
 
@@ -95,6 +100,8 @@ class Schema:
             return f"it has {len(text):,} bytes as JSON; {LARGEST_VALUE:,} are the most"
         if self._is_more(text, MOST_WORK) or self._work.patterns * len(text) > MOST_MATCHED:
             return "it is too large to be held to a schema with so many branches"
+        if self._work.divisions and self._work.divisions * len(_LONG_NUMBER.findall(text)) > MOST_DIVIDED:
+            return "it has too many numbers of very many digits to be held to a schema with multipleOf"
         return ""
 
     def _faults(self, value: Any, text: bytes) -> tuple[SchemaError, ...]:

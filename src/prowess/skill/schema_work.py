@@ -26,8 +26,14 @@ _UNEVALUATED = {"unevaluatedProperties", "unevaluatedItems"}
 """With these, what applies to the same value is gone through again, for what of it is covered."""
 _HEAVY = 20
 """How many ordinary parts a part is worth that compares whole values, other than texts."""
+_DIVIDED = 50
+"""The same for one that divides numbers, which is done with all their digits."""
+_DIVIDED_LONG = 1_000
+"""The same where the divisor itself has very many."""
 LONGEST_WAY = 100
 """How many parts may follow upon each other on one value. The validator's stack holds as many, for each level of a value."""
+
+_SHORT_NUMBERS = (1e-10, 1e16)
 
 Where = Literal["same", "field", "fields", "item", "items"]
 
@@ -49,7 +55,7 @@ class Work:
     """The parts of one schema.
 
     `spread` is how many are applied to one value at most, each cycle gone through once; `load` is the same with each as
-    heavy as it is, and `patterns` how many expressions are run there. `longest` is how many parts follow upon each other.
+    heavy as it is, `patterns` how many expressions are run there, and `divisions` how often it is divided. `longest` is how many parts follow upon each other.
     """
 
     root: Any
@@ -57,6 +63,7 @@ class Work:
     spread: int
     load: int
     patterns: int
+    divisions: int
     longest: int
     is_cyclic: bool
 
@@ -91,12 +98,14 @@ def work_of(schema: dict[str, Any] | bool) -> Work:
     groups = list(_groups(id(schema), edges))
     load = _spread(groups, edges, _weights(schema, edges, _load))
     patterns = _spread(groups, edges, _weights(schema, edges, _patterns))
+    divisions = _spread(groups, edges, _weights(schema, edges, _divisions))
     return Work(
         root=schema,
         edges=edges,
         spread=max(_spread(groups, edges, {}), ways),
         load=max(load, ways),
         patterns=max(patterns, ways) if patterns else 0,
+        divisions=max(divisions, ways) if divisions else 0,
         longest=longest,
         is_cyclic=_is_cyclic(groups, edges),
     )
@@ -230,7 +239,17 @@ def _weights(schema: Any, edges: dict[int, tuple[Edge, ...]], weigh: Callable[[d
 
 def _load(fields: dict[str, Any]) -> int:
     is_heavy = not isinstance(fields.get("const", ""), str) or fields.get("uniqueItems") is True
-    return _HEAVY if is_heavy else 1
+    return (_HEAVY if is_heavy else 1) + _division(fields.get("multipleOf"))
+
+
+def _division(divisor: Any) -> int:
+    if not isinstance(divisor, int | float):
+        return 0
+    return _DIVIDED if _SHORT_NUMBERS[0] < divisor < _SHORT_NUMBERS[1] else _DIVIDED_LONG
+
+
+def _divisions(fields: dict[str, Any]) -> int:
+    return "multipleOf" in fields
 
 
 def _patterns(fields: dict[str, Any]) -> int:

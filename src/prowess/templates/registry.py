@@ -114,9 +114,12 @@ class Registry:
             versions = sorted({entry.version for entry in there}, key=precedence, reverse=True)
             shown = ", ".join(one or "one without a version" for one in versions[:_VERSIONS])
             return NotFound(f"There is no version {version!r} of the {kind} {id!r}.", hint=f"There is: {shown}.")
-        others = [entry for shelf in self._shelves() for entry in shelf.entries(kind, organization)]
-        ids = sorted({entry.id for entry in others if entry.value is not None})
-        near = difflib.get_close_matches(id[:200], ids, n=_NEAR) or ids[:_NEAR]
+        ids = sorted({_reached_by(entry) for entry in self._all(kind, organization) if entry.value is not None})
+        same = [one for one in ids if one.rpartition("/")[2] == id]
+        near = same or difflib.get_close_matches(id[:200], ids, n=_NEAR) or ids[:_NEAR]
+        if same:
+            hint = f"A skill has it: {', '.join(same[:_NEAR])}."
+            return NotFound(f"There is no {kind} {id[:200]!r} but in a skill.", hint=hint)
         hint = f"The nearest are: {', '.join(near)}." if near else f"Put it into {kind}s/, or add it to the registry."
         return NotFound(f"There is no {kind} {id[:200]!r}.", hint=hint)
 
@@ -139,6 +142,12 @@ def broken(entry: Entry) -> Invalid:
     hint = errors[0].hint if errors else ""
     message = f"The {entry.kind} {entry.label!r} cannot be used: {first}{more}"
     return Invalid(message, hint=hint, problems=entry.problems)
+
+
+def _reached_by(entry: Entry) -> str:
+    """The name by which anybody finds it: one of a skill's own only with the skill's slug."""
+    slug = entry.origin.removeprefix(SKILL)
+    return entry.id if slug == entry.origin else f"{slug}/{entry.id}"
 
 
 def _order(entry: Entry) -> tuple[str, object]:

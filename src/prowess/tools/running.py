@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from prowess.tools.answer import Answer
 from prowess.tools.desk import Desk
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ async def run_skill(
     inputs: Annotated[
         dict[str, Any], Field(description='What the skill works on, by name, such as {"text": "…"}.')
     ] = {},  # noqa: B006
-) -> dict[str, Any]:
+) -> Answer:
     """Run a skill and get what comes out, checked.
 
     Only skills with parts that run can be run, such as prompts, JSON generation and reviews; others are read with
@@ -37,7 +38,7 @@ async def run_skill(
         watch=desk.watch,
         actor=desk.actor,
     )
-    return _told(result)
+    return Answer(data=_told(result), error=result.error)
 
 
 def _told(result: RunResult) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
@@ -23,12 +23,13 @@ from prowess.policy.roles import Role, role_of
 from prowess.run.call import Watch, unwatched
 from prowess.skill.kinds import FILE_KINDS
 from prowess.tools import managing, prompting, reading, running
+from prowess.tools.answer import Answer
 from prowess.tools.arguments import arguments_of, checked, schema_of
 from prowess.tools.desk import Desk
 
 log = logging.getLogger(__name__)
 
-Function = Callable[..., Awaitable[dict[str, Any]]]
+Function = Callable[..., Awaitable[dict[str, Any] | Answer]]
 Effect = Literal["reads", "changes", "destroys", "runs"]
 Need = Literal["", "skills", "files", "conversation", "writing"]
 
@@ -49,19 +50,6 @@ class Tool:
     def result(self) -> dict[str, Any]:
         """The JSON Schema of its answer: an object, which has `error` where the tool refused."""
         return _RESULT
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a call gave; with an `error`, `data` tells the agent what went wrong and what to do."""
-
-    data: dict[str, Any]
-    error: ProwessError | None = field(default=None)
-
-    @property
-    def ok(self) -> bool:
-        """Whether the tool did what it was asked."""
-        return self.error is None
 
 
 _TABLE: tuple[tuple[Function, Effect, Need], ...] = (
@@ -155,7 +143,8 @@ class Toolbox:
         try:
             tool = _named(name)
             await self._permit(tool)
-            return Answer(data=await tool.function(self.desk, **checked(tool.arguments, arguments)))
+            given = await tool.function(self.desk, **checked(tool.arguments, arguments))
+            return given if isinstance(given, Answer) else Answer(data=given)
         except ProwessError as error:
             return Answer(data=_told(error), error=error)
         except Exception:

@@ -16,7 +16,7 @@ from prowess.traces.trace import Trace
 
 _FIELDS = tuple(field.name for field in fields(Trace))
 _DOCUMENTS = ("verdicts", "detail", "inputs")
-_TEXTS = ("error", "rendered_input", "raw_output")
+_TEXTS = ("model_id", "error", "rendered_input", "raw_output")
 _APART = "\x01"
 """A character that is part of no secret."""
 

@@ -56,15 +56,23 @@ def report(error: Exception) -> int:
         error.show()
         return error.exit_code
     if isinstance(error, BrokenPipeError):
-        # The reader went away (`| head`); keep the interpreter from complaining about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        leave_stdout()  # the reader went away (`| head`)
         return 0
     if isinstance(error, OSError):
+        leave_stdout()
         error = _of_system(error)
     if isinstance(error, ProwessError):
         _tell(error)
         return exit_code(error)
     return _own_fault(error)
+
+
+def leave_stdout() -> None:
+    """Where stdout takes nothing any more, keep the interpreter from complaining about it at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _of_system(error: OSError) -> Unavailable:
@@ -82,10 +90,17 @@ def _tell(error: ProwessError) -> None:
     if "--json" in sys.argv[1:]:
         click.echo(json.dumps({"error": error_object(error)}, ensure_ascii=False), err=True)
         return
-    click.echo(click.style("Error: ", fg="red", bold=True) + clean(error.message), err=True)
-    print_problems(problems, indent=2, err=True)
+    told = [problem for problem in problems if _is_told(problem, error)]
+    codes = "".join(f" [{code}]" for code in dict.fromkeys(problem.code for problem in told))
+    click.echo(click.style("Error: ", fg="red", bold=True) + clean(error.message + codes), err=True)
+    print_problems([problem for problem in problems if problem not in told], indent=2, err=True)
     if error.hint:
         click.echo(f"{clean(error.hint)}", err=True)
+
+
+def _is_told(problem: Problem, error: ProwessError) -> bool:
+    """Whether the error's own words say all that the problem does."""
+    return problem.message.rstrip(".") in error.message and problem.hint in error.hint
 
 
 def error_object(error: ProwessError) -> dict[str, object]:
@@ -103,8 +118,10 @@ def error_object(error: ProwessError) -> dict[str, object]:
 
 
 def problem_line(problem: Problem) -> str:
-    """One problem in one line: severity, place, message, hint."""
-    place = ":".join(str(part) for part in (problem.field, problem.line) if part is not None)
+    """One problem in one line: severity, the place that its message does not name itself, message, hint."""
+    field = None if problem.field and problem.message.startswith(f"{problem.field}:") else problem.field
+    line = None if f"line {problem.line}" in problem.message else problem.line
+    place = ":".join(str(part) for part in (field, line) if part is not None)
     words = f"{problem.severity}: {place + ': ' if place else ''}{problem.message}"
     return clean(f"{words} {problem.hint}".strip() + f" [{problem.code}]")
 

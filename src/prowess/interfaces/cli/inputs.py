@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from prowess.errors import Invalid
+from prowess.errors import Invalid, NotFound
+from prowess.interfaces.cli.printing import shown_path
 
 FORMS = "Write NAME=TEXT, NAME:=JSON, NAME=@FILE, NAME=@- for standard input, or @FILE.json for an object of inputs."
 _MOST_BYTES = 4_000_000
@@ -58,8 +59,19 @@ def _read(path: str) -> str:
 
 
 def _file(path: str) -> bytes:
-    with Path(path).expanduser().open("rb") as file:
-        return file.read(_MOST_BYTES + 1)
+    if not path:
+        raise Invalid("An input is to be read from a file, and no file is named after the @.", hint=FORMS)
+    try:
+        with Path(path).expanduser().open("rb") as file:
+            return file.read(_MOST_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFound(
+            f"There is no file {shown_path(path)}, from which an input is to be read.", hint=FORMS
+        ) from error
+    except IsADirectoryError as error:
+        raise Invalid(f"{shown_path(path)} is a folder, and no file to read an input from.", hint=FORMS) from error
+    except ValueError as error:  # a character that no path has
+        raise Invalid(f"{shown_path(path)} is no path of a file.", hint=FORMS) from error
 
 
 def _json(text: str, what: str) -> Any:

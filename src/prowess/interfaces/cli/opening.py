@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from prowess.interfaces.cli.endings import heeding_termination
+from prowess.interfaces.cli.printing import can_move
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -36,7 +38,7 @@ def chosen_workspace(workspace: str | None) -> str | None:
 
 
 def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]]) -> T:
-    """Open the engine for a workspace, do the work, and close it."""
+    """Open the engine for a workspace, do the work, and close it; SIGTERM ends it as Ctrl-C does."""
     _use_one_thread()
     import asyncio
     import logging
@@ -51,7 +53,8 @@ def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]]) 
         async with Prowess.open(workspace=chosen) as prowess:
             return await work(prowess)
 
-    return asyncio.run(session())
+    with heeding_termination():
+        return asyncio.run(session())
 
 
 def _use_one_thread() -> None:
@@ -77,7 +80,7 @@ def matching(workspace: str | None) -> Generator[Matcher]:
 @contextmanager
 def patience(words: str) -> Generator[None]:
     """A moving line on a terminal's stderr, shown once the work has taken over a second."""
-    if not sys.stderr.isatty():
+    if not can_move():
         yield
         return
     from threading import Timer
@@ -107,7 +110,7 @@ def progress(words: str) -> Generator[Watch]:
     """A bar on a terminal's stderr, shown once the work has taken over a second."""
     from prowess.catalog.intake import ignore
 
-    if not sys.stderr.isatty():
+    if not can_move():
         yield ignore
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn

@@ -53,13 +53,16 @@ def print_json_line(value: Any) -> None:
 
 
 def _json(value: Any, **options: Any) -> str:
-    """JSON as UTF-8; where a file name is not text, everything beyond ASCII is escaped."""
+    """JSON as UTF-8, in which no terminal finds anything to obey: what would not be seen is written as an escape.
+
+    Where a file name is not text, everything beyond ASCII is.
+    """
     text = json.dumps(value, ensure_ascii=False, **options)
     try:
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(value, ensure_ascii=True, **options)
-    return text
+        text = json.dumps(value, ensure_ascii=True, **options)
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def width() -> int:
@@ -109,6 +112,11 @@ def _fit(text: str, size: int, measure: Any, resize: Any) -> str:
     return (
         text if measure(text) == size else resize(text, size) if measure(text) < size else resize(text, size - 1) + "…"
     )
+
+
+def can_move() -> bool:
+    """Whether stderr is a terminal on which a line can be written over again, and whose owner wants that."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
 
 
 def console(*, err: bool = False) -> Console:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
 import click
 
-from prowess.interfaces.cli.printing import clean, one_line
+from prowess.interfaces.cli.failures import leave_stdout
+from prowess.interfaces.cli.logged import HeldWarnings
+from prowess.interfaces.cli.printing import can_move, clean, one_line
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -28,9 +30,14 @@ class Screen:
         self._quiet = quiet
         self._streaming = ""
         self._status: Status | None = None
+        self._warnings = HeldWarnings()
+        self._failed: Part | None = None
+        self.lost: OSError | None = None
+        """Why nothing more can be written to stdout, such as a reader that went away; the run goes on all the same."""
 
     def __enter__(self) -> Self:
-        if not self._quiet and sys.stderr.isatty():
+        self._warnings.begin()
+        if not self._quiet and can_move():
             from prowess.interfaces.cli.printing import console
 
             self._status = console(err=True).status("Running …")
@@ -40,12 +47,38 @@ class Screen:
     def __exit__(self, *exc: object) -> None:
         self._pause()
         if self._streaming:
-            click.echo("")
+            self._write(lambda: click.echo(""))
+        self._warnings.end()
 
     def watch(self, step: Step) -> None:
         """Show one sign of progress."""
-        if self._quiet:
-            return
+        if not self._quiet:
+            self._write(lambda: self._watch(step))
+
+    def note(self, words: str) -> None:
+        """Tell of something that takes longer."""
+        told = f"{one_line(words, 120).removesuffix('.')} …"
+        if self._status is not None:
+            self._status.update(told)
+        elif not self._quiet:
+            click.echo(told, err=True)
+
+    def part(self, part: Part) -> None:
+        """Show what a part gave, and what is known about it."""
+        if not self._quiet:
+            self._write(lambda: self._part(part))
+
+    def _write(self, show: Callable[[], None]) -> None:
+        """Show something; where stdout takes no more, nothing is shown from then on."""
+        try:
+            if self.lost is None:
+                show()
+        except OSError as error:
+            self.lost = error
+            leave_stdout()
+
+    def _watch(self, step: Step) -> None:
+        self._tell_why()
         if step.text:
             if not self._streaming:
                 self._pause()
@@ -55,10 +88,8 @@ class Screen:
         elif self._status is not None:
             self._status.update(f"{one_line(step.artifact, 60)}: {one_line(step.state, 40)} …")
 
-    def part(self, part: Part) -> None:
-        """Show what a part gave, and what is known about it."""
-        if self._quiet:
-            return
+    def _part(self, part: Part) -> None:
+        self._tell_why()
         self._pause()
         if self._streaming:
             click.echo("", nl=part.output is None or not part.output.text.endswith("\n"))
@@ -67,8 +98,19 @@ class Screen:
             _show_output(part.output)
         self._streaming = ""
         _show_facts(part, named=self._named)
+        self._failed = part if part.error is not None else None
+        self._warnings.show()
         if self._status is not None:
             self._status.start()
+
+    def _tell_why(self) -> None:
+        """Why the last part gave nothing good, where the run goes on after it; what ends a run is told at its end."""
+        failed, self._failed = self._failed, None
+        if failed is not None and failed.error is not None:
+            self._pause()
+            click.secho(f"  {one_line(failed.error.message, 300)}", dim=True, err=True)
+            if self._status is not None:
+                self._status.start()
 
     def _head(self, artifact: str) -> None:
         if self._named:
@@ -97,6 +139,11 @@ def _show_facts(part: Part, *, named: bool) -> None:
     if part.usage.requests:
         facts.append(f"{part.usage.input_tokens:,} tokens in, {part.usage.output_tokens:,} out")
         facts.append("cost not known" if part.cost is None else f"${part.cost:.6f}")
+    result = part.output.result if part.output else {}
+    if result.get("attempts") == 2:
+        facts.append("at the second try")
+    if result.get("truncated"):
+        facts.append("cut off where its tokens ended")
     facts.append(f"{part.duration_ms / 1000:.1f} s" if part.duration_ms >= 100 else f"{part.duration_ms} ms")
     if part.status != "ok":
         facts.insert(0, part.status.replace("_", " "))

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.errors import NotFound
 from prowess.interfaces.cli.opening import common_options, with_engine
+from prowess.interfaces.cli.printing import shown_path
 
 if TYPE_CHECKING:
     from prowess.catalog.intake import Checked
     from prowess.skill.decision import Decision
+
+_ENDINGS = (".yaml", ".yml", ".json", ".md")
 
 
 @click.command("decide")
@@ -28,6 +32,10 @@ def command(subject: str, workspace: str | None, as_json: bool) -> None:
         _show_rule(as_json=as_json)
     elif _is_path(subject):
         _show_skills(with_engine(workspace, lambda prowess: prowess.check(Path(subject))), as_json=as_json)
+    elif _looks_like_path(subject):
+        raise NotFound(
+            f"There is no file {shown_path(subject)}.", hint="Give the path of a descriptor, or a description in words."
+        )
     else:
         _show_hints(subject, as_json=as_json)
 
@@ -37,6 +45,11 @@ def _is_path(subject: str) -> bool:
         return Path(subject).exists()
     except (OSError, ValueError):
         return False
+
+
+def _looks_like_path(subject: str) -> bool:
+    """Whether one word ends as a descriptor's name does, or has the slash of a path in it."""
+    return len(subject.split()) == 1 and (subject.lower().endswith(_ENDINGS) or "/" in subject)
 
 
 def _show_rule(*, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,15 +64,20 @@ def as_object(item: Imported) -> dict[str, Any]:
         "version": item.version,
         "digest": item.digest,
         "changed": item.changed,
+        "problems": [asdict(problem) for problem in item.problems],
         "error": error_object(item.error) if item.error else None,
     }
 
 
 def _show(outcome: list[Imported], scope: str) -> None:
+    from prowess.interfaces.cli.failures import print_problems
+
     kept = [item for item in outcome if item.error is None]
-    for item in kept if len(kept) <= MANY else []:
-        words = "kept" if item.changed else "unchanged"
-        click.echo(f"{click.style('✓', fg='green')} {item.slug}  {words} ({item.form})")
+    for item in kept:
+        if len(kept) <= MANY or item.problems:
+            words = "kept" if item.changed else "unchanged"
+            click.echo(f"{click.style('✓', fg='green')} {item.slug}  {words} ({item.form})")
+        print_problems(item.problems)
     for item in outcome:
         if item.error is not None:
             _show_error(item, item.error)

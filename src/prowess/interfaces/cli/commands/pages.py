@@ -39,7 +39,17 @@ def list_pages(type_: str, workspace: str | None, as_json: bool) -> None:
 def _list(type_: str, workspace: str | None, *, as_json: bool) -> None:
     with _pages(workspace) as pages:
         found = pages.get_pages_by_type(type_) if type_ else pages.get_all_pages()
-    _print_cards(found, as_json=as_json, nothing="There are no pages here.")
+        nothing = "There are no pages here." if found else _no_page_of(type_, pages)
+    _print_cards(found, as_json=as_json, nothing=nothing)
+
+
+def _no_page_of(type_: str, pages: Workspace) -> str:
+    from prowess.interfaces.cli.printing import one_line
+
+    types = sorted({one_line(page["type"], 40) for page in pages.get_all_pages() if page["type"]})
+    if not type_ or not types:
+        return "There are no pages here."
+    return f"There are no pages of the type {one_line(type_, 40)!r}; there are: {', '.join(types)}."
 
 
 @command.command("search")

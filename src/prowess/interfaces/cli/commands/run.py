@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,15 @@ from prowess.interfaces.cli.opening import common_options, with_engine
 
 if TYPE_CHECKING:
     from prowess.build.opening import Prowess
+    from prowess.errors import ProwessError
     from prowess.run.outcome import RunResult
+    from prowess.skill.model import Skill
+
+
+def _finite(_ctx: click.Context, _option: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not isfinite(value):
+        raise click.BadParameter("It takes a number of seconds.")
+    return value
 
 
 @click.command("run")
@@ -32,7 +41,11 @@ if TYPE_CHECKING:
 @click.option("--evaluation-model", default="", metavar="M", help="The model that judges, in reviews and assertions.")
 @click.option("--dry-run", is_flag=True, help="Send nothing; print exactly what would be sent.")
 @click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="How long each artifact may take."
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    callback=_finite,
+    metavar="SECONDS",
+    help="How long each artifact may take.",
 )
 @click.option("--session", "-s", default="", metavar="NAME", help="The conversation that the run belongs to.")
 @click.option(
@@ -41,6 +54,7 @@ if TYPE_CHECKING:
     type=click.Path(file_okay=False, path_type=Path),
     help="Write what the skill says it produces into this folder.",
 )
+@click.option("--force", is_flag=True, help="With --save: replace files that are there already.")
 @common_options
 def command(
     slug: str,
@@ -52,6 +66,7 @@ def command(
     timeout: float | None,
     session: str,
     save: Path | None,
+    force: bool,
     workspace: str | None,
     as_json: bool,
 ) -> None:
@@ -60,20 +75,32 @@ def command(
     The answer of a model is printed as it comes; what it cost and what the assertions say follow on stderr. Every artifact
     that runs leaves a trace: `prowess traces` lists them.
     """
+    from prowess.errors import RunFailed
     from prowess.interfaces.cli.printing import print_json
     from prowess.interfaces.cli.runs import Screen, show_plan
+    from prowess.interfaces.cli.saving import Saving
 
+    saving = Saving(folder=None if dry_run else save, force=force)
     screen = Screen(named=len(artifacts) != 1, quiet=as_json or dry_run)
+    done: list[tuple[Skill, RunResult]] = []
 
-    async def work(prowess: Prowess) -> RunResult:
+    async def work(prowess: Prowess) -> None:
+        from contextlib import suppress
+
+        from prowess.errors import Unavailable
         from prowess.interfaces.cli.inputs import read_inputs
 
         skill = await prowess.skill(slug)
-        return await prowess.attempt(
+        saving.check(skill)
+        given = read_inputs(inputs, skill.parameters)
+        if not dry_run and "code_template" in skill.kinds:
+            with suppress(Unavailable):  # the run itself says so, or a fallback serves
+                await prowess.build_sandbox(screen.note)
+        result = await prowess.attempt(
             session,
             slug,
             artifacts,
-            inputs=read_inputs(inputs, skill.parameters),
+            inputs=given,
             model=model,
             evaluation_model=evaluation_model,
             timeout=timeout,
@@ -81,38 +108,30 @@ def command(
             watch=None if as_json else screen.watch,
             each=screen.part,
         )
+        done.append((skill, result))
 
-    def shown() -> RunResult:
-        with screen:
-            return with_engine(workspace, work)
+    def shown() -> ProwessError | None:
+        try:
+            with screen:
+                with_engine(workspace, work)
+        except RunFailed as error:
+            if not done:
+                raise
+            return error  # a script of which steps are left: the run itself has ended
+        return None
 
-    result = with_consent(
+    unfinished = with_consent(
         shown,
         workspace=workspace,
         question="Let exactly these bytes run?",
         as_json=as_json,
         refusal="You said no, so it was not run.",
     )
+    skill, result = done[-1]
     if as_json:
         print_json(result.as_json())
     elif dry_run:
         show_plan(result)
-    if save is not None:
-        _save(result, save)
-    if result.error is not None:
-        raise result.error
-
-
-def _save(result: RunResult, folder: Path) -> None:
-    """Write the produced files, each under its plain name; what is there already is replaced."""
-    from prowess.interfaces.cli.printing import shown_path
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for one in result.produced:
-        target = folder / one.name
-        if target.is_symlink():
-            target.unlink()
-        target.write_text(one.content, encoding="utf-8")
-        click.echo(f"Wrote {shown_path(target)} ({one.media_type}).", err=True)
-    if not result.produced:
-        click.echo("The skill says of nothing that it produces it, so nothing was saved.", err=True)
+    saving.save(result, skill)
+    if error := result.error or unfinished or screen.lost:
+        raise error

@@ -50,7 +50,7 @@ def command(
     elif as_csv:
         _print_csv(report)
     elif not report.rows:
-        click.echo("Nothing of the kind has been run." if since or skill else "Nothing has been run yet.")
+        click.echo("No run of the kind is on record." if since or skill else "No run is on record.")
     elif chart:
         _print_chart(report, chart)
     else:

@@ -84,7 +84,7 @@ def list_them(
     elif any((skill, artifact, status, session, run, since)):
         click.echo("No run of the kind is on record.")
     else:
-        click.echo("Nothing has been run yet. `prowess run SLUG` runs a skill.")
+        click.echo("No run is on record. `prowess run SLUG` runs a skill.")
 
 
 @command.command("show")
