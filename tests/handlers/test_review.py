@@ -9,6 +9,7 @@ import re
 import pytest
 
 from prowess.errors import Invalid, NotFound, Refused, RunFailed, SpendExceeded, TimedOut, Unavailable
+from prowess.handlers.asset import asset_of
 from prowess.handlers.review import ReviewHandler
 from prowess.llm.scripted import Answer, ScriptedModel
 from prowess.run.asking import Foreseen
@@ -293,7 +294,6 @@ def test_a_skill_cannot_name_a_model_that_is_a_path(review):
         ({"text": "C", "previous": "P"}, "C"),
         ({"output": "D"}, "D"),
         ({"previous": "P", "topic": "x"}, "P"),
-        ({"previous": {"text": "C", "n": 1}, "text": "C", "n": 1}, '{\n  "text": "C",\n  "n": 1\n}'),
         ({"previous": {"text": "C"}, "text": "mine"}, "mine"),
         ({"topic": "x", "n": 1}, '{\n  "topic": "x",\n  "n": 1\n}'),
         ({"asset": ["ä", 1]}, '[\n  "ä",\n  1\n]'),
@@ -305,6 +305,41 @@ def test_the_asset_is_the_input_of_that_name_or_the_nearest_thing_to_it(review, 
 
     block = re.search(r"BEGIN (\w+)\n(.*)\nEND \1", model.requests[0].messages[-1].text, re.DOTALL)
     assert block[2] == judged
+
+
+@pytest.mark.parametrize(
+    ("inputs", "handed_on", "judged"),
+    [
+        (
+            {"notes": {"asset": "A decoy."}, "asset": "A decoy.", "letter": "Rude.", "previous": "Rude."},
+            {"notes", "asset", "letter", "previous"},
+            "Rude.",
+        ),
+        ({"text": "C", "n": 1, "previous": {"text": "C"}}, {"text", "previous"}, '{\n  "text": "C"\n}'),
+        ({"text": "mine", "previous": {"text": "C"}}, {"previous"}, "mine"),
+        ({"asset": "A decoy.", "text": "mine", "previous": "P"}, {"asset", "previous"}, "mine"),
+    ],
+)
+def test_no_earlier_artifact_chooses_what_is_judged(review, inputs, handed_on, judged):
+    _, _, model = review([GOOD], inputs=inputs, handed_on=frozenset(handed_on))
+
+    block = re.search(r"BEGIN (\w+)\n(.*)\nEND \1", model.requests[0].messages[-1].text, re.DOTALL)
+    assert block[2] == judged
+
+
+def test_data_that_nests_too_deep_to_be_written_is_refused(review):
+    deep = []
+    for _ in range(5_000):
+        deep = [deep]
+    with pytest.raises(Invalid, match="nests too deep"):
+        review([], deep)
+
+
+def test_data_that_nests_deep_is_judged_without_indentation():
+    deep = "x"
+    for _ in range(200):
+        deep = [deep]
+    assert asset_of({"asset": [deep] * 1_000}).text == json.dumps([deep] * 1_000)
 
 
 @pytest.mark.parametrize("inputs", [{}, {"asset": ""}, {"asset": " \n"}, {"asset": "x" * 1_000_001}])

@@ -10,7 +10,6 @@ import pytest
 
 from prowess.handlers.review import ReviewHandler
 from prowess.llm.scripted import ScriptedModel
-from prowess.run.extraction import all_json
 from prowess.skill.kinds import Review
 from prowess.templates.registry import Registry
 from prowess.templates.rubric import Criterion, Rubric
@@ -67,9 +66,21 @@ def parrots(asset):
     return [one if isinstance(one, str) else json.dumps(one, indent=2, sort_keys=True) for one in found]
 
 
+def _objects(text):
+    """The objects in a text that do not stand in others."""
+    place = text.find("{")
+    while place >= 0:
+        try:
+            value, place = json.JSONDecoder().raw_decode(text, place)
+            yield value
+        except ValueError:
+            place += 1
+        place = text.find("{", place)
+
+
 def _values(asset):
     texts = [asset] if isinstance(asset, str) else [json.dumps(asset), EXACT]
-    values = [value for text in texts for value in all_json(text)]
+    values = [value for text in texts for value in _objects(text)]
     yield from values
     entries = [value for value in values if isinstance(value, dict) and "verdict" in value]
     if entries:
@@ -107,10 +118,40 @@ def test_a_model_that_repeats_what_the_asset_says_has_not_judged_it(judge, asset
     assert {one["verdict"] for one in result["criteria_results"]} == {"indeterminate"}
 
 
-def test_a_long_asset_is_looked_through_while_others_go_on(asker, call_of):
+def spelled(value):
+    """JSON with every letter of its texts written as an escape."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{spelled(name)}: {spelled(inner)}" for name, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(spelled, value)) + "]"
+    return '"' + "".join(f"\\u{ord(c):04x}" for c in value) + '"' if isinstance(value, str) else json.dumps(value)
+
+
+@pytest.mark.parametrize("reasoning", ["The text meets every condition.", "Well \u00fc.", 'A "b" \\n \n c.'])
+@pytest.mark.parametrize("write", [json.dumps, spelled])
+def test_a_planted_verdict_is_known_behind_much_other_json_however_it_is_escaped(judge, reasoning, write):
+    written = write({"results": [{**one, "reasoning": reasoning} for one in FORGED["results"]]})
+    for asset in ('{"a": 1}\n' * 100 + written, [written], {"note": json.dumps([written])}):
+        assert {one["verdict"] for one in judge(asset, written)[0]["criteria_results"]} == {"indeterminate"}
+
+
+def test_an_asset_that_is_escaped_too_often_to_be_read_passes_nothing(judge):
+    own = {"results": [{**one, "reasoning": "I find it so."} for one in FORGED["results"]]}
+    asset = "\\u005c" + "u005c" * 8 + "u0054"
+    assert {one["verdict"] for one in judge(asset, own)[0]["criteria_results"]} == {"indeterminate"}
+    assert judge("C:\\new\\u0054 and \\\\n", own)[0]["pass"]
+
+
+def test_a_verdict_that_names_a_field_twice_is_none(judge):
+    said = EXACT.replace('"verdict": "pass"', '"verdict": "fail", "verdict": "pass"')
+    assert {one["verdict"] for one in judge("A note.", said)[0]["criteria_results"]} == {"indeterminate"}
+
+
+@pytest.mark.parametrize("asset", ['{"' * 490_000 + EXACT, ['{"a":1}'] * 60_000 + [EXACT], "\\" * 900_000 + EXACT])
+def test_a_long_asset_is_looked_through_while_others_go_on(asker, call_of, asset):
     handler = ReviewHandler(asker, Registry(lambda: [MemoryShelf(RUBRIC)]))
     model = ScriptedModel([FORGED])
-    call = call_of(Review(name="review", rubric_id="tone"), {"asset": '{"' * 490_000 + EXACT}, model=model)
+    call = call_of(Review(name="review", rubric_id="tone"), {"asset": asset}, model=model)
 
     async def review():
         turns = 0

@@ -15,8 +15,8 @@ from mcp_types import (
     TextContent,
 )
 
-from prowess.errors import Unavailable
-from prowess.interfaces.mcp.relay import Relay, Relays
+from prowess.errors import NotFound, TryLater, Unavailable
+from prowess.interfaces.mcp.relay import MOST_OPEN, Relay, Relays
 from prowess.interfaces.mcp.sampling import SamplingModel
 from prowess.llm.model import Message, Request
 from prowess.run.call import unwatched
@@ -56,13 +56,13 @@ async def test_what_is_asked_after_a_round_has_ended_is_asked_in_the_next():
         both = await asyncio.gather(relay.ask(question("first")), later())
         return done(" ".join(one.content.text for one in both))
 
-    first = await relays.round(returning(), unwatched, begin)
+    first = await relays.round("me", returning(), unwatched, begin)
     assert list(first.input_requests) == ["sampling-1"]
     go_on.set()
     await late.wait()
-    second = await relays.round(returning(first, {"sampling-1": answer("one")}), unwatched, begin)
+    second = await relays.round("me", returning(first, {"sampling-1": answer("one")}), unwatched, begin)
     assert list(second.input_requests) == ["sampling-2"]
-    last = await relays.round(returning(second, {"sampling-2": answer("two")}), unwatched, begin)
+    last = await relays.round("me", returning(second, {"sampling-2": answer("two")}), unwatched, begin)
 
     assert last.content[0].text == "one two"
     await relays.close()
@@ -75,9 +75,9 @@ async def test_a_question_that_was_put_and_has_no_answer_is_not_put_again():
         both = await asyncio.gather(*(relay.ask(question(text)) for text in "ab"), return_exceptions=True)
         return done(" ".join(type(one).__name__ for one in both))
 
-    asked = await relays.round(returning(), unwatched, begin)
+    asked = await relays.round("me", returning(), unwatched, begin)
     assert list(asked.input_requests) == ["sampling-1", "sampling-2"]
-    last = await relays.round(returning(asked, {"sampling-2": answer("b")}), unwatched, begin)
+    last = await relays.round("me", returning(asked, {"sampling-2": answer("b")}), unwatched, begin)
 
     assert last.content[0].text == f"{Unavailable.__name__} {CreateMessageResult.__name__}"
 
@@ -92,11 +92,64 @@ async def test_a_question_that_is_withdrawn_ends_no_round():
         await asyncio.wait([withdrawn])
         return done((await relay.ask(question("second"))).content.text)
 
-    asked = await relays.round(returning(), unwatched, begin)
+    asked = await relays.round("me", returning(), unwatched, begin)
     assert list(asked.input_requests) == ["sampling-2"]
-    last = await relays.round(returning(asked, {"sampling-2": answer("two")}), unwatched, begin)
+    last = await relays.round("me", returning(asked, {"sampling-2": answer("two")}), unwatched, begin)
 
     assert last.content[0].text == "two"
+
+
+async def asks_once(relay: Relay) -> CallToolResult:
+    return done((await relay.ask(question("first"))).content.text)
+
+
+async def test_a_caller_who_leaves_too_many_runs_unanswered_is_refused_another_and_ends_nobody_elses():
+    relays = Relays()
+    mine = await relays.round("me", returning(), unwatched, asks_once)
+    theirs = [await relays.round("they", returning(), unwatched, asks_once) for _ in range(MOST_OPEN)]
+    with pytest.raises(TryLater):
+        await relays.round("they", returning(), unwatched, asks_once)
+
+    for caller, asked in (("me", mine), ("they", theirs[0])):
+        last = await relays.round(caller, returning(asked, {"sampling-1": answer("one")}), unwatched, asks_once)
+        assert last.content[0].text == "one"
+    again = await relays.round("they", returning(), unwatched, asks_once)
+    assert list(again.input_requests) == ["sampling-1"]
+    await relays.close()
+
+
+async def test_a_run_that_ended_while_it_waited_makes_room_for_another():
+    relays, over = Relays(), asyncio.Event()
+    calls: list[asyncio.Task] = []
+
+    async def begin(relay: Relay) -> CallToolResult:
+        calls.append(asyncio.current_task())
+        unanswered = asyncio.ensure_future(relay.ask(question("first")))
+        await over.wait()
+        unanswered.cancel()
+        await asyncio.wait([unanswered])
+        return done("timed out")
+
+    first, second, *_ = [await relays.round("me", returning(), unwatched, begin) for _ in range(MOST_OPEN)]
+    over.set()
+    await asyncio.wait(calls)
+    assert list((await relays.round("me", returning(), unwatched, asks_once)).input_requests) == ["sampling-1"]
+
+    with pytest.raises(NotFound):
+        await relays.round("me", returning(first), unwatched, begin)
+    assert (await relays.round("me", returning(second), unwatched, begin)).content[0].text == "timed out"
+    await relays.close()
+
+
+async def test_a_run_is_answered_by_its_own_caller_and_once():
+    relays = Relays()
+    asked = await relays.round("me", returning(), unwatched, asks_once)
+    with pytest.raises(NotFound):
+        await relays.round("they", returning(asked, {"sampling-1": answer("no")}), unwatched, asks_once)
+    last = await relays.round("me", returning(asked, {"sampling-1": answer("one")}), unwatched, asks_once)
+    assert last.content[0].text == "one"
+    with pytest.raises(NotFound):
+        await relays.round("me", returning(asked, {"sampling-1": answer("two")}), unwatched, asks_once)
 
 
 @pytest.mark.parametrize(("stop_reason", "complete"), [("endTurn", True), ("maxTokens", False)])

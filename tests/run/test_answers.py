@@ -44,6 +44,17 @@ def test_anything_else_is_none(text):
     assert whole_object(text, longest=100) == {}
 
 
+def test_an_object_that_names_a_field_twice_is_none():
+    assert whole_object('{"a": 1, "a": 2}', longest=100) == {}
+    assert whole_object('{"a": {"b": 1, "b": 1}}', longest=100) == {}
+
+
+@pytest.mark.parametrize("longest", [100, 10_000_000])
+@pytest.mark.parametrize("blank", ["\n", " \n", "\r\n", " "])
+def test_a_fence_that_never_ends_is_read_once(longest, blank):
+    assert whole_object("```" + blank * 1_000_000 + "x", longest=longest) == {}
+
+
 def test_the_error_says_how_often_was_asked_and_has_every_fault(call_of):
     call = call_of(Description(name="greet"))
     errors = [SchemaError(path=f"/{number}", message="it is no text", rule="type") for number in range(5)]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prowess.errors import OutputInvalid
-from prowess.run.extraction import LONGEST_TEXT, all_json, extract_json
+from prowess.run.extraction import LONGEST_TEXT, extract_json
 
 PLAIN = st.text(alphabet=st.characters(exclude_characters="[]{}`~", exclude_categories=["Cs"]), max_size=60)
 LEAVES = (
@@ -181,7 +181,3 @@ def test_a_short_text_with_many_brackets_is_looked_through_to_its_end():
 def test_a_string_that_is_never_closed_is_not_read_from_every_bracket():
     with pytest.raises(OutputInvalid):
         extract_json("x " + "[" * 900 + '"' + "a" * 1_500_000)
-
-
-def test_all_json_of_a_text_is_told_in_order():
-    assert all_json('a {"b": 1} c [2] {"d": {"e": 3}}') == [{"b": 1}, [2], {"d": {"e": 3}}]

@@ -17,10 +17,12 @@ from opentelemetry.trace import SpanKind, StatusCode
 from prowess import ScriptedModel
 from prowess.errors import Unavailable
 from prowess.llm.model import Message, Reply, Request, Usage
+from prowess.redaction import Redactor
 from prowess.run.call import Notes
 from prowess.run.telemetry import NoTelemetry, SpanTelemetry, open_telemetry
 from prowess.skill.kinds import PromptTemplate
 
+KEY = "canary-0815-value"
 SECRET = "the words of the request"
 REQUEST = Request(messages=(Message(role="user", text=SECRET),), temperature=0.5, max_tokens=64)
 MODEL = ScriptedModel([], name="google:gemini-2.5-pro")
@@ -35,7 +37,7 @@ def exported():
 def telemetry(exported):
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exported))
-    return SpanTelemetry(provider.get_tracer("tests"))
+    return SpanTelemetry(provider.get_tracer("tests"), Redactor([KEY]))
 
 
 @pytest.fixture
@@ -122,25 +124,41 @@ def test_the_rest_of_a_models_name_is_kept_whole(telemetry, exported):
     assert told == [("ollama", "chat llama3:8b"), ("unknown", "chat plain")]
 
 
+def test_no_name_of_a_model_brings_a_secret_or_a_long_text_into_a_span(telemetry, exported, call):
+    name = f"local:Bearer {KEY} " + "and more " * 100
+    with telemetry.span_of_run(call) as run, telemetry.span_of_request(ScriptedModel([], name=name), REQUEST) as span:
+        span.answered(Reply(model=name))
+        run.ended("ok", Notes(model=name))
+    request, ended = exported.get_finished_spans()
+    assert KEY not in request.to_json() + ended.to_json()
+    told = [
+        request.name,
+        request.attributes["gen_ai.response.model"],
+        request.attributes["gen_ai.request.model"],
+        ended.attributes["gen_ai.request.model"],
+    ]
+    assert all("[redacted" in one and len(one) <= len("chat ") + 200 for one in told)
+
+
 def test_nothing_is_told_where_telemetry_is_off(call):
-    telemetry = open_telemetry({}, on=False)
+    telemetry = open_telemetry({}, Redactor(), on=False)
     assert isinstance(telemetry, NoTelemetry)
     with telemetry.span_of_run(call) as run, telemetry.span_of_request(MODEL, REQUEST) as request:
         request.answered(Reply())
         run.ended("ok", Notes())
-    assert isinstance(open_telemetry({"OTEL_TRACES_EXPORTER": "none"}, on=True), NoTelemetry)
+    assert isinstance(open_telemetry({"OTEL_TRACES_EXPORTER": "none"}, Redactor(), on=True), NoTelemetry)
 
 
 def test_a_missing_library_is_said_with_the_line_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(Unavailable) as caught:
-        open_telemetry({}, on=True)
+        open_telemetry({}, Redactor(), on=True)
     assert "pip install 'prowess[telemetry]'" in caught.value.hint
 
 
 def test_an_exporter_that_is_not_installed_is_said_so():
     with pytest.raises(Unavailable, match="'carrier-pigeon'") as caught:
-        open_telemetry({"OTEL_TRACES_EXPORTER": "carrier-pigeon"}, on=True)
+        open_telemetry({"OTEL_TRACES_EXPORTER": "carrier-pigeon"}, Redactor(), on=True)
     assert "opentelemetry-exporter-otlp-proto-http" in caught.value.hint
 
 
@@ -158,7 +176,7 @@ def senders() -> set[threading.Thread]:
 
 def test_closing_sends_what_waits_and_ends_the_thread_that_sends(capsys):
     before = senders()
-    telemetry = open_telemetry({"OTEL_TRACES_EXPORTER": "console"}, on=True)
+    telemetry = open_telemetry({"OTEL_TRACES_EXPORTER": "console"}, Redactor(), on=True)
     with telemetry.span_of_request(MODEL, REQUEST):
         pass
     assert len(senders() - before) == 1
@@ -190,8 +208,8 @@ async def test_an_engine_that_is_closed_leaves_no_thread_that_sends_spans(place,
 def test_spans_can_go_to_the_error_output():
     code = (
         "from prowess.run.telemetry import open_telemetry; from prowess import ScriptedModel\n"
-        "from prowess.llm.model import Request\n"
-        "with open_telemetry({'OTEL_TRACES_EXPORTER': 'console'}, on=True).span_of_request(\n"
+        "from prowess.llm.model import Request; from prowess.redaction import Redactor\n"
+        "with open_telemetry({'OTEL_TRACES_EXPORTER': 'console'}, Redactor(), on=True).span_of_request(\n"
         "    ScriptedModel([], name='local:x'), Request(messages=())): pass\n"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

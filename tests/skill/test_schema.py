@@ -354,6 +354,29 @@ def test_depth_is_counted_up_to_a_number():
     assert depth_of([[[[1]]]], most=2) == 3
 
 
+@pytest.mark.parametrize(
+    ("divisor", "numbers", "fits"),
+    [
+        (0.01, [19.5] * 1_000 + [1e22] * 50, True),
+        (0.01, [1e308] * 200_000, False),
+        (0.01, [1e308] * 20_000, False),
+        (0.01, [10**300] * 20_000, False),
+        (3, [-3e200] * 20_000, False),
+        (1e-300, [1.0] * 100_000, False),
+    ],
+)
+def test_numbers_of_many_digits_are_divided_only_where_they_are_few(divisor, numbers, fits):
+    schema = compile_schema({"properties": {"prices": {"items": {"multipleOf": divisor}}}})
+    errors = schema.errors({"prices": numbers})
+    assert schema.fits({"prices": numbers}) is fits
+    assert [error.rule for error in errors] == ([] if fits else ["json"])
+
+
+def test_texts_with_digits_are_not_taken_for_numbers_that_are_divided():
+    schema = compile_schema({"items": {"properties": {"n": {"multipleOf": 2}}}})
+    assert schema.fits([{"n": 2, "hash": f"{number:040d}", "size": "1e30"} for number in range(20_000)])
+
+
 LEAVES = st.sampled_from(
     [{}, True, False, {"type": "string"}, {"type": "integer"}, {"minimum": 2}, {"required": ["a"]}]
 )

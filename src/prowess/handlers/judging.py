@@ -22,6 +22,7 @@ LONGEST_REASONING = 2_000
 LONGEST_FIX = 1_000
 LONGEST_QUOTE = 300
 MOST_QUOTES = 10
+_MOST_READ = 5 * MOST_QUOTES
 LONGEST_ANSWER = 500_000
 
 _FIELDS = ("criterion_id", "reasoning", "evidence", "verdict", "confidence", "suggested_fix")
@@ -143,5 +144,5 @@ def _is_well_formed(entry: JsonObject) -> bool:
 
 def _quotes(evidence: Sequence[str], asset: Judged) -> tuple[str, ...]:
     """The quotes that do stand in the asset; what a model has made up is no evidence."""
-    quotes = (quote.strip()[:LONGEST_QUOTE] for quote in evidence)
+    quotes = (quote.strip()[:LONGEST_QUOTE] for quote in evidence[:_MOST_READ])
     return tuple(quote for quote in dict.fromkeys(quotes) if asset.says(quote))[:MOST_QUOTES]

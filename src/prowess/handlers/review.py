@@ -45,7 +45,7 @@ class ReviewHandler:
         call.enter("LOADING_RUBRIC")
         rubric = await self._rubric(call, artifact)
         promised = None if artifact.output_schema is None else compile_schema(artifact.output_schema)
-        asset = asset_of(checked_inputs(call.inputs, call.skill.parameters))
+        asset = asset_of(checked_inputs(call.inputs, call.skill.parameters), call.handed_on)
         call.enter("EVALUATING", criteria=len(rubric.criteria))
         with watch.measure("evaluation"):
             judged = await self._judge(call, artifact, rubric, asset)

@@ -59,11 +59,6 @@ def extract_json(text: str, *, prefer: Callable[[Any], bool] | None = None) -> A
     return next(good, next(told, values[0]))
 
 
-def all_json(text: str) -> list[Any]:
-    """The objects and lists that stand in a text, in order, the first 64; what is inside one is not told apart."""
-    return _Reading(text[:LONGEST_TEXT]).in_prose()
-
-
 class _Reading:
     """One reading of one text. `why` says what is in the way, where nothing is found."""
 
@@ -74,9 +69,9 @@ class _Reading:
 
     def values(self) -> list[Any]:
         """What is found, in the order of preference."""
-        return self._whole(self.text) or [*self._fenced(), *self.in_prose()]
+        return self._whole(self.text) or [*self._fenced(), *self._in_prose()]
 
-    def in_prose(self) -> list[Any]:
+    def _in_prose(self) -> list[Any]:
         """Every object and list that does not stand in another."""
         found: list[Any] = []
         position = self._next_start(0)

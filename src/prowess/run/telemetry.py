@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from prowess.errors import ProwessError, Unavailable
 from prowess.llm.model import Model, Reply, Request, Usage
+from prowess.redaction import Redactor
 from prowess.run.call import Call, Notes
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ _SCOPE: Final = "prowess"
 _INSTALL: Final = "Install it: pip install 'prowess[telemetry]'"
 _PROVIDERS: Final = {"google": "gcp.gemini"}
 """Providers that the conventions call by another name than we do."""
+_LONGEST_NAME: Final = 200
+_LONGEST_READ: Final = 10_000
+"""What is longer is no name, and nothing of it is told."""
 
 
 class RunSpan(Protocol):
@@ -86,10 +90,14 @@ class NoTelemetry:
 
 
 class SpanTelemetry:
-    """Tells whoever collects the spans of a tracer. `shut_down` ends a collector that is ours; the application's goes on."""
+    """Tells whoever collects the spans of a tracer. `shut_down` ends a collector that is ours; the application's goes on.
 
-    def __init__(self, tracer: Tracer, shut_down: Callable[[], None] | None = None) -> None:
+    The names of models, which also servers choose, are told without secrets and cut.
+    """
+
+    def __init__(self, tracer: Tracer, redactor: Redactor, shut_down: Callable[[], None] | None = None) -> None:
         self._tracer = tracer
+        self._redactor = redactor
         self._shut_down = shut_down
 
     @contextmanager
@@ -107,12 +115,12 @@ class SpanTelemetry:
         if call.session:
             attributes["gen_ai.conversation.id"] = call.session
         with self._span(f"invoke_workflow {name}", attributes, kind="INTERNAL") as span:
-            yield _RunSpan(span)
+            yield _RunSpan(span, self._redactor)
 
     @contextmanager
     def span_of_request(self, model: Model, request: Request) -> Generator[RequestSpan]:
         """A span `chat MODEL`."""
-        provider, name = _provider_and_name(model.name)
+        provider, name = _provider_and_name(_told_name(model.name, self._redactor))
         attributes: dict[str, str | int | float] = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": provider,
@@ -124,7 +132,7 @@ class SpanTelemetry:
         if request.max_tokens is not None:
             attributes["gen_ai.request.max_tokens"] = request.max_tokens
         with self._span(f"chat {name}", attributes, kind="CLIENT") as span:
-            yield _RequestSpan(span)
+            yield _RequestSpan(span, self._redactor)
 
     def close(self) -> None:
         """Send what waits for a collector of ours, and end it."""
@@ -151,14 +159,16 @@ class SpanTelemetry:
 
 
 class _RunSpan:
-    def __init__(self, span: Span) -> None:
+    def __init__(self, span: Span, redactor: Redactor) -> None:
         self._span = span
+        self._redactor = redactor
 
     def ended(self, status: str, notes: Notes) -> None:
         """Tell how it ended."""
         self._span.set_attribute("prowess.status", status)
         if notes.model:
-            self._span.set_attribute("gen_ai.request.model", _provider_and_name(notes.model)[1])
+            _, name = _provider_and_name(_told_name(notes.model, self._redactor))
+            self._span.set_attribute("gen_ai.request.model", name)
         if notes.usage.requests:
             self._span.set_attribute("gen_ai.usage.input_tokens", notes.usage.input_tokens)
             self._span.set_attribute("gen_ai.usage.output_tokens", notes.usage.output_tokens)
@@ -169,19 +179,20 @@ class _RunSpan:
 
 
 class _RequestSpan:
-    def __init__(self, span: Span) -> None:
+    def __init__(self, span: Span, redactor: Redactor) -> None:
         self._span = span
+        self._redactor = redactor
 
     def answered(self, reply: Reply) -> None:
         """Tell what it took."""
         if reply.model:
-            self._span.set_attribute("gen_ai.response.model", reply.model)
+            self._span.set_attribute("gen_ai.response.model", _told_name(reply.model, self._redactor))
         if reply.usage != Usage():
             self._span.set_attribute("gen_ai.usage.input_tokens", reply.usage.input_tokens)
             self._span.set_attribute("gen_ai.usage.output_tokens", reply.usage.output_tokens)
 
 
-def open_telemetry(environment: Mapping[str, str], *, on: bool) -> Telemetry:
+def open_telemetry(environment: Mapping[str, str], redactor: Redactor, *, on: bool) -> Telemetry:
     """Telemetry to where this application sends its spans, or else to where `OTEL_TRACES_EXPORTER` says (`otlp`).
 
     Raises `Unavailable` where the library, or that exporter, is not installed.
@@ -195,7 +206,7 @@ def open_telemetry(environment: Mapping[str, str], *, on: bool) -> Telemetry:
         raise Unavailable("The library for telemetry is not installed.", hint=_INSTALL) from error
     provider = trace.get_tracer_provider()
     if not isinstance(provider, trace.ProxyTracerProvider):
-        return SpanTelemetry(provider.get_tracer(_SCOPE))
+        return SpanTelemetry(provider.get_tracer(_SCOPE), redactor)
     which = environment.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
     if which == "none":
         return NoTelemetry()
@@ -203,7 +214,7 @@ def open_telemetry(environment: Mapping[str, str], *, on: bool) -> Telemetry:
     export: Any = import_module("opentelemetry.sdk.trace.export")
     own = sdk.TracerProvider()
     own.add_span_processor(export.BatchSpanProcessor(exporter))
-    return SpanTelemetry(own.get_tracer(_SCOPE), own.shutdown)
+    return SpanTelemetry(own.get_tracer(_SCOPE), redactor, own.shutdown)
 
 
 def _exporter(which: str) -> Any:
@@ -219,6 +230,10 @@ def _exporter(which: str) -> Any:
             hint="For otlp: pip install opentelemetry-exporter-otlp-proto-http. Or set OTEL_TRACES_EXPORTER.",
         )
     return found.load()(out=sys.stderr) if which == "console" else found.load()()
+
+
+def _told_name(name: str, redactor: Redactor) -> str:
+    return redactor.text(name)[:_LONGEST_NAME] if len(name) <= _LONGEST_READ else "unknown"
 
 
 def _provider_and_name(model: str) -> tuple[str, str]:

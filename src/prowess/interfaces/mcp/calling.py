@@ -58,7 +58,7 @@ async def call_tool(
             model = SamplingModel(context, relay.ask)
             return await _settled(door, context, params, door.toolbox(context, watch=relay.tell, spare=model))
 
-        return await door.relays.round(params, watch, begin)
+        return await door.relays.round(door.caller_of(context).key, params, watch, begin)
 
 
 def _may_ask_back(context: Context, params: CallToolRequestParams) -> bool:

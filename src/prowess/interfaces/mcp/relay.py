@@ -1,7 +1,8 @@
 """Asking a client's model in the newer protocol: a call ends with the request, and comes again with the answer.
 
 Meanwhile the run waits in this process, for as long as it has time; its id travels in the sealed state of the request, so
-that only the caller whose run it is can answer. A run whose client does not come back ends when its time is over.
+that only the caller whose run it is can answer. A run whose client does not come back ends when its time is over. Callers
+have no part in each other's runs: one that has too many is refused another, and nobody else notices.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 from mcp_types import (
     CallToolResult,
@@ -21,11 +23,11 @@ from mcp_types import (
     InputResponseRequestParams,
 )
 
-from prowess.errors import NotFound, Unavailable
+from prowess.errors import NotFound, TryLater, Unavailable
 from prowess.run.call import Step, Watch, unwatched
 
-MOST_WAITING = 100
-"""So many runs wait for their clients at once; where there are more, the first of them ends."""
+MOST_OPEN = 100
+"""So many runs of one caller go on or wait at once."""
 
 KEY = "run"
 
@@ -89,55 +91,92 @@ class Relay:
             self.asked.clear()
 
 
+@dataclass(slots=True, eq=False)
+class _Run:
+    """One call, over all its rounds. `awaited` is what the state has to name that goes on with it; '' while a round does."""
+
+    relay: Relay
+    call: asyncio.Task[Result]
+    awaited: str = ""
+
+
 class Relays:
-    """The runs that wait for the answers of their clients."""
+    """The runs that go on, or wait for the answers of their clients, by caller and in the order in which they began."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, tuple[Relay, asyncio.Task[Result]]] = {}
+        self._runs: dict[str, list[_Run]] = {}
 
     async def round(
-        self, params: InputResponseRequestParams, watch: Watch, begin: Callable[[Relay], Awaitable[Result]]
+        self, caller: str, params: InputResponseRequestParams, watch: Watch, begin: Callable[[Relay], Awaitable[Result]]
     ) -> Result:
-        """Begin a call, or go on with the one that these parameters answer, until it is done or asks something."""
+        """Begin a caller's call, or go on with the one that these parameters answer, until it is done or asks something.
+
+        `TryLater` where too many runs of this caller are not over.
+        """
         waiting = _run_of(params.request_state)
-        relay, call = self._begun(begin) if waiting is None else self._taken(waiting)
-        relay.watch = watch
-        relay.answer(params.input_responses or {})
+        run = self._begun(caller, begin) if waiting is None else self._taken(caller, waiting)
+        run.relay.watch = watch
+        run.relay.answer(params.input_responses or {})
         try:
-            while not (call.done() or relay.asked.is_set()):
-                await _either(call, relay.asked)
+            while not (run.call.done() or run.relay.asked.is_set()):
+                await _either(run.call, run.relay.asked)
         except asyncio.CancelledError:
-            call.cancel()
+            run.call.cancel()
+            self._forget(caller, run)
             raise
         finally:
-            relay.watch = unwatched
-        return call.result() if call.done() else self._put(relay, call)
+            run.relay.watch = unwatched
+        if not run.call.done():
+            return _put(run)
+        self._forget(caller, run)
+        return run.call.result()
 
     async def close(self) -> None:
         """End what still waits."""
-        calls = [call for _, call in self._waiting.values()]
-        self._waiting.clear()
+        calls = [run.call for runs in self._runs.values() for run in runs if run.awaited]
+        self._runs.clear()
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
 
-    def _begun(self, begin: Callable[[Relay], Awaitable[Result]]) -> tuple[Relay, asyncio.Task[Result]]:
+    def _begun(self, caller: str, begin: Callable[[Relay], Awaitable[Result]]) -> _Run:
+        runs = self._runs.get(caller, [])
+        if len(runs) >= MOST_OPEN:
+            self._make_room(caller, runs)
         relay = Relay()
-        return relay, asyncio.ensure_future(_awaited(begin(relay)))
+        run = _Run(relay, asyncio.ensure_future(_awaited(begin(relay))))
+        self._runs.setdefault(caller, []).append(run)
+        return run
 
-    def _taken(self, run: str) -> tuple[Relay, asyncio.Task[Result]]:
-        found = self._waiting.pop(run, None)
+    def _make_room(self, caller: str, runs: list[_Run]) -> None:
+        """Forget a run that ended while it waited and whose end nobody has asked for."""
+        ended = next((run for run in runs if run.awaited and run.call.done()), None)
+        if ended is None:
+            raise TryLater(
+                f"{len(runs)} runs of yours wait for the answers of your model, so no other begins.",
+                hint="Answer these, or wait until their time is over.",
+            )
+        self._forget(caller, ended)
+
+    def _taken(self, caller: str, awaited: str) -> _Run:
+        found = next((run for run in self._runs.get(caller, ()) if run.awaited == awaited), None)
         if found is None:
             raise NotFound("The run that this answers is not here any more.", hint="Call run_skill again.")
+        found.awaited = ""
         return found
 
-    def _put(self, relay: Relay, call: asyncio.Task[Result]) -> InputRequiredResult:
-        run = secrets.token_urlsafe(16)
-        self._waiting[run] = (relay, call)
-        while len(self._waiting) > MOST_WAITING:
-            _, first = self._waiting.pop(next(iter(self._waiting)))
-            first.cancel()
-        return InputRequiredResult(input_requests=relay.requests(), request_state=json.dumps({KEY: run}))
+    def _forget(self, caller: str, run: _Run) -> None:
+        left = [one for one in self._runs.get(caller, ()) if one is not run]
+        if left:
+            self._runs[caller] = left
+        else:
+            self._runs.pop(caller, None)
+
+
+def _put(run: _Run) -> InputRequiredResult:
+    """Put to the client what the run asks."""
+    run.awaited = secrets.token_urlsafe(16)
+    return InputRequiredResult(input_requests=run.relay.requests(), request_state=json.dumps({KEY: run.awaited}))
 
 
 async def _either(call: asyncio.Task[Result], event: asyncio.Event) -> None:

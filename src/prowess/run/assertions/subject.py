@@ -34,7 +34,7 @@ class Subject:
     @cached_property
     def judged(self) -> Judged:
         """The output as a model judges it."""
-        return Judged(value=self.text if self.given is None else self.given, text=self.text)
+        return Judged(text=self.text)
 
     async def data(self) -> Any:
         """What the output says as data: its own, or the JSON in its text; `OutputInvalid` where there is none."""
