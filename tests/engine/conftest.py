@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+
+from prowess.llm.model import Reply, Request
 
 SIDECAR = """
 title: Greeter
@@ -38,6 +41,31 @@ class Greeter:
                 **files,
             },
         )
+
+
+class Waiting:
+    """A model that never answers, and says when it was asked."""
+
+    name = "test:waiting"
+    family = "test"
+    structured = True
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    async def complete(self, _request: Request) -> Reply:
+        self.asked.set()
+        await asyncio.Event().wait()
+        return Reply()
+
+    async def stream(self, request: Request):
+        yield "Good"
+        await self.complete(request)
+
+
+@pytest.fixture
+def waiting() -> Waiting:
+    return Waiting()
 
 
 @pytest.fixture

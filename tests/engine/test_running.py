@@ -16,7 +16,6 @@ from prowess.errors import (
     NotFound,
     TimedOut,
 )
-from prowess.llm.model import Reply, Request
 from prowess.run.call import Step
 
 pytestmark = pytest.mark.anyio
@@ -25,26 +24,6 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-class Waiting:
-    """A model that never answers, and says when it was asked."""
-
-    name = "test:waiting"
-    family = "test"
-    structured = True
-
-    def __init__(self) -> None:
-        self.asked = asyncio.Event()
-
-    async def complete(self, _request: Request) -> Reply:
-        self.asked.set()
-        await asyncio.Event().wait()
-        return Reply()
-
-    async def stream(self, request: Request):
-        yield "Good"
-        await self.complete(request)
 
 
 async def test_a_prompt_is_rendered_sent_and_answered(each_place, greeter, traces):
@@ -194,19 +173,19 @@ async def test_a_kind_without_a_handler_says_which_kinds_run(place, greeter):
     assert "prompt_template" in missing.value.hint
 
 
-async def test_a_run_that_takes_too_long_is_ended_and_traced(each_place, greeter, traces):
+async def test_a_run_that_takes_too_long_is_ended_and_traced(each_place, greeter, traces, waiting):
     greeter(each_place)
     async with each_place.open() as prowess:
         with pytest.raises(TimedOut, match=r"0\.05 seconds"):
-            await prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, model=Waiting(), timeout=0.05)
+            await prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, model=waiting, timeout=0.05)
         [trace] = await traces(prowess)
     assert (trace.status, trace.error_code) == ("timed_out", "timed-out")
     assert trace.completed_at
 
 
-async def test_a_run_that_is_cancelled_ends_at_once_and_its_trace_says_so(each_place, greeter, traces):
+async def test_a_run_that_is_cancelled_ends_at_once_and_its_trace_says_so(each_place, greeter, traces, waiting):
     greeter(each_place)
-    model = Waiting()
+    model = waiting
     async with each_place.open() as prowess:
         task = asyncio.create_task(prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, model=model))
         await model.asked.wait()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import replace
 
@@ -27,26 +26,6 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-class Waiting:
-    """A model that never answers, and says when it was asked."""
-
-    name = "test:waiting"
-    family = "test"
-    structured = True
-
-    def __init__(self) -> None:
-        self.asked = asyncio.Event()
-
-    async def complete(self, _request: Request) -> Reply:
-        self.asked.set()
-        await asyncio.Event().wait()
-        return Reply()
-
-    async def stream(self, request: Request):
-        yield "Good"
-        await self.complete(request)
 
 
 async def test_an_agent_runs_its_own_persons_skills_at_once_and_asks_where_the_policy_says_so(place, greeter):
@@ -88,11 +67,11 @@ async def test_a_role_that_does_not_run_is_refused(place, greeter):
             await prowess.run("", "greeter", "greet", actor=agent_of(person, role="scout"), model=ScriptedModel([]))
 
 
-async def test_a_skill_can_shorten_its_time_and_never_lengthen_it(place, greeter):
+async def test_a_skill_can_shorten_its_time_and_never_lengthen_it(place, greeter, waiting):
     greeter(place, sidecar=greeter.sidecar + "policy: {timeout_seconds: 0.05}\n")
     async with place.open() as prowess:
         with pytest.raises(TimedOut, match=r"0\.05 seconds"):
-            await prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, model=Waiting(), timeout=60)
+            await prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, model=waiting, timeout=60)
 
 
 async def test_a_skill_says_what_its_traces_may_hold_and_what_it_produces(place, greeter, traces):

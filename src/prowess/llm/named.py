@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from prowess.errors import Unavailable
 from prowess.llm.model import Reply, Request
 
-NOBODY = "no model chosen"
+NOBODY = "a model that is still to be chosen"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
