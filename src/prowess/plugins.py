@@ -59,13 +59,13 @@ class Installed:
 
     @property
     def brings(self) -> str:
-        """What it brings, for people: its folders of skills, its stores, and the kinds that it runs."""
+        """What it brings, for people: the kinds that it runs, its folders of skills and its stores."""
         if self.plugin is None:
             return ""
         packs = [str(pack) for pack in self.plugin.packs]
         stores = [f"{store.scope}:{store.location}" for store in self.plugin.stores]
         handlers = [f"runs {handler.kind}" for handler in self.plugin.handlers]
-        return ", ".join([*packs, *stores, *handlers]) or "nothing"
+        return ", ".join([*handlers, *packs, *stores]) or "nothing"
 
 
 @cache

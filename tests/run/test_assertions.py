@@ -48,7 +48,7 @@ def test_a_long_output_is_looked_at_while_others_go_on(asker, call_of, turns_dur
     said, turns = turns_during(lambda: AssertionRunner(asker).check(call, output))
 
     assert [verdict.passed for verdict in said] == [False] * 50
-    assert turns > 10
+    assert turns > 0
 
 
 def test_what_an_output_says_is_found_once_for_all_assertions(turns_during):

@@ -61,7 +61,10 @@ CLAIMS = [
 ANSWER = "1 and 2: nobody is born in two years."
 
 
-def test_the_consistency_checker_runs_whole_with_stand_ins_for_what_cannot_run(sample, pages, home):
+def test_the_consistency_checker_runs_whole_with_stand_ins_where_the_sandbox_is_not_installed(
+    sample, pages, home, monkeypatch
+):
+    monkeypatch.setattr("prowess.sandbox.component.WASMTIME", "no such version")
     found = pages.get_pages([page["slug"] for page in pages.search("Mara Venn")])
     model = ScriptedModel([{"claims": CLAIMS}, ANSWER])
 
