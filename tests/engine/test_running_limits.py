@@ -361,3 +361,15 @@ async def test_what_a_skill_produces_has_a_plain_media_type(place, greeter):
         result = await prowess.run("", "greeter", "greet", inputs={"name": "A"}, model=ScriptedModel(["H\ud800i."]))
     [produced] = result.produced
     assert (produced.media_type, produced.content) == ("text/plain", "H?i.")
+
+
+async def test_a_dry_run_tells_the_limit_and_the_words_that_a_model_would_be_sent_too(place):
+    files = {"agents/prowess.yaml": GENERATION.replace("model: MODEL, ", ""), "prompts/ask.j2": "Names?"}
+    place.skill("namer", files=files)
+    async with place.open() as prowess:
+        paid = await prowess.run("", "namer", "names", model="openai:gpt-4o", dry_run=True)
+        own = await prowess.run("", "namer", "names", model="ollama:llama3", dry_run=True)
+    assert paid.parts[0].sent[0].request.max_tokens == 8_192
+    assert paid.parts[0].sent[0].request.messages[-1].text == "Names?"
+    assert own.parts[0].sent[0].request.max_tokens is None
+    assert "JSON Schema" in own.parts[0].sent[0].request.messages[-1].text

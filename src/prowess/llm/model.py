@@ -94,7 +94,7 @@ class Model(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called here, such as `anthropic:claude-sonnet-4-5`."""
+        """What it is called here, such as `anthropic:claude-haiku-5-5`."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Models by their names, such as `anthropic:claude-sonnet-4-5`."""
+"""Models by their names, such as `anthropic:claude-haiku-5-5`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ _INFERRED = (
 )
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _LONGEST = 4_096
+_DOUBTFUL = frozenset({"ollama", "compatible"})
+"""Providers that are told a schema in words too."""
 
 
 class Models:
@@ -73,7 +75,11 @@ class Models:
         if not name:
             return NamedModel()
         provider, model = _parsed(name)
-        return NamedModel(name=f"{provider.name}:{model}", family=family_of(provider.name, model))
+        return NamedModel(
+            name=f"{provider.name}:{model}",
+            family=family_of(provider.name, model),
+            structured=provider.name not in _DOUBTFUL,
+        )
 
     def check(self, name: str) -> None:
         """`Invalid` for what is no name of a model, without opening it; '' is none, and in order."""

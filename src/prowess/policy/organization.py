@@ -37,7 +37,7 @@ class OrgPolicy:
 
     `skill_enablement_policy` is for skills in general, `skill_synced_policy` for those that came from elsewhere,
     and `skills_dynamic_search_policy` for those fetched live. `approval_minutes` is how long a question waits for
-    its answer, and how long a yes waits to be used where it is good for one time; a yes to enabling a skill is good
+    its answer, and how long a yes waits to be used where it is good for one time; a yes to enabling or running a skill is good
     for `approval_days`, as long as the skill stays the same. `spend_per_session_usd` and `spend_per_day_usd` are what
     models may cost in one session, and on one day in the whole organization. `roles` adds to the shipped roles, or
     replaces them by name; None where they cannot be read.

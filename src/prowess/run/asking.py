@@ -13,6 +13,7 @@ from prowess.errors import AnswerUnusable, ProwessError, Refused, SpendExceeded,
 from prowess.llm.model import Model, Reply, Request, Usage
 from prowess.llm.models import Models
 from prowess.llm.prices import DEFAULT_MAX_TOKENS, cost_of, lacks_price, most_cost
+from prowess.llm.schema_words import fitted
 from prowess.run.call import Call, Sent, Step
 from prowess.run.spending import Spending
 from prowess.run.telemetry import Telemetry
@@ -71,7 +72,7 @@ class Asker:
         """The answer to one request; with `stream`, whoever watches the call sees a text come. Data comes as a whole."""
         model = await self.model_for(call, named=named, purpose=purpose)
         if call.dry:
-            call.notes.sent.append(Sent(model=model.name, request=request, purpose=purpose))
+            call.notes.sent.append(_sent(model, request, purpose))
             raise Foreseen
         streams = stream and call.watched and request.schema is None
         return await self._send(call, model, request, stream=streams, notes_model=purpose == "answer")
@@ -88,7 +89,7 @@ class Asker:
         """The answers to several requests, in their order, a few at a time; what went wrong stands in an answer's place."""
         model = await self.model_for(call, named=named, purpose=purpose)
         if call.dry:
-            call.notes.sent += [Sent(model=model.name, request=request, purpose=purpose) for request in requests]
+            call.notes.sent += [_sent(model, request, purpose) for request in requests]
             raise Foreseen
         room = asyncio.Semaphore(at_once)
 
@@ -108,8 +109,7 @@ class Asker:
         if notes_model or not notes.model:
             notes.model = model.name
         most = most_cost(model.name, _tokens(request), request.max_tokens)
-        if most is not None and request.max_tokens is None and not model.name.startswith(_LIMITED):
-            request = replace(request, max_tokens=DEFAULT_MAX_TOKENS)
+        request = _limited(model, request)
         with _held(call, most or 0.0) as hold:
             async with self._spending.reserved(call, most) as reservation:
                 with self._telemetry.span_of_request(model, request) as span:
@@ -135,6 +135,19 @@ class Asker:
                 else:
                     call.watch(Step(artifact=call.artifact.name, text=piece))
         return reply
+
+
+def _limited(model: Model, request: Request) -> Request:
+    """The request with a limit on its answer, where that costs money and nobody else sets one."""
+    if request.max_tokens is not None or model.name.startswith(_LIMITED) or most_cost(model.name, 0, 0) is None:
+        return request
+    return replace(request, max_tokens=DEFAULT_MAX_TOKENS)
+
+
+def _sent(model: Model, request: Request, purpose: Purpose) -> Sent:
+    """The request as the model would be asked."""
+    whole = fitted(_limited(model, request), structured=model.structured)
+    return Sent(model=model.name, request=whole, purpose=purpose)
 
 
 @contextmanager
