@@ -6,16 +6,17 @@ import socket
 import ssl
 import time
 from collections.abc import Generator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPException, HTTPResponse
 from ipaddress import ip_address
-from threading import Event, Timer
+from threading import Timer
 from typing import Self
 from urllib.parse import SplitResult, urlsplit
 
 from prowess.errors import Invalid
+from prowess.outbound.line import Line
 
 LARGEST_ANSWER = 64 * 1024**2
 _CHUNK = 65_536
@@ -71,17 +72,20 @@ class Answer:
 def post(address: Address, body: bytes, deadline: float) -> Answer:
     """Send JSON and take the answer, both before `deadline` on the monotonic clock; `Interrupted` otherwise."""
     headers = {"Content-Type": "application/json", "Accept": "application/json", "Connection": "close"}
+    headers["Host"] = urlsplit(address.url).netloc
     if address.key:
         headers["Authorization"] = f"Bearer {address.key}"
-    expired = Event()
+    line = Line()
+    trust = _trust() if address.tls else None
     try:
-        with _connection(address, deadline, expired) as connection:
+        plain = _connected(address, deadline)
+        with _cut_at(deadline, line), line.over(plain, trust, address.host) as connection:
             connection.request("POST", address.path, body, headers)
             with connection.getresponse() as response:
                 answer = _answer(response)
     except (OSError, HTTPException, UnicodeError) as error:
-        raise Interrupted(_told(error, expired)) from error
-    if expired.is_set():
+        raise Interrupted(_told(error, is_cut=line.is_cut)) from error
+    if line.is_cut:
         raise Interrupted("does not answer in time")
     return answer
 
@@ -98,33 +102,17 @@ def _answer(response: HTTPResponse) -> Answer:
     return Answer(status=200, body=bytes(body))
 
 
-@contextmanager
-def _connection(address: Address, deadline: float, expired: Event) -> Generator[HTTPConnection]:
-    """A connection that is shut at the deadline, whatever is being waited for: a slow trickle does not extend it."""
+def _connected(address: Address, deadline: float) -> socket.socket:
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError
-    with closing(socket.create_connection((address.host, address.port), timeout=left)) as plain:
-        channel = plain
-        connection = HTTPConnection(address.host, address.port)
-        if address.tls:
-            channel = _trust().wrap_socket(plain, server_hostname=address.host, do_handshake_on_connect=False)
-            connection = HTTPSConnection(address.host, address.port, context=_trust())
-        connection.sock = channel
-        with closing(connection), _shut_at(deadline, channel, expired):
-            if isinstance(channel, ssl.SSLSocket):
-                channel.do_handshake()
-            yield connection
+    return socket.create_connection((address.host, address.port), timeout=left)
 
 
 @contextmanager
-def _shut_at(deadline: float, channel: socket.socket, expired: Event) -> Generator[None]:
-    def shut() -> None:
-        expired.set()
-        with suppress(OSError):
-            socket.socket.shutdown(channel, socket.SHUT_RDWR)
-
-    timer = Timer(max(0.0, deadline - time.monotonic()), shut)
+def _cut_at(deadline: float, line: Line) -> Generator[None]:
+    """Ends what is being waited for at the deadline: a slow trickle does not extend it."""
+    timer = Timer(max(0.0, deadline - time.monotonic()), line.cut)
     timer.daemon = True
     timer.start()
     try:
@@ -133,8 +121,8 @@ def _shut_at(deadline: float, channel: socket.socket, expired: Event) -> Generat
         timer.cancel()
 
 
-def _told(error: Exception, expired: Event) -> str:
-    if expired.is_set() or isinstance(error, TimeoutError):
+def _told(error: Exception, *, is_cut: bool) -> str:
+    if is_cut or isinstance(error, TimeoutError):
         return "does not answer in time"
     if isinstance(error, ssl.SSLError):
         return f"cannot be trusted or spoken to over TLS ({error.reason})"
