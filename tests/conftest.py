@@ -222,3 +222,22 @@ def place(tmp_path: Path, home: Path) -> Place:
 def each_place(request: pytest.FixtureRequest, tmp_path: Path, home: Path) -> Place:
     """The same with each kind of database."""
     return _place(tmp_path, home, request.getfixturevalue("postgres_url") if request.param == "postgres" else "")
+
+
+@pytest.fixture
+def sandboxed(place: Place, sandbox_home: Path) -> Place:
+    """A place where code of skills can run at once: the interpreter of the sandbox is built."""
+    return _with_sandbox(place, sandbox_home)
+
+
+@pytest.fixture
+def each_sandboxed(each_place: Place, sandbox_home: Path) -> Place:
+    """The same with each kind of database."""
+    return _with_sandbox(each_place, sandbox_home)
+
+
+def _with_sandbox(place: Place, built: Path) -> Place:
+    home = Path(place.environment["PROWESS_HOME"])
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (home / "sandbox").symlink_to(built / "sandbox")
+    return place

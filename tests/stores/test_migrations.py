@@ -184,7 +184,7 @@ def test_skills_from_before_the_sessions_are_kept_whole_on_the_way_up_and_down(
 
 NEW = (
     *("sessions", "session_skills", "approvals", "audit", "events", "org_settings"),
-    *("skill_execution_traces", "spend", "registry_entries"),
+    *("skill_execution_traces", "run_checkpoints", "spend", "registry_entries"),
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from prowess.llm.model import Model, Request, Usage
 from prowess.policy.actor import Actor
+from prowess.run.receipt import Receipt
 from prowess.skill.assertion_specs import AssertionSeverity
 from prowess.skill.kinds import Artifact, JsonObject, Kind
 from prowess.skill.model import Skill
@@ -56,6 +57,8 @@ class Notes:
     artifact: Artifact | None = None
     """The variant that ran, where the artifact has several."""
     sent: list[Sent] = field(default_factory=list[Sent])
+    receipt: Receipt = field(default_factory=Receipt)
+    """What the run touched outside itself."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,6 +95,10 @@ class Call:
     """The model that is asked where nobody chose one and none is configured."""
     purse: Purse = field(default_factory=Purse)
     """What the run, this artifact and the others, may cost."""
+    resumes: str = ""
+    """The trace of the run that it goes on with from its last checkpoint; '' for a run from the beginning."""
+    following: tuple[str, ...] = ()
+    """The names of the artifacts that are to run after it."""
     dry: bool = False
     """Whether nothing is to be sent: the run ends where it would first ask a model."""
     watch: Watch = unwatched

@@ -37,6 +37,8 @@ class Wish:
     evaluation_model: Model | str = ""
     spare: Model | None = None
     seconds: float | None = None
+    resumes: str = ""
+    """The trace of the run whose first artifact here goes on from its last checkpoint."""
     dry: bool = False
     watch: Watch = unwatched
     each: Callable[[Part], None] = lambda _: None
@@ -60,7 +62,10 @@ class Runner:
         outputs: dict[str, Any] = {}
         parts: list[Part] = []
         for place, artifact in enumerate(artifacts, 1):
-            call = _call(wish, artifact, inputs, outputs, purse)
+            following = tuple(one.name for one in artifacts[place:])
+            call = _call(wish, artifact, inputs, outputs, purse, following)
+            if place == 1 and wish.resumes:
+                call = replace(call, resumes=wish.resumes)
             async with aclosing(self._dispatcher.dispatch(call, run_id=run_id, allowance=allowance)) as ended:
                 async for part in ended:
                     parts.append(part)
@@ -75,7 +80,14 @@ class Runner:
         return _result(run_id, wish, parts, [])
 
 
-def _call(wish: Wish, artifact: Artifact, inputs: JsonObject, outputs: Mapping[str, Any], purse: Purse) -> Call:
+def _call(
+    wish: Wish,
+    artifact: Artifact,
+    inputs: JsonObject,
+    outputs: Mapping[str, Any],
+    purse: Purse,
+    following: tuple[str, ...],
+) -> Call:
     together = with_outputs(inputs, outputs)
     return Call(
         id=str(uuid.uuid4()),
@@ -90,6 +102,7 @@ def _call(wish: Wish, artifact: Artifact, inputs: JsonObject, outputs: Mapping[s
         evaluation_model=wish.evaluation_model,
         spare=wish.spare,
         purse=purse,
+        following=following,
         dry=wish.dry,
         watch=_patient(wish.watch),
     )

@@ -11,7 +11,7 @@ from sqlalchemy import exc
 from prowess.errors import Invalid, Unavailable
 from prowess.storage.faults import is_missing_table
 
-HEAD = "0004"
+HEAD = "0005"
 """The newest revision; known here so that an up-to-date database is opened without importing alembic."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"

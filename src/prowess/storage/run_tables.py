@@ -1,4 +1,4 @@
-"""The tables of runs, alike on SQLite and PostgreSQL: traces, what was spent, and the registries of prompts and rubrics.
+"""The tables of runs, alike on SQLite and PostgreSQL: traces, checkpoints, what was spent, and the registries of prompts and rubrics.
 
 `skill_execution_traces` has the columns of the Inklings schema and more; large ones stand last.
 """
@@ -47,6 +47,21 @@ traces = sa.Table(
     sa.Column("raw_output", sa.Text),
 )
 
+checkpoints = sa.Table(
+    "run_checkpoints",
+    metadata,
+    sa.Column("trace_id", sa.Text, primary_key=True),
+    sa.Column("organization_id", sa.Text, nullable=False),
+    sa.Column("user_id", sa.Text, nullable=False),
+    sa.Column("skill_slug", sa.Text, nullable=False),
+    sa.Column("skill_digest", sa.Text, nullable=False),
+    sa.Column("artifact_name", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("following", DOCUMENT, nullable=False),  # the names of the artifacts that are to run after it
+    sa.Column("seed", sa.Text, nullable=False),
+    sa.Column("journal", sa.LargeBinary, nullable=False),  # the inputs and the answers to its calls, as compressed JSON
+)
+
 spend = sa.Table(
     "spend",
     metadata,
@@ -68,6 +83,7 @@ registry_entries = sa.Table(
     sa.Column("content", sa.Text, nullable=False),  # the entry as JSON
 )
 
+sa.Index("ix_run_checkpoints_created", checkpoints.c.created_at)
 sa.Index("idx_traces_session_id", traces.c.session_id)
 sa.Index("idx_traces_skill_id", traces.c.skill_id)
 sa.Index("idx_traces_artifact_id", traces.c.artifact_id)

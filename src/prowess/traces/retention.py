@@ -1,10 +1,10 @@
-"""How long traces are kept."""
+"""How long traces are kept, and the checkpoints of runs that nobody resumed."""
 
 from __future__ import annotations
 
 from threading import Event
 
-from prowess.storage import traces
+from prowess.storage import checkpoints, traces
 from prowess.storage.clock import later
 from prowess.storage.database import Connections
 
@@ -27,4 +27,14 @@ def prune(records: Connections, days: int = DAYS, ended: Event | None = None) ->
             count = traces.delete_before(connection, before, limit=BATCH_ROWS)
         removed += count
         left = count == BATCH_ROWS
+    if not (ended and ended.is_set()):
+        _prune_checkpoints(records, before)
     return removed
+
+
+def _prune_checkpoints(records: Connections, before: str) -> None:
+    with records.read() as connection:
+        left = checkpoints.has_before(connection, before)
+    while left:
+        with records.write() as connection:
+            left = checkpoints.delete_before(connection, before, limit=BATCH_ROWS) == BATCH_ROWS

@@ -1,0 +1,128 @@
+"""Checkpoints: how far a run was, kept so that another run can go on from there after the first was interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from prowess.errors import NotFound
+from prowess.run.allowance import allowance_of
+from prowess.run.call import Call
+from prowess.run.journal import Entry, Journal
+from prowess.skill.kinds import JsonObject
+from prowess.storage import checkpoints
+from prowess.storage.checkpoints import CheckpointRow
+from prowess.storage.database import Connections
+from prowess.storage.owner import Owner
+
+MOST_CHARS = 16 * 1024 * 1024
+"""A checkpoint whose answers have more characters than that is not kept."""
+_SHORTEST_ID = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What a run needs to go on: which artifact of which bytes, what it was given, and what follows it."""
+
+    trace: str
+    slug: str
+    digest: str
+    artifact: str
+    following: tuple[str, ...]
+    inputs: JsonObject
+    journal: Journal
+
+
+class Checkpoints:
+    """Keeps the checkpoints of runs until they have done what they were for. Each user sees those of their own runs."""
+
+    def __init__(self, records: Callable[[], Connections]) -> None:
+        self._records = records
+
+    def find(self, owner: Owner, trace: str) -> Checkpoint:
+        """The checkpoint of a run, by the id of its trace or four or more characters that it begins with. Blocking."""
+        found: list[CheckpointRow] = []
+        if len(trace) >= _SHORTEST_ID and trace.isascii() and trace.isprintable():
+            with self._records().read() as connection:
+                found = checkpoints.find(connection, owner, trace)
+        if len(found) != 1:
+            raise unknown(trace)
+        return _read(found[0])
+
+    async def begin(self, call: Call) -> Journal:
+        """The journal of a run: that of the one it goes on with, or an empty one."""
+        if not call.resumes:
+            return Journal(seed=secrets.token_hex(16))
+        return (await asyncio.to_thread(self.find, call.actor.owner, call.resumes)).journal
+
+    async def keep(self, call: Call, journal: Journal) -> None:
+        """Keep how far the run is; where that is not allowed or too large, its trace says so instead."""
+        why = _why_not(call, journal)
+        calls = len(journal.entries)
+        call.notes.detail["checkpoint"] = {"calls": calls, "kept": not why, **({"why": why} if why else {})}
+        if not why:
+            await asyncio.to_thread(self._keep, call, journal)
+
+    async def forget(self, call: Call) -> None:
+        """Remove what is not needed any more, when the run has come to its end."""
+        if "checkpoint" in call.notes.detail or call.resumes:
+            call.notes.detail.get("checkpoint", {}).pop("kept", None)
+            await asyncio.to_thread(self._forget, call)
+
+    def _keep(self, call: Call, journal: Journal) -> None:
+        row = CheckpointRow(
+            trace_id=call.id,
+            skill_slug=call.skill.slug,
+            skill_digest=call.skill.digest,
+            artifact_name=call.artifact.name,
+            following=call.following,
+            seed=journal.seed,
+            journal=_written(call, journal),
+        )
+        with self._records().write() as connection:
+            checkpoints.keep(connection, call.actor.owner, row)
+
+    def _forget(self, call: Call) -> None:
+        with self._records().write() as connection:
+            checkpoints.remove(connection, call.actor.owner, [call.id, *([call.resumes] if call.resumes else [])])
+
+
+def unknown(trace: str) -> NotFound:
+    """What is said about a run that cannot be resumed."""
+    return NotFound(
+        f"There is no checkpoint of a run {trace[:40]!r}.",
+        hint="A run can be resumed that was interrupted after its script had called checkpoint().",
+    )
+
+
+def _why_not(call: Call, journal: Journal) -> str:
+    allowance = allowance_of(call.skill)
+    if not (allowance.log_input and allowance.log_output) or allowance.withheld:
+        return "The skill does not have its inputs and outputs kept."
+    if journal.size > MOST_CHARS:
+        return f"The answers so far have {journal.size:,} characters; {MOST_CHARS:,} are kept."
+    return ""
+
+
+def _written(call: Call, journal: Journal) -> bytes:
+    entries = [[entry.name, entry.asked, entry.answer] for entry in journal.entries]
+    return zlib.compress(json.dumps({"inputs": dict(call.inputs), "entries": entries}).encode(), 3)
+
+
+def _read(row: CheckpointRow) -> Checkpoint:
+    told: dict[str, Any] = json.loads(zlib.decompress(row.journal))
+    known = [Entry(name=name, asked=asked, answer=answer) for name, asked, answer in told["entries"]]
+    return Checkpoint(
+        trace=row.trace_id,
+        slug=row.skill_slug,
+        digest=row.skill_digest,
+        artifact=row.artifact_name,
+        following=row.following,
+        inputs=told["inputs"],
+        journal=Journal(seed=row.seed, known=known),
+    )

@@ -1,0 +1,85 @@
+"""Rows of checkpoints: plain functions on a connection. A run has one, which each further checkpoint of it replaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from prowess.storage.clock import now
+from prowess.storage.owner import Owner, owned
+from prowess.storage.run_tables import checkpoints
+
+_T = checkpoints.c
+_CHANGES = ("created_at", "journal")
+_INSERT = {
+    "sqlite": sqlite.insert(checkpoints),
+    "postgresql": postgresql.insert(checkpoints),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRow:
+    """How far a run of an artifact was. `journal` is what it was given and answered, compressed."""
+
+    trace_id: str
+    skill_slug: str
+    skill_digest: str
+    artifact_name: str
+    following: tuple[str, ...]
+    seed: str
+    journal: bytes
+
+
+def keep(connection: sa.Connection, owner: Owner, row: CheckpointRow) -> None:
+    """Keep a checkpoint in the place of an earlier one of the same run."""
+    values = {
+        "trace_id": row.trace_id,
+        **owner.columns,
+        "skill_slug": row.skill_slug,
+        "skill_digest": row.skill_digest,
+        "artifact_name": row.artifact_name,
+        "created_at": now(),
+        "following": list(row.following),
+        "seed": row.seed,
+        "journal": row.journal,
+    }
+    insert = _INSERT[connection.dialect.name]
+    changes = {name: insert.excluded[name] for name in _CHANGES}
+    connection.execute(insert.on_conflict_do_update(index_elements=[_T.trace_id], set_=changes), values)
+
+
+def find(connection: sa.Connection, owner: Owner, trace_id: str) -> list[CheckpointRow]:
+    """The checkpoints of runs whose traces' ids begin so, two at most; none that are somebody else's."""
+    begin = _T.trace_id.startswith(trace_id, autoescape=True)
+    rows = connection.execute(sa.select(checkpoints).where(begin, owned(checkpoints)).limit(2), owner.key)
+    return [_row(row) for row in rows]
+
+
+def remove(connection: sa.Connection, owner: Owner, trace_ids: list[str]) -> None:
+    """Forget the checkpoints of runs that need them no more."""
+    connection.execute(sa.delete(checkpoints).where(_T.trace_id.in_(trace_ids), owned(checkpoints)), owner.key)
+
+
+def has_before(connection: sa.Connection, moment: str) -> bool:
+    """Whether there is one that `delete_before` would remove."""
+    return connection.execute(sa.select(_T.trace_id).where(_T.created_at < moment).limit(1)).first() is not None
+
+
+def delete_before(connection: sa.Connection, moment: str, *, limit: int) -> int:
+    """Remove up to `limit` that were made before a moment; how many that were."""
+    oldest = sa.select(_T.trace_id).where(_T.created_at < moment).limit(limit)
+    return connection.execute(sa.delete(checkpoints).where(_T.trace_id.in_(oldest))).rowcount
+
+
+def _row(row: sa.Row[tuple[object, ...]]) -> CheckpointRow:
+    return CheckpointRow(
+        trace_id=row.trace_id,
+        skill_slug=row.skill_slug,
+        skill_digest=row.skill_digest,
+        artifact_name=row.artifact_name,
+        following=tuple(row.following),
+        seed=row.seed,
+        journal=bytes(row.journal),
+    )

@@ -1,0 +1,179 @@
+"""A run that was interrupted after a checkpoint goes on from there: nothing that was answered is asked again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from prowess import ScriptedModel
+from prowess.errors import Conflict, Invalid, NotFound
+from prowess.policy.actor import Actor
+
+pytestmark = pytest.mark.anyio
+
+SCRIPT = """
+import random
+import prowess
+
+first = prowess.llm_query("What is first?")
+number = random.random()
+prowess.checkpoint("half")
+second = prowess.llm_query(f"What follows {first}?")
+prowess.submit({"answers": [first, second], "number": number, "entity": entity})
+"""
+FOLLOWS = "Tell about {{ script.answers.0 }} and {{ entity }}."
+SIDECAR = """
+title: Long
+artifacts:
+  - {path: code/script.py, kind: code_template, name: script, ordinal: 1}
+  - {path: prompts/tell.j2, kind: prompt_template, name: tell, ordinal: 2}
+"""
+PROGRAM = """
+import asyncio, os, sys
+from prowess import Prowess, ScriptedModel
+from prowess.llm.scripted import Answer
+
+class Stops(ScriptedModel):
+    async def complete(self, request):
+        if "follows" in request.messages[-1].text:
+            print("reached", flush=True)
+            await asyncio.Event().wait()
+        return await super().complete(request)
+
+async def main():
+    async with Prowess.open(workspace=sys.argv[1]) as prowess:
+        await prowess.run("", "long", inputs={"entity": "Mara"}, model=Stops(["alpha", "beta"]))
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def long(each_sandboxed: Any) -> Any:
+    """A place with a skill of a script and a prompt after it."""
+    each_sandboxed.skill(
+        "long", files={"agents/prowess.yaml": SIDECAR, "code/script.py": SCRIPT, "prompts/tell.j2": FOLLOWS}
+    )
+    return each_sandboxed
+
+
+async def interrupted(prowess: Any, answers: list[Any]) -> str:
+    """The trace of a run that failed for want of an answer."""
+    model = ScriptedModel(answers)
+    result = await prowess.attempt("", "long", inputs={"entity": "Mara"}, model=model)
+    assert not result.ok
+    assert [part.resumable for part in result.parts] == [True]
+    return result.parts[-1].trace
+
+
+async def test_it_asks_only_what_was_not_answered_and_goes_on_with_what_follows(long):
+    async with long.open() as prowess:
+        trace = await interrupted(prowess, ["alpha"])
+        with ScriptedModel(["beta", "Told."]) as model:
+            result = await prowess.run("", "long", resume=trace[:8], model=model)
+        asked = [request.messages[-1].text for request in model.requests]
+        rows = {row.id: await prowess.trace(row.id) for row in await prowess.traces()}
+    assert asked == ["What follows alpha?", "Tell about alpha and Mara."]
+    assert result.text == "Told."
+    assert result.parts[0].output.data["answers"] == ["alpha", "beta"]
+    assert rows[result.parts[0].trace].detail["resumed"] == {"trace": trace, "calls": 2}
+
+
+async def test_random_numbers_are_those_of_the_first_run(long):
+    async with long.open() as prowess:
+        trace = await interrupted(prowess, ["alpha"])
+        numbers = set()
+        for _ in range(2):
+            result = await prowess.attempt("", "long", resume=trace, model=ScriptedModel(["beta"]))
+            numbers.add(result.parts[0].output.data["number"])
+            trace = await interrupted(prowess, ["alpha"])
+    assert len(numbers) == 2  # another run has others
+
+
+async def test_what_has_come_to_its_end_cannot_be_resumed(long):
+    async with long.open() as prowess:
+        trace = await interrupted(prowess, ["alpha"])
+        await prowess.run("", "long", resume=trace, model=ScriptedModel(["beta", "Told."]))
+        for one in [row.id for row in await prowess.traces()]:
+            with pytest.raises(NotFound, match="no checkpoint"):
+                await prowess.run("", "long", resume=one)
+
+
+async def test_a_run_that_ends_before_its_checkpoint_cannot_be_resumed(long):
+    async with long.open() as prowess:
+        result = await prowess.attempt("", "long", inputs={"entity": "Mara"}, model=ScriptedModel([]))
+        assert not result.parts[0].resumable
+        with pytest.raises(NotFound, match="no checkpoint"):
+            await prowess.run("", "long", resume=result.parts[0].trace)
+
+
+async def test_a_skill_that_has_changed_is_not_resumed(long):
+    async with long.open() as prowess:
+        trace = await interrupted(prowess, ["alpha"])
+    long.skill("long", files={"agents/prowess.yaml": SIDECAR, "code/script.py": "1", "prompts/tell.j2": FOLLOWS})
+    async with long.open() as prowess:
+        with pytest.raises(Conflict, match="has changed since"):
+            await prowess.run("", "long", resume=trace)
+
+
+async def test_nobody_resumes_the_run_of_another_user(long):
+    async with long.open() as prowess:
+        trace = await interrupted(prowess, ["alpha"])
+        with pytest.raises(NotFound, match="no checkpoint"):
+            await prowess.run("", "long", resume=trace, actor=Actor(name="eve", user="eve"))
+
+
+@pytest.mark.parametrize("given", [{"inputs": {"entity": "x"}}, {"artifact": "script"}])
+async def test_inputs_and_artifacts_are_those_of_the_first_run(long, given):
+    async with long.open() as prowess:
+        with pytest.raises(Invalid, match="its own artifact and inputs"):
+            await prowess.run("", "long", resume="0000", **given)
+
+
+@pytest.mark.parametrize("trace", ["", "abc", "%%%%", "no-such-trace", "\x00\x00\x00\x00", "____"])
+async def test_what_names_no_run_is_not_found(long, trace):
+    async with long.open() as prowess:
+        if not trace:
+            return
+        with pytest.raises(NotFound, match="no checkpoint"):
+            await prowess.run("", "long", resume=trace)
+
+
+@pytest.mark.parametrize("said", ["log_input: false", "log_output: false", "redact_fields: [entity]"])
+async def test_a_skill_that_has_nothing_kept_has_no_checkpoint_kept_either(long, said):
+    sidecar = f"{SIDECAR}observability: {{{said}}}\n"
+    long.skill("long", files={"agents/prowess.yaml": sidecar, "code/script.py": SCRIPT, "prompts/tell.j2": FOLLOWS})
+    async with long.open() as prowess:
+        result = await prowess.attempt("", "long", inputs={"entity": "Mara"}, model=ScriptedModel(["alpha"]))
+        assert not result.parts[0].resumable
+
+
+async def test_a_run_whose_process_was_killed_goes_on_in_another(long):
+    environment = {**os.environ, **long.environment, "PYTHONDONTWRITEBYTECODE": "1"}
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(long.workspace)], env=environment, stdout=subprocess.PIPE
+    )
+    try:
+        assert await asyncio.to_thread(program.stdout.readline) == b"reached\n"
+    finally:
+        program.send_signal(signal.SIGKILL)
+        program.wait()
+        program.stdout.close()
+    async with long.open() as prowess:
+        [row] = await prowess.traces()
+        with ScriptedModel(["beta", "Told."]) as model:
+            result = await prowess.run("", "long", resume=row.id, model=model)
+    assert result.parts[0].output.data["answers"] == ["alpha", "beta"]
+    assert json.loads(json.dumps(result.as_json()))["ok"]
