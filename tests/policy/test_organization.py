@@ -60,6 +60,26 @@ def test_stored_settings_make_the_policy() -> None:
         ("spend_per_session_usd", float("nan"), 0),
         ("spend_per_session_usd", float("inf"), 0),
         ("roles", "builder", None),
+        ("disabled_skills", "triage", None),
+        ("disabled_skills", ["Not A Slug"], None),
+        ("host_routes", ["api.example.com"], {}),
+        ("host_routes", {"https://api.example.com": "http://127.0.0.1"}, {}),
+        ("host_routes", {"*.example.com": "http://127.0.0.1"}, {}),
+        ("host_routes", {"api.example.com": "127.0.0.1:8080"}, {}),
+        ("host_routes", {"api.example.com": "file:///etc/passwd"}, {}),
+        ("host_routes", {"api.example.com": "http://user@127.0.0.1"}, {}),
+        ("host_routes", {"api.example.com": "http://127.0.0.1/path"}, {}),
+        ("host_routes", {"api.example.com": "http://127.0.0.1:99999"}, {}),
+        ("host_routes", {"api.example.com": "http://127.0.0.1\r\nHost: x"}, {}),
+        ("skill_env", {"triage": ["KEY"]}, {}),
+        ("skill_env", {"triage": {"KEY": "a" * 64}}, {}),
+        ("skill_env", {"triage": {"KEY": ["*"]}}, {}),
+        ("skill_env", {"triage": {"A=B": ["a" * 64]}}, {}),
+        ("allowed_binaries", "git", ()),
+        ("allowed_binaries", ["/bin/sh"], ()),
+        ("skill_roots", ["notes"], ()),
+        ("skill_roots", ["/"], ()),
+        ("skill_roots", ["/srv/../etc"], ()),
     ],
 )
 def test_a_value_that_nobody_knows_is_the_strictest_and_is_named(name: str, value: Any, strictest: Any) -> None:
@@ -78,6 +98,22 @@ def test_what_models_may_cost_is_a_number_of_dollars_with_or_without_cents(value
 
     assert (policy.spend_per_session_usd, policy.spend_per_day_usd, policy.faults) == (value, value, ())
     assert (OrgPolicy().spend_per_session_usd, OrgPolicy().spend_per_day_usd) == (5, 20)
+
+
+def test_the_world_outside_is_shut_until_an_administrator_opens_it() -> None:
+    policy = OrgPolicy()
+    assert (policy.disabled_skills, policy.host_routes, policy.skill_env) == ((), {}, {})
+    assert (policy.allowed_binaries, policy.skill_roots) == ((), ())
+    stored = {
+        "disabled_skills": ["triage", "team.triage"],
+        "host_routes": {"api.example.com": "http://127.0.0.1:8080", "b.example": "https://[::1]:8443/"},
+        "skill_env": {"triage": {"KEY": ["a" * 64]}},
+        "allowed_binaries": ["git", "g++"],
+        "skill_roots": ["/srv/data"],
+    }
+    policy = OrgPolicy.of(stored)
+    assert policy.faults == ()
+    assert policy.allowed_binaries == ("git", "g++")
 
 
 def test_a_setting_that_does_not_exist_is_invalid_and_the_hint_lists_those_that_do() -> None:

@@ -34,6 +34,7 @@ from prowess.skill.kinds import (
 )
 from prowess.skill.limits import DEFAULT_LIMITS, MIB, Limits
 from prowess.skill.model import FORM_NAMES, Provenance, Skill
+from prowess.skill.needs import NEED_FIELDS
 from prowess.skill.package import File, Package
 from prowess.skill.text.yaml import dump, load
 
@@ -357,7 +358,7 @@ def skills(draw):
         parameters=draw(st.none() | OBJECT),
         output_schema=draw(st.none() | OBJECT),
         policy=draw(OBJECT),
-        extra=draw(st.dictionaries(LINE, JSON, max_size=2)),
+        extra=draw(st.dictionaries(st.sampled_from(NEED_FIELDS) | LINE, JSON, max_size=3)),
         provenance=draw(
             st.builds(Provenance, source=st.sampled_from(["system", "user"]), source_ref=OPTIONAL, sync_etag=OPTIONAL)
         ),

@@ -29,6 +29,9 @@ NEEDS: Mapping[str, Permission] = {
 FOR_PERSONS: frozenset[str] = frozenset({"configure", "approve"})
 """What no agent does; these are not about one skill either."""
 
+USES: frozenset[str] = frozenset({"enable", "load", "load_script", "run", "fetch_live"})
+"""What uses a skill, as it is, from wherever it is."""
+
 WRITES: frozenset[str] = frozenset({"install", "update", "delete"})
 """What changes the catalog instead of using a skill from it."""
 

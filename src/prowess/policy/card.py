@@ -29,6 +29,7 @@ def card_of(subject: Subject, ruling: Ruling, *, previous: ApprovalRow | None, d
         "chars": subject.chars,
         "files": [asdict(entry) for entry in subject.manifest],
         "requests": [plain(request) for request in subject.requests],
+        "reach": subject.reach,
         "rule": ruling.rule,
         "why": ruling.reason,
     }
@@ -47,6 +48,12 @@ def card_of(subject: Subject, ruling: Ruling, *, previous: ApprovalRow | None, d
 def origin_of(approval: ApprovalRow) -> str:
     """Where the skill of an earlier question was from."""
     return str(approval.detail.get("origin", ""))
+
+
+def covers(approval: ApprovalRow, subject: Subject) -> bool:
+    """Whether what was shown reaches as far beyond the sandbox as what is wanted now."""
+    shown, wanted = str(approval.detail.get("reach", "")), subject.reach
+    return wanted == "" or shown in ("machine", wanted)
 
 
 def _files_of(approval: ApprovalRow) -> list[FileEntry]:

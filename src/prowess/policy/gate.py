@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from prowess.errors import ApprovalDenied, ApprovalRequired, NotFound, ProwessError, Refused
 from prowess.policy.actions import group_of, is_one_time
 from prowess.policy.actor import Actor
-from prowess.policy.card import DIFF_LIMIT, card_of, origin_of
+from prowess.policy.card import DIFF_LIMIT, card_of, covers, origin_of
 from prowess.policy.organization import OrgPolicy
 from prowess.policy.outcomes import NOBODY, ended
 from prowess.policy.plain import plain
@@ -168,8 +168,8 @@ def _refused(no: ApprovalRow) -> Ruling:
 
 
 def _granted(connection: sa.Connection, wish: _Wish, subject: Subject) -> ApprovalRow | None:
-    """The approval of exactly these bytes for this requester."""
-    return approvals.granted(
+    """The approval of exactly these bytes for this requester, for what reaches as far."""
+    found = approvals.granted(
         connection,
         wish.actor.owner,
         action_group=group_of(wish.action),
@@ -177,6 +177,14 @@ def _granted(connection: sa.Connection, wish: _Wish, subject: Subject) -> Approv
         digest=subject.digest,
         requester=wish.actor.label,
     )
+    if found is None or covers(found, subject):
+        return found
+    farther = (row for row in _history(connection, wish.actor, wish.action, subject) if covers(row, subject))
+    return next((row for row in farther if row.digest == subject.digest and _stands(row)), None)
+
+
+def _stands(row: ApprovalRow) -> bool:
+    return row.state == "approved" and row.used_at is None and row.expires_at > now()
 
 
 def _use_approval(connection: sa.Connection, wish: _Wish, subject: Subject) -> ApprovalRow | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_args
 
 from prowess.errors import Invalid, Problem
+from prowess.policy import need_checks
 from prowess.policy.role_check import role_problems
 
 Enablement = Literal["auto", "prompt-user", "admin-only"]
@@ -23,6 +24,7 @@ _DECISIVE = (
     "skill_synced_policy",
     "skills_dynamic_search_enabled",
     "skills_dynamic_search_policy",
+    "disabled_skills",
     "roles",
 )
 _CHARS_LIMIT = 10_000_000
@@ -42,6 +44,11 @@ class OrgPolicy:
     models may cost in one session, and on one day in the whole organization. `roles` adds to the shipped roles, or
     replaces them by name; None where they cannot be read.
 
+    Nobody uses a skill whose slug is among `disabled_skills`; None, where they cannot be read, stands for all. The others
+    say what skills that ask for it may have outside the sandbox: `host_routes` where requests for a host go instead, be it
+    private; `skill_env` which names of the environment which bytes of a skill may read, by slug, name and digests;
+    `allowed_binaries` which programs run; `skill_roots` below which folders outside the workspace files are read and written.
+
     `faults` names the stored settings that cannot be read; each has the strictest value there is.
     """
 
@@ -54,6 +61,11 @@ class OrgPolicy:
     approval_days: int = 30
     spend_per_session_usd: float = 5
     spend_per_day_usd: float = 20
+    disabled_skills: Sequence[str] | None = ()
+    host_routes: Mapping[str, str] = field(default_factory=dict[str, str])
+    skill_env: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict[str, Any])
+    allowed_binaries: Sequence[str] = ()
+    skill_roots: Sequence[str] = ()
     roles: Mapping[str, Any] | None = field(default_factory=dict[str, Any])
     faults: tuple[str, ...] = ()
 
@@ -66,7 +78,7 @@ class OrgPolicy:
             if name not in settings:
                 continue
             sound = setting.accepts(settings[name])
-            values[name] = settings[name] if sound else setting.strictest
+            values[name] = _frozen(settings[name]) if sound else setting.strictest
             if not sound:
                 faults.append(name)
         # A role that cannot be read is unknown, and whoever has it may do nothing; the other roles stand.
@@ -79,6 +91,10 @@ class OrgPolicy:
         """Identifies what of the policy decides about skills: where it is the same, so is every ruling."""
         decisive = [getattr(self, name) for name in _DECISIVE]
         return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
 def check_setting_name(name: str) -> None:
@@ -146,6 +162,23 @@ _SETTINGS: dict[str, _Setting] = {
     "approval_days": _number(1, _DAYS_LIMIT, strictest=1),
     "spend_per_session_usd": _DOLLARS,
     "spend_per_day_usd": _DOLLARS,
+    "disabled_skills": _Setting(accepts=need_checks.are_slugs, takes="a list of slugs", strictest=None),
+    "host_routes": _Setting(
+        accepts=need_checks.are_routes,
+        takes='a mapping of a host to where its requests go, such as {"api.example.com": "http://127.0.0.1:8080"}',
+        strictest={},
+    ),
+    "skill_env": _Setting(
+        accepts=need_checks.are_env_grants,
+        takes="a mapping of a slug to names, and of each name to a list of digests, which `prowess env allow` writes",
+        strictest={},
+    ),
+    "allowed_binaries": _Setting(
+        accepts=need_checks.are_binaries, takes='a list of programs by name, such as ["git"]', strictest=()
+    ),
+    "skill_roots": _Setting(
+        accepts=need_checks.are_folders, takes="a list of absolute folders, none of them /", strictest=()
+    ),
     "roles": _Setting(
         accepts=lambda value: not _roles_problems(value),
         takes="a mapping of a role's name to its tools, actions, skill_tags and description",

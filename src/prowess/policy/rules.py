@@ -6,10 +6,11 @@ skill's origin is trusted and what the organization has decided about that. What
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from prowess.policy.actions import ACTIONS, FOR_PERSONS, NEEDS, WRITES
+from prowess.policy.actions import ACTIONS, FOR_PERSONS, NEEDS, USES, WRITES
 from prowess.policy.actor import Actor
 from prowess.policy.organization import ENABLEMENTS, Enablement, OrgPolicy
 from prowess.policy.roles import Role
@@ -41,7 +42,8 @@ def rule(actor: Actor, action: str, subject: Subject | None, policy: OrgPolicy, 
             "It is not known which bytes of which skill this is about.",
             "Name a skill that is in the catalog.",
         )
-    return _by_trust(actor, action, subject, policy)
+    denied = _by_list(action, subject, policy)
+    return denied or _by_reach(action, subject, _by_trust(actor, action, subject, policy))
 
 
 def _by_permission(actor: Actor, action: str) -> Ruling | None:
@@ -80,6 +82,40 @@ def _by_role(actor: Actor, action: str, subject: Subject | None, role: Role | No
             "Choose a skill with such a tag, or hand this to an actor with another role.",
         )
     return None
+
+
+def _by_list(action: str, subject: Subject, policy: OrgPolicy) -> Ruling | None:
+    """Whoever asks: what administrators have put out of use is not used."""
+    if action not in USES:
+        return None
+    disabled: object = policy.disabled_skills
+    if not isinstance(disabled, list | tuple):
+        return _deny(
+            "setting-unreadable",
+            "The setting disabled_skills has a value that cannot be read, so no skill is used.",
+            "Ask an administrator to set disabled_skills to a list of slugs.",
+        )
+    if subject.slug not in cast("Sequence[object]", disabled):
+        return None
+    return _deny(
+        "disabled",
+        f"The skill {subject.slug!r} has been disabled for the whole organization.",
+        "Go on without it, or ask an administrator, who can take it off disabled_skills.",
+    )
+
+
+def _by_reach(action: str, subject: Subject, ruling: Ruling) -> Ruling:
+    """What would run at once is asked about where it goes too far beyond the sandbox; persons are asked, too."""
+    if action != "run" or ruling.answer != "allow" or not subject.reach:
+        return ruling
+    if subject.reach != "outside":
+        return _ask("reaches-machine", "It runs as a process on this machine, so a person agrees to these bytes first.")
+    if subject.trust == "agent":
+        return _ask(
+            "agent-reaches-outside",
+            "An agent wrote it, and it reaches outside the sandbox, so a person agrees to these bytes first.",
+        )
+    return ruling
 
 
 def _by_trust(actor: Actor, action: str, subject: Subject, policy: OrgPolicy) -> Ruling:

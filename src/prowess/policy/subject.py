@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from prowess.policy.actor import AGENT_MARK
 from prowess.policy.plain import plain
+from prowess.skill.needs import Reach
 from prowess.skill.package import FileEntry
 
 Trust = Literal["local", "synced", "agent", "live"]
@@ -20,8 +21,8 @@ class Subject:
     `digest` identifies the bytes that are to be used; for an update, those that are to be kept. `origin` says where
     exactly the skill is from, so that a change of it can be told from another skill of the same slug. `written_by` is
     the label of whoever made the version that stands now. `live` is for a skill fetched for one conversation.
-    `requests` is what the skill asks for (tools, hooks, servers); it is shown, and grants nothing. With `asks_first` the
-    skill itself wants a person asked before an agent runs it.
+    `requests` is what the skill asks for (tools, hooks, servers, hosts); it is shown, and grants nothing. `reach` is how far
+    a run goes beyond the sandbox. With `asks_first` the skill itself wants a person asked before an agent runs it.
     """
 
     slug: str
@@ -38,6 +39,7 @@ class Subject:
     chars: int = 0
     manifest: tuple[FileEntry, ...] = ()
     requests: tuple[str, ...] = ()
+    reach: Reach = ""
     asks_first: bool = False
 
     @property

@@ -35,6 +35,7 @@ from prowess.run.outcome import Part
 from prowess.run.telemetry import Telemetry
 from prowess.run.tracing import finished, started
 from prowess.skill.kinds import JsonObject, Kind
+from prowess.skill.needs import needs_of
 from prowess.traces.recorder import TraceRecorder
 from prowess.traces.trace import Status, Trace
 
@@ -103,6 +104,7 @@ class Dispatcher:
 
     async def _run(self, call: Call, run_id: str, allowance: Allowance, *, fallback_of: Part | None) -> Part:
         began = time.perf_counter()
+        call.notes.receipt.needs = needs_of(call.skill)
         trace = started(call, run_id, allowance, fallback_of=fallback_of.trace if fallback_of else None)
         heard = call if call.dry else replace(call, announce=self._announcing(call, run_id))
         if not call.dry:
@@ -134,6 +136,8 @@ class Dispatcher:
             cost=call.notes.cost,
             duration_ms=round((time.perf_counter() - began) * 1000),
             sent=tuple(call.notes.sent),
+            receipt={} if call.notes.receipt.is_empty else call.notes.receipt.as_json(),
+            resumable=_is_resumable(call, ending),
         )
 
     async def _ending(self, call: Call, allowance: Allowance) -> _Ending:
@@ -233,6 +237,11 @@ class Dispatcher:
                 replace(one, message=self._redactor.text(one.message), hint=self._redactor.text(one.hint))
                 for one in error.problems
             )
+
+
+def _is_resumable(call: Call, ending: _Ending) -> bool:
+    """Whether a checkpoint of the run was kept, and it did not come to its end."""
+    return ending.status != "ok" and call.notes.detail.get("checkpoint", {}).get("kept") is True
 
 
 def _status(error: ProwessError) -> Status:

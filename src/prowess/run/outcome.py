@@ -35,6 +35,10 @@ class Part:
     duration_ms: int = 0
     sent: tuple[Sent, ...] = ()
     """In a dry run, what would be sent."""
+    receipt: JsonObject = field(default_factory=dict[str, Any])
+    """What was declared, touched and refused outside the run; empty where there is nothing to tell."""
+    resumable: bool = False
+    """Whether it can go on from a checkpoint."""
 
     def as_json(self) -> JsonObject:
         """All of it as plain JSON."""
@@ -55,6 +59,8 @@ class Part:
             "output_tokens": self.usage.output_tokens,
             "cost_usd": self.cost,
             "duration_ms": self.duration_ms,
+            "receipt": self.receipt or None,
+            "resumable": self.resumable,
         }
         return {**told, "would_send": [_sent(one) for one in self.sent]} if self.sent else told
 

@@ -117,6 +117,8 @@ def _kept_verdict(verdict: Verdict, allowance: Allowance) -> dict[str, object]:
 
 def _detail(call: Call, allowance: Allowance, output: Output | None) -> dict[str, object]:
     detail = dict(call.notes.detail)
+    if not call.notes.receipt.is_empty:
+        detail["receipt"] = call.notes.receipt.as_json()
     if output is not None and output.result:
         detail["result"] = output.result
     if not allowance.log_output:

@@ -15,7 +15,7 @@ from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.limits import Limits
 from prowess.skill.outline import Outline
 from prowess.skill.package import Package
-from prowess.skill.profiles.requests import asked_for
+from prowess.skill.profiles.requests import asked_for, needed
 from prowess.skill.validate import accept
 
 _INSERTED: tuple[tuple[Kind, ...], ...] = (("instructions", "approach"), ("description",))
@@ -95,6 +95,7 @@ def subject_of(store: Store, outline: Outline) -> Subject:
 
 def _subject(outline: Outline, written_by: str, *, body: str = "", chars: int = 0, live: bool = False) -> Subject:
     paths = [entry.path for entry in outline.manifest]
+    kinds: list[Kind] = [part.kind for part in outline.parts]
     return Subject(
         slug=outline.slug,
         digest=outline.digest,
@@ -109,5 +110,5 @@ def _subject(outline: Outline, written_by: str, *, body: str = "", chars: int = 
         live=live,
         chars=chars,
         manifest=outline.manifest,
-        requests=asked_for(outline.allowed_tools, paths, body),
+        requests=(*asked_for(outline.allowed_tools, paths, body), *needed(outline.needs, kinds)),
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from prowess.skill.kinds import FILE_KINDS, Kind
 from prowess.skill.model import Provenance, Scope, Skill
+from prowess.skill.needs import Needs, needs_of
 from prowess.skill.package import FileEntry
 
 
@@ -23,7 +24,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """A skill without the content of its artifacts and files. `manifest` and `digest` are those of its files."""
+    """A skill without the content of its artifacts and files. `manifest` and `digest` are those of its files.
+
+    `needs` are those of its manifest; what only an artifact says of itself is among them where the whole skill was read.
+    """
 
     id: str
     slug: str
@@ -39,6 +43,7 @@ class Outline:
     allowed_tools: tuple[str, ...]
     frontmatter: str | None
     parts: tuple[Part, ...]
+    needs: Needs
 
     @classmethod
     def of(cls, skill: Skill) -> Outline:
@@ -69,6 +74,7 @@ class Outline:
             allowed_tools=skill.allowed_tools,
             frontmatter=skill.frontmatter,
             parts=parts,
+            needs=needs_of(skill),
         )
 
     def of_kind(self, kind: Kind) -> tuple[Part, ...]:

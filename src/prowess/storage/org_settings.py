@@ -31,6 +31,13 @@ _PUT: dict[str, sa.Insert] = {
 }
 
 
+def hold(connection: sa.Connection, organization_id: str, name: str) -> None:
+    """Let one writer at a time change a value by what it is now, until the transaction ends; SQLite has one writer anyway."""
+    if connection.dialect.name == "postgresql":
+        key = f"setting\n{organization_id}\n{name}"
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(key, 0))))
+
+
 def get_settings(connection: sa.Connection, organization_id: str) -> dict[str, Any]:
     """What the organization has set."""
     return {row.name: row.value for row in connection.execute(_GET, {"of": organization_id})}

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from prowess.skill.kinds import KINDS, Artifact, Kind
 from prowess.skill.model import Provenance
+from prowess.skill.needs import NEED_FORMS, needs_said
 from prowess.skill.outline import Outline, Part
 from prowess.storage.artifacts import COLUMNS, artifact_of
 from prowess.storage.blobs import manifest_of
@@ -24,6 +25,7 @@ _OUTLINE = sa.select(
     skills.c.description,
     skills.c.version,
     skills.c.digest,
+    skills.c.form,
     raw(skills.c.tags),
     raw(skills.c.manifest),
     raw(skills.c.details),
@@ -77,6 +79,7 @@ def get_outline(connection: sa.Connection, tenant: Tenant, slug: str, location: 
             Part(id=part_id, kind=kind, name=name, ordinal=ordinal, variant=variant, path=path)
             for part_id, kind, name, ordinal, variant, path in parts
         ),
+        needs=needs_said(details.get("extra", {}) if row["form"] in NEED_FORMS else {}),
     )
 
 

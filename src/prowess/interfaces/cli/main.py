@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "why": ("why", "Say why a skill was, or was not, offered and let in."),
     "approvals": ("approvals", "Answer what agents have asked for."),
     "policy": ("policy", "Show or change who may do what."),
+    "env": ("env", "Let skills read names of the environment."),
     "audit": ("audit", "Show what was decided, and prove it."),
     "events": ("events", "Show what happened, and follow what happens."),
     "pages": ("pages", "Look into the markdown pages of the workspace."),

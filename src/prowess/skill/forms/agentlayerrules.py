@@ -25,6 +25,7 @@ from prowess.skill.forms.registry import is_data, write_prompt
 from prowess.skill.kinds import Artifact, JsonObject, PromptTemplate, Review
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
+from prowess.skill.needs import NEED_FIELDS
 from prowess.skill.package import File, Package
 from prowess.skill.slug import slugify
 from prowess.skill.text.fields import as_list, as_text
@@ -34,8 +35,8 @@ FIELDS = (
     *("skill_id", "version", "title", "description", "tags", "input_schema", "output_schema"),
     *("implementation", "template_type", "template_config", "produces_artifacts", "policy", "observability"),
 )
-KEPT = ("produces_artifacts", "observability")
-"""Fields that no other form has: they are kept as they are, and a run reads them."""
+KEPT = ("produces_artifacts", "observability", *NEED_FIELDS)
+"""Fields that are kept as they are, and that a run reads."""
 
 
 def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> list[tuple[str, Parsed]]:

@@ -15,6 +15,7 @@ from prowess.skill.forms.original import Original
 from prowess.skill.kinds import Function, JsonObject
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
+from prowess.skill.needs import NEED_FIELDS
 from prowess.skill.package import File, Package
 from prowess.skill.slug import is_slug, slugify
 from prowess.skill.text.fields import as_list, as_text
@@ -85,7 +86,7 @@ def _values(manifest: JsonObject, package: Package, problems: list[Problem]) -> 
     values["parameters"] = schema_of(manifest.get("parameters"), problems)
     values["extra"] = {key: value for key, value in manifest.items() if key not in FIELDS}
     problems += [_removed(key) for key in REMOVED if key in values["extra"]]
-    problems += unknown_fields([key for key in values["extra"] if key not in REMOVED])
+    problems += unknown_fields([key for key in values["extra"] if key not in (*REMOVED, *NEED_FIELDS)])
     return values
 
 
@@ -160,7 +161,7 @@ def plain(skill: Skill) -> JsonObject:
         manifest["createdBy"] = skill.author
     if skill.tags:
         manifest["tags"] = list(skill.tags)
-    return manifest
+    return manifest | {key: skill.extra[key] for key in NEED_FIELDS if key in skill.extra}
 
 
 def origin(reading: Reading, limits: Limits) -> Origin:

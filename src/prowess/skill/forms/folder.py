@@ -16,6 +16,7 @@ from prowess.skill.forms.skill_md import SkillMd, write_skill_md
 from prowess.skill.kinds import FILE_KINDS, Artifact, JsonObject
 from prowess.skill.limits import Limits
 from prowess.skill.model import Provenance, Skill
+from prowess.skill.needs import NEED_FIELDS
 from prowess.skill.package import File, Package
 
 
@@ -71,7 +72,9 @@ def _origin(original: Original, skill_md: SkillMd, extra: JsonObject) -> JsonObj
     """The origin, and the fields without a meaning here, that SKILL.md has not, in the place where their form has them."""
     origin, document = original.origin, original.reading.document
     if origin is not None and origin.form in DATA_FORMS:
-        return {"origin": origin.model_copy(update={"extra": extra}).stated()}
+        needs = {key: extra[key] for key in NEED_FIELDS if _fits(key, extra.get(key))}
+        others = {key: value for key, value in extra.items() if key not in needs}
+        return {**needs, "origin": origin.model_copy(update={"extra": others}).stated()}
     about_runs = {key: extra[key] for key in RUN_FIELDS if _fits(key, extra.get(key))}
     others = {key: value for key, value in extra.items() if key not in about_runs}
     fields: JsonObject = {**about_runs, **({"frontmatter": others} if others else {})}
@@ -172,4 +175,6 @@ def _gives(reading: Reading, artifacts: list[Artifact]) -> bool:
 
 def _fits(field: str, value: object) -> bool:
     """Whether the sidecar's own field can hold it."""
+    if field in NEED_FIELDS:
+        return value is not None
     return isinstance(value, dict if field == "observability" else list)

@@ -19,6 +19,7 @@ from prowess.skill.forms.trusted import trusted_instructions
 from prowess.skill.kinds import FILE_KINDS, KINDS, Artifact, Instructions, JsonObject, Kind
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Provenance
+from prowess.skill.needs import NEED_FIELDS
 from prowess.skill.package import File, Package
 from prowess.skill.slug import is_slug
 from prowess.skill.text.document import Document
@@ -81,10 +82,10 @@ def overlay(values: dict[str, Any], sidecar: Sidecar, problems: list[Problem]) -
     extra: JsonObject = {
         **sidecar.frontmatter,
         **(sidecar.origin.extra if sidecar.origin else {}),
-        **_about_runs(sidecar),
     }
-    if extra:
-        values["extra"] = {**extra, **values.get("extra", {})}
+    about_runs = _about_runs(sidecar)
+    if extra or about_runs:
+        values["extra"] = {**extra, **values.get("extra", {}), **about_runs}
     if sidecar.provenance != Provenance() or sidecar.source:
         values["provenance"] = sidecar.provenance.model_copy(
             update={"source": sidecar.source or sidecar.provenance.source}
@@ -97,7 +98,8 @@ def _about_runs(sidecar: Sidecar) -> JsonObject:
         said["observability"] = sidecar.observability
     if "produces_artifacts" in sidecar.model_fields_set:
         said["produces_artifacts"] = list(sidecar.produces_artifacts)
-    return said
+    needs = {name: getattr(sidecar, name) for name in NEED_FIELDS}
+    return said | {name: value for name, value in needs.items() if value is not None}
 
 
 def _take_slug(values: dict[str, Any], slug: str, problems: list[Problem]) -> None:

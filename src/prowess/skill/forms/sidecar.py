@@ -16,10 +16,11 @@ from prowess.skill.forms.origin import Origin
 from prowess.skill.kinds import JsonObject, Value
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Provenance, SourceName
+from prowess.skill.needs import NEED_FIELDS
 from prowess.skill.text.fields import as_list
 from prowess.skill.text.yaml import dump
 
-RUN_FIELDS = ("observability", "produces_artifacts")
+RUN_FIELDS = ("observability", "produces_artifacts", *NEED_FIELDS)
 """Fields about running a skill that descriptors have too; a skill keeps them in `extra`."""
 
 
@@ -43,7 +44,7 @@ class Sidecar(Value):
     A field that is given counts, also when it is empty; one that is not given leaves what SKILL.md says.
     `frontmatter` holds fields that stood in the frontmatter of the skill's source and have no meaning here.
     `not_artifacts` names files, or folders with a slash at the end, that are not artifacts although they lie where
-    artifacts do.
+    artifacts do. The needs, from `runtime` on, are kept as they are written.
     """
 
     id: str = ""
@@ -65,6 +66,12 @@ class Sidecar(Value):
     policy: JsonObject = Field(default_factory=dict)
     observability: JsonObject = Field(default_factory=dict)
     produces_artifacts: tuple[Any, ...] = ()
+    runtime: Any = None
+    hosts: Any = None
+    env: Any = None
+    roots: Any = None
+    requirements: Any = None
+    binaries: Any = None
     source: SourceName | None = None
     provenance: Annotated[Provenance, BeforeValidator(_given)] = Provenance()
     metadata: JsonObject = Field(default_factory=dict)

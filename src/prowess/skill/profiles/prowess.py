@@ -10,6 +10,8 @@ from prowess.skill.forms.form import Reading
 from prowess.skill.limits import Limits
 from prowess.skill.profiles import rules
 from prowess.skill.profiles.assertions import refused_assertions
+from prowess.skill.profiles.declared_requests import unsendable_requests
+from prowess.skill.profiles.needs import unreadable_needs
 from prowess.skill.profiles.patterns import refused_patterns
 from prowess.skill.profiles.policies import unreadable_policies
 from prowess.skill.profiles.profile import Profile
@@ -31,6 +33,8 @@ def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
     yield from refused_assertions(reading)
     yield from undeclared_variables(reading)
     yield from unreadable_policies(reading)
+    yield from unreadable_needs(reading)
+    yield from unsendable_requests(reading)
     yield from _check_length(reading)
     yield from requests(reading)
     yield from _check_body(reading)

@@ -1,15 +1,21 @@
-"""What a skill asks for: tools, hooks, servers, commands. Prowess keeps such requests as data and grants none."""
+"""What a skill asks for: tools, hooks, servers, commands, and what lies outside the sandbox.
+
+Prowess keeps such requests as data; none is granted by keeping a skill.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from prowess.errors import Problem
 from prowess.skill.borders import is_marker
 from prowess.skill.filenames import is_skill_md
 from prowess.skill.forms.form import Reading
+from prowess.skill.kinds import Kind
+from prowess.skill.need_values import split_root
+from prowess.skill.needs import Needs, needs_of
 
 _HINT = "Nothing of this happens by keeping the skill; grant it only if you trust the skill."
 _FILES = {
@@ -19,6 +25,7 @@ _FILES = {
     "hooks/hooks.json": "to run hooks",
 }
 _SHOWN = 10
+_LONGEST = 1_000
 _COMMAND = re.compile(r"(?:^|[\s(])!`[^`\n]+`|^```!", re.MULTILINE)
 
 
@@ -30,6 +37,9 @@ def requests(reading: Reading) -> Iterator[Problem]:
         what = _what_a_file_asks(path)
         if what:
             yield _asks(what, path, None)
+    if reading.skill is not None:
+        for what in needed(needs_of(reading.skill), reading.skill.kinds):
+            yield _asks(what, "needs", None)
 
 
 def asked_for(allowed_tools: Sequence[str], paths: Iterable[str], body: str) -> tuple[str, ...]:
@@ -39,6 +49,34 @@ def asked_for(allowed_tools: Sequence[str], paths: Iterable[str], body: str) -> 
         asked.append("to run a command whenever its text is loaded")
     asked += [f"{what} ({path})" for path in paths if (what := _what_a_file_asks(path))]
     return tuple(asked)
+
+
+def needed(needs: Needs, kinds: Collection[Kind]) -> tuple[str, ...]:
+    """What a skill with artifacts of these kinds asks for outside the sandbox, in words."""
+    reads = [path for path, writable in map(split_root, needs.roots) if not writable]
+    writes = [path for path, writable in map(split_root, needs.roots) if writable]
+    native = needs.runtime == "native" and "function" in kinds
+    asked: list[tuple[str, Sequence[str]]] = [
+        ("to run outside the sandbox, as a process of this machine:", ["runtime native"] if native else []),
+        ("to have packages installed:", needs.requirements if native else []),
+        ("to reach", needs.hosts),
+        ("to read from the environment:", needs.env),
+        ("to read files in", reads),
+        ("to read and write files in", writes),
+        ("to run the program", needs.binaries),
+    ]
+    return tuple(line for what, names in asked for line in _lines(what, names))
+
+
+def _lines(what: str, names: Sequence[str]) -> list[str]:
+    """As many lines as it takes to name all of them: whoever decides is shown every one."""
+    lines: list[str] = []
+    for name in names:
+        if lines and len(lines[-1]) + len(name) < _LONGEST:
+            lines[-1] += f", {name}"
+        else:
+            lines.append(f"{what} {name}")
+    return lines
 
 
 def _in_frontmatter(reading: Reading) -> Iterator[Problem]:

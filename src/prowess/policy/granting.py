@@ -1,0 +1,142 @@
+"""What a run is given of what its skill asks for, and why not the rest: the skill's needs against the organization's policy.
+
+Hosts are given as declared, since the gate showed them and let the skill through. Everything else takes the word of an
+administrator, or lies within the workspace.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prowess.policy.organization import OrgPolicy
+from prowess.sandbox.roots import Root
+from prowess.skill.need_values import split_root
+from prowess.skill.needs import Needs
+
+OWN_PREFIX = "PROWESS_"
+"""Names that begin so are Prowess's own settings, keys and addresses among them; no skill reads them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Where runs happen. All paths are whole and without links.
+
+    `find` gives the folder at a path in that form, None where there is none. Nobody reads or writes in the folders that are
+    `closed`; in those of `skills` nobody writes.
+    """
+
+    environment: Mapping[str, str] = field(repr=False)
+    workspace: Path
+    find: Callable[[Path], Path | None]
+    closed: Sequence[Path] = ()
+    skills: Sequence[Path] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granted:
+    """What is given; `denied` says why something is not, by its name."""
+
+    hosts: tuple[str, ...] = ()
+    routes: Mapping[str, str] = field(default_factory=dict[str, str])
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    roots: tuple[Root, ...] = ()
+    binaries: tuple[str, ...] = ()
+    denied: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def granted(needs: Needs, policy: OrgPolicy, around: Surroundings, *, slug: str, digest: str) -> Granted:
+    """What the bytes of this digest are given."""
+    denied: dict[str, str] = {}
+    env: dict[str, str] = {}
+    for name in needs.env:
+        why = _why_no_value(name, policy, around, slug, digest)
+        if why:
+            denied[name] = why
+        else:
+            env[name] = around.environment[name]
+    roots: list[Root] = []
+    for said in needs.roots:
+        found = _root(said, policy, around)
+        if isinstance(found, Root):
+            roots.append(found)
+        else:
+            denied[split_root(said)[0]] = found
+    binaries = tuple(name for name in needs.binaries if name in policy.allowed_binaries)
+    denied |= {name: _why_no_program(name, policy) for name in needs.binaries if name not in binaries}
+    return Granted(
+        hosts=needs.hosts,
+        routes=_routes(needs.hosts, policy.host_routes),
+        env=env,
+        roots=tuple(roots),
+        binaries=binaries,
+        denied=denied,
+    )
+
+
+def _why_no_value(name: str, policy: OrgPolicy, around: Surroundings, slug: str, digest: str) -> str:
+    """Why a name of the environment is not given; '' where it is."""
+    if name.upper().startswith(OWN_PREFIX):
+        return f"{name} is a setting of Prowess itself, which no skill reads."
+    digests = policy.skill_env.get(slug, {}).get(name)
+    if digests is None:
+        return f"Nobody has allowed {slug!r} to read {name}. An administrator does: `prowess env allow {slug} {name}`."
+    if digest not in digests:
+        return (
+            f"{slug!r} has changed since it was allowed to read {name}. An administrator looks at it and allows it again: "
+            f"`prowess env allow {slug} {name}`."
+        )
+    if name not in around.environment:
+        return f"{slug!r} may read {name}, but it is not set where Prowess runs."
+    return ""
+
+
+def _why_no_program(name: str, policy: OrgPolicy) -> str:
+    allowed = json.dumps([*policy.allowed_binaries, name])
+    return f"No administrator has allowed the program {name!r}: `prowess policy set allowed_binaries '{allowed}'`."
+
+
+def _routes(hosts: Sequence[str], routes: Mapping[str, str]) -> dict[str, str]:
+    """The routes of hosts that are declared, below a `*.` as well."""
+    names = [host.partition(":")[0] for host in hosts]
+    return {host: to for host, to in routes.items() if any(_names(name, host) for name in names)}
+
+
+def _names(name: str, host: str) -> bool:
+    return host.endswith(name[1:]) if name.startswith("*.") else host == name
+
+
+def _root(said: str, policy: OrgPolicy, around: Surroundings) -> Root | str:
+    """The folder that a root stands for, or why it is not given."""
+    name, writable = split_root(said)
+    place = around.find(around.workspace / name)
+    if place is None:
+        return f"There is no folder {name!r}."
+    allowed = [found for folder in policy.skill_roots if (found := around.find(Path(folder)))]
+    base = next((base for base in (around.workspace, *allowed) if place.is_relative_to(base)), None)
+    if base is None:
+        return (
+            f"The folder {name!r} is not in the workspace, and in none that an administrator allows: "
+            "`prowess policy set skill_roots '[\"/absolute/folder\"]'`."
+        )
+    if any(_meet(place, closed) for closed in around.closed):
+        return f"The folder {name!r} holds what Prowess keeps, or lies in it; no skill reads that."
+    why = _why_not_written(place, base, around) if writable else ""
+    return f"The folder {name!r} is not written to: {why}." if why else Root(name=name, path=place, writable=writable)
+
+
+def _why_not_written(place: Path, base: Path, around: Surroundings) -> str:
+    """Why a folder that may be read may not be written: what lies in it would be run or trusted by others."""
+    if place == around.workspace:
+        return "it is the whole workspace; name a folder in it"
+    if any(part.startswith(".") for part in place.relative_to(base).parts):
+        return "it is hidden, and tools run what they find in hidden folders"
+    if any(_meet(place, skills) for skills in around.skills):
+        return "skills are kept there"
+    return ""
+
+
+def _meet(one: Path, other: Path) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)

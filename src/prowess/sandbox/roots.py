@@ -1,0 +1,184 @@
+"""Folders that a skill may read from, and those it may write to."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+from prowess.errors import Invalid, NotFound, ProwessError, Refused, Unavailable
+from prowess.sandbox import beneath
+from prowess.skill.limits import MIB
+
+READ_BYTES = 4 * MIB
+WRITE_BYTES = 4 * MIB
+MOST_NAMES, MOST_CHARS = 32, 1_024
+"""How many names a path may have, and how many characters."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """One folder, by its place and by the name that the skill calls it by.
+
+    The place is a whole path without links in it: a link that takes the place of a folder later is not followed.
+    """
+
+    name: str
+    path: Path
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a path leads: a folder, and the names from there on. `path` is what it was called."""
+
+    path: str
+    root: Root
+    names: tuple[str, ...]
+
+    def read(self, *, most: int = READ_BYTES) -> bytes:
+        """The content of the file."""
+        return self._there(lambda parent: beneath.read(parent, self.names[-1], most=most), most=most)
+
+    def write(self, content: bytes, *, most: int = WRITE_BYTES) -> None:
+        """Put a file there, whole or not at all; folders that are missing are made."""
+        if len(content) > most:
+            raise Invalid(f"{self.path!r} would have {len(content):,} bytes; {most:,} are written at once.")
+        self._there(lambda parent: beneath.write(parent, self.names[-1], content), most=most, make=True)
+
+    def holds_something(self) -> bool:
+        """Whether anything is there."""
+        try:
+            self._there(lambda parent: os.stat(self.names[-1], dir_fd=parent, follow_symlinks=False), most=0)
+        except NotFound:
+            return False
+        return True
+
+    def _there(self, work: Callable[[int], _T], *, most: int, make: bool = False) -> _T:
+        try:
+            with (
+                beneath.top(str(self.root.path)) as opened,
+                beneath.folder(opened, self.names[:-1], make=make) as parent,
+            ):
+                return work(parent)
+        except OSError as error:
+            _raise(error, self.path, most)
+
+
+class Folders:
+    """The folders of one run. A path begins with the name of one of them, or is below the place of one.
+
+    The longest name that fits counts. The run's own folder, which nobody else has, takes every path without / in front that no
+    other takes; beside a root for the whole workspace, it takes what is written and what is there.
+
+    `Refused` is raised for a path that leaves its folder, by `..`, by a link, or as it stands, and for what is no file;
+    `NotFound` where there is nothing, `Invalid` for what is no path, and for what is too large.
+    """
+
+    def __init__(self, roots: Sequence[Root], *, own: Path) -> None:
+        self._roots = (Root(name="", path=own, writable=True), *roots)
+
+    def to_read(self, path: str) -> Place:
+        """Where a path leads that is to be read."""
+        places = self._places(path)
+        return next((place for place in places[:-1] if place.holds_something()), places[-1])
+
+    def to_write(self, path: str) -> Place:
+        """Where a path leads that is to be written."""
+        places = self._places(path)
+        root = places[-1].root
+        writable = next((place for place in places if place.root.writable), None)
+        if writable is None:
+            raise Refused(
+                f"{path!r} may only be read.", hint=f'To write there, add to the manifest: roots: ["rw:{root.name}"].'
+            )
+        return writable
+
+    def _places(self, path: str) -> list[Place]:
+        """Where a path may lead: one place, or two of which the first is in the run's own folder."""
+        wanted = names_of(path)
+        whole = path.startswith("/")
+        fitting = [
+            (len(start), root)
+            for root in self._roots
+            for start in _starts(root, whole=whole)
+            if wanted[: len(start)] == start
+        ]
+        if not fitting:
+            raise Refused(
+                f"{path!r} is in no folder that this skill was given.",
+                hint=f'Give a path without / in front, or add its folder to the manifest: roots: ["ro:{_folder(path)}"].',
+            )
+        longest = max(length for length, _ in fitting)
+        if longest == len(wanted):
+            raise Refused(f"{path!r} is a folder, not a file.", hint="Name a file in it.")
+        names = tuple(wanted[longest:])
+        return [Place(path=path, root=root, names=names) for length, root in fitting if length == longest]
+
+
+def names_of(path: str) -> list[str]:
+    """The names of a path, one after the other; `Refused` where it goes up, `Invalid` where it is no path."""
+    if "\0" in path or len(path) > MOST_CHARS or not _is_text(path):
+        raise Invalid(f"{path[:80]!r} is no path.", hint=f"A path is a text of at most {MOST_CHARS:,} characters.")
+    names = _names(path)
+    if ".." in names:
+        raise Refused(f"{path!r} goes up, and may not.", hint="Name the file from its folder on, without `..`.")
+    if not names or path.endswith(("/", "/.")):
+        raise Invalid(f"{path!r} names no file.", hint="Name a file in a folder.")
+    if len(names) > MOST_NAMES:
+        raise Invalid(f"{path[:80]!r} has more than {MOST_NAMES} names.")
+    return names
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether a path begins with the name of a folder."""
+    start = _names(folder)
+    return path.startswith("/") == folder.startswith("/") and bool(start) and names_of(path)[: len(start)] == start
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split("/") if name not in ("", ".")]
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _starts(root: Root, *, whole: bool) -> list[list[str]]:
+    """How paths into a root begin, as names."""
+    named = root.name if root.name.startswith("/") == whole else None
+    texts = [text for text in (named, str(root.path) if whole and root.name else None) if text is not None]
+    return [_names(text) for text in texts]
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
+def _raise(error: OSError, path: str, most: int) -> NoReturn:
+    """Tell what the system said in our own words."""
+    code = error.errno or 0
+    told: dict[int, ProwessError] = {
+        errno.ENOENT: NotFound(f"There is no file {path!r}."),
+        errno.ENOTDIR: NotFound(f"There is no file {path!r}: a name in it is no folder."),
+        errno.ELOOP: Refused(f"{path!r} leads over a link.", hint="Name the file itself."),
+        errno.EISDIR: Refused(f"{path!r} is a folder, not a file.", hint="Name a file in it."),
+        errno.ENODEV: Refused(f"{path!r} is no ordinary file."),
+        errno.ENXIO: Refused(f"{path!r} is no ordinary file."),
+        errno.EFBIG: Invalid(f"{path!r} has more than the {most:,} bytes that are read at once."),
+        errno.ENAMETOOLONG: Invalid(f"{path[:80]!r} has a name that is too long."),
+        errno.EINVAL: Invalid(f"{path[:80]!r} cannot be the name of a file here."),
+        errno.EILSEQ: Invalid(f"{path[:80]!r} cannot be the name of a file here."),
+        errno.EACCES: Refused(f"{path!r} may not be reached.", hint="Its permissions say no."),
+        errno.EPERM: Refused(f"{path!r} may not be reached.", hint="Its permissions say no."),
+    }
+    raise told.get(code, Unavailable(f"{path!r} cannot be reached: {error.strerror}.")) from None

@@ -1,0 +1,153 @@
+"""What a run is given of what its skill asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prowess.policy.granting import Granted, Surroundings, granted
+from prowess.policy.organization import OrgPolicy
+from prowess.sandbox.roots import Root
+from prowess.skill.needs import Needs
+
+DIGEST, OTHER = "a" * 64, "b" * 64
+WORK = Path("/work")
+FOLDERS = {
+    "/work": "/work",
+    "/work/notes": "/work/notes",
+    "/work/.git": "/work/.git",
+    "/work/skills": "/work/skills",
+    "/work/skills/mine": "/work/skills/mine",
+    "/work/link-out": "/etc",
+    "/work/link-in": "/work/notes",
+    "/etc": "/etc",
+    "/srv/data": "/srv/data",
+    "/srv/data/in": "/srv/data/in",
+    "/srv/link": "/home/me",
+    "/home/me": "/home/me",
+    "/home/me/.prowess": "/home/me/.prowess",
+}
+
+
+def find(path: Path) -> Path | None:
+    found = FOLDERS.get(str(path))
+    return Path(found) if found else None
+
+
+def given(needs: Needs, *, environment: dict[str, str] | None = None, **settings: Any) -> Granted:
+    around = Surroundings(
+        environment=environment or {},
+        workspace=WORK,
+        find=find,
+        closed=(Path("/home/me/.prowess"),),
+        skills=(Path("/work/skills"),),
+    )
+    return granted(needs, OrgPolicy.of(settings), around, slug="triage", digest=DIGEST)
+
+
+# --- the environment
+
+
+def test_a_name_is_given_where_it_is_declared_and_allowed_for_exactly_these_bytes() -> None:
+    settings = {"skill_env": {"triage": {"KEY": [OTHER, DIGEST], "UNASKED": [DIGEST]}}}
+    found = given(Needs(env=("KEY",)), environment={"KEY": "s3cret", "UNASKED": "x", "PATH": "/bin"}, **settings)
+    assert dict(found.env) == {"KEY": "s3cret"}
+    assert found.denied == {}
+
+
+@pytest.mark.parametrize(
+    ("grants", "environment", "why"),
+    [
+        ({}, {"KEY": "s3cret"}, "Nobody has allowed 'triage' to read KEY"),
+        ({"other": {"KEY": [DIGEST]}}, {"KEY": "s3cret"}, "Nobody has allowed"),
+        ({"triage": {"KEY": [OTHER]}}, {"KEY": "s3cret"}, "'triage' has changed since"),
+        ({"triage": {"KEY": []}}, {"KEY": "s3cret"}, "'triage' has changed since"),
+        ({"triage": {"KEY": [DIGEST]}}, {}, "it is not set where Prowess runs"),
+        ({"triage": "KEY"}, {"KEY": "s3cret"}, "Nobody has allowed"),
+    ],
+)
+def test_otherwise_it_is_not_and_it_is_said_why(grants: Any, environment: dict[str, str], why: str) -> None:
+    found = given(Needs(env=("KEY",)), environment=environment, skill_env=grants)
+    assert found.env == {}
+    assert why in found.denied["KEY"]
+    assert "s3cret" not in repr(found)
+
+
+@pytest.mark.parametrize("name", ["PROWESS_MODEL_KEY", "PROWESS_DATABASE_URL", "prowess_x"])
+def test_no_skill_reads_the_settings_of_prowess(name: str) -> None:
+    found = given(Needs(env=(name,)), environment={name: "v"}, skill_env={"triage": {name: [DIGEST]}})
+    assert found.env == {}
+    assert "Prowess itself" in found.denied[name]
+
+
+def test_values_are_in_no_representation() -> None:
+    found = given(Needs(env=("KEY",)), environment={"KEY": "s3cret"}, skill_env={"triage": {"KEY": [DIGEST]}})
+    assert "s3cret" not in repr(found)
+
+
+# --- hosts
+
+
+def test_hosts_are_given_as_declared_and_routes_only_for_them() -> None:
+    routes = {
+        "api.example.com": "http://127.0.0.1:1",
+        "deep.in.example.org": "http://127.0.0.1:2",
+        "example.org": "http://127.0.0.1:3",
+        "other.example": "http://127.0.0.1:4",
+    }
+    found = given(Needs(hosts=("api.example.com:8443", "*.example.org")), host_routes=routes)
+    assert found.hosts == ("api.example.com:8443", "*.example.org")
+    assert set(found.routes) == {"api.example.com", "deep.in.example.org"}
+
+
+# --- folders
+
+
+@pytest.mark.parametrize(
+    ("said", "root"),
+    [
+        ("notes", Root(name="notes", path=WORK / "notes")),
+        ("rw:notes", Root(name="notes", path=WORK / "notes", writable=True)),
+        ("rw:link-in", Root(name="link-in", path=WORK / "notes", writable=True)),
+        ("/work/notes", Root(name="/work/notes", path=WORK / "notes")),
+        (".", Root(name=".", path=WORK)),
+        (".git", Root(name=".git", path=WORK / ".git")),
+        ("skills/mine", Root(name="skills/mine", path=WORK / "skills" / "mine")),
+        ("rw:/srv/data", Root(name="/srv/data", path=Path("/srv/data"), writable=True)),
+        ("/srv/data/in", Root(name="/srv/data/in", path=Path("/srv/data/in"))),
+    ],
+)
+def test_a_folder_of_the_workspace_or_an_allowed_one_is_given(said: str, root: Root) -> None:
+    assert given(Needs(roots=(said,)), skill_roots=["/srv/data"]).roots == (root,)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("missing", "There is no folder"),
+        ("/etc", "not in the workspace"),
+        ("link-out", "not in the workspace"),
+        ("rw:.", "the whole workspace"),
+        ("rw:.git", "hidden"),
+        ("rw:skills", "skills are kept there"),
+        ("rw:skills/mine", "skills are kept there"),
+        ("/home/me", "holds what Prowess keeps"),
+        ("/home/me/.prowess", "holds what Prowess keeps"),
+        ("/srv/link", "holds what Prowess keeps"),
+    ],
+)
+def test_any_other_folder_is_not_and_it_is_said_why(said: str, why: str) -> None:
+    found = given(Needs(roots=(said,)), skill_roots=["/srv/data", "/home/me"])
+    assert found.roots == ()
+    assert why in found.denied[said.removeprefix("rw:")]
+
+
+# --- programs
+
+
+def test_a_program_is_given_where_it_is_declared_and_an_administrator_allows_it() -> None:
+    found = given(Needs(binaries=("git", "jq")), allowed_binaries=["git", "curl"])
+    assert found.binaries == ("git",)
+    assert """allowed_binaries '["git", "curl", "jq"]'""" in found.denied["jq"]

@@ -1,0 +1,102 @@
+"""What each run is given, as the records, the environment and the folders are at that moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prowess.engine.granting import RunGrants
+from prowess.policy.actor import Actor
+from prowess.policy.env_grants import EnvGrants
+from prowess.policy.policies import Policies
+from prowess.run.call import Call
+from prowess.skill.kinds import Function
+from prowess.skill.model import Skill
+
+pytestmark = pytest.mark.anyio
+
+DIGEST = "a" * 64
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    (folder / "notes").mkdir(parents=True)
+    (folder / ".agents" / "skills").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (folder / "out").symlink_to(tmp_path / "elsewhere")
+    return folder
+
+
+@pytest.fixture
+def grants(desk: Any, workspace: Path, home: Path) -> RunGrants:
+    return RunGrants(
+        records=lambda: desk.database,
+        has_records=lambda: True,
+        environment={"KEY": "s3cret", "PATH": "/bin"},
+        workspace=workspace,
+        home=home / ".prowess",
+        skills=lambda: [workspace / ".agents" / "skills"],
+    )
+
+
+def call_of(actor: Actor, digest: str = DIGEST, **needs: Any) -> Call:
+    execute = Function(name="execute", content="def execute(args, ctx): ...")
+    skill = Skill(slug="triage", title="T", description="d", digest=digest, artifacts=(execute,), extra=needs)
+    return Call(id="1", skill=skill, artifact=execute, inputs={}, actor=actor)
+
+
+async def test_what_is_allowed_while_it_is_open_holds_for_the_next_run(
+    desk: Any, grants: RunGrants, ann: Actor
+) -> None:
+    needs = {"env": ["KEY"], "hosts": ["api.example.com"]}
+    assert (await grants.of(call_of(ann, **needs))).env == {}
+    EnvGrants(desk.database).allow(ann, slug="triage", digest=DIGEST, asked=("KEY",), name="KEY")
+    found = await grants.of(call_of(ann, **needs))
+    assert (dict(found.env), found.hosts) == ({"KEY": "s3cret"}, ("api.example.com",))
+    changed = await grants.of(call_of(ann, digest="b" * 64, **needs))
+    assert changed.env == {}
+    assert "has changed since" in changed.denied["KEY"]
+    EnvGrants(desk.database).forbid(ann, slug="triage", name="KEY")
+    assert (await grants.of(call_of(ann, **needs))).env == {}
+
+
+async def test_another_organization_is_given_nothing_of_it(desk: Any, grants: RunGrants, ann: Actor) -> None:
+    EnvGrants(desk.database).allow(ann, slug="triage", digest=DIGEST, asked=("KEY",), name="KEY")
+    other = Actor(name="ann", organization="other", user="ann")
+    assert (await grants.of(call_of(other, env=["KEY"]))).env == {}
+
+
+async def test_links_are_followed_before_a_folder_is_judged(
+    desk: Any, grants: RunGrants, ann: Actor, workspace: Path, tmp_path: Path
+) -> None:
+    found = await grants.of(call_of(ann, roots=["notes", "out", "rw:.agents/skills", "notes/../../elsewhere"]))
+    assert [root.path for root in found.roots] == [(workspace / "notes").resolve()]
+    assert sorted(found.denied) == [".agents/skills", "out"]
+    Policies(desk.database).change(ann, "skill_roots", [str(tmp_path / "elsewhere")])
+    found = await grants.of(call_of(ann, roots=["rw:out"]))
+    assert [(root.name, root.path, root.writable) for root in found.roots] == [
+        ("out", (tmp_path / "elsewhere").resolve(), True)
+    ]
+
+
+async def test_a_skill_that_asks_for_nothing_is_given_nothing_and_nothing_is_read(ann: Actor, tmp_path: Path) -> None:
+    def never() -> Any:
+        raise AssertionError
+
+    grants = RunGrants(records=never, has_records=never, environment={}, workspace=tmp_path, home=tmp_path / "home")
+    assert (await grants.of(call_of(ann))).denied == {}
+
+
+async def test_without_records_only_what_needs_no_word_is_given(ann: Actor, workspace: Path, tmp_path: Path) -> None:
+    def never() -> Any:
+        raise AssertionError
+
+    grants = RunGrants(
+        records=never, has_records=lambda: False, environment={"KEY": "v"}, workspace=workspace, home=tmp_path / "home"
+    )
+    found = await grants.of(call_of(ann, env=["KEY"], roots=["notes"], binaries=["git"]))
+    assert (found.env, len(found.roots), found.binaries) == ({}, 1, ())
+    assert sorted(found.denied) == ["KEY", "git"]
