@@ -1,0 +1,131 @@
+"""cli_command: a program with arguments from a template, run confined and without a shell; what it prints is the output."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+
+from prowess.errors import Invalid, Refused, RunFailed
+from prowess.handlers.arguments import Template, arguments, filled_text, split_line
+from prowess.handlers.commanding import Commanding
+from prowess.handlers.promised import check_promised
+from prowess.run.allowance import MOST_SECONDS
+from prowess.run.call import Call, Output
+from prowess.run.grants import Grants
+from prowess.run.inputs import checked_inputs
+from prowess.skill.kinds import CliCommand, Kind, Value
+
+
+def _split(value: Any) -> Any:
+    return split_line(value) if isinstance(value, str) else value
+
+
+class CommandSettings(Value):
+    """What the metadata of a command says about it; other metadata is left alone."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
+
+    args: Annotated[tuple[Template, ...], BeforeValidator(_split)] = ()
+    stdin: str = ""
+    output: Literal["text", "json", "lines"] = "text"
+    timeout_seconds: Annotated[float, Field(gt=0, le=MOST_SECONDS)] = 30.0
+    success_codes: tuple[int, ...] = (0,)
+
+
+class CliCommandHandler:
+    """Runs the program that `handler` names, with the words after it and `args` as templates of its arguments.
+
+    A program runs only where an administrator allows it; to name it is to declare it. `Refused` says what to do otherwise.
+    The output is its text, its lines, or the JSON that it prints, held to the output schema of the skill.
+    """
+
+    kind: Kind = "cli_command"
+
+    def __init__(self, commanding: Commanding) -> None:
+        self._commanding = commanding
+
+    async def run(self, call: Call) -> Output:
+        """Run it."""
+        artifact = call.artifact
+        if not isinstance(artifact, CliCommand):
+            raise Invalid(f"{artifact.name!r} is a {artifact.kind}, not a command.")
+        settings = _settings(artifact)
+        program, *words = _line(artifact)
+        values = checked_inputs(call.inputs, call.skill.parameters)
+        argv = (program, *arguments((*words, *settings.args), values))
+        call.notes.rendered = shlex.join(argv)
+        stdin = filled_text(settings.stdin, values)
+        grants = await self._commanding.granted(call)
+        _check_allowed(call, program, grants)
+        finished = await self._commanding.run(
+            call,
+            grants,
+            argv,
+            files=await self._commanding.files_of(call),
+            called=f"The command {program!r}",
+            stdin=stdin,
+            seconds=settings.timeout_seconds,
+            success=settings.success_codes,
+        )
+        output = _output(program, settings, finished.stdout)
+        check_promised(call, output.value)
+        return Output(kind=self.kind, text=output.text, data=output.data, result=finished.facts)
+
+
+def _settings(artifact: CliCommand) -> CommandSettings:
+    try:
+        return CommandSettings.model_validate(artifact.metadata)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False, include_context=False)
+        told = "; ".join(f"{'.'.join(map(str, fault['loc'][:2]))}: {fault['msg']}" for fault in faults[:3])
+        raise Invalid(f"The command {artifact.name!r} cannot be read: {told}.", hint="Correct the manifest.") from None
+
+
+def _line(artifact: CliCommand) -> tuple[str, ...]:
+    """The program and the arguments that stand with it."""
+    words = split_line(artifact.handler)
+    if not words or not words[0] or "{" in words[0] or "/" in words[0] or words[0].startswith("-"):
+        raise Invalid(
+            f"{artifact.handler[:80]!r} does not begin with the name of a program.",
+            hint="Write its bare name, which no input can change, and its arguments after it or in `args`.",
+        )
+    return words
+
+
+def _check_allowed(call: Call, program: str, grants: Grants) -> None:
+    receipt = call.notes.receipt
+    if program in grants.binaries:
+        receipt.touch("binaries", program)
+        return
+    receipt.refuse("binaries", program)
+    raise Refused(
+        f"The program {program!r} is not allowed here.",
+        hint=grants.denied.get(program) or "An administrator adds it to allowed_binaries of the organization.",
+    )
+
+
+def _output(program: str, settings: CommandSettings, stdout: str) -> Output:
+    if settings.output == "json":
+        data = _json(program, stdout)
+        return Output(kind="cli_command", text=stdout, data=data)
+    if settings.output == "lines":
+        lines = [line.removesuffix("\r") for line in stdout.split("\n")]
+        return Output(kind="cli_command", text=stdout, data=lines[:-1] if not lines[-1] else lines)
+    return Output(kind="cli_command", text=stdout)
+
+
+def _json(program: str, stdout: str) -> Any:
+    try:
+        return json.loads(stdout, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        raise RunFailed(
+            f"The command {program!r} printed no JSON: {stdout.strip()[:80]!r}.",
+            hint="Have it print JSON, or say `output: text`.",
+        ) from None
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON.")

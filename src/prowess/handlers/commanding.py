@@ -1,0 +1,130 @@
+"""Running a program for a call: with the skill's files and what the call was granted; noted, confined, its failure told."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from prowess.errors import NotFound, ProwessError, RunFailed, TimedOut, Unavailable
+from prowess.handlers.hiding import Hiding
+from prowess.run.call import Call
+from prowess.run.grants import Grants, GrantsOf
+from prowess.sandbox.commands import DEFAULT_COMMAND_LIMITS, Command, CommandLimits, CommandSandbox, Completed
+from prowess.sandbox.roots import Root
+from prowess.skill.kinds import JsonObject
+from prowess.skill.model import Skill
+from prowess.skill.needs import needs_of
+
+Files = Callable[[Skill], Awaitable[Mapping[str, bytes]]]
+"""Reads all files of a skill, by their paths."""
+
+MOST_TOLD = 2_000
+"""So many characters of what a program complained of are told with its failure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """What a program gave that ended well, without anything that it was given in confidence."""
+
+    stdout: str
+    facts: JsonObject
+
+
+class Commanding:
+    """Runs programs in the sandbox for commands."""
+
+    def __init__(
+        self,
+        sandbox: CommandSandbox,
+        files: Files,
+        grants_of: GrantsOf,
+        limits: CommandLimits = DEFAULT_COMMAND_LIMITS,
+    ) -> None:
+        self._sandbox = sandbox
+        self._files = files
+        self._grants_of = grants_of
+        self._limits = limits
+
+    async def granted(self, call: Call) -> Grants:
+        """What the call is given; what it is not given of what its skill asks for is on its receipt."""
+        grants = await self._grants_of(call)
+        receipt = call.notes.receipt
+        for name in needs_of(call.skill).env:
+            (receipt.touch if name in grants.env else receipt.refuse)("env", name)
+        for root in grants.roots:
+            receipt.touch("written" if root.writable else "read", root.name)
+        return grants
+
+    async def files_of(self, call: Call) -> Mapping[str, bytes]:
+        """The files of the skill."""
+        return await self._files(call.skill)
+
+    async def run(
+        self,
+        call: Call,
+        grants: Grants,
+        argv: tuple[str, ...],
+        *,
+        files: Mapping[str, bytes],
+        called: str,
+        stdin: str = "",
+        seconds: float | None = None,
+        success: Collection[int] = (0,),
+        packages: Path | None = None,
+    ) -> Finished:
+        """Run a program to its end; `RunFailed` tells of an exit code that is none of success, or of a limit that it met."""
+        limits = self._limits if seconds is None else replace(self._limits, seconds=seconds)
+        env = {**grants.env, **({"PYTHONPATH": str(packages)} if packages else {})}
+        command = Command(
+            argv=argv,
+            stdin=stdin.encode(errors="replace"),
+            files=files,
+            env=env,
+            roots=(*grants.roots, *((Root(name=str(packages), path=packages),) if packages else ())),
+        )
+        completed = await self._completed(command, limits)
+        hiding = Hiding(grants.env)
+        stdout, stderr = hiding.text(_text(completed.stdout)), hiding.text(_text(completed.stderr))
+        facts: JsonObject = {"exit_code": completed.exit_code, "stderr": stderr, "confined": list(completed.confined)}
+        call.notes.raw = stdout
+        call.notes.detail["command"] = {**facts, "ended": completed.ended}
+        if completed.ended != "done" or completed.exit_code not in success:
+            raise _failure(call, called, completed, limits, stderr or stdout, grants)
+        return Finished(stdout=stdout, facts=facts)
+
+    async def _completed(self, command: Command, limits: CommandLimits) -> Completed:
+        try:
+            return await self._sandbox.run(command, limits)
+        except NotFound as error:
+            raise Unavailable(error.message, hint=error.hint) from None
+
+
+def _text(output: bytes) -> str:
+    return output.decode(errors="replace")
+
+
+def _failure(
+    call: Call, called: str, completed: Completed, limits: CommandLimits, said: str, grants: Grants
+) -> ProwessError:
+    """Why a program gave nothing, with what it complained of and what it was not given."""
+    less = "Have it do less in one run."
+    met = {
+        "memory": f"needed more than the {limits.memory_bytes >> 20} MiB of memory that a command may use",
+        "processes": f"started more than the {limits.processes} processes that a command may have",
+        "files": f"wrote more than the {limits.file_bytes >> 20} MiB that a command may write",
+        "": "was killed, as for too much memory",
+    }
+    if completed.ended == "time":
+        return TimedOut(f"{called} was not done after {limits.seconds:g} s.", hint=less)
+    if completed.ended == "output":
+        return RunFailed(f"{called} printed more than {limits.output_bytes:,} bytes.", hint="Have it print less.")
+    if completed.ended == "killed":
+        return RunFailed(f"{called} {met[completed.detail]}.", hint=less)
+    ended = f"with code {completed.exit_code}" if completed.exit_code >= 0 else f"by signal {-completed.exit_code}"
+    words = said.strip()[-MOST_TOLD:]
+    missing = [grants.denied[name] for name in needs_of(call.skill).env if name in grants.denied]
+    return RunFailed(
+        f"{called} ended {ended}{f': {words}' if words else '.'}",
+        hint=" ".join(missing) or "Correct what it was given; a command has no network, and files of its own alone.",
+    )

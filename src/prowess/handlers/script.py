@@ -1,0 +1,150 @@
+"""script: a program that a skill brings along, run confined with arguments one by one, in a folder with the skill's files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+import sys
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+from prowess.errors import Invalid, RunFailed
+from prowess.handlers.commanding import Commanding
+from prowess.handlers.function import Provision
+from prowess.handlers.missing import PACKAGES
+from prowess.run.call import Call, Output
+from prowess.sandbox.finding import PYTHON
+from prowess.skill.kinds import Kind
+from prowess.skill.needs import needs_of
+
+MOST_ARGS = 1_000
+PYTHON_COMMAND = (PYTHON, "-B", "-s", "-X", "utf8")
+INTERPRETERS = ("bash", "dash", "node", "perl", "ruby", "sh", "zsh")
+"""Besides Python."""
+SUFFIXES = {
+    ".py": "python3",
+    ".sh": "sh",
+    ".bash": "bash",
+    ".js": "node",
+    ".mjs": "node",
+    ".cjs": "node",
+    ".pl": "perl",
+    ".rb": "ruby",
+}
+
+_PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '([A-Za-z_]\w*)")
+_SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#!([^\n]{1,200})")
+
+
+class ScriptHandler:
+    """Runs a script with the inputs `args`, a list of texts and numbers, and `stdin`; what it prints is the output.
+
+    The interpreter is the one its first line names, or else that of its suffix: Python, a shell, Node, Perl or Ruby. All files
+    of the skill lie in its folder as they do in the skill. `RunFailed` has what it complained of where it ends with a code
+    other than 0.
+    """
+
+    kind: Kind = "script"
+
+    def __init__(self, commanding: Commanding, provision: Provision | None = None) -> None:
+        self._commanding = commanding
+        self._provision = provision
+
+    async def run(self, call: Call) -> Output:
+        """Run it."""
+        path = call.artifact.path or ""
+        files = await self._commanding.files_of(call)
+        content = files.get(path)
+        if content is None:
+            raise Invalid(f"{call.skill.slug!r} has no file {path[:80]!r}.")
+        interpreter = interpreter_of(path, content)
+        args, stdin = _args(call.inputs.get("args")), _stdin(call.inputs.get("stdin"))
+        name = "python3" if interpreter[0] == PYTHON else interpreter[0]
+        call.notes.rendered = shlex.join((name, path, *args))
+        grants = await self._commanding.granted(call)
+        call.notes.receipt.touch("binaries", name)
+        try:
+            finished = await self._commanding.run(
+                call,
+                grants,
+                (*interpreter, f"./{path}", *args),
+                files=files,
+                called=f"The script {path!r}",
+                stdin=stdin,
+                packages=await self._packages(call) if interpreter[0] == PYTHON else None,
+            )
+        except RunFailed as error:
+            error.hint = _hint_for_import(call, error.message) or error.hint
+            raise
+        return Output(kind=self.kind, text=finished.stdout, result=finished.facts)
+
+    async def _packages(self, call: Call) -> Path | None:
+        """The folder of the packages that the skill requires."""
+        needed = needs_of(call.skill).requirements
+        if not needed or self._provision is None:
+            return None
+        for requirement in needed:
+            call.notes.receipt.touch("packages", requirement)
+        return await asyncio.to_thread(self._provision, needed)
+
+
+def interpreter_of(path: str, content: bytes) -> tuple[str, ...]:
+    """The program that runs a script, with its options; `Invalid` where none is known."""
+    shebang = _SHEBANG.match(content)
+    name, options = _named(shebang[1].decode(errors="replace")) if shebang else ("", ())
+    name = name or SUFFIXES.get(PurePosixPath(path).suffix.lower(), "")
+    if _PYTHON.fullmatch(name):
+        return (*PYTHON_COMMAND, *options)
+    if name in INTERPRETERS:
+        return (name, *options)
+    told = f"names {name[:40]!r}, which runs no script here" if name else "does not say what runs it"
+    raise Invalid(
+        f"The script {path!r} {told}.",
+        hint=f"Let its first line be #!/usr/bin/env with one of: python3, {', '.join(INTERPRETERS)}.",
+    )
+
+
+def _named(line: str) -> tuple[str, tuple[str, ...]]:
+    """The interpreter that a first line names, and the options for it."""
+    words = line.split()
+    if words and PurePosixPath(words[0]).name == "env":
+        words = words[2:] if words[1:2] in (["-S"], ["--split-string"]) else words[1:]
+    if not words:
+        return "", ()
+    name = PurePosixPath(words[0]).name
+    if name == "uv":  # `uv run --script`: what it would install is provided
+        return "python3", ()
+    return name, tuple(words[1:])
+
+
+def _hint_for_import(call: Call, message: str) -> str:
+    """The line to add to the manifest for a package that a script lacks; nothing is installed because a script names it."""
+    found = _MISSING.search(message)
+    if found is None or found[1] in sys.stdlib_module_names:
+        return ""
+    needed = (*needs_of(call.skill).requirements, PACKAGES.get(found[1], found[1]))
+    return f"The package {needed[-1]!r} is missing: add `requirements: {json.dumps(needed)}` to the manifest."
+
+
+def _args(given: Any) -> list[str]:
+    if given is None:
+        return []
+    args = cast("list[Any]", given) if isinstance(given, list) else []
+    if not isinstance(given, list) or len(args) > MOST_ARGS or not all(_is_plain(one) for one in args):
+        raise Invalid(
+            f"`args` is not a list of at most {MOST_ARGS:,} texts and numbers.", hint='Give for example ["--all", "3"].'
+        )
+    return [one if isinstance(one, str) else str(one) for one in args]
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _stdin(given: Any) -> str:
+    if given is not None and not isinstance(given, str):
+        raise Invalid("`stdin` is not a text.", hint="Write json.dumps(…) of a value.")
+    return given or ""

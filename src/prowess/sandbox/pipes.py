@@ -1,0 +1,103 @@
+"""What goes into and comes out of another process, without waiting for it: of one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import IO
+
+_CHUNK = 1 << 16
+
+
+class Intake:
+    """What another process writes, up to a limit; `on_full` is told once it is more, and the rest is read and dropped."""
+
+    def __init__(self, descriptor: int, most: int, on_full: Callable[[], None]) -> None:
+        self._descriptor = descriptor
+        self._most = most
+        self._on_full = on_full
+        self._loop = asyncio.get_running_loop()
+        self._read = bytearray()
+        self.full = False
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        """Done when nobody writes any more."""
+        os.set_blocking(descriptor, False)
+        self._loop.add_reader(descriptor, self._take)
+
+    @property
+    def read(self) -> bytes:
+        """What was read so far."""
+        return bytes(self._read)
+
+    def close(self) -> None:
+        """Read no more."""
+        self._loop.remove_reader(self._descriptor)
+        self.ended.cancel()
+
+    def _take(self) -> None:
+        try:
+            piece = os.read(self._descriptor, _CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            piece = b""
+        if not piece:
+            self._loop.remove_reader(self._descriptor)
+            if not self.ended.done():
+                self.ended.set_result(None)
+            return
+        room = self._most - len(self._read)
+        self._read += piece[:room]
+        if len(piece) > room and not self.full:
+            self.full = True
+            self._on_full()
+
+
+class Outflow:
+    """What another process reads. It is closed when all has been taken, or nobody reads any more."""
+
+    def __init__(self, pipe: IO[bytes], content: bytes) -> None:
+        self._pipe = pipe
+        self._left = memoryview(content)
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(pipe.fileno(), False)
+        self._loop.add_writer(pipe.fileno(), self._give)
+
+    def close(self) -> None:
+        """Write no more."""
+        if not self._pipe.closed:
+            self._loop.remove_writer(self._pipe.fileno())
+            self._pipe.close()
+
+    def _give(self) -> None:
+        try:
+            if self._left:
+                self._left = self._left[os.write(self._pipe.fileno(), self._left[:_CHUNK]) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._left = self._left[:0]
+        if not self._left:
+            self.close()
+
+
+class Exit:
+    """That a process of this one's has ended."""
+
+    def __init__(self, pid: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._descriptor = os.pidfd_open(pid)
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self._loop.add_reader(self._descriptor, self._note)
+
+    def close(self) -> None:
+        """Wait no more."""
+        self._loop.remove_reader(self._descriptor)
+        self.ended.cancel()
+        os.close(self._descriptor)
+
+    def _note(self) -> None:
+        self._loop.remove_reader(self._descriptor)
+        if not self.ended.done():
+            self.ended.set_result(None)

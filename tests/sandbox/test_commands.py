@@ -1,0 +1,295 @@
+"""Commands in processes of their own: what they are given, what comes of them, and how each limit ends them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from prowess.errors import Invalid, NotFound
+from prowess.sandbox.commands import Command, CommandLimits, Completed
+from prowess.sandbox.finding import PYTHON, find_program
+from prowess.sandbox.folders import PREFIX
+from prowess.sandbox.launched import LockedCommands
+from prowess.sandbox.native.sweeping import remove_folder, size_of
+from prowess.sandbox.roots import Root
+from prowess.skill.limits import MIB
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands are confined by Linux")
+
+
+@pytest.fixture
+def commands() -> LockedCommands:
+    return LockedCommands()
+
+
+@pytest.fixture
+def run(commands: LockedCommands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Completed]:
+    """What comes of a command; nothing is left of its folder."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def ran(*argv: str, limits: dict | None = None, **given) -> Completed:
+        done = asyncio.run(commands.run(Command(argv=argv, **given), CommandLimits(**(limits or {}))))
+        assert not [entry for entry in tmp_path.iterdir() if entry.name.startswith(PREFIX)]
+        return done
+
+    return ran
+
+
+def python(code: str) -> tuple[str, str, str]:
+    return (PYTHON, "-c", code)
+
+
+def test_what_a_command_prints_and_its_code_are_told(run):
+    done = run("sh", "-c", "echo out; echo err >&2; exit 3")
+    assert (done.ended, done.exit_code, done.stdout, done.stderr) == ("done", 3, b"out\n", b"err\n")
+
+
+def test_it_is_confined_and_says_by_what(run):
+    done = run("true")
+    assert {"files", "network", "calls", "privileges", "processes"} <= set(done.confined)
+
+
+def test_arguments_arrive_as_they_are_one_by_one(run):
+    given = ("a b", "", "$HOME", "`id`", "; rm -rf /", "*", "--", "-x", "ümlaut \U0001f600", "line\nbreak", "'\"")
+    done = run(*python("import sys; print(repr(sys.argv[1:]))"), *given)
+    assert done.stdout.decode() == f"{list(given)!r}\n"
+
+
+def test_stdin_is_given_whole_and_then_ends(run):
+    content = os.urandom(MIB // 2)
+    assert run("cat", stdin=content).stdout == content
+
+
+def test_a_command_that_reads_no_stdin_is_no_error(run):
+    assert run("true", stdin=b"x" * MIB).exit_code == 0
+
+
+def test_the_files_are_in_its_folder_and_can_be_run(run):
+    files = {
+        "scripts/a.sh": b"#!/bin/sh\ncat data/x.txt\n./scripts/b.sh",
+        "scripts/b.sh": b"#!/bin/sh\necho b",
+        "data/x.txt": b"x",
+    }
+    assert run("scripts/a.sh", files=files).stdout == b"xb\n"
+
+
+def test_the_folder_is_its_home_and_can_be_written(run):
+    done = run("sh", "-c", 'echo 1 > "$HOME/a"; mkdir d; mv a d/b; cat d/b; test "$TMPDIR" = "$PWD" && echo same')
+    assert done.stdout == b"1\nsame\n"
+
+
+def test_the_environment_is_what_was_given_and_nothing_of_this_process(run, monkeypatch):
+    monkeypatch.setenv("CANARY_KEY", "canary")
+    done = run("env", env={"TOKEN": "given"})
+    names = {line.partition("=")[0] for line in done.stdout.decode().splitlines()}
+    assert names == {"PATH", "HOME", "TMPDIR", "LANG", "TOKEN"}
+
+
+def test_a_root_is_seen_by_its_name_and_written_to_only_where_that_is_said(run, tmp_path):
+    for name in ("notes", "out"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text(name)
+    roots = (Root(name="notes", path=tmp_path / "notes"), Root(name="out", path=tmp_path / "out", writable=True))
+    done = run("sh", "-c", "cat notes/a.txt out/a.txt; echo new > out/b.txt; echo new > notes/b.txt", roots=roots)
+    assert (done.stdout, (tmp_path / "out/b.txt").read_text()) == (b"notesout", "new\n")
+    assert not (tmp_path / "notes/b.txt").exists()
+
+
+def test_a_file_of_the_skill_stands_before_a_root_of_the_same_name(run, tmp_path):
+    done = run("cat", "docs", files={"docs": b"mine"}, roots=(Root(name="docs", path=tmp_path),))
+    assert done.stdout == b"mine"
+
+
+def test_a_root_that_is_a_point_shows_what_lies_in_it(run, tmp_path):
+    (tmp_path / "w" / "notes" / "new").mkdir(parents=True)
+    (tmp_path / "w" / "notes" / "a.txt").write_text("note")
+    done = run("cat", "notes/a.txt", roots=(Root(name=".", path=tmp_path / "w"),))
+    assert done.stdout == b"note"
+
+
+def test_a_root_within_another_is_not_made_where_it_is_not(run, tmp_path):
+    (tmp_path / "w" / "a").mkdir(parents=True)
+    (tmp_path / "b").mkdir()
+    roots = (Root(name="a/b/c", path=tmp_path / "b"), Root(name="a", path=tmp_path / "w" / "a"))
+    assert run("ls", "a", roots=roots).stdout == b""
+    assert not list((tmp_path / "w" / "a").iterdir())
+
+
+def test_what_it_leaves_in_the_folder_is_gone_however_it_is_made(run):  # the fixture looks
+    code = """
+import os
+os.makedirs("a/b"); open("a/b/c", "w").close(); os.symlink("/", "root"); os.chmod("a/b", 0); os.chmod("a", 0)
+for n in range(1500):
+    os.mkdir("d" * 200); os.chdir("d" * 200)
+"""
+    run(*python(code))
+
+
+def test_a_program_that_is_not_there_is_not_found(run):
+    for name in ("no-such-program", "/no/such/program", "scripts/none.sh"):
+        with pytest.raises(NotFound, match="no program"):
+            run(name)
+
+
+def test_a_file_that_is_no_program_cannot_be_started(run):
+    with pytest.raises(NotFound, match="cannot be started"):
+        run("scripts/a", files={"scripts/a": b"\x7fELF no program"})
+
+
+@pytest.mark.parametrize("argv", [(), ("",), ("echo", "a\0b"), ("echo", "\ud800"), ("echo", "x" * 40_000)])
+def test_what_no_program_can_be_given_is_refused(run, argv):
+    with pytest.raises(Invalid):
+        run(*argv)
+
+
+@pytest.mark.parametrize("path", ["/etc/x", "../x", "a/../../x", ""])
+def test_a_file_outside_the_folder_is_refused(run, path):
+    with pytest.raises(Invalid):
+        run("true", files={path: b""})
+
+
+def test_time_that_is_over_ends_it(run):
+    assert run("sleep", "60", limits={"seconds": 0.3}).ended == "time"
+
+
+def test_too_much_output_ends_it_and_the_beginning_is_kept(run):
+    done = run("yes", limits={"output_bytes": 1000})
+    assert (done.ended, done.stdout) == ("output", b"y\n" * 500)
+    assert run("sh", "-c", "yes >&2", limits={"output_bytes": 1000}).ended == "output"
+
+
+def test_output_that_just_fits_is_no_limit_met(run):
+    done = run("printf", "12345", limits={"output_bytes": 5})
+    assert (done.ended, done.stdout) == ("done", b"12345")
+
+
+def test_memory_is_bounded_for_one_process_and_for_all_together(run):
+    one = run(*python("x = bytearray(400 << 20)"), limits={"memory_bytes": 128 * MIB})
+    assert (one.exit_code, b"MemoryError" in one.stderr) == (1, True)
+    code = "import os, time\nfor _ in range(8): os.fork() or (globals().update(x=os.urandom(1) * (60 << 20)), time.sleep(60))\ntime.sleep(60)"
+    several = run(*python(code), limits={"memory_bytes": 160 * MIB})
+    assert (several.ended, several.detail) == ("killed", "memory")
+
+
+def test_files_are_bounded_one_by_one_and_all_together(run):
+    limits = {"file_bytes": MIB}
+    one = run("sh", "-c", "exec head -c 9999999 /dev/zero > big", limits=limits)
+    assert (one.ended, one.detail) == ("killed", "files")
+    several = run("sh", "-c", "n=0; while :; do n=$((n+1)); head -c 99999 /dev/zero > f$n; done", limits=limits)
+    assert (several.ended, several.detail) == ("killed", "files")
+
+
+def test_files_that_have_no_name_count_too(run):
+    code = """
+import os, time
+held = []
+for n in range(9):
+    held.append(open("x", "wb")); os.unlink("x"); held[-1].write(b"x" * (1 << 19)); held[-1].flush()
+time.sleep(60)
+"""
+    done = run(*python(code), limits={"file_bytes": MIB})
+    assert (done.ended, done.detail) == ("killed", "files")
+
+
+def test_processes_are_bounded(run):
+    code = "import os, time\nfor n in range(30): os.fork() or time.sleep(60)\ntime.sleep(60)"
+    done = run(*python(code), limits={"processes": 10})
+    assert done.ended == "killed" or b"BlockingIOError" in done.stderr
+
+
+def test_a_command_that_a_signal_ends_says_which(run):
+    assert run("sh", "-c", "kill -SEGV $$").exit_code == -signal.SIGSEGV
+
+
+def test_many_commands_run_at_a_time(commands):
+    async def all_of_them():
+        return await asyncio.gather(*(commands.run(Command(argv=("echo", str(n)))) for n in range(8)))
+
+    assert [done.stdout for done in asyncio.run(all_of_them())] == [b"%d\n" % n for n in range(8)]
+
+
+def test_a_cancelled_command_has_ended_when_the_cancellation_comes_back(commands, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    out = tmp_path / "out"
+    out.mkdir()
+
+    async def cancelled():
+        root = Root(name="out", path=out, writable=True)
+        argv = ("sh", "-c", "(setsid sh -c 'while :; do echo x >> out/log; done' &) ; sleep 60")
+        running = asyncio.create_task(commands.run(Command(argv=argv, roots=(root,))))
+        while not (out / "log").exists():  # noqa: ASYNC110  (nothing announces a file)
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(cancelled())
+    size = (out / "log").stat().st_size
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+    assert (out / "log").stat().st_size == size
+    assert not _running("out/log")
+
+
+def _running(words: str) -> list[str]:
+    """The command lines that have these words, of all processes there are."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            found += [line] if words in line else []
+    return found
+
+
+def test_a_folder_is_measured_and_removed_whatever_lies_in_it(tmp_path):
+    folder = tmp_path / "f"
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "a" / "b" / "c").write_bytes(b"x" * 10_000)
+    (folder / "link").symlink_to(tmp_path)
+    (folder / ".0").mkdir()
+    (tmp_path / "kept").write_text("kept")
+    assert 10_000 <= size_of(str(folder), MIB) <= MIB
+    assert size_of(str(folder), 1000) == 1001
+    remove_folder(folder)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["kept"]
+
+
+def test_programs_are_looked_for_where_that_is_said_and_nowhere_else(tmp_path, monkeypatch):
+    tool = tmp_path / "tool"
+    tool.write_text("#!/bin/sh\necho hello\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NotFound):
+        find_program("tool")
+    done = asyncio.run(LockedCommands(searched=(str(tmp_path), "/usr/bin", "/bin")).run(Command(argv=("tool",))))
+    assert done.stdout == b"hello\n"
+
+
+def test_without_namespaces_for_processes_nothing_is_run():
+    """In a user namespace of its own a process can take them away from itself and from all it starts."""
+    code = """
+import asyncio, ctypes, os, pathlib, sys
+user, group = os.getuid(), os.getgid()
+if ctypes.CDLL(None).unshare(0x10000000): sys.exit("no user namespaces")
+for name, line in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+    pathlib.Path(f"/proc/self/{name}").write_text(line)
+pathlib.Path("/proc/sys/user/max_pid_namespaces").write_text("0")
+from prowess.errors import Unavailable
+from prowess.sandbox.commands import Command
+from prowess.sandbox.launched import LockedCommands
+try: asyncio.run(LockedCommands().run(Command(argv=("true",))))
+except Unavailable as error: print(error.message)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if "no user namespaces" in ran.stderr:
+        pytest.skip("no user namespaces can be made here")
+    assert ran.stdout == "The command cannot be run: this system makes no namespace for its processes.\n", ran.stderr
