@@ -1,0 +1,225 @@
+"""Functions written in TypeScript and JavaScript, each in a Deno of its own that has no permission at all."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import math
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import quote
+
+from prowess.errors import Invalid, Unavailable
+from prowess.sandbox import frames
+from prowess.sandbox.child import Child
+from prowess.sandbox.finding import existing
+from prowess.sandbox.programs import command
+from prowess.sandbox.running import Running
+from prowess.sandbox.sandbox import DEFAULT_LIMITS, OF_CONTEXT, Ended, HostFunction, Ran, SandboxLimits
+from prowess.sandbox.script import MODULES, Script
+from prowess.skill.limits import MIB
+
+INSTALL = "pip install 'prowess[typescript]'"
+AT_ONCE = 8
+"""How many functions of one event loop are run at a time, those that wait for an answer included."""
+ENGINE_BYTES = 192 * MIB
+"""What Deno takes for itself, before anything runs in it."""
+FILE_BYTES = 4 * MIB
+"""How large a file of Deno's own may become, which it makes of the function's and removes with the run."""
+TYPES = "@devai/skill-runtime"
+"""What authors import types from; there is nothing in it when a function runs."""
+
+_HARNESS = Path(__file__).with_name("typescript") / "harness.ts"
+_KINDS = {"typescript": "application/typescript", "javascript": "application/javascript"}
+_SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/sys/devices/system/cpu", "/proc/self")
+_FLAGS = (
+    *("--quiet", "--no-prompt", "--no-remote", "--no-npm", "--no-config", "--no-lock", "--no-check", "--cached-only"),
+    *("--no-code-cache", "--node-modules-dir=none"),
+    *(f"--deny-{name}" for name in ("read", "write", "net", "env", "run", "ffi", "sys", "import")),
+)
+_LAST_WORDS_SECONDS, _STDERR_BYTES = 0.2, 64 * 1024
+_SIGNS: dict[str, tuple[Ended, str]] = {
+    "out of memory": ("memory", ""),
+    "Cannot allocate memory": ("memory", ""),
+    "never resolved": ("crashed", "it waits for a promise that nothing will keep"),
+}
+"""What Deno says when it gives up, and what that means."""
+
+
+class DenoSandbox:
+    """Runs functions in Deno: without permissions, packages, other files or a folder to keep anything in, and confined besides.
+
+    A process is started for every run and never used again. What a function asks for through its context is asked of the
+    host, over its standard input and output. There is no count of instructions: `fuel` is not limited and is 0. By what a
+    process is confined besides is said in `Ran.confined`. `program` is the Deno to use in place of the installed one.
+    """
+
+    def __init__(self, *, program: Path | None = None) -> None:
+        self._program = program
+        self._turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    async def run(
+        self, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits = DEFAULT_LIMITS
+    ) -> Ran:
+        """Run a function to its end; `Invalid` where it is not written in TypeScript or JavaScript."""
+        if script.language not in _KINDS:
+            raise Invalid(f"Deno runs TypeScript and JavaScript; this is written in {script.language}.")
+        if not hasattr(os, "pidfd_open"):
+            raise Unavailable("Functions in TypeScript and JavaScript run on Linux.")
+        program = self._program or find_deno()
+        turns = self._turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE))
+        async with turns:
+            started = await _started(lambda folder: command_of(program, script, functions, limits, folder))
+            try:
+                child = Child(started.line, limits, started.confined)
+                ran = await Running(child, frames.ONLY, script, functions, limits).ended()
+            finally:
+                said = await asyncio.to_thread(started.end)
+        return _explained(ran, said)
+
+    async def close(self) -> None:
+        """Nothing is held between runs."""
+
+
+def find_deno() -> Path:
+    """The program that the package `deno` carries; `Unavailable` where it is not installed."""
+    try:
+        package: Any = importlib.import_module("deno")
+        return Path(package.find_deno_bin())
+    except (ImportError, FileNotFoundError):
+        raise Unavailable("Functions in TypeScript and JavaScript need Deno.", hint=INSTALL) from None
+
+
+def command_of(
+    program: Path, script: Script, functions: Iterable[str], limits: SandboxLimits, folder: Path
+) -> list[str]:
+    """What starts Deno for one function, confined. The folder, in which it keeps what it makes of the file, is this run's own."""
+    megabytes = max(16, limits.memory_bytes // MIB)
+    argv = [str(program), "run", *_FLAGS, f"--import-map={_imports(functions)}"]
+    argv += [f"--v8-flags=--max-old-space-size={megabytes}", str(_HARNESS), _KINDS[script.language]]
+    lock = {
+        "read": existing((str(program), str(program.resolve()), str(_HARNESS.parent), *_SYSTEM)),
+        "write": [str(folder)],
+        "execute": existing((str(program), str(program.resolve()), *_SYSTEM[:4])),
+        "seconds": math.ceil(limits.seconds) + 1,
+        "memory_bytes": limits.memory_bytes + ENGINE_BYTES,
+        "file_bytes": FILE_BYTES,
+    }
+    env = {"DENO_DIR": str(folder), "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
+    return command("launcher", package="typescript", argv=argv, env=env, lock=lock, parent=os.getpid())
+
+
+def _imports(functions: Iterable[str]) -> str:
+    """What can be imported by name: the host's functions as a module, and the types, of which nothing is left."""
+    names = ["submit", "HostError", *(name for name in functions if name not in OF_CONTEXT)]
+    lines = ["const host = globalThis[Symbol.for('prowess')];", "export default host;"]
+    lines += [f"export const {name} = host.{name};" for name in names]
+    host = _data("application/javascript", "\n".join(lines))
+    mapped = dict.fromkeys(MODULES, host) | {TYPES: _data("application/javascript", "export {};")}
+    return _data("application/json", json.dumps({"imports": mapped}))
+
+
+def _data(kind: str, text: str) -> str:
+    return f"data:{kind},{quote(text)}"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Started:
+    """A Deno that is on its way, and what it has said besides what it was asked."""
+
+    process: subprocess.Popen[bytes]
+    line: socket.socket
+    stderr: IO[bytes]
+    folder: Path
+    confined: tuple[str, ...] = ()
+
+    def end(self) -> str:
+        """Have it dead and everything given back; what it said last."""
+        self.line.close()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(_LAST_WORDS_SECONDS)
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with self.stderr:
+            self.stderr.seek(0)
+            return self.stderr.read(_STDERR_BYTES).decode("utf-8", "replace")
+
+
+async def _started(command_in: Callable[[Path], list[str]]) -> _Started:
+    starting = asyncio.ensure_future(asyncio.to_thread(_start, command_in))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with suppress(Unavailable):
+            await asyncio.to_thread((await starting).end)
+        raise
+
+
+def _start(command_in: Callable[[Path], list[str]]) -> _Started:
+    """Deno, on its way; what confines it has been said, and the line knows the process."""
+    ours, theirs = socket.socketpair()
+    level, tell = os.pipe()
+    said = tempfile.TemporaryFile()  # noqa: SIM115  (closed when the process has ended)
+    folder = Path(tempfile.mkdtemp(prefix="prowess-deno-"))
+    with os.fdopen(level, "rb") as told, theirs:
+        try:
+            process = subprocess.Popen(  # noqa: S603  (our own program)
+                [*command_in(folder), str(tell)],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=said,
+                pass_fds=(tell,),
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            said.close()
+            folder.rmdir()
+            raise Unavailable(f"Deno cannot be started: {error.strerror}.") from error
+        finally:
+            os.close(tell)
+        started = _Started(process=process, line=ours, stderr=said, folder=folder)
+        try:
+            confined, *failures = [json.loads(line) for line in told]
+            started.confined = tuple(confined)
+            _introduce(theirs, process.pid)
+        except (OSError, ValueError):
+            failures = ["it does not become ready"]
+        if failures:
+            started.end()
+            raise Unavailable(f"Deno cannot be started: {failures[0][:300]}.")
+    return started
+
+
+def _introduce(line: socket.socket, pid: int) -> None:
+    """Hand over the descriptor of the process to whoever is at the other end."""
+    process = os.pidfd_open(pid)
+    try:
+        socket.send_fds(line, [frames.frame(frames.ONLY, frames.STARTED)], [process])
+    finally:
+        os.close(process)
+
+
+def _explained(ran: Ran, said: str) -> Ran:
+    """What came of a run whose process broke off, by what it said last."""
+    if ran.ended != "crashed":
+        return ran
+    for sign, (ended, detail) in _SIGNS.items():
+        if sign in said:
+            return replace(ran, ended=ended, detail=detail or ran.detail)
+    return ran

@@ -1,0 +1,184 @@
+"""Packages that native functions import: had once for each list of them, as wheels, in a folder that nothing else uses.
+
+Nothing of a package is run here: only wheels are taken, which are unpacked and not built, and what a package would have run
+by itself, such as `.pth` files and console scripts, is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from prowess.errors import Invalid, Refused, TryLater, Unavailable
+from prowess.sandbox.component import Progress, silent
+from prowess.storage.lock import locked
+
+INSTALL = "pip install 'prowess[native]'"
+PATIENCE_SECONDS = 600.0
+"""How long having packages may take, and how long another process waits for it."""
+
+_VERSIONS = r"(?:===|==|~=|!=|<=|>=|<|>)\s*[\w.*+!-]+"
+_REQUIREMENT = re.compile(
+    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[\w\s,.-]*\])?\s*"
+    rf"(?:\(?\s*{_VERSIONS}(?:\s*,\s*{_VERSIONS})*\s*\)?)?\s*(?:;[^\n\r]*)?"
+)
+_BUILDING, _CACHE = ".building-", ".cache"
+_FLAGS = (
+    *("--quiet", "--no-config", "--no-progress", "--color", "never", "--no-python-downloads", "--only-binary", ":all:"),
+    *("--no-sources", "--link-mode", "copy", "--compile-bytecode"),
+)
+_PASSED = frozenset(
+    {"ALL_PROXY", "HOME", "HTTPS_PROXY", "HTTP_PROXY", "NETRC", "NO_PROXY", "SSL_CERT_DIR", "SSL_CERT_FILE"}
+)
+"""What of the environment has to do with how packages are reached, besides uv's own names."""
+_SECRET = re.compile(r"(?<=://)[^/@\s]+@")
+_DRAWN = re.compile(r"[×├╰─▶│\s]+")
+_OUT_OF_REACH = re.compile(r"error sending request|dns error|timed? ?out|connection|failed to fetch", re.IGNORECASE)
+_TOLD_CHARS = 400
+
+
+def ensure_packages(
+    home: Path, requirements: Iterable[str], environment: Mapping[str, str], progress: Progress = silent
+) -> Path:
+    """The folder that has the packages of these requirements and all that they require; had where it is not there yet.
+
+    It is kept in `home` by the requirements, the Python and the platform. Any number of processes may ask at once: one has
+    them, the others wait. `environment` says where packages come from, as uv reads it. `Invalid` names requirements that are
+    not a name with versions, `Unavailable` the packages that cannot be had as wheels, or how to install uv.
+    """
+    wanted = sorted({" ".join(requirement.split()) for requirement in requirements})
+    names = _names(wanted)
+    folder = home.absolute() / "packages"
+    kept = folder / _key(wanted)
+    _check_private(folder)
+    if kept.is_dir():
+        return kept
+    program = _find_uv()
+    with locked(folder, patience=PATIENCE_SECONDS):
+        if not kept.is_dir():
+            progress(f"Fetching packages for functions: {', '.join(wanted)}.")
+            _have([program, "pip", "install", *_FLAGS], wanted, names, kept, _told(environment, folder))
+    return kept
+
+
+def _names(wanted: list[str]) -> list[str]:
+    """The packages that are asked for by name."""
+    found = [_REQUIREMENT.fullmatch(requirement) for requirement in wanted]
+    wrong = [requirement for requirement, match in zip(wanted, found, strict=True) if not match]
+    if wrong:
+        raise Invalid(
+            f"These are no requirements: {', '.join(repr(one[:80]) for one in wrong)}.",
+            hint="A requirement is the name of a package with versions, such as 'httpx>=0.28'; no path, URL or option.",
+        )
+    return [match["name"] for match in found if match]
+
+
+def _key(wanted: list[str]) -> str:
+    made_for = [sys.implementation.cache_tag, sysconfig.get_platform(), sysconfig.get_config_var("SOABI")]
+    return hashlib.sha256(json.dumps([wanted, made_for]).encode()).hexdigest()[:32]
+
+
+def _check_private(folder: Path) -> None:
+    """Make the folder where it is missing; refuse one that is not ours alone."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+    except OSError as error:
+        raise _unkept(folder, error) from error
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise Refused(
+            f"The folder {str(folder)!r} can be written by others, and what lies in it is run.",
+            hint=f"Remove it, or make it yours alone: chmod 700 {str(folder)!r}",
+        )
+
+
+def _unkept(folder: Path, error: OSError) -> Unavailable:
+    return Unavailable(
+        f"Packages cannot be kept in {str(folder)!r}: {error.strerror or error}.",
+        hint="Check the permissions there and the space on the disk.",
+    )
+
+
+def _find_uv() -> str:
+    try:
+        package: Any = importlib.import_module("uv")
+        return str(package.find_uv_bin())
+    except (ImportError, FileNotFoundError):
+        raise Unavailable("Functions that need packages need uv.", hint=INSTALL) from None
+
+
+def _told(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """What uv is told of the environment."""
+    passed = {name: value for name, value in environment.items() if name.startswith("UV_") or name.upper() in _PASSED}
+    return {"UV_CACHE_DIR": str(folder / _CACHE), **passed}
+
+
+def _have(argv: list[str], wanted: list[str], names: list[str], kept: Path, environment: dict[str, str]) -> None:
+    """Unpack into a temporary folder, and move it to its place when it is whole."""
+    folder = kept.parent
+    _clear(folder)
+    try:
+        target = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=folder))
+        if wanted:
+            asked = [*argv, "--python", sys.executable, "--target", str(target), "--", *wanted]
+            _install(asked, names, environment, folder)
+        _leave_out(target)
+        target.rename(kept)
+    except OSError as error:
+        raise _unkept(folder, error) from error
+    finally:
+        _clear(folder)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what is not whole."""
+    for left in folder.glob(f"{_BUILDING}*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _install(argv: list[str], names: list[str], environment: dict[str, str], folder: Path) -> None:
+    try:
+        subprocess.run(  # noqa: S603  (no shell, and requirements cannot be options)
+            argv,
+            env=environment,
+            cwd=folder,
+            check=True,
+            timeout=PATIENCE_SECONDS,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+        )
+    except subprocess.TimeoutExpired:
+        raise TryLater(f"Fetching {', '.join(names)} takes too long.", hint="Try again later.") from None
+    except subprocess.CalledProcessError as error:
+        raise _failure(error.stderr.decode("utf-8", "replace"), names) from None
+
+
+def _failure(said: str, names: list[str]) -> Unavailable:
+    """What could not be had, by what uv says."""
+    told = _DRAWN.sub(" ", _SECRET.sub("", said)).strip()[:_TOLD_CHARS]
+    missing = [name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", told, re.IGNORECASE)]
+    message = f"Packages cannot be had as wheels: {', '.join(missing or names)}. {told}"
+    if _OUT_OF_REACH.search(told):
+        return TryLater(message, hint="Check that the index of packages can be reached.")
+    return Unavailable(
+        message, hint="Check the name and the version; a package that is not offered as a wheel is not built."
+    )
+
+
+def _leave_out(target: Path) -> None:
+    """Remove what would be run without being imported."""
+    for path in target.glob("*.pth"):
+        path.unlink()
+    for name in ("bin", "Scripts"):
+        shutil.rmtree(target / name, ignore_errors=True)

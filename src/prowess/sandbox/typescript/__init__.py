@@ -1,0 +1,1 @@
+"""What runs functions written in TypeScript and JavaScript: the program within Deno, and what starts it."""

@@ -1,0 +1,85 @@
+/** The way to the host: frames of a length, a run, a kind and a payload, over standard input and output. */
+
+const RUN = 1, CALL = 12, DONE = 13, HEADER = 9;
+const { stdin, stdout } = Deno;
+const encoder = new TextEncoder(), decoder = new TextDecoder();
+
+/** What a host function says no with. */
+export class HostError extends Error {
+  constructor(message: string, readonly code: string) {
+    super(message);
+    this.name = "HostError";
+  }
+}
+
+let turn: Promise<unknown> = Promise.resolve();
+
+/** What a host function gives. Calls take turns, in the order in which they are made. */
+export function call(name: string, args: unknown[], named: Record<string, unknown> = {}): Promise<any> {
+  const asked = `${name}\n${JSON.stringify([args, named])}`;
+  const answered = turn.then(() => ask(asked));
+  turn = answered.catch(() => undefined);
+  return answered;
+}
+
+/** Waits until every call that was made has been answered. */
+export async function settled(): Promise<void> {
+  let last;
+  do {
+    last = turn;
+    await last;
+  } while (last !== turn);
+}
+
+/** Takes what is printed to the host. */
+export function print(text: string): void {
+  send(CALL, `print\n${text}`);
+}
+
+/** Says what came of the run; nothing that is said after it counts. */
+export function done(said: string): void {
+  send(DONE, said);
+}
+
+/** What the host wants run. */
+export async function task(): Promise<[any, any]> {
+  const [kind, payload] = await receive();
+  if (kind !== RUN) throw new Error("no task");
+  const end = payload.indexOf("\n");
+  return [JSON.parse(payload.slice(0, end)), JSON.parse(payload.slice(end + 1))];
+}
+
+async function ask(asked: string): Promise<unknown> {
+  send(CALL, asked);
+  const [, payload] = await receive();
+  const answer = JSON.parse(payload);
+  if (answer.error) throw new HostError(answer.error.message, answer.error.code);
+  return answer.value;
+}
+
+function send(kind: number, text: string): void {
+  const payload = encoder.encode(text);
+  const frame = new Uint8Array(HEADER + payload.length);
+  const view = new DataView(frame.buffer);
+  view.setUint32(0, payload.length);
+  view.setUint32(4, 1);
+  view.setUint8(8, kind);
+  frame.set(payload, HEADER);
+  for (let sent = 0; sent < frame.length;) sent += stdout.writeSync(frame.subarray(sent));
+}
+
+async function receive(): Promise<[number, string]> {
+  const header = await read(HEADER);
+  const view = new DataView(header.buffer);
+  return [view.getUint8(8), decoder.decode(await read(view.getUint32(0)))];
+}
+
+async function read(size: number): Promise<Uint8Array> {
+  const bytes = new Uint8Array(size);
+  for (let got = 0; got < size;) {
+    const more = await stdin.read(bytes.subarray(got));
+    if (more === null) throw new Error("the host is gone");
+    got += more;
+  }
+  return bytes;
+}
