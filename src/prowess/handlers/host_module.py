@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import Any
-
-from pydantic import ConfigDict, ValidationError, validate_call
+from typing import Any, cast
 
 from prowess.errors import Invalid, ProwessError, Refused, Unavailable
+from prowess.handlers.offering import Refusals, offered
 from prowess.llm.model import Message, Request
 from prowess.run.asking import Asker
 from prowess.run.call import Call
 from prowess.sandbox.sandbox import HostFunction
+from prowess.skill.model import Skill
+from prowess.skill.slug import tool_name
 from prowess.workspace.workspace import Workspace
 
 MOST_QUESTIONS = 100
@@ -57,16 +57,16 @@ class HostCalls:
         self._module = module
         self._call = call
         self._questions = 0
-        self.refusals: dict[str, ProwessError] = {}
-        """What was refused, by the message that the script was given."""
+        self._receipt = call.notes.receipt
+        self.refusals: Refusals = {}
 
     def functions(self) -> dict[str, HostFunction]:
         """By name."""
-        return {name: functools.partial(self._checked, name) for name in NAMES}
+        return offered(self, NAMES, self.refusals)
 
     async def workspace_search(self, query: str, limit: int = 20) -> Any:
         """The pages that have to do with the words, best first."""
-        return await asyncio.to_thread(self._module.workspace.workspace_search, query, limit)
+        return self._seen(await asyncio.to_thread(self._module.workspace.workspace_search, query, limit))
 
     async def search(self, query: str, limit: int = 20) -> Any:
         """`workspace_search` by its short name."""
@@ -74,15 +74,15 @@ class HostCalls:
 
     async def get_page(self, slug: str) -> Any:
         """One page with its text."""
-        return await asyncio.to_thread(self._module.workspace.get_page, slug)
+        return self._seen(await asyncio.to_thread(self._module.workspace.get_page, slug))
 
     async def get_pages(self, slugs: list[str]) -> Any:
         """Several pages with their text; None for one that there is not."""
-        return await asyncio.to_thread(self._module.workspace.get_pages, slugs)
+        return self._seen(await asyncio.to_thread(self._module.workspace.get_pages, slugs))
 
     async def get_pages_by_type(self, type: str) -> Any:
         """The pages of a type, without their text."""
-        return await asyncio.to_thread(self._module.workspace.get_pages_by_type, type)
+        return self._seen(await asyncio.to_thread(self._module.workspace.get_pages_by_type, type))
 
     async def get_tags(self) -> Any:
         """Every tag, and how many pages have it."""
@@ -100,6 +100,7 @@ class HostCalls:
         """What a model answers."""
         self._count(1)
         reply = await self._module.asker.ask(self._call, _request(prompt, max_tokens))
+        self._receipt.touch("models", self._call.notes.model)
         return reply.text
 
     async def llm_query_batched(self, prompts: list[str], max_tokens: int | None = None) -> list[str]:
@@ -110,6 +111,7 @@ class HostCalls:
         failed = [reply for reply in replies if isinstance(reply, ProwessError)]
         if failed:
             raise failed[0]
+        self._receipt.touch("models", self._call.notes.model)
         return [reply.text for reply in replies if not isinstance(reply, ProwessError)]
 
     async def run_skill(self, skill_id: str, params: dict[str, Any] | None = None) -> Any:
@@ -117,10 +119,13 @@ class HostCalls:
         if self._module.run_skill is None:
             raise Unavailable("Scripts cannot run other skills here.", hint="Run the other skill before this one.")
         depth = _depth.get()
-        if depth >= MOST_DEPTH:
-            raise Refused(
-                f"Skills run each other at most {MOST_DEPTH} deep.", hint=f"Run {skill_id[:60]!r} on its own."
-            )
+        try:
+            check_allowed(self._call.skill, skill_id)
+            _check_depth(depth, skill_id)
+        except Refused:
+            self._receipt.refuse("skills", skill_id)
+            raise
+        self._receipt.touch("skills", skill_id)
         before = _depth.set(depth + 1)
         try:
             return await self._module.run_skill(self._call, skill_id, params or {})
@@ -131,14 +136,13 @@ class HostCalls:
         """Tell whoever watches how far the script is."""
         self._call.enter("CHECKPOINT", value=value)
 
-    async def _checked(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return await _validated(name)(self, *args, **kwargs)
-        except ValidationError as error:
-            raise Invalid(f"{name}(): {_told(error)}.") from None
-        except ProwessError as error:
-            self.refusals[f"{error.message} {error.hint}".strip()] = error
-            raise
+    def _seen(self, pages: Any) -> Any:
+        """The same pages, which are on the receipt."""
+        listed: list[Any] = cast("list[Any]", pages) if isinstance(pages, list) else [pages]
+        for page in listed:
+            if isinstance(page, Mapping):
+                self._receipt.touch("pages", str(cast("Mapping[str, Any]", page).get("slug", "")))
+        return cast("Any", pages)
 
     def _count(self, questions: int) -> None:
         self._questions += questions
@@ -148,16 +152,19 @@ class HostCalls:
             )
 
 
-@functools.cache
-def _validated(name: str) -> Callable[..., Awaitable[Any]]:
-    function: Callable[..., Awaitable[Any]] = getattr(HostCalls, name)
-    return validate_call(config=ConfigDict(strict=True))(function)
+def check_allowed(skill: Skill, slug: str) -> None:
+    """Refuse where the tools that a skill says it uses are others than to run that one."""
+    tool = tool_name(slug.rpartition(":")[2])
+    if skill.allowed_tools and not {"run_skill", "skill_*", tool} & set(skill.allowed_tools):
+        raise Refused(
+            f"{skill.slug!r} does not say that it runs other skills, such as {slug[:60]!r}.",
+            hint=f"Add {tool} to its allowed-tools, or run_skill for all of them.",
+        )
 
 
-def _told(error: ValidationError) -> str:
-    """What is wrong with the arguments, without what they were."""
-    faults = error.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults[:3])
+def _check_depth(depth: int, slug: str) -> None:
+    if depth >= MOST_DEPTH:
+        raise Refused(f"Skills run each other at most {MOST_DEPTH} deep.", hint=f"Run {slug[:60]!r} on its own.")
 
 
 def _request(prompt: str, max_tokens: int | None) -> Request:

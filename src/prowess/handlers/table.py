@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from prowess.handlers.cli_command import CliCommandHandler
 from prowess.handlers.code_template import CodeTemplateHandler
+from prowess.handlers.commanding import Commanding, Files
+from prowess.handlers.function import FunctionHandler, Provision, RuntimeName
 from prowess.handlers.host_module import HostModule
+from prowess.handlers.http_call import HttpCallHandler
 from prowess.handlers.json_generation import JsonGenerationHandler
 from prowess.handlers.prompt_template import PromptTemplateHandler
 from prowess.handlers.review import ReviewHandler
+from prowess.handlers.script import ScriptHandler
 from prowess.handlers.text import ReadFile, text_handlers
+from prowess.outbound.request import Outbound
 from prowess.run.asking import Asker
+from prowess.run.checkpoints import Checkpoints
+from prowess.run.grants import GrantsOf
 from prowess.run.handler import Handler
+from prowess.sandbox.commands import CommandSandbox
 from prowess.sandbox.sandbox import Sandbox
 from prowess.skill.kinds import Kind
 from prowess.templates.registry import Registry
@@ -23,17 +32,28 @@ def handlers_of(
     asker: Asker,
     renderer: Renderer,
     registry: Registry,
-    sandbox: Sandbox,
+    sandboxes: Mapping[RuntimeName, Sandbox],
+    commands: CommandSandbox,
+    outbound: Outbound,
+    grants_of: GrantsOf,
+    provision: Provision,
     host: HostModule,
+    checkpoints: Checkpoints,
     read_file: ReadFile,
+    files: Files,
     brought: Iterable[Handler] = (),
 ) -> dict[Kind, Handler]:
     """By kind. Handlers that plugins have `brought` serve kinds that have none here; no plugin takes the place of ours."""
+    commanding = Commanding(commands, files, grants_of)
     own: tuple[Handler, ...] = (
         *text_handlers(read_file),
         PromptTemplateHandler(asker, renderer),
         JsonGenerationHandler(asker, renderer, registry),
         ReviewHandler(asker, registry),
-        CodeTemplateHandler(sandbox, host),
+        CodeTemplateHandler(sandboxes["wasm"], host, checkpoints=checkpoints),
+        FunctionHandler(sandboxes=sandboxes, outbound=outbound, grants_of=grants_of, provision=provision, host=host),
+        HttpCallHandler(outbound, grants_of),
+        CliCommandHandler(commanding),
+        ScriptHandler(commanding, provision),
     )
     return {handler.kind: handler for handler in (*brought, *own)}

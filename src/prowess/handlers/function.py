@@ -1,0 +1,235 @@
+"""function: `execute(args, ctx)` of a skill, run in a sandbox; what it returns is the output."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from prowess.errors import Invalid, ProwessError, RunFailed, TimedOut, Unavailable
+from prowess.handlers.context import ContextCalls
+from prowess.handlers.ended import Told, failure
+from prowess.handlers.hiding import Hiding
+from prowess.handlers.host_module import HostModule
+from prowess.handlers.missing import hint_for_import
+from prowess.handlers.offering import Refusals
+from prowess.handlers.promised import check_promised
+from prowess.outbound.request import Outbound
+from prowess.run.allowance import MOST_SECONDS
+from prowess.run.call import Call, Output
+from prowess.run.grants import Grants, GrantsOf
+from prowess.run.inputs import checked_inputs
+from prowess.sandbox.sandbox import Ran, Sandbox, SandboxLimits
+from prowess.sandbox.script import Script, function_of
+from prowess.skill.kinds import Function, JsonObject, Kind
+from prowess.skill.limits import MIB
+from prowess.skill.needs import Needs, needs_of
+
+RuntimeName = Literal["wasm", "native", "deno"]
+Provision = Callable[[tuple[str, ...]], Path]
+"""Has packages installed, where they are not yet, and says in which folder; it may take its time."""
+
+MOST_CALLS = 1_000
+FUEL_A_SECOND = 10_000_000_000
+"""More than a second has room for: it is the time that counts."""
+MEMORY: dict[RuntimeName, int] = {"wasm": 256 * MIB, "native": 1024 * MIB, "deno": 512 * MIB}
+_ERROR_CHARS = 4_000
+
+
+class FunctionHandler:
+    """Calls the function with the inputs, which have the defaults of the skill's parameters, and with a context.
+
+    It runs in the sandbox of its language and of the runtime that its skill needs. An object with a `success` says whether it
+    has succeeded, with its `result` or its `error`; anything else that it returns is the result. `RunFailed` tells what it
+    raised or which limit it met, `TimedOut` that its time was over, all of it counted but the installing of packages. What a
+    host function refused and the function did not catch is the error of the run. What it logged is kept in any case.
+    """
+
+    kind: Kind = "function"
+
+    def __init__(
+        self,
+        *,
+        sandboxes: Mapping[RuntimeName, Sandbox],
+        outbound: Outbound,
+        grants_of: GrantsOf,
+        provision: Provision,
+        host: HostModule,
+    ) -> None:
+        self._sandboxes = sandboxes
+        self._outbound = outbound
+        self._grants_of = grants_of
+        self._provision = provision
+        self._host = host
+
+    async def run(self, call: Call) -> Output:
+        """Run it."""
+        function = _function(call)
+        needs = needs_of(call.skill)
+        runtime = runtime_of(function, needs)
+        values = checked_inputs(call.inputs, call.skill.parameters)
+        call.notes.rendered = f"{function.handler}({json.dumps(values, ensure_ascii=False)})"
+        grants = await self._grants_of(call)
+        script = function_of(
+            function.content,
+            values,
+            entry=function.handler,
+            env=_given(call, grants),
+            language=function.language,
+            file=file_of(function),
+            packages=await self._packages(call, needs) if runtime == "native" else None,
+        )
+        hiding = Hiding(grants.env)
+        try:
+            return await self._called(call, function, script, grants, hiding)
+        except ProwessError as error:
+            error.message, error.hint = hiding.text(error.message), hiding.text(error.hint)
+            error.args = (error.message,)
+            raise
+
+    async def _called(self, call: Call, function: Function, script: Script, grants: Grants, hiding: Hiding) -> Output:
+        """What the function gives within its limits; what it logged until then is noted where it gives nothing."""
+        needs = needs_of(call.skill)
+        runtime = runtime_of(function, needs)
+        limits = _limits(function, runtime)
+        calls = self._host.calls_of(call)
+        served = ContextCalls(call, grants, outbound=self._outbound, hiding=hiding, refusals=calls.refusals)
+        facts: JsonObject = {"runtime": runtime}
+        call.notes.detail["sandbox"] = facts
+        try:
+            async with served.opened(), _within(limits.seconds, function):
+                functions = {**calls.functions(), **served.functions()}
+                ran = await self._sandbox(runtime).run(script, functions, limits)
+            facts |= {"ended": ran.ended, "fuel": ran.fuel, "host_calls": ran.calls, "confined": list(ran.confined)}
+            call.notes.raw = hiding.text(ran.stdout)
+            _check_end(call, function, ran, limits, calls.refusals, grants)
+            result = _result(await asyncio.to_thread(hiding.data, ran.result), function)
+            check_promised(call, result)
+        except BaseException:
+            call.notes.detail["log"] = served.log_lines
+            raise
+        told = {"success": True, "log": served.log_lines, "runtime": runtime, "confined": list(ran.confined)}
+        return Output(kind=self.kind, text=_words(result), data=result, result=told)
+
+    def _sandbox(self, runtime: RuntimeName) -> Sandbox:
+        found = self._sandboxes.get(runtime)
+        if found is None:
+            raise Unavailable(f"Functions for the runtime {runtime!r} are not run here.")
+        return found
+
+    async def _packages(self, call: Call, needs: Needs) -> Path | None:
+        """The folder of the packages that a native function needs."""
+        if not needs.requirements:
+            return None
+        for requirement in needs.requirements:
+            call.notes.receipt.touch("packages", requirement)
+        return await asyncio.to_thread(self._provision, needs.requirements)
+
+
+def runtime_of(function: Function, needs: Needs) -> RuntimeName:
+    """What runs a function: Deno for its languages, a process where the skill needs one, else the WASM sandbox."""
+    if function.language != "python":
+        return "deno"
+    return "native" if needs.runtime == "native" else "wasm"
+
+
+def file_of(function: Function) -> str:
+    """What the file of a function is called."""
+    suffix = {"python": "py", "typescript": "ts", "javascript": "js"}[function.language]
+    return function.path or f"{function.name}.{suffix}"
+
+
+def _function(call: Call) -> Function:
+    artifact = call.artifact
+    if not isinstance(artifact, Function):
+        raise Invalid(f"{artifact.name!r} is a {artifact.kind}, not a function.")
+    if not artifact.content.strip():
+        raise Unavailable(
+            f"{call.skill.slug!r} names the function {artifact.handler[:80]!r} and does not bring it.",
+            hint="Put it into execute.py or execute.ts beside the manifest.",
+        )
+    if not artifact.handler.isidentifier():
+        raise Invalid(f"{artifact.handler[:80]!r} is not the name of a function.", hint="It is `execute` by default.")
+    if not 0 < artifact.timeout_seconds < float("inf"):
+        raise Invalid(f"A function cannot have {artifact.timeout_seconds} seconds.", hint="Give a number above 0.")
+    return artifact
+
+
+def _limits(function: Function, runtime: RuntimeName) -> SandboxLimits:
+    seconds = min(function.timeout_seconds, MOST_SECONDS)
+    return SandboxLimits(
+        fuel=round(seconds * FUEL_A_SECOND) + FUEL_A_SECOND,
+        seconds=seconds,
+        memory_bytes=MEMORY[runtime],
+        calls=MOST_CALLS,
+        call_bytes=8 * MIB,
+        answer_bytes=8 * MIB,
+    )
+
+
+def _given(call: Call, grants: Grants) -> Mapping[str, str]:
+    """The environment of a run, which is on its receipt, as is what is missing from it."""
+    for name in needs_of(call.skill).env:
+        if name in grants.env:
+            call.notes.receipt.touch("env", name)
+        else:
+            call.notes.receipt.refuse("env", name)
+    return grants.env
+
+
+@asynccontextmanager
+async def _within(seconds: float, function: Function) -> AsyncGenerator[None]:
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            yield
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise TimedOut(
+            f"The function {file_of(function)!r} was not done after {seconds:g} s.",
+            hint="Do less in one run, or say timeout_seconds of the artifact in the manifest.",
+        ) from None
+
+
+def _check_end(
+    call: Call, function: Function, ran: Ran, limits: SandboxLimits, refusals: Refusals, grants: Grants
+) -> None:
+    """Raise why it gave nothing, with what is known to be missing."""
+    if ran.ended == "done":
+        return
+    told = Told(called=f"the function {file_of(function)!r}", gave="returned", give="Return")
+    error = failure(told, ran, limits, refusals)
+    if ran.error is not None and type(error) is RunFailed:
+        needs = needs_of(call.skill)
+        missing = [grants.denied[name] for name in needs.env if name in grants.denied]
+        error.hint = hint_for_import(ran.error, call.skill, needs) or " ".join(missing) or error.hint
+    raise error
+
+
+def _result(returned: Any, function: Function) -> Any:
+    """The result of what was returned; `RunFailed` where it says itself that it has none."""
+    if not isinstance(returned, dict):
+        return returned
+    said = cast("JsonObject", returned)
+    success = said.get("success")
+    if not isinstance(success, bool):
+        return said
+    if success:
+        rest = {name: value for name, value in said.items() if name not in ("success", "error")}
+        return rest.get("result") if "result" in rest or not rest else rest
+    error = said.get("error")
+    words = error if isinstance(error, str) else "" if error is None else json.dumps(error, ensure_ascii=False)
+    raise RunFailed(
+        words.strip()[:_ERROR_CHARS] or f"The function {file_of(function)!r} says that it failed, and not why.",
+        hint="The function says so itself; its log may say more.",
+    )
+
+
+def _words(result: Any) -> str:
+    if result is None or isinstance(result, str):
+        return result or ""
+    return json.dumps(result, ensure_ascii=False, indent=2)

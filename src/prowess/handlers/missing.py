@@ -1,0 +1,68 @@
+"""What to do about a function that imports what is not there."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from prowess.sandbox.sandbox import ScriptError
+from prowess.skill.model import Skill
+from prowess.skill.needs import Needs
+
+PACKAGES = {
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "Crypto": "pycryptodome",
+    "cv2": "opencv-python-headless",
+    "dateutil": "python-dateutil",
+    "docx": "python-docx",
+    "dotenv": "python-dotenv",
+    "fitz": "PyMuPDF",
+    "google": "google-api-python-client",
+    "jose": "python-jose",
+    "jwt": "PyJWT",
+    "magic": "python-magic",
+    "nacl": "PyNaCl",
+    "OpenSSL": "pyOpenSSL",
+    "PIL": "Pillow",
+    "pptx": "python-pptx",
+    "serial": "pyserial",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "slugify": "python-slugify",
+    "telegram": "python-telegram-bot",
+    "usb": "pyusb",
+    "win32api": "pywin32",
+    "yaml": "PyYAML",
+    "zmq": "pyzmq",
+}
+"""Packages whose modules have another name, by the module."""
+_NAME = re.compile(r"No module named '([A-Za-z_][\w.]*)'")
+_FETCHING = frozenset({"aiohttp", "httpx", "requests", "urllib3"})
+_NETWORK = frozenset({"http", "socket", "ssl", "urllib"})
+
+
+def hint_for_import(error: ScriptError, skill: Skill, needs: Needs) -> str:
+    """The lines to add to the manifest, or what to use instead; '' where nothing was missing."""
+    found = _NAME.search(error.message) if error.type in {"ModuleNotFoundError", "ImportError"} else None
+    if found is None:
+        return ""
+    module = found[1].partition(".")[0]
+    if any(entry.path in {f"{module}.py", f"{module}/__init__.py"} for entry in skill.manifest):
+        return f"A function is one file: put what it needs of {module}.py into it."
+    if module in sys.stdlib_module_names:
+        return _of_the_library(module, needs)
+    package = PACKAGES.get(module, module)
+    declared = ", ".join(f'"{one}"' for one in dict.fromkeys((*needs.requirements, package)))
+    lines = f"`requirements: [{declared}]`"
+    if needs.runtime != "native":
+        lines = f"`runtime: native` and {lines}"
+    instead = ", or use ctx.fetch, which needs neither" if module in _FETCHING else ""
+    return f"The package {package!r} is missing: add {lines} to the manifest{instead}."
+
+
+def _of_the_library(module: str, needs: Needs) -> str:
+    instead = "use ctx.fetch instead" if module in _NETWORK else "do without it"
+    if needs.runtime == "native":
+        return f"The module {module!r} cannot be used here: {instead}."
+    return f"The module {module!r} is not in the sandbox: {instead}, or add `runtime: native` to the manifest."

@@ -1,0 +1,196 @@
+"""Functions through the engine: what they are given and reach, what is kept of them, and that nothing else notices them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from prowess.errors import Invalid, Refused, RunFailed, TimedOut
+
+pytestmark = pytest.mark.anyio
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "functions.md").read_text()
+KEY = "sk-9876543210fedcba"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class _Answering(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        sent = self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.server.asked.append({name.lower(): value for name, value in self.headers.items()})
+        body = json.dumps({"path": self.path, "sent": sent.decode()}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST  # noqa: N815  (named by http.server)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadingHTTPServer]:
+    """A host on loopback that keeps what it was asked."""
+    opened = ThreadingHTTPServer(("127.0.0.1", 0), _Answering)
+    opened.asked = []
+    thread = threading.Thread(target=opened.serve_forever)
+    thread.start()
+    yield opened
+    opened.shutdown()
+    thread.join()
+    opened.server_close()
+
+
+def skill(place, code: str, slug: str = "tool", **manifest) -> None:
+    told = {"id": slug, "name": "Tool", "description": "Does something.", **manifest}
+    place.write(slug, {"skill.json": json.dumps(told), "execute.py": code})
+
+
+async def test_a_function_runs_and_its_trace_tells_of_it(each_sandboxed, traces):
+    skill(
+        each_sandboxed,
+        "def execute(args, ctx):\n    ctx.log('counted')\n    return {'success': True, 'result': len(args['text'])}",
+        parameters={"text": {"type": "string", "default": "four"}},
+    )
+    async with each_sandboxed.open() as prowess:
+        result = await prowess.run("", "tool")
+        assert (result.data, result.text) == (4, "4")
+        assert result.parts[0].output.result["log"] == ["counted"]
+        with pytest.raises(Invalid):
+            await prowess.run("", "tool", inputs={"text": 1})
+        first, second = await traces(prowess)
+    assert (first.status, first.artifact_kind, first.detail["sandbox"]["runtime"]) == ("ok", "function", "wasm")
+    assert (first.rendered_input, second.status) == ('execute({"text": "four"})', "failed")
+
+
+async def test_a_function_reaches_a_declared_host_by_the_route_of_an_administrator(sandboxed, server, traces):
+    code = """
+async def execute(args, ctx):
+    answer = await ctx.fetch("https://api.example.org/v1/x", method="POST", body={"a": 1})
+    return answer.json()
+"""
+    skill(sandboxed, code, hosts=["api.example.org"])
+    async with sandboxed.open() as prowess:
+        await prowess.set_policy("host_routes", {"api.example.org": f"http://127.0.0.1:{server.server_port}"})
+        result = await prowess.run("", "tool")
+        assert result.data == {"path": "/v1/x", "sent": '{"a": 1}'}
+        [trace] = await traces(prowess)
+    assert trace.detail["receipt"]["declared"] == {"hosts": ["api.example.org"]}
+    assert trace.detail["receipt"]["touched"] == {"hosts": {"api.example.org": 1}}
+
+
+async def test_a_host_that_is_not_declared_is_not_asked(sandboxed, server, traces):
+    url = f"http://127.0.0.1:{server.server_port}/"
+    skill(sandboxed, f"def execute(args, ctx):\n    return ctx.fetch({url!r}).text()", hosts=["api.example.org"])
+    async with sandboxed.open() as prowess:
+        with pytest.raises(Refused, match=r"127\.0\.0\.1") as caught:
+            await prowess.run("", "tool")
+        [trace] = await traces(prowess)
+    assert "hosts" in caught.value.hint
+    assert trace.status == "refused"
+    assert list(trace.detail["receipt"]["refused"]["hosts"]) == [f"127.0.0.1:{server.server_port}"]
+    assert server.asked == []
+
+
+async def test_a_value_of_the_environment_takes_the_word_of_an_administrator_and_is_kept_nowhere(
+    sandboxed, server, traces
+):
+    code = """
+def execute(args, ctx):
+    key = ctx.env["EXAMPLE_KEY"]
+    print(key)
+    ctx.log(key)
+    ctx.fetch("https://api.example.org/", headers={"Authorization": "Bearer " + key})
+    return {"echo": key}
+"""
+    skill(sandboxed, code, hosts=["api.example.org"], env=["EXAMPLE_KEY"])
+    sandboxed.environment["EXAMPLE_KEY"] = KEY
+    async with sandboxed.open() as prowess:
+        await prowess.set_policy("host_routes", {"api.example.org": f"http://127.0.0.1:{server.server_port}"})
+        with pytest.raises(RunFailed, match="EXAMPLE_KEY") as caught:
+            await prowess.run("", "tool")
+        assert "prowess env allow tool EXAMPLE_KEY" in caught.value.hint
+        await prowess.allow_env("tool", "EXAMPLE_KEY")
+        result = await prowess.run("", "tool")
+        rows = await traces(prowess)
+    assert server.asked[0]["authorization"] == f"Bearer {KEY}"
+    assert result.data == {"echo": "[redacted]"}
+    assert KEY not in str(result)
+    assert KEY not in str(rows)
+    assert rows[1].detail["receipt"]["touched"] == {"env": {"EXAMPLE_KEY": 1}, "hosts": {"api.example.org": 1}}
+
+
+async def test_folders_of_the_workspace_are_given_and_nothing_else(sandboxed, traces):
+    (sandboxed.workspace / "texts").mkdir()
+    (sandboxed.workspace / "texts" / "a.txt").write_text("apple")
+    (sandboxed.workspace / "secret.txt").write_text("canary")
+    (sandboxed.workspace / "texts" / "link").symlink_to("../secret.txt")
+    code = "def execute(args, ctx):\n    ctx.write_file('out.txt', 'x')\n    return ctx.read_file(args['path'])"
+    skill(sandboxed, code, roots=["texts"])
+    async with sandboxed.open() as prowess:
+        assert (await prowess.run("", "tool", inputs={"path": "texts/a.txt"})).text == "apple"
+        for path in ("texts/link", "texts/../secret.txt", str(sandboxed.workspace / "secret.txt"), "/etc/passwd"):
+            with pytest.raises(Refused):
+                await prowess.run("", "tool", inputs={"path": path})
+        with pytest.raises(RunFailed, match="There is no file"):
+            await prowess.run("", "tool", inputs={"path": "secret.txt"})
+        rows = await traces(prowess)
+    assert rows[0].detail["receipt"]["touched"] == {"read": {"texts/a.txt": 1}}
+    assert rows[1].detail["receipt"]["refused"] == {"read": {"texts/link": 1}}
+    assert not (sandboxed.workspace / "out.txt").exists()
+
+
+async def test_functions_that_misbehave_fail_alone(sandboxed, traces):
+    code = """
+def execute(args, ctx):
+    ctx.log("begun")
+    exec(args["do"])
+    return "done"
+"""
+    skill(sandboxed, code)
+    deeds = ["raise ValueError('x')", "import os; os._exit(0)", "'a' * (1 << 30)", "while True: print('x' * 999)", "1"]
+    async with sandboxed.open() as prowess:
+        ended = await asyncio.gather(*(prowess.attempt("", "tool", inputs={"do": deed}) for deed in deeds))
+        rows = await traces(prowess)
+    assert [result.ok for result in ended] == [False, False, False, False, True]
+    assert sorted(row.status for row in rows) == ["failed", "failed", "failed", "failed", "ok"]
+    assert all(row.detail["log"] == ["begun"] for row in rows if row.status == "failed")
+
+
+async def test_a_function_has_the_time_that_its_manifest_says(sandboxed, traces):
+    sidecar = "title: Tool\nversion: 1.0.0\nartifacts:\n  - path: execute.py\n    kind: function\n    name: execute\n    timeout_seconds: 0.3\n"
+    sandboxed.skill(
+        "tool", files={"execute.py": "def execute(args, ctx):\n    while True: pass", "agents/prowess.yaml": sidecar}
+    )
+    async with sandboxed.open() as prowess:
+        with pytest.raises(TimedOut, match=r"0\.3 s"):
+            await prowess.run("", "tool", "execute")
+        [trace] = await traces(prowess)
+    assert trace.status == "timed_out"
+
+
+async def test_the_example_of_the_page_does_what_it_says(sandboxed, server):
+    manifest = re.search(r"`skill.json`:\n\n```json\n(.*?)```", PAGE, re.DOTALL)[1]
+    code = re.search(r"`execute.py`:\n\n```py\n(.*?)```", PAGE, re.DOTALL)[1]
+    sandboxed.write("count-words", {"skill.json": manifest, "execute.py": code})
+    (sandboxed.workspace / "texts").mkdir()
+    (sandboxed.workspace / "texts" / "notes.txt").write_text("a b a c a b d")
+    async with sandboxed.open() as prowess:
+        result = await prowess.run("", "count-words", inputs={"file": "notes.txt"})
+        assert result.data == {"a": 3, "b": 2, "c": 1}
+        assert result.parts[0].output.result["log"] == ["4 different words"]
+        await prowess.set_policy("host_routes", {"example.org": f"http://127.0.0.1:{server.server_port}"})
+        fetched = await prowess.run("", "count-words", inputs={"url": "https://example.org/page", "most": 1})
+        assert len(fetched.data) == 1
