@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from prowess.sandbox.confining.lock import NEEDED, reachable
+from prowess.sandbox.process import ProcessSandbox
 from prowess.sandbox.sandbox import DEFAULT_LIMITS, Ran
 from prowess.sandbox.script import script_of
 from prowess.sandbox.wasm import WasmSandbox
@@ -30,5 +32,26 @@ def run(sandbox: WasmSandbox) -> Callable[..., Ran]:
     def ran(code: str, inputs: dict[str, Any] | None = None, functions: dict[str, Any] | None = None, **limits) -> Ran:
         made = script_of(code, inputs or {})
         return asyncio.run(sandbox.run(made, functions or {}, replace(DEFAULT_LIMITS, **limits)))
+
+    return ran
+
+
+@pytest.fixture(scope="session")
+def native() -> Iterator[ProcessSandbox]:
+    """The sandbox of processes, where the system can confine them."""
+    if not set(NEEDED) <= set(reachable()):
+        pytest.skip("processes cannot be confined here")
+    opened = ProcessSandbox()
+    yield opened
+    asyncio.run(opened.close())
+
+
+@pytest.fixture
+def run_native(native: ProcessSandbox) -> Callable[..., Ran]:
+    """What comes of a script in a process of its own, with inputs, host functions and changed limits."""
+
+    def ran(code: str, inputs: dict[str, Any] | None = None, functions: dict[str, Any] | None = None, **limits) -> Ran:
+        made = script_of(code, inputs or {})
+        return asyncio.run(native.run(made, functions or {}, replace(DEFAULT_LIMITS, **limits)))
 
     return ran

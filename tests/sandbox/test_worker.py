@@ -153,6 +153,17 @@ async def test_a_killed_worker_fails_its_runs_and_not_the_next(own):
     assert own.pids != [worker]
 
 
+async def test_a_run_that_its_worker_had_not_begun_when_it_died_is_given_to_another(own):
+    await own.run(script_of("pass", {}), {})
+    [worker] = own.pids
+    os.kill(worker, signal.SIGSTOP)
+    runs = [asyncio.create_task(own.run(script_of("import prowess\nprowess.submit(1)", {}), {})) for _ in range(3)]
+    await asyncio.sleep(0)
+    os.kill(worker, signal.SIGKILL)
+    assert [(await run).result for run in runs] == [1, 1, 1]
+    assert len(own.pids) == 1
+
+
 async def test_a_worker_that_dies_at_rest_is_replaced(own):
     await own.run(script_of("pass", {}), {})
     [worker] = own.pids
@@ -189,6 +200,11 @@ async def test_an_interpreter_that_is_no_component_is_unavailable(tmp_path):
 async def test_the_worker_is_confined_as_far_as_the_system_allows(sandbox):
     await sandbox.run(script_of("pass", {}), {})
     assert {"core", "fsize", "nofile", "nproc"} <= set(sandbox.confined)
+
+
+async def test_a_run_says_by_what_its_worker_was_confined(sandbox):
+    ran = await sandbox.run(script_of("pass", {}), {})
+    assert ran.confined == sandbox.confined != ()
 
 
 def test_event_loops_in_several_threads_are_served_at_once(sandbox):

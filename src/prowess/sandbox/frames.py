@@ -22,6 +22,14 @@ CALL: Final = 12
 DONE: Final = 13
 """From the worker: a run has ended. What came of it as a line of JSON, then what the guest says, as JSON."""
 
+STARTED: Final = 15
+"""From whoever started the process of a run: it is there. The descriptor of it comes along."""
+EXITED: Final = 16
+"""From whoever started the process of a run: it has ended. How, in words."""
+
+ONLY: Final = 1
+"""The run of a process that has one."""
+
 
 def frame(run: int, kind: int, payload: bytes = b"") -> bytes:
     """One frame."""

@@ -15,9 +15,9 @@ _START = (
 )
 
 
-def command(program: str, **told: Any) -> list[str]:
+def command(program: str, *, package: str = "inside", **told: Any) -> list[str]:
     """What starts the `main` of a module; it is handed what it is told, and has the standard library and three packages."""
-    found = [importlib.util.find_spec(package) for package in _PACKAGES]
+    found = [importlib.util.find_spec(name) for name in _PACKAGES]
     folders = list(dict.fromkeys(str(Path(spec.origin).parents[1]) for spec in found if spec and spec.origin))
-    argument = json.dumps({**told, "program": f"prowess.sandbox.inside.{program}", "folders": folders})
+    argument = json.dumps({**told, "program": f"prowess.sandbox.{package}.{program}", "folders": folders})
     return [sys.executable, "-ISB", "-X", "utf8", "-c", _START, argument]

@@ -7,14 +7,16 @@ import contextvars
 import inspect
 import json
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any, cast
 
 from prowess.errors import Invalid, ProwessError, RunFailed
 from prowess.sandbox import frames
 from prowess.sandbox.reading import plain_json, read_ran
+from prowess.sandbox.runner import Runner
 from prowess.sandbox.sandbox import HostFunction, Ran, SandboxLimits
 from prowess.sandbox.script import Script
-from prowess.sandbox.worker import Worker
 
 GRACE_SECONDS = 5.0
 """How long a worker may take to end a script whose time is over before it is ended itself."""
@@ -27,7 +29,7 @@ class Running:
     """
 
     def __init__(
-        self, worker: Worker, number: int, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits
+        self, worker: Runner, number: int, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits
     ) -> None:
         self._worker = worker
         self._number = number
@@ -43,6 +45,11 @@ class Running:
         self._ended = worker.open(number, self._called)
         self._send(frames.RUN, _head(limits) + b"\n" + script.task(list(functions)))
 
+    @property
+    def lost(self) -> bool:
+        """Whether its worker ended by itself before it began."""
+        return self._worker.lost(self._number)
+
     async def ended(self) -> Ran:
         """What came of it; a run that is cancelled is stopped before the cancellation goes on."""
         try:
@@ -57,9 +64,10 @@ class Running:
         if self._failure is not None:
             raise self._failure
         try:
-            return read_ran(self._ended.result(), self._script, self._calls, self._limits)
+            ran = read_ran(self._ended.result(), self._script, self._calls, self._limits)
         except ValueError as error:
             raise RunFailed(f"The sandbox broke while it ran a script: {error}.") from error
+        return replace(ran, confined=self._worker.confined)
 
     async def _stop(self) -> None:
         self._worker.send(self._number, frames.CANCEL, b"cancelled")
@@ -137,6 +145,7 @@ class Running:
             self._timer = None
 
 
+@lru_cache(32)
 def _head(limits: SandboxLimits) -> bytes:
     names = ("fuel", "seconds", "memory_bytes", "output_chars", "call_bytes", "result_bytes")
     return json.dumps({name: getattr(limits, name) for name in names}).encode()

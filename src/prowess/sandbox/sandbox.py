@@ -12,6 +12,9 @@ from prowess.skill.limits import MIB
 HostFunction = Callable[..., Awaitable[Any]]
 """What a script can call: it takes and gives plain JSON."""
 
+OF_CONTEXT = ("fetch", "read_file", "write_file", "log")
+"""The host functions that a function has on its context; the others are in the module that it imports."""
+
 Ended = Literal[
     "done", "raised", "fuel", "time", "memory", "stack", "output", "result", "calls", "forbidden", "crashed"
 ]
@@ -66,6 +69,8 @@ class Ran:
     """What else is known about why it ended."""
     fuel: int = 0
     calls: int = 0
+    confined: tuple[str, ...] = ()
+    """By what the process was confined in which it ran, besides the engine."""
 
 
 class Sandbox(Protocol):

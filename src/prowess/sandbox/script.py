@@ -1,5 +1,7 @@
 """A script with the inputs of one run: `{{ name }}` is marked, and its value travels beside the text.
 
+A function is a script too: its file is run first, and then the function of a name is called with the inputs.
+
 No value ever becomes part of the text of a script. A mark takes the place of `{{ name }}`; once the script has been parsed,
 in the sandbox, the value takes the place of the mark: as a literal where it stands for a value, as text within a string.
 """
@@ -13,11 +15,13 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, Literal, cast
 
 from prowess.errors import Invalid, Problem
 from prowess.skill.limits import MIB
 
+Language = Literal["python", "typescript", "javascript"]
 MODULES = ("inklings", "prowess")
 """The names under which a script imports its host's functions."""
 INPUTS_BYTES = 4 * MIB
@@ -45,6 +49,17 @@ class Script:
     """The value of each mark."""
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     """What each mark stands for, as it was written."""
+    entry: str = ""
+    """The function that is called with the inputs and a context, and whose return value is the result; '' for none."""
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """What the context has as `env`."""
+    language: Language = "python"
+    file: str = "<script>"
+    """What the file is called in traces."""
+    packages: Path | None = None
+    """The folder of packages that a native run can import."""
+    seed: str = ""
+    """What random numbers begin with, where a run is to be repeated; '' for another beginning each time."""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -61,6 +76,10 @@ class Script:
             "variables": self.variables,
             "modules": MODULES,
             "functions": functions,
+            "entry": self.entry,
+            "env": dict(self.env),
+            "file": self.file,
+            "seed": self.seed,
         }
         return json.dumps(told).encode()
 
@@ -94,6 +113,31 @@ def script_of(template: str, inputs: Mapping[str, Any]) -> Script:
         told = " ".join(problem.message for problem in problems[:3])
         raise Invalid(told, hint=problems[0].hint, problems=problems)
     return Script(source=source, shown=template, inputs=values, marks=marks, names=names)
+
+
+def function_of(
+    code: str,
+    inputs: Mapping[str, Any],
+    *,
+    entry: str = "execute",
+    env: Mapping[str, str] | None = None,
+    language: Language = "python",
+    file: str = "execute.py",
+    packages: Path | None = None,
+) -> Script:
+    """A function and what it is called with; its text is taken as it is, `{{ }}` included."""
+    if len(code) > SCRIPT_CHARS:
+        raise Invalid(f"The function has {len(code):,} characters; {SCRIPT_CHARS:,} are run.")
+    return Script(
+        source=code,
+        shown=code,
+        inputs=_plain(inputs),
+        entry=entry,
+        env=env or {},
+        language=language,
+        file=file,
+        packages=packages,
+    )
 
 
 def _plain(inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,32 +7,32 @@ import json
 import os
 import socket
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from prowess.errors import RunFailed, Unavailable
 from prowess.sandbox import frames
+from prowess.sandbox.begun import Begun, shared_file
 from prowess.sandbox.programs import command
+from prowess.sandbox.runner import OnCall
 
 START_SECONDS = 60.0
 MOST_FRAME_BYTES = 64 << 20
 """No honest frame is larger."""
 _CHUNK, _EXIT_SECONDS = 1 << 18, 0.2
 
-OnCall = Callable[[str, str], None]
-"""Told of every call of a script: the name of the function, and its arguments as JSON."""
-
 
 class Worker:
     """A worker process. While it has runs, it belongs to the event loop that they are of; then any may take it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], line: socket.socket) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], line: socket.socket, begun: Begun) -> None:
         self._process = process
+        self._begun = begun
         self._line = line
         self._line.setblocking(False)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._runs: dict[int, tuple[OnCall, asyncio.Future[bytes]]] = {}
+        self._lost: frozenset[int] = frozenset()
         self._number = 0
         self._unread = bytearray()
         self._unsent = bytearray()
@@ -80,7 +80,7 @@ class Worker:
         """The number of a new run, for the running event loop."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-            self._loop.add_reader(self._line, self._read)
+            self._loop.add_reader(self._line.fileno(), self._read)
         self._number += 1
         return self._number
 
@@ -98,8 +98,14 @@ class Worker:
         if not self._writing:
             self._write()
 
+    def lost(self, number: int) -> bool:
+        """Whether it ended by itself before the run began, which may therefore be given to another."""
+        return number in self._lost
+
     def end(self) -> None:
         """Kill it, and give back what it holds; its runs fail."""
+        if self._process.poll() is not None:
+            self._lose()
         self._process.kill()
         if self._loop and self._loop is not _running_loop() and self._loop.is_running():
             return  # the loop that it belongs to, in another thread, sees that it has ended
@@ -119,6 +125,7 @@ class Worker:
         except OSError:
             piece = b""
         if not piece:
+            self._lose()
             self._fail(f"its process ended with {self._exit()}")
             return
         self._unread += piece
@@ -170,17 +177,20 @@ class Worker:
     def _write_on(self, more: bool) -> None:
         """Go on writing when the worker takes more, or not any longer."""
         if self._loop and more and not self._writing:
-            self._loop.add_writer(self._line, self._write)
+            self._loop.add_writer(self._line.fileno(), self._write)
         elif self._loop and self._writing and not more:
-            self._loop.remove_writer(self._line)
+            self._loop.remove_writer(self._line.fileno())
         self._writing = more
 
     def _release(self) -> None:
         """Let another event loop take it."""
         if self._loop and not self._loop.is_closed():
-            self._loop.remove_reader(self._line)
+            self._loop.remove_reader(self._line.fileno())
             self._write_on(False)
         self._loop = None
+
+    def _lose(self) -> None:
+        self._lost |= self._runs.keys() - self._begun.numbers()
 
     def _fail(self, why: str) -> None:
         self._release()
@@ -204,19 +214,24 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 def _started(component: Path, threads: int, spares: int) -> Worker:
     ours, theirs = socket.socketpair()
+    shared = shared_file(threads)
     told: dict[str, Any] = {"component": str(component), "parent": os.getpid(), "threads": threads, "spares": spares}
     with theirs:
         try:
+            begun = Begun(shared, threads)
             process = subprocess.Popen(  # noqa: S603  (our own program)
-                command("program", **told),
+                command("program", begun=shared, **told),
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env={},
                 cwd="/",
                 start_new_session=True,
+                pass_fds=(shared,),
             )
         except OSError as error:
             ours.close()
             raise Unavailable(f"The sandbox cannot be started: {error.strerror}.") from error
-    return Worker(process, ours)
+        finally:
+            os.close(shared)
+    return Worker(process, ours, begun)

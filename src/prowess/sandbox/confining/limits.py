@@ -1,0 +1,59 @@
+"""How much a process may take: time of the processor, memory, files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+
+_FILES_OF_CODE, _FILES_OF_PROGRAMS = 64, 1_024
+
+
+def limit(*, seconds: int, memory_bytes: int, file_bytes: int, processes: int, may_start: bool) -> list[str]:
+    """Set limits that cannot be raised again, and say which are kept.
+
+    Memory is what is taken from now on, all of it, for code that starts nothing; for programs it is their data, since some
+    reserve more addresses than there is memory. `processes` counts all that this user has, and binds nobody who is root.
+    """
+    at_work = max(1, seconds) * (os.cpu_count() or 1)
+    most = {
+        "CPU": (at_work, at_work + 1),
+        "DATA": _twice(memory_bytes) if may_start else None,
+        "AS": None if may_start else _twice(_mapped() + memory_bytes),
+        "FSIZE": _twice(file_bytes),
+        "NPROC": _twice(processes) if may_start and processes else None,
+        "NOFILE": _twice(_FILES_OF_PROGRAMS if may_start else _FILES_OF_CODE),
+        "CORE": (0, 0),
+        "MEMLOCK": (0, 0),
+        "MSGQUEUE": (0, 0),
+    }
+    kept = {name for name, pair in most.items() if pair and _set(name, pair)}
+    words = {"processor": "CPU", "memory": "DATA" if may_start else "AS", "sizes": "FSIZE"}
+    return [word for word, name in words.items() if name in kept]
+
+
+def _twice(value: int) -> tuple[int, int]:
+    return value, value
+
+
+def _set(name: str, pair: tuple[int, int]) -> bool:
+    """Whether a limit is kept; one that is lower already stays."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        number = getattr(resource, f"RLIMIT_{name}")
+        _, now = resource.getrlimit(number)
+        soft, hard = (value if now == resource.RLIM_INFINITY else min(value, now) for value in pair)
+        resource.setrlimit(number, (soft, hard))
+        return True
+    return False
+
+
+def _mapped() -> int:
+    """How many bytes of addresses this process has."""
+    try:
+        told = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return int(os.read(told, 100).split()[0]) * resource.getpagesize()
+        finally:
+            os.close(told)
+    except (OSError, ValueError, IndexError):
+        return 0
