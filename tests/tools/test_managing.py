@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from prowess.policy.actor import Actor
+from prowess.skill.needs import needs_of
 from prowess.tools.toolbox import Toolbox
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +31,8 @@ async def test_a_skill_that_an_agent_made_is_found_and_used_at_once(
         toolbox = box(engine)
         made = await toolbox.call("skill_create", NEW)
         skill = await engine.skill("resize-image")
-        assert made.data == {"id": "resize-image", "name": "Resize", "digest": skill.digest, "status": "active"}
+        told = {"id": "resize-image", "name": "Resize", "digest": skill.digest, "status": "active"}
+        assert made.data == {**told, "tool": "skill_resize_image"}
         assert skill.parameters["required"] == ["width"]
         assert {artifact.kind for artifact in skill.artifacts} == {"instructions", "function"}
         assert [version.actor for version in await engine.history("resize-image")] == ["agent:agent"]
@@ -208,4 +210,45 @@ async def test_what_would_mislead_the_eye_is_not_made(
     async with place.open(ann) as engine:
         answer = await box(engine).call("skill_create", {**NEW, **wrong})
         assert answer.data["error"]["code"] == "invalid"
+        assert await engine.cards() == []
+
+
+async def test_code_says_its_language_and_what_it_needs_and_both_can_change(
+    each_place: Any, box: Callable[..., Toolbox], ann: Actor
+):
+    needs = {"hosts": ["api.example.com"], "env": ["API_KEY"], "roots": ["rw:notes"]}
+    code = "export async function execute(args, ctx) { return { success: true }; }\n"
+    async with each_place.open(ann) as engine:
+        toolbox = box(engine)
+        made = await toolbox.call("skill_create", {**NEW, "code": code, "language": "typescript", **needs})
+        assert made.data["tool"] == "skill_resize_image"
+        assert "person" in made.data["hint"]
+        skill = await engine.skill("resize-image")
+        (function,) = [one for one in skill.artifacts if one.kind == "function"]
+        assert (function.language, function.path, function.content) == ("typescript", "execute.ts", code)
+        assert needs_of(skill).as_json() == needs
+        no_code = await toolbox.call("skill_update", {"id": "resize-image", "language": "python"})
+        assert no_code.data["error"]["code"] == "invalid"
+        python = {"id": "resize-image", "language": "python", "code": NEW["code"], "hosts": [], "env": []}
+        changed = await toolbox.call("skill_update", {**python, "runtime": "native", "requirements": ["pillow"]})
+        assert changed.ok
+        skill = await engine.skill("resize-image")
+        (function,) = [one for one in skill.artifacts if one.kind == "function"]
+        assert (function.language, function.path, function.content) == ("python", "execute.py", NEW["code"])
+        assert "execute.ts" not in [entry.path for entry in skill.manifest]
+        assert needs_of(skill).as_json() == {"runtime": "native", "roots": ["rw:notes"], "requirements": ["pillow"]}
+        assert {tool.reach for tool in await toolbox.offered() if tool.digest} == {"machine"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"hosts": ["https://api.example.com/x"]}, {"env": ["no name"]}, {"language": "cobol"}, {"runtime": "root"}],
+)
+async def test_needs_that_are_none_are_refused_and_nothing_is_kept(
+    place: Any, box: Callable[..., Toolbox], ann: Actor, wrong: dict[str, Any]
+):
+    async with place.open(ann) as engine:
+        answer = await box(engine).call("skill_create", {**NEW, **wrong})
+        assert answer.data["error"]["code"] == "invalid"
+        assert answer.data["hint"]
         assert await engine.cards() == []

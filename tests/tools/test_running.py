@@ -131,3 +131,50 @@ async def test_a_communicator_runs_only_skills_for_communication(greeter: Any, b
         ran = await toolbox.call("run_skill", {"skill": "letters", "inputs": {"name": "Ada"}})
     assert refused.data["error"]["code"] == "refused"
     assert ran.data["output"] == "Hello!"
+
+
+SCRIPT = "import sys\nprint(sys.argv[1:], sys.stdin.read(), open('references/word.md').read())\n"
+
+
+@pytest.fixture
+def scripted(place: Any) -> Any:
+    """A place with a skill that brings a script and a file that it reads."""
+    place.skill("echo", files={"scripts/echo.py": SCRIPT, "references/word.md": "beside"})
+    return place
+
+
+@pytest.mark.parametrize("name", ["echo.py", "scripts/echo.py"])
+async def test_a_script_runs_once_a_person_has_agreed_with_arguments_that_no_shell_reads(
+    scripted: Any, box: Callable[..., Toolbox], ann: Actor, name: str
+):
+    call = ("run_skill_script", {"skill": "echo", "script": name, "args": ["$HOME; ls", "-x"], "stdin": "in"})
+    async with scripted.open(ann) as engine:
+        toolbox = box(engine)
+        asked = await toolbox.call(*call)
+        assert asked.data["error"]["code"] == "approval-required"
+        assert await engine.traces() == []
+        await engine.resolve(asked.data["approval_id"], approved=True)
+        answer = await toolbox.call(*call)
+        assert answer.ok
+        assert answer.data["output"] == "['$HOME; ls', '-x'] in beside\n"
+        assert answer.data["result"]["exit_code"] == 0
+        (part,) = answer.data["parts"]
+        assert (part["kind"], (await engine.trace(part["trace"])).status) == ("script", "ok")
+
+
+@pytest.mark.parametrize("asked", [{"skill": "echo", "script": "word.md"}, {"skill": "nothing", "script": "echo.py"}])
+async def test_a_script_that_there_is_not_is_said_with_those_there_are(
+    scripted: Any, box: Callable[..., Toolbox], ann: Actor, asked: dict[str, str]
+):
+    async with scripted.open(ann) as engine:
+        answer = await box(engine).call("run_skill_script", asked)
+        assert answer.data["error"]["code"] == "not-found"
+        assert "echo" in answer.data["hint"] or asked["skill"] == "nothing"
+        assert await engine.approvals() == []
+
+
+@pytest.mark.parametrize(
+    ("role", "offered"), [("builder", True), ("coordinator", True), ("communicator", True), ("scout", False)]
+)
+def test_scripts_go_to_the_roles_that_run(role: str, offered: bool):
+    assert role_of(role, OrgPolicy()).offers("run_skill_script") == offered

@@ -6,8 +6,10 @@ from typing import Self
 
 from prowess.engine.accounting import Accounting
 from prowess.engine.activating import Activating
+from prowess.engine.calling import Calling
 from prowess.engine.deciding import Deciding
 from prowess.engine.finding import Finding
+from prowess.engine.granting import Granting
 from prowess.engine.keeping import Keeping
 from prowess.engine.registering import Registering
 from prowess.engine.reporting import Reporting
@@ -17,7 +19,20 @@ from prowess.engine.writing import Writing
 from prowess.errors import RunFailed
 
 
-class Engine(Keeping, Writing, Finding, Activating, Deciding, Accounting, Reporting, Registering, Running, Tracing):
+class Engine(
+    Keeping,
+    Writing,
+    Finding,
+    Activating,
+    Deciding,
+    Accounting,
+    Reporting,
+    Registering,
+    Running,
+    Calling,
+    Granting,
+    Tracing,
+):
     """Keeps, finds, admits, runs and gives out skills. Opened by `prowess.Prowess.open`; close it, or use `async with`.
 
     Each part stands on the frame alone and knows no other.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prowess.engine.frame import Frame, id_of
+from prowess.errors import Conflict, Invalid
 from prowess.policy.actor import Actor
 
 if TYPE_CHECKING:
     from prowess.llm.model import Model
     from prowess.run.call import Call, Watch
+    from prowess.run.checkpoints import Checkpoint
     from prowess.run.outcome import Part, RunResult
     from prowess.session.admission import Inside
     from prowess.session.session import Session
@@ -31,6 +32,7 @@ class Running(Frame):
         model: Model | str = "",
         evaluation_model: Model | str = "",
         timeout: float | None = None,  # noqa: ASYNC109  (the deadline of the run, which its trace has too)
+        resume: str = "",
         dry_run: bool = False,
         watch: Watch | None = None,
         actor: Actor | None = None,
@@ -40,6 +42,8 @@ class Running(Frame):
         `session` may be '' for a run outside any conversation. The artifacts run in ordinal order, each with the outputs of
         those before it among its inputs. `watch` is told of states and, as a model writes it, of text. With `dry_run` nothing
         is sent: the parts of the result have what would be. Every run of an artifact leaves a trace, however it ends.
+        `resume` is the trace of a run that was interrupted after a checkpoint: its artifact and those that were to follow it run
+        with the inputs that it had, and what it was answered before the checkpoint is not asked again.
         """
         result = await self.attempt(
             session,
@@ -49,6 +53,7 @@ class Running(Frame):
             model=model,
             evaluation_model=evaluation_model,
             timeout=timeout,
+            resume=resume,
             dry_run=dry_run,
             watch=watch,
             actor=actor,
@@ -68,6 +73,7 @@ class Running(Frame):
         evaluation_model: Model | str = "",
         spare: Model | None = None,
         timeout: float | None = None,  # noqa: ASYNC109
+        resume: str = "",
         dry_run: bool = False,
         watch: Watch | None = None,
         each: Callable[[Part], None] | None = None,
@@ -82,11 +88,22 @@ class Running(Frame):
         from prowess.run.call import unwatched
         from prowess.run.runner import Wish
 
-        skill, inside = await self._blocking(self._admitted, actor or self.actor, id_of(session), slug, dry=dry_run)
+        who = actor or self.actor
+        names = tuple(name for name in ([artifact] if isinstance(artifact, str) else artifact) if name)
+        given = inputs or {}
+        left: Checkpoint | None = None
+        if resume:
+            _refuse_beside_resume(names, given)
+            left = await self._blocking(self._left_at, who, resume)
+            names, given = (left.artifact, *left.following), left.inputs
+        skill, inside = await self._blocking(self._admitted, who, id_of(session), slug, names, dry=dry_run)
+        if left is not None:
+            _refuse_another(left, skill)
         wish = Wish(
             skill=skill,
-            artifacts=tuple(name for name in ([artifact] if isinstance(artifact, str) else artifact) if name),
-            inputs=inputs or {},
+            artifacts=names,
+            inputs=given,
+            resumes=left.trace if left else "",
             actor=inside.actor,
             session=inside.session,
             session_model=inside.model,
@@ -119,14 +136,39 @@ class Running(Frame):
         """
         await self._blocking(self._parts.build_sandbox, progress)
 
-    def _admitted(self, actor: Actor, session: str, slug: str, *, dry: bool) -> tuple[Skill, Inside]:
-        """The skill as the gate let it pass, by its digest; a dry run only reads it."""
-        from prowess.run.allowance import allowance_of
-        from prowess.session.text import subject_of
-        from prowess.skill.outline import Outline
+    def _left_at(self, actor: Actor, trace: str) -> Checkpoint:
+        """Where a run was interrupted."""
+        from prowess.run.checkpoints import Checkpoints, unknown
+
+        if not self._parts.has_records():
+            raise unknown(trace)
+        return Checkpoints(self._parts.records).find(actor.owner, trace)
+
+    def _admitted(
+        self, actor: Actor, session: str, slug: str, artifacts: Sequence[str], *, dry: bool
+    ) -> tuple[Skill, Inside]:
+        """The skill as the gate let these artifacts of it pass, by its digest; a dry run only reads it."""
+        from prowess.run.subject import subject_of_run
 
         inside = self._gate.inside(actor, session)
         store, skill = self.catalog.find(slug)
-        subject = replace(subject_of(store, Outline.of(skill)), asks_first=allowance_of(skill).asks_first)
+        subject = subject_of_run(store, skill, artifacts)
         self._gate.check(inside.actor, "load" if dry else "run", subject, session=inside.session)
         return skill, inside
+
+
+def _refuse_beside_resume(artifacts: Sequence[str], inputs: Mapping[str, Any]) -> None:
+    if artifacts or inputs:
+        raise Invalid(
+            "A run that is resumed has its own artifact and inputs.",
+            hint="Leave them out, or run it from the beginning.",
+        )
+
+
+def _refuse_another(left: Checkpoint, skill: Skill) -> None:
+    """A run goes on only with the bytes that it began with."""
+    if (left.slug, left.digest) != (skill.slug, skill.digest):
+        why = "has changed since" if left.slug == skill.slug else f"is not the one that ran, {left.slug!r}"
+        raise Conflict(
+            f"The skill {skill.slug!r} {why}, so the run cannot be resumed.", hint="Run it from the beginning."
+        )

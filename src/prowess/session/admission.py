@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any
@@ -74,12 +74,21 @@ class Gatekeeper:
         if admission.error is not None:
             raise admission.error
 
-    def foresee(self, actor: Actor, subject: Subject, policy: OrgPolicy) -> Ruling:
-        """What would become of enabling a skill now; nothing is asked or written."""
-        if not self.present():
-            return judge(actor, "enable", subject, policy)
-        with self.records.read() as connection:
-            return foresee(connection, actor, "enable", subject, policy)
+    def foresee(self, actor: Actor, subject: Subject, policy: OrgPolicy, action: Action = "enable") -> Ruling:
+        """What would become of an action now; nothing is asked or written."""
+        return self.foresee_all(actor, (subject,), policy, action)[0]
+
+    def foresee_all(
+        self, actor: Actor, subjects: Sequence[Subject], policy: OrgPolicy, action: Action
+    ) -> tuple[Ruling, ...]:
+        """The same for many skills, in their order; the records are read only where somebody would have to be asked."""
+        rulings = [judge(actor, action, subject, policy) for subject in subjects]
+        asked = [place for place, ruling in enumerate(rulings) if ruling.answer == "ask"]
+        if asked and self.present():
+            with self.records.read() as connection:
+                for place in asked:
+                    rulings[place] = foresee(connection, actor, action, subjects[place], policy)
+        return tuple(rulings)
 
     def within(self, actor: Actor, session: str) -> tuple[Actor, str]:
         """Who acts in a session, given by id or conversation: the actor with its role, and its id.

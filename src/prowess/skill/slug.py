@@ -7,6 +7,7 @@ most 64 characters.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 
@@ -14,6 +15,8 @@ from prowess.errors import Invalid
 
 NAME_LIMIT = 64
 SLUG_LIMIT = 200
+TOOL_NAME_LIMIT = 64
+"""The longest name of a tool that the APIs of models take."""
 
 _PLAIN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)*", re.ASCII)
 
@@ -70,5 +73,13 @@ def slugify(text: str) -> str:
 
 
 def tool_name(slug: str) -> str:
-    """The name under which agents call the skill as a tool."""
-    return "skill_" + slug.replace(".", "_").replace("-", "_")
+    """The name under which agents call the skill as a tool: at most 64 of the characters a to z, 0 to 9 and `_`.
+
+    A slug that is longer, or has other letters, is cut, and told from its like by a part of its digest.
+    """
+    name = "skill_" + slug.replace(".", "_").replace("-", "_")
+    if name.isascii() and len(name) <= TOOL_NAME_LIMIT:
+        return name
+    mark = hashlib.sha256(slug.encode()).hexdigest()[:8]
+    kept = "".join(char for char in name if char.isascii())[: TOOL_NAME_LIMIT - 1 - len(mark)]
+    return f"{kept.rstrip('_')}_{mark}"

@@ -47,13 +47,18 @@ def checked(arguments: type[BaseModel], given: Mapping[str, Any]) -> dict[str, A
             f"{arguments.__name__} cannot be called like this: {told}.", hint=_takes(arguments), problems=problems
         ) from error
     values = {name: getattr(model, name) for name in type(model).model_fields}
+    refuse_no_text(arguments.__name__, values)
+    return values
+
+
+def refuse_no_text(tool: str, values: Mapping[str, Any]) -> None:
+    """`Invalid` for arguments in which something is no text, at whatever depth."""
     for name, value in values.items():
-        if any(map(_is_no_text, _texts(value))):
+        if any(map(_is_no_text, _texts([name, value]))):
             raise Invalid(
-                f"{arguments.__name__} cannot be called like this: {name} has a NUL or half of a surrogate pair, which is no text.",
+                f"{tool} cannot be called like this: {plain(name, limit=80)} has a NUL or half of a surrogate pair, which is no text.",
                 hint="Write the whole character, or leave it out.",
             )
-    return values
 
 
 def _takes(arguments: type[BaseModel]) -> str:

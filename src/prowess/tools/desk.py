@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from prowess.engine.engine import Engine
@@ -18,6 +19,7 @@ class Desk:
 
     With `hands_over`, enabling a skill also answers with its text, for agents whose system prompt is not ours to write.
     `watch` is told of the progress of what is run, and `spare` is the model that is asked where none is configured.
+    `reserved` are the names that no skill's tool can have.
     """
 
     engine: Engine
@@ -26,6 +28,7 @@ class Desk:
     hands_over: bool = False
     watch: Watch = unwatched
     spare: Model | None = None
+    reserved: Collection[str] = ()
     _session: str = field(default="", init=False)
 
     async def found(self) -> Session | None:

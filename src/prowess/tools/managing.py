@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from prowess.errors import DuplicateSkill, Invalid, NotFound, Problem
 from prowess.skill.forms.devai import schema_of
-from prowess.skill.kinds import Artifact, Function, Instructions
+from prowess.skill.kinds import Artifact, Function, Instructions, JsonObject
 from prowess.skill.model import Skill
-from prowess.skill.slug import check_slug
+from prowess.skill.need_values import FORMS, read_values
+from prowess.skill.slug import check_slug, tool_name
 from prowess.tools.desk import Desk
+from prowess.tools.functions import functions_at, standing_of
 
 _Id = Annotated[str, Field(description="The skill's id: lowercase letters, digits and hyphens, such as resize-image.")]
 _Parameters = Annotated[
@@ -21,9 +23,27 @@ _Parameters = Annotated[
     ),
 ]
 _Code = Annotated[
-    str | None, Field(description="Python with a function execute(args, ctx), for a skill that computes.")
+    str | None,
+    Field(description="A file with a function execute(args, ctx), for a skill that is called as a tool, skill_<id>."),
 ]
+_Language = Annotated[
+    Literal["python", "typescript"] | None, Field(description="What the code is written in; python by default.")
+]
+_Runtime = Annotated[
+    Literal["wasm", "native"] | None,
+    Field(description="Where the code runs: sealed off (wasm, the default), or native, once a person has agreed."),
+]
+_Hosts = Annotated[list[str] | None, Field(description="The hosts that ctx.fetch may reach, such as api.example.com.")]
+_Env = Annotated[
+    list[str] | None, Field(description="The names in ctx.env that it needs; an administrator allows each.")
+]
+_Roots = Annotated[
+    list[str] | None, Field(description="Folders of the workspace that it reads, or writes with rw: before the name.")
+]
+_Requirements = Annotated[list[str] | None, Field(description="Python packages that it imports; they need native.")]
 _Text = Annotated[str | None, Field(description="Markdown that teaches an agent how to do it, step by step.")]
+_AnyLanguage = Literal["python", "typescript", "javascript"]
+_PATHS: dict[_AnyLanguage, str] = {"python": "execute.py", "typescript": "execute.ts", "javascript": "execute.js"}
 _Tags = Annotated[list[str] | None, Field(description="Words to find it by.")]
 
 
@@ -39,21 +59,29 @@ async def skill_create(
     code: _Code = None,
     instructions: _Text = None,
     tags: _Tags = None,
+    language: _Language = None,
+    runtime: _Runtime = None,
+    hosts: _Hosts = None,
+    env: _Env = None,
+    roots: _Roots = None,
+    requirements: _Requirements = None,
 ) -> dict[str, Any]:
     """Make a new skill from what you know how to do: give instructions, code, or both.
 
-    It is yours to use at once; others are asked before they use it. An id that is taken is refused: change that skill
-    with skill_update instead.
+    It is yours to use at once, and code is a tool of yours from then on: call it once to see that it works. What reaches
+    out is asked about first, and others are asked before they use it. Code has ctx.fetch, ctx.env, ctx.read_file,
+    ctx.write_file and ctx.log, as far as hosts, env and roots say (in TypeScript readFile and writeFile), and gives
+    {"success": true, "result": …}. An id that is taken is refused: change that skill with skill_update instead.
     """
     artifacts: list[Artifact] = []
     if instructions:
         artifacts.append(Instructions(name="instructions", content=instructions))
     if code:
-        artifacts.append(_function(code))
+        artifacts.append(_function(code, language or "python"))
     if not artifacts:
         raise Invalid("A skill needs instructions, code, or both.", hint="Give instructions as Markdown.")
     slug = _plain_slug(id)
-    await _refuse_taken(desk, slug)
+    await _refuse_taken(desk, slug, called=bool(code))
     skill = Skill(
         slug=slug,
         title=_one_line(name),
@@ -62,9 +90,9 @@ async def skill_create(
         parameters=_schema(parameters),
         author=desk.actor.label,
         artifacts=tuple(artifacts),
+        extra=_with_needs({}, runtime=runtime, hosts=hosts, env=env, roots=roots, requirements=requirements),
     )
-    kept = await desk.engine.create_skill(skill, actor=await desk.acting())
-    return {"id": kept.slug, "name": kept.title, "digest": kept.digest, "status": "active"}
+    return await _told(desk, await desk.engine.create_skill(skill, actor=await desk.acting()))
 
 
 async def skill_update(
@@ -76,6 +104,12 @@ async def skill_update(
     code: _Code = None,
     instructions: _Text = None,
     tags: _Tags = None,
+    language: _Language = None,
+    runtime: _Runtime = None,
+    hosts: _Hosts = None,
+    env: _Env = None,
+    roots: _Roots = None,
+    requirements: _Requirements = None,
 ) -> dict[str, Any]:
     """Change a skill: only what you give is changed.
 
@@ -94,12 +128,16 @@ async def skill_update(
     if instructions is not None:
         artifacts = _with(artifacts, Instructions(name="instructions", content=instructions))
     if code is not None:
-        artifacts = _with(artifacts, _function(code))
+        artifacts = _with(artifacts, _function(code, language or _language(skill)))
+    elif language is not None and language != _language(skill):
+        raise Invalid("Another language takes other code.", hint="Give the code as well.")
+    extra = _with_needs(skill.extra, runtime=runtime, hosts=hosts, env=env, roots=roots, requirements=requirements)
+    if extra != skill.extra:
+        changes["extra"] = extra
     if not changes and artifacts == skill.artifacts:
         raise Invalid("Nothing to change was given.", hint="Give at least one of the other arguments.")
     changed = skill.model_copy(update={**changes, "artifacts": artifacts})
-    kept = await desk.engine.update_skill(changed, actor=await desk.acting())
-    return {"id": kept.slug, "name": kept.title, "digest": kept.digest, "status": "active"}
+    return await _told(desk, await desk.engine.update_skill(changed, actor=await desk.acting()))
 
 
 async def skill_delete(desk: Desk, id: _Id) -> dict[str, Any]:
@@ -108,16 +146,30 @@ async def skill_delete(desk: Desk, id: _Id) -> dict[str, Any]:
     return {"deleted": removed.slug}
 
 
-async def _refuse_taken(desk: Desk, id: str) -> None:
-    """An agent's skill stands in for nobody else's, in whatever scope that is."""
+async def _told(desk: Desk, kept: Skill) -> dict[str, Any]:
+    """What became of a skill that was written, with the tool that it is."""
+    told: dict[str, Any] = {"id": kept.slug, "name": kept.title, "digest": kept.digest, "status": "active"}
+    standing = await standing_of(desk, [kept.slug])
+    return {**told, **standing.get(kept.slug, {})}
+
+
+async def _refuse_taken(desk: Desk, id: str, *, called: bool) -> None:
+    """An agent's skill stands in for nobody else's, in whatever scope that is, nor does its tool where it is `called`."""
     try:
         taken = await desk.engine.skill(id)
     except NotFound:
+        await _refuse_tool(desk, id) if called else None
         return
     raise DuplicateSkill(
         f"There is a skill {taken.slug!r} already ({taken.scope}).",
         hint="Give another id, or change that skill with skill_update.",
     )
+
+
+async def _refuse_tool(desk: Desk, id: str) -> None:
+    name = tool_name(id)
+    if name in desk.reserved or name in (await functions_at(desk)).by_name:
+        raise DuplicateSkill(f"There is a tool {name} already.", hint="Give another id.")
 
 
 def _plain_slug(id: str) -> str:
@@ -136,8 +188,25 @@ def _one_line(title: str) -> str:
     return title
 
 
-def _function(code: str) -> Function:
-    return Function(name="execute", ordinal=1, path="execute.py", content=code)
+def _function(code: str, language: _AnyLanguage) -> Function:
+    path = _PATHS[language]
+    return Function(name="execute", ordinal=1, path=path, content=code, language=language)
+
+
+def _language(skill: Skill) -> _AnyLanguage:
+    """What the function of a skill is written in; that of a new one where it has none."""
+    function = next((one for one in skill.artifacts if isinstance(one, Function)), None)
+    return function.language if function else "python"
+
+
+def _with_needs(extra: JsonObject, **needs: str | list[str] | None) -> JsonObject:
+    """The fields with what is given in the place of what was; what is empty, or the default, goes."""
+    given = {name: value for name, value in needs.items() if value is not None}
+    for name, form in FORMS.items():
+        if unread := read_values(name, given.get(name))[1]:
+            raise Invalid(f"{str(unread[0])[:80]!r} is nothing that {name} can have.", hint=f"It takes {form.takes}.")
+    kept = {name: value for name, value in extra.items() if name not in given}
+    return {**kept, **{name: value for name, value in given.items() if value and value != "wasm"}}
 
 
 def _schema(parameters: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -153,5 +222,8 @@ def _with(artifacts: tuple[Artifact, ...], new: Artifact) -> tuple[Artifact, ...
     old = next((artifact for artifact in artifacts if artifact.kind == new.kind and artifact.variant is None), None)
     if old is None:
         return (*artifacts, new)
-    changed = old.model_copy(update={"content": new.content})
+    update: dict[str, Any] = {"content": new.content}
+    if isinstance(new, Function) and isinstance(old, Function) and new.language != old.language:
+        update |= {"language": new.language, "path": new.path}
+    changed = old.model_copy(update=update)
     return tuple(changed if artifact is old else artifact for artifact in artifacts)

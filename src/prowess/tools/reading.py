@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -12,6 +13,7 @@ from prowess.catalog.store import Fault
 from prowess.match.recommendation import Recommendation
 from prowess.skill.model import SkillCard
 from prowess.tools.desk import Desk
+from prowess.tools.functions import standing_of
 
 PAGE = 50
 
@@ -93,13 +95,19 @@ async def skill_list(
     status: Annotated[Literal["", "active", "error"], Field(description="Only skills of this status.")] = "",
     cursor: Annotated[str, Field(description="next_cursor of the page before.")] = "",
 ) -> dict[str, Any]:
-    """List all skills by id with their status, a page at a time: active, or error with what is wrong."""
+    """List all skills by id with their status, a page at a time: active, or error with what is wrong.
+
+    A skill that you can call as a tool has the name of that `tool`; `no_tool` says why another that is for calling is none.
+    """
     cards, faults = await desk.engine.look()
-    skills: list[dict[str, Any]] = [{"id": card.slug, "name": card.title, "status": "active"} for card in cards]
-    skills += [_broken(fault) for fault in faults]
+    disabled = (await desk.engine.policy(actor=desk.actor)).disabled_skills
+    skills = [_status(card, disabled) for card in cards] + [_broken(fault) for fault in faults]
     keyed = _keyed([skill for skill in skills if status in ("", skill["status"])])
     after = [(key, skill) for key, skill in keyed if key > cursor]
-    told: dict[str, Any] = {"skills": [skill for _, skill in after[:PAGE]], "total": len(keyed)}
+    page = [skill for _, skill in after[:PAGE]]
+    standing = await standing_of(desk, {skill["id"] for skill in page if skill["status"] == "active"})
+    listed = [{**skill, **standing.get(skill["id"], {})} if skill["status"] == "active" else skill for skill in page]
+    told: dict[str, Any] = {"skills": listed, "total": len(keyed)}
     if len(after) > PAGE:
         told["next_cursor"] = after[PAGE - 1][0]
     return told
@@ -112,6 +120,14 @@ async def skill_reload(desk: Desk) -> dict[str, Any]:
     if faults:
         told["hint"] = "skill_list says what is wrong with the others."
     return told
+
+
+def _status(card: SkillCard, disabled: Collection[str] | None) -> dict[str, Any]:
+    """Active, or in error where it is among the disabled; it is not known which are where there is no such list."""
+    told = {"id": card.slug, "name": card.title, "status": "active"}
+    if disabled is not None and card.slug not in disabled:
+        return told
+    return {**told, "status": "error", "error": "An administrator has disabled this skill."}
 
 
 def _broken(fault: Fault) -> dict[str, Any]:

@@ -20,28 +20,39 @@ from prowess.errors import ApprovalDenied
 from prowess.interfaces.mcp.approval import settle
 from prowess.interfaces.mcp.caller import Context
 from prowess.interfaces.mcp.door import Door
+from prowess.interfaces.mcp.paging import TOOLS_A_PAGE, cursor_after, key_of
 from prowess.interfaces.mcp.progress import progress_of
-from prowess.interfaces.mcp.refusals import refusal_data, tool_result, with_command
+from prowess.interfaces.mcp.refusals import tool_result, with_command
 from prowess.interfaces.mcp.relay import Relay
 from prowess.interfaces.mcp.sampling import SamplingModel, offers_model
-from prowess.tools.toolbox import Answer, Tool, Toolbox, tools
+from prowess.tools.answer import Answer
+from prowess.tools.tool import Tool
+from prowess.tools.toolbox import Toolbox, tools
 
 
-async def list_tools(door: Door, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:  # noqa: ARG001  one page holds them all
-    """The tools that make sense for this caller now."""
-    return ListToolsResult(tools=[_wire(tool) for tool in await door.toolbox(context).offered()])
+async def list_tools(door: Door, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+    """The tools that make sense for this caller now, page by page: ours are all on the first."""
+    after = key_of(params.cursor if params else None)
+    offered = await door.toolbox(context).offered()
+    left = [tool for tool in offered if tool.digest and tool.name > after] if after else offered
+    page = left[:TOOLS_A_PAGE]
+    cursor = cursor_after(page[-1].name) if len(left) > TOOLS_A_PAGE else None
+    return ListToolsResult(tools=[_wire(tool) for tool in page], next_cursor=cursor)
 
 
 def _wire(tool: Tool) -> WireTool:
+    """The tool for the wire. What a skill's tool does to what lies outside is not known, so the hints tell the worst."""
+    skill = bool(tool.digest)
     return WireTool(
         name=tool.name,
+        title=tool.title or None,
         description=tool.description,
         input_schema=tool.parameters,
         output_schema=tool.result,
         annotations=ToolAnnotations(
             read_only_hint=tool.effect == "reads",
-            destructive_hint=tool.effect == "destroys",
-            open_world_hint=tool.effect == "runs",
+            destructive_hint=tool.effect == "destroys" or bool(tool.reach),
+            open_world_hint=bool(tool.reach) if skill else tool.effect == "runs",
         ),
     )
 
@@ -64,12 +75,13 @@ async def call_tool(
 def _may_ask_back(context: Context, params: CallToolRequestParams) -> bool:
     """Whether the call may end with a request to its client's model."""
     modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-    return modern and _effect_of(params.name) == "runs" and offers_model(context)
+    return modern and _runs(params.name) and offers_model(context)
 
 
-def _effect_of(name: str) -> str:
+def _runs(name: str) -> bool:
+    """Whether a tool runs something; those that are not ours are skills."""
     tool = tools().get(name)
-    return tool.effect if tool is not None else ""
+    return tool is None or tool.effect == "runs"
 
 
 async def _settled(
@@ -83,7 +95,7 @@ async def _settled(
             return verdict
         if verdict == "denied":
             denied = ApprovalDenied("A person said no.", hint="Go on without it, or ask them why.")
-            return tool_result(refusal_data(denied), ok=False)
+            return _result(await toolbox.refusal(params.name, denied))
         if verdict == "approved":
             answer = await _called(door, toolbox, params.name, arguments)
     return _result(answer)
@@ -92,7 +104,8 @@ async def _settled(
 async def _called(door: Door, toolbox: Toolbox, name: str, arguments: Mapping[str, Any]) -> Answer:
     """The answer of a tool; who listens learns at once of what it wrote."""
     answer = await toolbox.call(name, arguments)
-    if answer.ok and (name == "skill_reload" or tools()[name].needs == "writing"):
+    tool = tools().get(name)
+    if answer.ok and tool is not None and (name == "skill_reload" or tool.needs == "writing"):
         door.notices.wake()
     return answer
 

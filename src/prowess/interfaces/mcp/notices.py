@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -25,12 +25,14 @@ from mcp.server.subscriptions import (
 )
 from mcp_types import SubscriptionsListenRequestParams, SubscriptionsListenResult
 
+from prowess.engine.callables import Holdings
 from prowess.engine.engine import Engine
 from prowess.errors import ProwessError
 from prowess.interfaces.mcp.caller import Context
 from prowess.interfaces.mcp.shelf import Shelf
 from prowess.policy.actor import Actor
-from prowess.tools.toolbox import Holdings, Toolbox, holdings_of
+from prowess.policy.organization import OrgPolicy
+from prowess.tools.toolbox import Toolbox
 
 POLL_SECONDS = 2.0
 LONGEST_SECONDS = 60.0
@@ -38,7 +40,8 @@ _SHARE, _BUSY_SHARE = 0.005, 0.1
 """What part of a processor looking may take: while nothing happens, and while one event follows the other."""
 
 _MOST_WATCHED = 1000
-_EVENTS = ("skills_state_changed", "approval_resolved")
+_ANSWERED = "approval_resolved"
+_EVENTS = ("skills_state_changed", _ANSWERED)
 """Those after which a look is worth its time."""
 
 _log = logging.getLogger(__name__)
@@ -70,6 +73,8 @@ class Notices:
         self._woken = asyncio.Event()
         self._told: int | None = None
         self._holdings: Holdings | None = None
+        self._policies: dict[str, OrgPolicy] = {}
+        self._is_decided = False
 
     @property
     def listeners(self) -> int:
@@ -153,29 +158,34 @@ class Notices:
     ) -> _Listener:
         """The listener of a key, which is there only once it is known what tools it has."""
         await self.mark()
+        await self._policy_before(toolbox.desk.actor)
         seen = await self._tools(toolbox)
         listener = self._listeners.setdefault(key, _Listener(toolbox=toolbox, tell=tell, seen=seen))
         self._anyone.set()
         return listener
 
     async def _watch_file(self, listener: _Listener, uri: str) -> None:
-        readable = "skills.read" in listener.toolbox.desk.actor.permissions
-        if readable and uri not in listener.watched and len(listener.watched) < _MOST_WATCHED:
+        if (
+            _may_read(listener.toolbox.desk.actor)
+            and uri not in listener.watched
+            and len(listener.watched) < _MOST_WATCHED
+        ):
             listener.watched[uri] = await self._shelf.digest_at(uri)
 
     async def _tools(self, toolbox: Toolbox) -> object:
         """What tells whether the tools of a listener are still the same; a refusal is an answer too."""
         if self._holdings is None:
-            self._holdings = await holdings_of(self._engine)
+            self._holdings = await self._engine.holdings()
         try:
-            return tuple(tool.name for tool in await toolbox.offered(self._holdings))
+            return tuple((tool.name, tool.digest) for tool in await toolbox.offered(self._holdings))
         except ProwessError as error:
             return error.code
 
     async def _follow(self) -> None:
         """Look at once when something happens, here or in another process."""
         try:
-            async for _ in self._engine.follow(names=_EVENTS):
+            async for event in self._engine.follow(names=_EVENTS):
+                self._is_decided = self._is_decided or event.name == _ANSWERED
                 self._woken.set()
         except Exception:  # noqa: BLE001  whatever it is, there is another way
             _log.warning("Events do not arrive; changes are noticed by looking.", exc_info=True)
@@ -204,8 +214,10 @@ class Notices:
         self._woken.clear()
 
     async def _check(self) -> None:
+        listeners = list(self._listeners.values())
         try:
             moves = await self._shelf.listing.look()
+            decided = await self._decided({listener.toolbox.desk.actor for listener in listeners})
         except Exception:  # noqa: BLE001  the watch goes on, whatever a store does
             _log.exception("The skills cannot be looked at.")
             return
@@ -213,20 +225,37 @@ class Notices:
         if moved:
             self._holdings = None
         tools: dict[Actor, object] = {}
-        for listener in list(self._listeners.values()):
+        for listener in listeners:
             try:
-                await self._look_after(listener, tools, moved=moved)
+                await self._look_after(listener, tools, moved=moved, decided=decided)
             except Exception:  # noqa: BLE001  what is wrong with one listener is no concern of the others
                 listener.is_due = True
                 _log.exception("A client cannot be told of changes.")
 
-    async def _look_after(self, listener: _Listener, tools: dict[Actor, object], *, moved: bool) -> None:
+    async def _decided(self, actors: Collection[Actor]) -> bool:
+        """Whether somebody has decided anew who may use what, since this was last asked; one policy is read for all."""
+        changed = False
+        for actor in {actor.organization: actor for actor in actors if _may_read(actor)}.values():
+            before = await self._policy_before(actor)
+            self._policies[actor.organization] = await self._engine.policy(actor=actor)
+            changed = changed or before != self._policies[actor.organization]
+        decided, self._is_decided = self._is_decided or changed, False
+        return decided
+
+    async def _policy_before(self, actor: Actor) -> OrgPolicy | None:
+        """What an actor's organization had decided when that was last looked at; what it has by now where it never was."""
+        known = self._policies.get(actor.organization)
+        if known is None and _may_read(actor):
+            known = self._policies[actor.organization] = await self._engine.policy(actor=actor)
+        return known
+
+    async def _look_after(self, listener: _Listener, tools: dict[Actor, object], *, moved: bool, decided: bool) -> None:
         """Tell one listener what concerns it; `tools` are those of the actors that were looked after before it."""
         actor = listener.toolbox.desk.actor
-        if moved and "skills.read" in actor.permissions:
+        if moved and _may_read(actor):
             await listener.tell(ResourcesListChanged())
             await self._tell_of_files(listener)
-        if not (moved or actor.role or listener.is_due):
+        if not (moved or decided or listener.is_due):
             return  # nothing else makes other tools of the same skills
         if actor not in tools:
             tools[actor] = await self._tools(listener.toolbox)
@@ -240,6 +269,10 @@ class Notices:
             if digest != seen and uri in listener.watched:
                 listener.watched[uri] = digest
                 await listener.tell(ResourceUpdated(uri=uri))
+
+
+def _may_read(actor: Actor) -> bool:
+    return "skills.read" in actor.permissions
 
 
 async def _send(connection: Connection, event: ServerEvent) -> None:

@@ -10,6 +10,8 @@ from mcp_types import INVALID_PARAMS
 
 SKILLS_A_PAGE = 50
 FILES_A_PAGE = 250
+TOOLS_A_PAGE = 250
+"""More than there are tools of our own, so that these are all on the first page."""
 
 
 def cursor_after(key: str) -> str:

@@ -1,0 +1,157 @@
+"""The skills that are called as tools: which there are, and what their callers and the gate need to know of each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from prowess.catalog.catalog import Catalog
+from prowess.catalog.store import Store
+from prowess.errors import Invalid, ProwessError
+from prowess.policy.subject import Subject
+from prowess.run.choose import HANDLERS, chosen
+from prowess.run.subject import subject_of_run
+from prowess.skill.kinds import FILE_KINDS, Artifact, Function, JsonObject
+from prowess.skill.model import Skill
+from prowess.skill.schema import compile_schema
+
+_ONE_BY_ONE = 64
+"""So many changed skills are looked up by name; where there are more, all are listed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CallableSkill:
+    """A skill with a function, a request or a command that agents call; `artifact` is what a call runs.
+
+    A `fault` is why it cannot be called; the rest holds all the same. It is the same object for as long as the skill stays
+    as it is.
+    """
+
+    slug: str
+    title: str
+    description: str
+    parameters: JsonObject | None
+    artifact: str
+    subject: Subject
+    """What the gate is asked about before a run."""
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """What there is for agents to work on: any skill, any with files besides its instructions, any with scripts.
+
+    `functions` are the skills that are called, by slug.
+    """
+
+    skills: bool = False
+    files: bool = False
+    scripts: bool = False
+    functions: tuple[CallableSkill, ...] = ()
+
+
+class Callables:
+    """Remembers what a catalog holds, its callable skills above all. Blocking.
+
+    Only what changed is read again, and nothing is while the catalog stands where it was.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._lock = threading.Lock()
+        self._positions: Mapping[str, str] = {}
+        self._known: dict[str, CallableSkill] = {}
+        self.seen = Holdings()
+        """What there was at the last look."""
+
+    def look(self) -> Holdings:
+        """What there is now."""
+        with self._lock:
+            found = self._catalog.changes(self._positions)
+            if found.positions != self._positions or "" in found.positions.values():
+                self._follow(found.slugs)
+                self.seen = self._held()
+                self._positions = found.positions
+            return self.seen
+
+    def _held(self) -> Holdings:
+        files = self._catalog.serves(FILE_KINDS)
+        return Holdings(
+            skills=files or self._catalog.serves(),
+            files=files,
+            scripts=files and self._catalog.serves({"script"}),
+            functions=tuple(self._known[slug] for slug in sorted(self._known)),
+        )
+
+    def _follow(self, changed: frozenset[str] | None) -> None:
+        if changed is not None and len(changed) <= _ONE_BY_ONE:
+            for slug in changed:
+                self._look_up(slug)
+            return
+        if not self._catalog.serves(HANDLERS):
+            self._known.clear()
+            return
+        cards = {card.slug: card for card in self._catalog.cards() if not HANDLERS.isdisjoint(card.kinds)}
+        for slug in self._known.keys() - cards.keys():
+            del self._known[slug]
+        for slug, card in cards.items():
+            known = self._known.get(slug)
+            if known is None or (known.subject.scope, known.subject.digest) != (card.scope, card.digest):
+                self._read(slug)
+
+    def _look_up(self, slug: str) -> None:
+        outline = self._catalog.outline(slug)
+        if outline is None or HANDLERS.isdisjoint(part.kind for part in outline.parts):
+            self._known.pop(slug, None)
+        else:
+            self._read(slug)
+
+    def _read(self, slug: str) -> None:
+        """Take in a skill as it is now; one that went away meanwhile is forgotten."""
+        self._known.pop(slug, None)
+        try:
+            found = callable_of(*self._catalog.find(slug))
+        except (ProwessError, OSError):
+            return
+        if found is not None:
+            self._known[slug] = found
+
+
+def callable_of(store: Store, skill: Skill) -> CallableSkill | None:
+    """What a caller needs to know of a skill; None for one that is not called."""
+    artifact = _called(skill)
+    if artifact is None:
+        return None
+    return CallableSkill(
+        slug=skill.slug,
+        title=skill.title,
+        description=skill.description,
+        parameters=skill.parameters,
+        artifact=artifact.name,
+        subject=subject_of_run(store, skill, (artifact.name,)),
+        fault=_fault(skill),
+    )
+
+
+def _called(skill: Skill) -> Artifact | None:
+    """The first of the artifacts that run by themselves and are for calling."""
+    try:
+        return next((one for one in chosen(skill) if _is_callable(one)), None)
+    except Invalid:
+        return None
+
+
+def _is_callable(artifact: Artifact) -> bool:
+    """Whether it is of a kind that is called; a function that lies elsewhere is only named here."""
+    return artifact.kind in HANDLERS and (not isinstance(artifact, Function) or bool(artifact.content))
+
+
+def _fault(skill: Skill) -> str:
+    if skill.parameters is None:
+        return ""
+    try:
+        compile_schema(skill.parameters)
+    except Invalid as error:
+        return f"Its parameters are no schema that can be used: {error.message}"
+    return ""
