@@ -166,11 +166,15 @@ async def test_a_fallback_that_stands_later_runs_once_in_a_run_of_the_whole(plac
 
 
 async def test_a_kind_without_a_handler_says_which_kinds_run(place, greeter):
-    greeter(place, **{"execute.py": "def execute(args, ctx): ..."}, sidecar="title: T\nversion: 1.0.0\n")
+    sidecar = "title: T\nartifacts:\n- {path: dspy/check.json, kind: dspy_module, name: check, fallback: greet}\n"
+    greeter(place, sidecar=sidecar, **{"dspy/check.json": '{"template_id": "predict"}'})
     async with place.open() as prowess:
-        with pytest.raises(NoHandler, match="function") as missing:
-            await prowess.run("", "greeter", "execute")
-    assert "prompt_template" in missing.value.hint
+        with ScriptedModel(["Hello."]) as model:
+            result = await prowess.run("", "greeter", "check", inputs={"name": "Ada"}, model=model)
+        missing = result.parts[0].error
+        assert isinstance(missing, NoHandler)
+        assert "dspy_module" in missing.message
+    assert "prompt_template" in missing.hint
 
 
 async def test_a_run_that_takes_too_long_is_ended_and_traced(each_place, greeter, traces, waiting):

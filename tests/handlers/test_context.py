@@ -15,6 +15,7 @@ from prowess.errors import Invalid, NotFound, ProwessError, Refused, TryLater
 from prowess.handlers.context import MOST_FILES, MOST_LOGGED_LINES, MOST_REQUESTS, ContextCalls
 from prowess.handlers.hiding import Hiding
 from prowess.outbound.request import OutboundAnswer, OutboundRequest
+from prowess.outbound.target import target_of
 from prowess.run.call import Call
 from prowess.run.grants import Grants
 from prowess.sandbox.roots import Root
@@ -33,9 +34,14 @@ class Echo:
 
     async def send(self, request: OutboundRequest) -> OutboundAnswer:
         self.requests.append(request)
+        assert request.witness is not None
         if self.error:
+            note = request.witness.refuse if isinstance(self.error, Refused) else request.witness.touch
+            note("hosts", target_of(request.url).shown)
             raise self.error
         hops = ("api.example.org", "cdn.example.org")
+        for hop in hops:
+            request.witness.touch("hosts", hop)
         return OutboundAnswer(
             status=201, headers={"x-a": "1"}, body=self.body, url="https://cdn.example.org/", hops=hops
         )

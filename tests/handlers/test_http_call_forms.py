@@ -23,7 +23,7 @@ from prowess.skill.needs import needs_of
 from prowess.skill.package import Package
 from prowess.skill.profiles.declared_requests import unsendable_requests
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "http_calls.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "http-calls.md"
 DESCRIPTOR, SIDECAR = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
 SKILL_MD = "---\nname: issue-finder\ndescription: Finds the issues of a project by their words.\n---\nFinds issues.\n"
 PACKAGES = {

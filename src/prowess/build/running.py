@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from prowess.build.sandboxes import Sandboxes
 from prowess.build.stores import Stores
 from prowess.catalog.catalog import Catalog
 from prowess.policy.actor import Actor
 
 if TYPE_CHECKING:
     from prowess.delivery.recorder import EventRecorder
+    from prowess.engine.granting import RunGrants
     from prowess.handlers.host_module import RunSkill
     from prowess.llm.models import Models
     from prowess.redaction.redactor import Redactor
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     from prowess.run.runner import Runner
     from prowess.run.spending import Caps
     from prowess.run.telemetry import Telemetry
-    from prowess.sandbox.wasm import WasmSandbox
     from prowess.skill.kinds import Kind
     from prowess.skill.model import Skill
     from prowess.templates.registry import Registry
@@ -44,6 +46,7 @@ class Workshop:
         self._catalog = catalog
         self._recorder = recorder
         self._lock = threading.RLock()
+        self.sandboxes = Sandboxes(stores.settings)
         self.run_skill: RunSkill | None = None
         """How a script runs another skill."""
         self._opened_traces: TraceRecorder | None = None
@@ -107,8 +110,7 @@ class Workshop:
             await self._renderer.close()
         if "models" in opened:
             await self.models.close()
-        if "_sandbox" in opened:
-            await self._sandbox.close()
+        await self.sandboxes.aclose()
         if "_telemetry" in opened:
             await asyncio.to_thread(self._telemetry.close)
 
@@ -126,18 +128,6 @@ class Workshop:
         from prowess.templates.rendering import WorkerRenderer
 
         return WorkerRenderer()
-
-    @cached_property
-    def _sandbox(self) -> WasmSandbox:
-        from prowess.sandbox.wasm import WasmSandbox
-
-        return WasmSandbox(self._settings.home)
-
-    def build_sandbox(self, progress: Callable[[str], None]) -> None:
-        """Build the interpreter of the sandbox where it is missing, which takes a minute or two."""
-        from prowess.sandbox.component import ensure_component
-
-        ensure_component(self._settings.home, progress)
 
     @cached_property
     def _redactor(self) -> Redactor:
@@ -158,15 +148,22 @@ class Workshop:
         from prowess.handlers.host_module import HostModule
         from prowess.handlers.table import handlers_of
         from prowess.plugins import plugins
+        from prowess.run.checkpoints import Checkpoints
         from prowess.workspace.workspace import Workspace
 
         return handlers_of(
             asker=asker,
             renderer=self._renderer,
             registry=self.registry.without_other_skills(),
-            sandbox=self._sandbox,
+            sandboxes=self.sandboxes.by_runtime,
+            commands=self.sandboxes.commands,
+            outbound=self.sandboxes.outbound,
+            grants_of=self._grants.of,
+            provision=self.sandboxes.provision,
             host=HostModule(asker, Workspace(self._settings.workspace), self.run_skill),
+            checkpoints=Checkpoints(self._stores.records),
             read_file=self._read_file,
+            files=self._files,
             brought=[handler for plugin in plugins() for handler in plugin.handlers],
         )
 
@@ -180,6 +177,33 @@ class Workshop:
             return file_of(store, Outline.of(skill), path)
 
         return await asyncio.to_thread(read)
+
+    async def _files(self, skill: Skill) -> Mapping[str, bytes]:
+        """Every file of exactly the skill that is run."""
+        from prowess.errors import Conflict
+
+        def read() -> Mapping[str, bytes]:
+            store, found = self._catalog.find(f"{skill.scope}:{skill.slug}")
+            package = store.get_package(found.id)
+            if package is None or package.digest != skill.digest:
+                raise Conflict(f"The skill {skill.slug!r} is being changed.", hint="Run it again.")
+            return {file.path: file.content for file in package.files}
+
+        return await asyncio.to_thread(read)
+
+    @cached_property
+    def _grants(self) -> RunGrants:
+        from prowess.engine.granting import RunGrants
+
+        places = self._stores.places
+        return RunGrants(
+            records=self._stores.records,
+            has_records=self._stores.has_records,
+            environment=self._settings.environment,
+            workspace=self._settings.workspace,
+            home=self._settings.home,
+            skills=lambda: [Path(place.address) for place in places.present() if place.kind == "folder"],
+        )
 
     def _caps(self, actor: Actor) -> Caps:
         from prowess.policy.policies import read_policy

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
-from prowess.errors import Invalid, ProwessError, Refused
+from prowess.errors import Invalid, Refused
 from prowess.handlers.hiding import Hiding
 from prowess.handlers.offering import Refusals, offered
 from prowess.outbound.request import Outbound, OutboundAnswer, OutboundRequest
@@ -76,6 +76,7 @@ class ContextCalls:
             hosts=self._grants.hosts,
             routes=self._grants.routes,
             seconds=FETCH_SECONDS,
+            witness=self._receipt,
         )
         return _answer(await self._sent(request))
 
@@ -129,18 +130,9 @@ class ContextCalls:
     async def _sent(self, request: OutboundRequest) -> OutboundAnswer:
         host = target_of(request.url).shown
         try:
-            answer = await self._outbound.send(request)
+            return await self._outbound.send(request)
         except Refused as error:
-            self._receipt.refuse("hosts", host)
             raise self._with_line(error, host) from None
-        except Invalid:
-            raise
-        except ProwessError:
-            self._receipt.touch("hosts", host)
-            raise
-        for hop in answer.hops or (host,):
-            self._receipt.touch("hosts", hop)
-        return answer
 
     def _with_line(self, error: Refused, host: str) -> Refused:
         """The same refusal, with what to do about it."""

@@ -122,5 +122,6 @@ def _detail(call: Call, allowance: Allowance, output: Output | None) -> dict[str
     if output is not None and output.result:
         detail["result"] = output.result
     if not allowance.log_output:
-        detail.pop("result", None)
+        for written in ("result", "log"):
+            detail.pop(written, None)
     return detail

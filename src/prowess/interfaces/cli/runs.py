@@ -11,6 +11,7 @@ import click
 from prowess.interfaces.cli.failures import leave_stdout
 from prowess.interfaces.cli.logged import HeldWarnings
 from prowess.interfaces.cli.printing import can_move, clean, one_line
+from prowess.interfaces.cli.receipts import asked_for, touched_by
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -149,6 +150,10 @@ def _show_facts(part: Part, *, named: bool) -> None:
         facts.insert(0, part.status.replace("_", " "))
     facts.append(f"trace {part.trace}" if part.traced else "its trace may be lost")
     click.secho(" · ".join(facts), dim=True, err=True)
+    for line in touched_by(part.receipt):
+        click.secho(f"  {line}", dim=True, err=True)
+    if part.resumable:
+        click.secho(f"  It can go on from its last checkpoint: --resume {part.trace[:8]}", dim=True, err=True)
 
 
 def _verdict_line(verdict: Verdict) -> str:
@@ -164,6 +169,8 @@ def show_plan(result: RunResult) -> None:
         click.secho(f"── {one_line(part.artifact, 80)} ({part.kind})", bold=True, err=True)
         for sent in part.sent:
             _show_sent(sent)
+        if asked := asked_for(part.receipt):
+            click.echo(asked, err=True)
         if not part.sent and part.output is not None:
             click.echo("Nothing is sent; its output is:", err=True)
             _show_output(part.output)

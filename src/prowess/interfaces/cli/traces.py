@@ -11,6 +11,7 @@ import click
 from prowess.interfaces.cli.cards import moment
 from prowess.interfaces.cli.figures import NONE, count, money, taken
 from prowess.interfaces.cli.printing import clean, one_line, print_table
+from prowess.interfaces.cli.receipts import touched_by
 
 if TYPE_CHECKING:
     from prowess.traces.trace import Trace
@@ -71,6 +72,9 @@ def show_trace(trace: Trace) -> None:
             click.echo(f"{click.style(name.ljust(12), bold=True)}{value}")
     for verdict in trace.verdicts:
         _show_verdict(verdict)
+    for line in touched_by(trace.detail.get("receipt", {})):
+        what, _, rest = line.partition(": ")
+        click.echo(f"{click.style(what.ljust(12), bold=True)}{rest}")
     texts = {
         "Inputs": json.dumps(trace.inputs, ensure_ascii=False, indent=2) if trace.inputs else "",
         "Sent": trace.rendered_input or "",

@@ -19,7 +19,7 @@ _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "
 @common_options
 def command(workspace: str | None, as_json: bool) -> None:
     """Check the set-up, the databases and every skill folder, and clear away what an interrupted write left."""
-    from prowess.build.opening import examine
+    from prowess.build.examining import examine
     from prowess.interfaces.cli.printing import clean, print_json, print_wrapped
 
     with patience("Looking at everything …"):

@@ -47,6 +47,7 @@ def _finite(_ctx: click.Context, _option: click.Parameter, value: float | None) 
     metavar="SECONDS",
     help="How long each artifact may take.",
 )
+@click.option("--resume", default="", metavar="TRACE", help="Go on with this interrupted run from its last checkpoint.")
 @click.option("--session", "-s", default="", metavar="NAME", help="The conversation that the run belongs to.")
 @click.option(
     "--save",
@@ -64,6 +65,7 @@ def command(
     evaluation_model: str,
     dry_run: bool,
     timeout: float | None,
+    resume: str,
     session: str,
     save: Path | None,
     force: bool,
@@ -92,8 +94,8 @@ def command(
 
         skill = await prowess.skill(slug)
         saving.check(skill)
-        given = read_inputs(inputs, skill.parameters)
-        if not dry_run and "code_template" in skill.kinds:
+        given = {} if resume and not inputs else read_inputs(inputs, skill.parameters)
+        if not dry_run and not {"code_template", "function"}.isdisjoint(skill.kinds):
             with suppress(Unavailable):  # the run itself says so, or a fallback serves
                 await prowess.build_sandbox(screen.note)
         result = await prowess.attempt(
@@ -104,6 +106,7 @@ def command(
             model=model,
             evaluation_model=evaluation_model,
             timeout=timeout,
+            resume=resume,
             dry_run=dry_run,
             watch=None if as_json else screen.watch,
             each=screen.part,
