@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import lzma
 import os
 import platform
 import shutil
@@ -22,10 +23,14 @@ WASMTIME, COMPONENTIZE = "50.0.1", "0.25.1"
 INSTALL = "pip install 'prowess[sandbox]'"
 PATIENCE_SECONDS = 1_200.0
 """How long a build may take, and how long another process waits for it."""
+PREBUILT = Path(__file__).with_name("prebuilt")
+"""Where a package carries the interpreter, built and packed, under the name of what it is made of."""
 
 Progress = Callable[[str], None]
 
 _GUEST = Path(__file__).with_name("guest")
+_SKILLKIT = Path(__file__).parents[1] / "skillkit.py"
+"""What authors import, which the interpreter has too."""
 _BUILDING = ".building-"
 _OLD_SECONDS = 90 * 86_400
 _SETTINGS = "fuel,epochs,stack4"
@@ -44,21 +49,39 @@ def ensure_component(home: Path, progress: Progress = silent) -> Path:
     what lies in it is run.
     """
     check_package("wasmtime", WASMTIME)
-    folder = home.absolute() / "sandbox"
-    guest, compiled = folder / f"{_guest_name()}.wasm", folder / f"{_compiled_name()}.cwasm"
-    _check_private(folder)
+    folder = _folder(home)
+    compiled = folder / f"{_compiled_name()}.cwasm"
     if compiled.exists():
         return compiled
+    guest = ensure_guest(home, progress)
     with locked(folder, patience=PATIENCE_SECONDS):
-        _clear(folder, keep={guest, compiled})
-        if not guest.exists():
-            check_package("componentize-py", COMPONENTIZE)
-            progress("Building the interpreter of the sandbox; this is done once and takes a minute or two.")
-            _make(folder, guest, None)
         if not compiled.exists():
             progress("Compiling the interpreter of the sandbox for this machine.")
-            _make(folder, compiled, guest)
+            _make(folder, compiled, lambda made: _build(guest, made))
     return compiled
+
+
+def is_built(home: Path) -> bool:
+    """Whether `home` has the interpreter compiled for this machine."""
+    return (home.absolute() / "sandbox" / f"{_compiled_name()}.cwasm").exists()
+
+
+def ensure_guest(home: Path, progress: Progress = silent) -> Path:
+    """The interpreter for any machine, in `home`: what came with this package, or else built there."""
+    folder = _folder(home)
+    guest = folder / f"{_guest_name()}.wasm"
+    packed = PREBUILT / f"{guest.name}.xz"
+    with locked(folder, patience=PATIENCE_SECONDS):
+        _clear(folder, keep=guest)
+        if guest.exists():
+            return guest
+        if packed.exists():
+            _make(folder, guest, lambda made: _unpack(packed, made))
+            return guest
+        check_package("componentize-py", COMPONENTIZE)
+        progress("Building the interpreter of the sandbox; this is done once and takes a minute or two.")
+        _make(folder, guest, lambda made: _build(_copied_guest(made.with_name("source")), made))
+    return guest
 
 
 def check_package(name: str, version: str) -> None:
@@ -72,7 +95,7 @@ def check_package(name: str, version: str) -> None:
 
 
 def _guest_files() -> list[Path]:
-    return sorted(path for path in _GUEST.iterdir() if path.suffix in {".py", ".wit"})
+    return [*sorted(path for path in _GUEST.iterdir() if path.suffix in {".py", ".wit"}), _SKILLKIT]
 
 
 def _guest_name() -> str:
@@ -87,8 +110,9 @@ def _compiled_name() -> str:
     return f"{_guest_name()}-{hashlib.sha256(made_for.encode()).hexdigest()[:16]}"
 
 
-def _check_private(folder: Path) -> None:
-    """Make the folder where it is missing; refuse one that is not ours alone."""
+def _folder(home: Path) -> Path:
+    """Where it is kept, made where it is missing; refused where it is not ours alone."""
+    folder = home.absolute() / "sandbox"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
@@ -99,6 +123,7 @@ def _check_private(folder: Path) -> None:
             f"The folder {str(folder)!r} can be written by others, and what lies in it is run.",
             hint=f"Remove it, or make it yours alone: chmod 700 {str(folder)!r}",
         )
+    return folder
 
 
 def _unkept(folder: Path, error: OSError) -> Unavailable:
@@ -108,22 +133,21 @@ def _unkept(folder: Path, error: OSError) -> Unavailable:
     )
 
 
-def _clear(folder: Path, keep: set[Path]) -> None:
+def _clear(folder: Path, keep: Path) -> None:
     """Remove what killed builders left, and what has not been made for so long that nobody uses it any more."""
     for path in folder.iterdir():
         if path.name.startswith(_BUILDING):
             shutil.rmtree(path, ignore_errors=True)
-        elif path not in keep and path.stat().st_mtime < time.time() - _OLD_SECONDS:
+        elif path != keep and path.stat().st_mtime < time.time() - _OLD_SECONDS:
             path.unlink(missing_ok=True)
 
 
-def _make(folder: Path, target: Path, component: Path | None) -> None:
-    """Make a file in a temporary folder, and move it to its place when it is whole."""
+def _make(folder: Path, target: Path, write: Callable[[Path], None]) -> None:
+    """Have a file written in a temporary folder, and move it to its place when it is whole."""
     building = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=folder))
     try:
         made = building / target.name
-        source = component or _copied_guest(building / "source")
-        _build(command("building", source=str(source), target=str(made)))
+        write(made)
         made.chmod(0o600)
         with made.open("rb") as file:
             os.fsync(file.fileno())
@@ -142,7 +166,19 @@ def _copied_guest(folder: Path) -> Path:
     return folder
 
 
-def _build(program: list[str]) -> None:
+def _unpack(packed: Path, target: Path) -> None:
+    try:
+        with lzma.open(packed) as source, target.open("wb") as file:
+            shutil.copyfileobj(source, file)
+    except (lzma.LZMAError, EOFError) as error:
+        raise Unavailable(
+            "The interpreter of the sandbox that came with this package is damaged.", hint=f"Try again after {INSTALL}."
+        ) from error
+
+
+def _build(source: Path, target: Path) -> None:
+    """Have a folder with the guest's package built, or a component compiled."""
+    program = command("building", source=str(source), target=str(target))
     try:
         subprocess.run(  # noqa: S603  (our own program)
             program, env={}, check=True, timeout=PATIENCE_SECONDS, stdin=subprocess.DEVNULL, capture_output=True

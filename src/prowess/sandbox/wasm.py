@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from prowess.errors import RunFailed
 from prowess.sandbox.component import Progress, ensure_component, silent
 from prowess.sandbox.running import Running
 from prowess.sandbox.sandbox import DEFAULT_LIMITS, HostFunction, Ran, SandboxLimits
@@ -29,7 +30,8 @@ class WasmSandbox:
     """Runs scripts in a worker process for each event loop, which starts when needed and ends with this process.
 
     The interpreter is built at the first run where `home` does not have it. Up to `THREADS` scripts of an event loop run at
-    once; further ones wait their turn. A worker that breaks fails the runs that it has, not the next.
+    once; further ones wait their turn. A worker that breaks fails the runs that it has begun, not the next; one that it had
+    not begun is given to another worker, once.
     """
 
     def __init__(self, home: Path, *, progress: Progress = silent, spares: int = SPARES) -> None:
@@ -44,11 +46,16 @@ class WasmSandbox:
         self, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits = DEFAULT_LIMITS
     ) -> Ran:
         """Run a script to its end."""
-        turns = self._turns.setdefault(asyncio.get_running_loop(), _Turns())
+        loop = asyncio.get_running_loop()
+        turns = self._turns.get(loop) or self._turns.setdefault(loop, _Turns())
         async with turns.room:
-            async with turns.starting:
-                claim = self._workers.claim() or await self._start()
-                running = Running(*claim, script, functions, limits)
+            running = await self._begin(turns, script, functions, limits)
+            try:
+                return await running.ended()
+            except RunFailed:
+                if not running.lost:
+                    raise
+            running = await self._begin(turns, script, functions, limits)
             return await running.ended()
 
     @property
@@ -64,6 +71,13 @@ class WasmSandbox:
     async def close(self) -> None:
         """End the workers; runs that are on their way fail."""
         self._workers.end()
+
+    async def _begin(
+        self, turns: _Turns, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits
+    ) -> Running:
+        async with turns.starting:
+            claim = self._workers.claim() or await self._start()
+            return Running(*claim, script, functions, limits)
 
     async def _start(self) -> Claim:
         component = await asyncio.to_thread(ensure_component, self._home, self._progress)

@@ -6,13 +6,13 @@ import io
 import json
 import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-import wit_world  # pyright: ignore[reportMissingImports]
-
-World: Any = wit_world
-"""What the component is told by its WIT; there is such a module only while it is built."""
+Call = Callable[[str, str], str]
+"""The only way out: the name of a host function and its arguments as JSON, answered with JSON."""
+Ask = Callable[[str, Sequence[Any], Mapping[str, Any]], Any]
+"""Calls a host function with arguments; what it gives, or `HostError`."""
 
 PRINT = "print"
 """The call that takes what was printed."""
@@ -21,7 +21,6 @@ PENDING_CHARS, PROMPT_LINES = 512, 100
 ANSWERING = frozenset({"llm_query", "llm_query_batched"})
 BULLET = re.compile(r"^\s*(?:[-*\u2022]|\d{1,3}[.)])\s+")
 
-_call: Callable[[str, str], str] = World.call
 to_json = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 """Plain ASCII, since a lone surrogate cannot cross to the host."""
 from_json = json.JSONDecoder().decode
@@ -61,7 +60,8 @@ class Printed(io.TextIOBase):
 
     encoding = "utf-8"
 
-    def __init__(self) -> None:
+    def __init__(self, call: Call) -> None:
+        self._call = call
         self._pending: list[str] = []
         self._chars = 0
         self._prompt = PROMPT_LINES
@@ -88,7 +88,7 @@ class Printed(io.TextIOBase):
         if self._pending:
             text = "".join(self._pending)
             self._pending, self._chars = [], 0
-            _call(PRINT, text.encode("utf-8", "replace").decode())
+            self._call(PRINT, text.encode("utf-8", "replace").decode())
 
 
 class Result:
@@ -102,30 +102,39 @@ class Result:
         self.json = to_json(result)
 
 
-def module(name: str, functions: list[str], result: Result, printed: Printed) -> types.ModuleType:
+def asking(call: Call, printed: Printed) -> Ask:
+    """What asks the host; what was printed before is handed over first."""
+
+    def ask(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        try:
+            payload = to_json([list(args), dict(kwargs)])
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TypeError(f"{name}() takes only what JSON can say: {error}") from None
+        printed.flush()
+        answer = from_json(call(name, payload))
+        if "error" in answer:
+            raise HostError(answer["error"]["message"], answer["error"]["code"])
+        return _answers(answer["value"]) if name in ANSWERING else answer["value"]
+
+    return ask
+
+
+def module(name: str, functions: Iterable[str], ask: Ask, result: Result) -> types.ModuleType:
     """The host's functions as a module."""
     made = types.ModuleType(name, "What this script can ask of its host.")
     for function in functions:
-        setattr(made, function, _asking(function, printed))
+        setattr(made, function, _function(function, ask))
     made.submit = result.submit  # type: ignore[attr-defined]
     made.HostError = HostError  # type: ignore[attr-defined]
     return made
 
 
-def _asking(name: str, printed: Printed) -> Callable[..., Any]:
-    def ask(*args: Any, **kwargs: Any) -> Any:
-        try:
-            payload = to_json([args, kwargs])
-        except (TypeError, ValueError, RecursionError) as error:
-            raise TypeError(f"{name}() takes only what JSON can say: {error}") from None
-        printed.flush()
-        answer = from_json(_call(name, payload))
-        if "error" in answer:
-            raise HostError(answer["error"]["message"], answer["error"]["code"])
-        return _answers(answer["value"]) if name in ANSWERING else answer["value"]
+def _function(name: str, ask: Ask) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return ask(name, args, kwargs)
 
-    ask.__name__ = ask.__qualname__ = name
-    return ask
+    function.__name__ = function.__qualname__ = name
+    return function
 
 
 def _answers(value: Any) -> Any:

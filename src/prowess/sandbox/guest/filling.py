@@ -8,13 +8,14 @@ from __future__ import annotations
 import ast
 import json
 import re
+import types
 from typing import Any, cast
 
 
-def parsed(source: str, marks: dict[str, Any], name: str) -> ast.Module:
-    """The script as a tree, with every mark replaced."""
-    tree = ast.parse(source, name)
-    return Filling(marks, name).visit(tree) if marks else tree
+def compiled(source: str, marks: dict[str, Any], name: str) -> types.CodeType:
+    """The script as it can be run, with every mark replaced."""
+    script = Filling(marks, name).visit(ast.parse(source, name)) if marks else source
+    return compile(script, name, "exec", dont_inherit=True)
 
 
 class Filling(ast.NodeTransformer):

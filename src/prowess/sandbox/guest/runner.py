@@ -1,4 +1,4 @@
-"""The program in the sandbox: runs one script and says what came of it.
+"""The program in the sandbox: runs one task and says what came of it.
 
 It is run once when the component is built; an instance starts with everything below already loaded.
 """
@@ -6,27 +6,41 @@ It is run once when the component is built; an instance starts with everything b
 from __future__ import annotations
 
 import gc
-import linecache
-import sys
-import traceback
-import types
+import importlib
 from typing import Any
 
-from . import allowed, timers
-from .bridge import HostError, Printed, Result, World, from_json, module, to_json
-from .filling import parsed
+import wit_world  # pyright: ignore[reportMissingImports]
 
-SCRIPT = "<script>"
-REHEARSAL: dict[str, Any] = {
-    "source": "def each(items):\n    return [f'{item}!' for item in items if item]\neach([a])\n",
+from . import allowed, timers
+from .bridge import from_json, to_json
+from .task import run_task
+
+World: Any = wit_world
+"""What the component is told by its WIT; there is such a module only while it is built."""
+SKILLKIT = importlib.import_module(".skillkit", __package__)
+"""What authors import, which lies here only while the component is built."""
+
+SHORT: dict[str, Any] = {
+    "source": "def each(item):\n    return item\neach(a)\n",
     "shown": "",
     "marks": {},
     "inputs": {"a": 1},
     "variables": ["a"],
     "modules": ["prowess"],
-    "functions": ["nothing"] * 12,
+    "functions": ["nothing"],
+    "entry": "",
+    "env": {},
+    "file": "<script>",
 }
-MESSAGE_CHARS, TRACE_CHARS, TRACE_FRAMES = 4_000, 8_000, 20
+LONG: dict[str, Any] = {
+    **SHORT,
+    "source": "def execute(args, ctx):\n    return [f'{item}!' for item in args['a'] if item]\n",
+    "inputs": {"a": [1, 2]},
+    "functions": ["nothing"] * 12,
+    "entry": "execute",
+}
+REHEARSALS = 20
+"""How often it takes until the interpreter has seen what it can learn."""
 
 
 class WitWorld(World.WitWorld):
@@ -34,77 +48,26 @@ class WitWorld(World.WitWorld):
 
     def prepare(self) -> None:
         """Touch what every run touches, which is memory that no later run has to touch for the first time."""
-        self.run(to_json(REHEARSAL))
+        self.run(to_json(SHORT))
 
     def run(self, task: str) -> str:
-        """Run a script to its end."""
-        asked = from_json(task)
-        result, printed = Result(), Printed()
-        try:
-            error = _run(asked, result, printed)
-        except BaseException:  # noqa: BLE001  (there may be no memory left to say more)
-            return '{"error":{"type":"MemoryError","message":"","line":null,"trace":""}}'
-        if error:
-            return to_json({"error": error})
-        return '{"done":true}' if result.json is None else '{"done":true,"result":' + result.json + "}"
+        """Run a task to its end."""
+        return run_task(from_json(task), World.call, SKILLKIT)
 
 
-def _run(asked: dict[str, Any], result: Result, printed: Printed) -> dict[str, Any] | None:
-    main = types.ModuleType("__main__")
-    sys.modules["__main__"] = main
-    sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = printed  # type: ignore[misc]
-    sys.argv = [SCRIPT]
-    for name in asked["modules"]:
-        sys.modules[name] = module(name, asked["functions"], result, printed)
-    inputs = asked["inputs"]
-    vars(main).update({name: inputs[name] for name in asked["variables"]}, inputs=inputs)
-    error = None
-    try:
-        exec(compile(parsed(asked["source"], asked["marks"], SCRIPT), SCRIPT, "exec"), vars(main))  # noqa: S102
-    except SystemExit as end:
-        error = None if end.code in (None, 0) else _told(end, asked["shown"])
-    except BaseException as raised:  # noqa: BLE001
-        error = _told(raised, asked["shown"])
-    printed.flush()
-    return error
+def nobody(name: str, payload: str) -> str:
+    """Answers while the component is built, when there is no host."""
+    raise OSError(f"There is nobody to answer {name} with {payload}.")
 
 
-def _told(error: BaseException, shown: str) -> dict[str, Any]:
-    """What went wrong, by the script's own lines."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename != SCRIPT:
-        trace = trace.tb_next
-    traceback.clear_frames(trace)
-    lines = [frame.lineno for frame in traceback.extract_tb(trace) if frame.filename == SCRIPT]
-    if isinstance(error, SyntaxError) and error.filename == SCRIPT:
-        lines.append(error.lineno)
-    linecache.cache[SCRIPT] = (len(shown), None, [line + "\n" for line in shown.splitlines()], SCRIPT)
-    return {
-        "type": type(error).__name__,
-        "message": _message(error)[:MESSAGE_CHARS],
-        "line": lines[-1] if lines else None,
-        "trace": _trace(error, trace)[-TRACE_CHARS:],
-        "host": isinstance(error, HostError),
-    }
-
-
-def _message(error: BaseException) -> str:
-    if isinstance(error, SyntaxError):
-        return error.msg or ""
-    try:
-        return str(error)
-    except BaseException:  # noqa: BLE001  (a script's own class may do anything)
-        return ""
-
-
-def _trace(error: BaseException, trace: types.TracebackType | None) -> str:
-    try:
-        return "".join(traceback.format_exception(type(error), error, trace, limit=TRACE_FRAMES))
-    except BaseException:  # noqa: BLE001
-        return ""
+def rehearse() -> None:
+    """Let the interpreter learn what every run does, while the component is built."""
+    for task in [SHORT, LONG] * REHEARSALS:
+        run_task(from_json(to_json(task)), nobody, SKILLKIT)
 
 
 allowed.load()
 timers.install()
+rehearse()
 gc.collect()
 gc.freeze()

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from wasmtime import Config, Store, WasmtimeError, _bindings, _ffi
-from wasmtime.component import LinkerInstance
+from wasmtime.component import Func, LinkerInstance
 
 Called = Callable[[str, str], str]
 """A function from two texts to a text."""
@@ -77,15 +78,51 @@ def add_call(
     _add(instance, name, run)
 
 
+def call_plain(function: Func, store: Store) -> None:
+    """Call a function that takes and gives nothing; `WasmtimeError` where the guest was ended."""
+    if error := _ffi.wasmtime_component_func_call(ctypes.byref(function._func), store._context(), None, 0, None, 0):
+        raise WasmtimeError._from_ptr(error)
+
+
+def call_text(function: Func, store: Store, text: str) -> str:
+    """Call a function from a text to a text; `WasmtimeError` where the guest was ended."""
+    told, said = _ffi.wasmtime_component_val_t(), _ffi.wasmtime_component_val_t()
+    told.kind = _ffi.WASMTIME_COMPONENT_STRING
+    told.of.string = _ffi.bytes_to_capi(text.encode())
+    try:
+        error = _ffi.wasmtime_component_func_call(
+            ctypes.byref(function._func), store._context(), ctypes.byref(told), 1, ctypes.byref(said), 1
+        )
+    finally:
+        _ffi.wasmtime_component_val_delete(ctypes.byref(told))
+    if error:
+        raise WasmtimeError._from_ptr(error)
+    try:
+        return _text(said.of.string)
+    finally:
+        _ffi.wasmtime_component_val_delete(ctypes.byref(said))
+
+
+def add_nothing(instance: LinkerInstance, name: str) -> None:
+    """Define a function that gives an empty list."""
+
+    def run(args, results):  # noqa: ARG001
+        results[0].kind = _ffi.WASMTIME_COMPONENT_LIST
+        results[0].of.list = _ffi.wasmtime_component_vallist_t()
+
+    _add(instance, name, run)
+
+
 def add_bytes(instance: LinkerInstance, name: str, make: Callable[[int], bytes]) -> None:
     """Define a function from a number to so many bytes."""
 
     def run(args, results):
         data = make(args[0].of.u64)
-        values = b"".join([_BYTES[byte] for byte in data])
+        values = bytearray(_byte(0) * len(data))
+        values[_PLACE :: len(_byte(0))] = data
         made = _ffi.wasmtime_component_vallist_t()
         _ffi.wasmtime_component_vallist_new_uninit(made, len(data))
-        ctypes.memmove(made.data, values, len(values))
+        ctypes.memmove(made.data, bytes(values), len(values))
         results[0].kind = _ffi.WASMTIME_COMPONENT_LIST
         results[0].of.list = made
 
@@ -119,7 +156,9 @@ def _text(name: Any) -> str:
     return ctypes.string_at(name.data, name.size).decode("utf-8", "replace") if name.size else ""
 
 
+@cache
 def _byte(value: int) -> bytes:
+    """One byte as the engine holds a value."""
     made = _ffi.wasmtime_component_val_t()
     ctypes.memset(ctypes.byref(made), 0, ctypes.sizeof(made))
     made.kind = _ffi.WASMTIME_COMPONENT_U8
@@ -127,4 +166,5 @@ def _byte(value: int) -> bytes:
     return bytes(made)
 
 
-_BYTES = [_byte(value) for value in range(256)]
+_PLACE = _byte(255).index(255)
+"""Where a byte lies within a value that holds one."""

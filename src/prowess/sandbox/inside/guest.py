@@ -6,12 +6,11 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from wasmtime import Engine, Store, WasmtimeError
 from wasmtime.component import Component, Func, Linker
 
-from prowess.sandbox.inside.bindings import add_call, epoch_callback, watch
+from prowess.sandbox.inside.bindings import add_call, call_plain, call_text, epoch_callback, watch
 from prowess.sandbox.inside.engine import Ticker
 from prowess.sandbox.inside.stopping import Clock, Stop
 from prowess.sandbox.inside.wasi import add_wasi
@@ -64,6 +63,7 @@ class Interpreters:
         with self._linker.root() as root:
             add_call(root, "call", self._called, self._fits, self._too_large)
         self._linker.define_unknown_imports_as_traps(component)
+        self._exports = [component.get_export_index(name) or name for name in ("prepare", "run")]
 
     def current(self) -> Guest:
         """The guest that this thread runs."""
@@ -78,10 +78,10 @@ class Interpreters:
         guest = Guest(self, store)
         with self.running(guest):
             instance = self._linker.instantiate(store, self._component)
-            prepare, run = instance.get_func(store, "prepare"), instance.get_func(store, "run")
+            prepare, run = (instance.get_func(store, index) for index in self._exports)
             if prepare is None or run is None:
                 raise WasmtimeError("This is no component for scripts.")
-            prepare(store)
+            call_plain(prepare, store)
             guest.function = run
         return guest
 
@@ -181,8 +181,7 @@ class Guest:
     def _call(self, task: str) -> str:
         if self.function is None:
             raise WasmtimeError("This guest was never made ready.")
-        said: Any = self.function(self.store, task)
-        return str(said)
+        return call_text(self.function, self.store, task)
 
     def _print(self, text: str) -> str:
         room = (self._limits.output_chars if self._limits else 0) - self._chars

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 import queue
-import select
 import socket
+import struct
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,13 +20,14 @@ from typing import Any, NoReturn
 from wasmtime.component import Component
 
 from prowess.sandbox import frames
+from prowess.sandbox.begun import Begun
 from prowess.sandbox.inside.confine import confine_process, confine_thread
 from prowess.sandbox.inside.engine import THREAD_BYTES, make_engine
 from prowess.sandbox.inside.guest import Ending, Guest, GuestLimits, Interpreters
 from prowess.sandbox.inside.spares import Spares
 from prowess.sandbox.inside.stopping import Clock, Stop
 
-IDLE_SECONDS = 10.0
+IDLE_SECONDS = 10
 """How often an idle worker looks whether its parent is still there."""
 
 
@@ -50,8 +51,9 @@ class Run:
 class Worker:
     """Takes frames and gives frames."""
 
-    def __init__(self, line: socket.socket, house: Interpreters, spares: int) -> None:
+    def __init__(self, line: socket.socket, begun: Begun, house: Interpreters, spares: int) -> None:
         self._line = line
+        self._begun = begun
         self._house = house
         self._lock = threading.Lock()
         self._runs: dict[int, Run] = {}
@@ -61,8 +63,8 @@ class Worker:
     def start(self, threads: int) -> None:
         """Have everything ready."""
         threading.stack_size(THREAD_BYTES)
-        for _ in range(threads):
-            threading.Thread(target=self._work, daemon=True).start()
+        for place in range(threads):
+            threading.Thread(target=self._work, args=(place,), daemon=True).start()
         self._house.ticker.start()
         self._spares.start()
 
@@ -78,7 +80,7 @@ class Worker:
 
     def _frames(self, parent: int) -> Iterator[tuple[int, int, bytes]]:
         data = bytearray()
-        while self._awaited(parent) and (piece := self._line.recv(1 << 16)):
+        while piece := self._received(parent):
             data += piece
             while len(data) >= frames.HEADER.size:
                 size, number, kind = frames.HEADER.unpack_from(data)
@@ -88,12 +90,14 @@ class Worker:
                 yield number, kind, bytes(data[frames.HEADER.size : end])
                 del data[:end]
 
-    def _awaited(self, parent: int) -> bool:
-        """Whether something has come, and not the end of the parent."""
-        while not select.select([self._line], [], [], IDLE_SECONDS)[0]:
-            if os.getppid() != parent:
-                return False
-        return True
+    def _received(self, parent: int) -> bytes:
+        """What has come; nothing at the end of the parent."""
+        while os.getppid() == parent:
+            try:
+                return self._line.recv(1 << 16)
+            except BlockingIOError:
+                continue
+        return b""
 
     def _take(self, number: int, kind: int, payload: bytes) -> None:
         if kind == frames.RUN:
@@ -105,20 +109,19 @@ class Worker:
             else:
                 run.cancel(payload.decode())
 
-    def _work(self) -> None:
+    def _work(self, place: int) -> None:
         while True:
             run = self._waiting.get()
             guest: Guest | None = None
             try:
                 guest = self._spares.take()
+                self._begun.note(place, run.number)
                 ending = guest.run(run.task, run.limits, partial(self._ask, run), run.clock)
             except Exception as error:  # noqa: BLE001  (a thread that ended would take the run with it)
                 ending = Ending(word="crashed", detail=type(error).__name__)
             self._runs.pop(run.number, None)
             self._tell(run, ending)
-            if guest:
-                guest.close()
-            self._spares.refill()
+            self._spares.give_back(guest)
 
     def _tell(self, run: Run, ending: Ending) -> None:
         head = {"word": ending.word, "stdout": ending.stdout, "fuel": ending.fuel, "detail": ending.detail}
@@ -136,9 +139,12 @@ class Worker:
 def main(told: dict[str, Any]) -> NoReturn:
     """Serve; `told` has the precompiled component, the parent, and how many threads and spare guests there are to be."""
     line = socket.socket(fileno=0)
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", IDLE_SECONDS, 0))
     engine = make_engine()
     house = Interpreters(engine, Component.deserialize_file(engine, told["component"]))
-    worker = Worker(line, house, told["spares"])
+    begun = Begun(told["begun"], told["threads"])
+    os.close(told["begun"])
+    worker = Worker(line, begun, house, told["spares"])
     house.make().close()
     reached = confine_thread()
     worker.start(told["threads"])

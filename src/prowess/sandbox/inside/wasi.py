@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from wasmtime import Store, WasmtimeError
 from wasmtime.component import Linker, LinkerInstance, Record, ResourceAny, ResourceHost, ResourceType
 
-from prowess.sandbox.inside.bindings import add_bytes
+from prowess.sandbox.inside.bindings import add_bytes, add_nothing
 from prowess.sandbox.inside.stopping import Clock
 
 VERSION = "0.2.9"
@@ -39,18 +39,14 @@ def add_wasi(linker: Linker, current: Callable[[], Waiting]) -> None:
             add_bytes(random, "get-random-bytes", lambda size: os.urandom(min(size, MOST_RANDOM_BYTES)))
             random.add_func("get-random-u64", _guarded(_number))
         with root.add_instance(f"wasi:cli/environment@{VERSION}") as environment:
-            environment.add_func("get-environment", _guarded(_nothing))
-            environment.add_func("get-arguments", _guarded(_nothing))
+            add_nothing(environment, "get-environment")
+            add_nothing(environment, "get-arguments")
         with root.add_instance(f"wasi:filesystem/preopens@{VERSION}") as preopens:
-            preopens.add_func("get-directories", _guarded(_nothing))
+            add_nothing(preopens, "get-directories")
 
 
 def _number(_: Store) -> int:
     return int.from_bytes(os.urandom(8), "little")
-
-
-def _nothing(_: Store) -> list[Any]:
-    return []
 
 
 def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
