@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup run test test-local check soak bench clean
+.PHONY: setup run test test-local check soak bench wheel clean
 
 setup: $(STAMP)
 
@@ -28,6 +28,10 @@ soak: setup
 
 bench: setup
 	@scripts/bench
+
+wheel: setup
+	@$(BIN)/python scripts/component.py
+	@$(BIN)/python -m build --wheel --no-isolation
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage

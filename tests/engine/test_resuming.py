@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import subprocess
 import sys
 from typing import Any
@@ -160,17 +159,20 @@ async def test_a_skill_that_has_nothing_kept_has_no_checkpoint_kept_either(long,
         assert not result.parts[0].resumable
 
 
+def killed_after_its_checkpoint(place: Any) -> None:
+    environment = {**os.environ, **place.environment, "PYTHONDONTWRITEBYTECODE": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(place.workspace)], env=environment, stdout=subprocess.PIPE
+    ) as program:
+        assert program.stdout is not None
+        try:
+            assert program.stdout.readline() == b"reached\n"
+        finally:
+            program.kill()
+
+
 async def test_a_run_whose_process_was_killed_goes_on_in_another(long):
-    environment = {**os.environ, **long.environment, "PYTHONDONTWRITEBYTECODE": "1"}
-    program = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(long.workspace)], env=environment, stdout=subprocess.PIPE
-    )
-    try:
-        assert await asyncio.to_thread(program.stdout.readline) == b"reached\n"
-    finally:
-        program.send_signal(signal.SIGKILL)
-        program.wait()
-        program.stdout.close()
+    await asyncio.to_thread(killed_after_its_checkpoint, long)
     async with long.open() as prowess:
         [row] = await prowess.traces()
         with ScriptedModel(["beta", "Told."]) as model:
