@@ -256,7 +256,7 @@ def test_a_packed_answer_is_unpacked_up_to_the_same_size(internet):
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab",
         b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\nnot packed",
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"x" * 1000)[:15],
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"x" * 1000, mtime=0)[:15],
         b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n",
         b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000 + b"\r\n\r\n",
         b"HTTP/1.1 abc\r\n\r\n",
