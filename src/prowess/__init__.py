@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         RunFailed,
         SpendExceeded,
         TimedOut,
+        TryLater,
         Unavailable,
     )
     from prowess.events import Event
@@ -72,6 +73,7 @@ __all__ = [
     "SpendExceeded",
     "TimedOut",
     "Toolbox",
+    "TryLater",
     "Unavailable",
     "read_package",
     "validate",

@@ -13,6 +13,7 @@ Touched = Literal["hosts", "env", "read", "written", "skills", "binaries", "pack
 MOST_NAMES = 100
 """So many different names of one sort are kept; the others are counted together."""
 OTHERS = "others"
+_NAME_CHARS = 200
 
 
 class Receipt:
@@ -46,6 +47,6 @@ class Receipt:
 
 
 def _count(kept: dict[Touched, Counter[str]], sort: Touched, name: str) -> None:
-    names = kept.setdefault(sort, Counter())
-    known = name in names or len(names) < MOST_NAMES
-    names[name[:200] if known else OTHERS] += 1
+    names, short = kept.setdefault(sort, Counter()), name[:_NAME_CHARS]
+    known = short in names or len(names) < MOST_NAMES
+    names[short if known else OTHERS] += 1

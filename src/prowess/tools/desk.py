@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from prowess.engine.engine import Engine
@@ -28,7 +27,7 @@ class Desk:
     hands_over: bool = False
     watch: Watch = unwatched
     spare: Model | None = None
-    reserved: Collection[str] = ()
+    reserved: frozenset[str] = frozenset()
     _session: str = field(default="", init=False)
 
     async def found(self) -> Session | None:

@@ -6,7 +6,7 @@ its skill run, or where asking about it is worth it: for a skill of this place, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
@@ -30,6 +30,7 @@ DESCRIPTION_LIMIT = 1_024
 _TITLE_LIMIT = 200
 _MOST_TOOLS = 4_096
 """So many tools are kept ready."""
+_MOST_LISTS = 8
 
 _RESULT: dict[str, Any] = {
     "type": "object",
@@ -51,7 +52,8 @@ class Functions:
     nameless: Mapping[str, str]
 
 
-def functions_of(skills: Iterable[CallableSkill], reserved: Collection[str]) -> Functions:
+@lru_cache(maxsize=_MOST_LISTS)
+def functions_of(skills: tuple[CallableSkill, ...], reserved: frozenset[str]) -> Functions:
     """Which tool belongs to which skill; `reserved` are the names of other tools.
 
     Two skills can come to the same name: it is that of the skill of this place before that of one from elsewhere or by an

@@ -69,7 +69,7 @@ class Toolbox:
             hands_over=hands_over,
             watch=watch,
             spare=spare,
-            reserved=tools(),
+            reserved=frozenset(tools()),
         )
 
     async def offered(self, holdings: Holdings | None = None) -> list[Tool]:
