@@ -19,10 +19,10 @@ import sys
 import time
 from pathlib import Path
 
-from prowess.sandbox.process import ProcessSandbox
+from prowess.sandbox.process.sandbox import ProcessSandbox
 from prowess.sandbox.sandbox import Sandbox
 from prowess.sandbox.script import function_of
-from prowess.sandbox.wasm import WasmSandbox
+from prowess.sandbox.wasm.sandbox import WasmSandbox
 
 HERE = Path(__file__).resolve().parent
 SOURCE = "def execute(args, ctx):\n    return args['a'] + 1\n"

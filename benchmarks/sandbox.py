@@ -28,7 +28,7 @@ from sandbox_peers import LOOP, of_peers, table
 
 from prowess.sandbox.sandbox import Ran, SandboxLimits
 from prowess.sandbox.script import script_of
-from prowess.sandbox.wasm import WasmSandbox
+from prowess.sandbox.wasm.sandbox import WasmSandbox
 
 HERE = Path(__file__).resolve().parent
 TRIVIAL = script_of("x = 1 + 1", {})

@@ -9,7 +9,7 @@ import lzma
 import tempfile
 from pathlib import Path
 
-from prowess.sandbox.component import PREBUILT, ensure_guest
+from prowess.sandbox.wasm.component import PREBUILT, ensure_guest
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from psycopg import sql
 
 from prowess import Prowess
 from prowess.policy.actor import Actor
-from prowess.sandbox.component import ensure_component
+from prowess.sandbox.wasm.component import ensure_component
 from prowess.settings import read_settings
 from prowess.storage.database import Database, open_database
 

@@ -11,7 +11,7 @@ from prowess.errors import Invalid, OutputInvalid, Refused, RunFailed, TimedOut,
 from prowess.handlers.cli_command import CliCommandHandler
 from prowess.handlers.commanding import Commanding
 from prowess.run.grants import Grants
-from prowess.sandbox.launched import LockedCommands
+from prowess.sandbox.commands.locked import LockedCommands
 from prowess.sandbox.roots import Root
 from prowess.skill.forms import read_package
 from prowess.skill.kinds import CliCommand

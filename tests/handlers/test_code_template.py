@@ -16,7 +16,7 @@ from prowess.llm.scripted import Answer, ScriptedModel
 from prowess.run.asking import Foreseen
 from prowess.run.call import Call
 from prowess.sandbox.sandbox import SandboxLimits
-from prowess.sandbox.wasm import WasmSandbox
+from prowess.sandbox.wasm.sandbox import WasmSandbox
 from prowess.skill.kinds import CodeTemplate
 from prowess.workspace.workspace import Workspace
 

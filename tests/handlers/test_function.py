@@ -16,10 +16,10 @@ from prowess.outbound.request import OutboundAnswer, OutboundRequest
 from prowess.run.call import Call
 from prowess.run.grants import Grants
 from prowess.sandbox.confining.lock import NEEDED, reachable
-from prowess.sandbox.process import ProcessSandbox
+from prowess.sandbox.process.sandbox import ProcessSandbox
 from prowess.sandbox.roots import Root
 from prowess.sandbox.sandbox import Ran
-from prowess.sandbox.wasm import WasmSandbox
+from prowess.sandbox.wasm.sandbox import WasmSandbox
 from prowess.skill.kinds import Function, Instructions
 from prowess.skill.needs import Needs
 from prowess.skill.package import FileEntry

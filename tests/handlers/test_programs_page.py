@@ -14,9 +14,9 @@ from prowess.handlers.cli_command import CliCommandHandler, CommandSettings
 from prowess.handlers.commanding import Commanding
 from prowess.handlers.script import SUFFIXES
 from prowess.run.grants import Grants
-from prowess.sandbox.commands import DEFAULT_COMMAND_LIMITS
-from prowess.sandbox.finding import SEARCHED
-from prowess.sandbox.launched import LockedCommands
+from prowess.sandbox.commands.command import DEFAULT_COMMAND_LIMITS
+from prowess.sandbox.commands.finding import SEARCHED
+from prowess.sandbox.commands.locked import LockedCommands
 from prowess.sandbox.roots import Root
 from prowess.skill.forms import read_package
 from prowess.skill.kinds import CliCommand

@@ -12,8 +12,8 @@ from prowess.errors import Invalid, RunFailed, Unavailable
 from prowess.handlers.commanding import Commanding
 from prowess.handlers.script import PYTHON_COMMAND, ScriptHandler, interpreter_of
 from prowess.run.grants import Grants
-from prowess.sandbox.commands import CommandLimits
-from prowess.sandbox.launched import LockedCommands
+from prowess.sandbox.commands.command import CommandLimits
+from prowess.sandbox.commands.locked import LockedCommands
 from prowess.sandbox.roots import Root
 from prowess.skill.kinds import Script
 

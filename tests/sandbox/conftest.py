@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from prowess.sandbox.confining.lock import NEEDED, reachable
-from prowess.sandbox.process import ProcessSandbox
+from prowess.sandbox.process.sandbox import ProcessSandbox
 from prowess.sandbox.sandbox import DEFAULT_LIMITS, Ran
 from prowess.sandbox.script import script_of
-from prowess.sandbox.wasm import WasmSandbox
+from prowess.sandbox.wasm.sandbox import WasmSandbox
 
 
 @pytest.fixture(scope="session")

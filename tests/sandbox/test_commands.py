@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from prowess.errors import Invalid, NotFound
-from prowess.sandbox.commands import Command, CommandLimits, Completed
-from prowess.sandbox.finding import PYTHON, find_program
-from prowess.sandbox.folders import PREFIX
-from prowess.sandbox.launched import LockedCommands
-from prowess.sandbox.native.sweeping import remove_folder, size_of
+from prowess.sandbox.commands.command import Command, CommandLimits, Completed
+from prowess.sandbox.commands.finding import PYTHON, find_program
+from prowess.sandbox.commands.folders import PREFIX
+from prowess.sandbox.commands.inside.sweeping import remove_folder, size_of
+from prowess.sandbox.commands.locked import LockedCommands
 from prowess.sandbox.roots import Root
 from prowess.skill.limits import MIB
 
@@ -284,8 +284,8 @@ for name, line in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map"
     pathlib.Path(f"/proc/self/{name}").write_text(line)
 pathlib.Path("/proc/sys/user/max_pid_namespaces").write_text("0")
 from prowess.errors import Unavailable
-from prowess.sandbox.commands import Command
-from prowess.sandbox.launched import LockedCommands
+from prowess.sandbox.commands.command import Command
+from prowess.sandbox.commands.locked import LockedCommands
 try: asyncio.run(LockedCommands().run(Command(argv=("true",))))
 except Unavailable as error: print(error.message)
 """

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from prowess.sandbox.commands import Command, CommandLimits, Completed
-from prowess.sandbox.finding import PYTHON
-from prowess.sandbox.folders import PREFIX
-from prowess.sandbox.launched import LockedCommands
+from prowess.sandbox.commands.command import Command, CommandLimits, Completed
+from prowess.sandbox.commands.finding import PYTHON
+from prowess.sandbox.commands.folders import PREFIX
+from prowess.sandbox.commands.locked import LockedCommands
 from prowess.sandbox.roots import Root
 from prowess.skill.limits import MIB
 
@@ -356,8 +356,8 @@ def test_a_command_ends_when_the_process_that_wanted_it_is_killed(tmp_path):
     """Nobody is left to end it but the launcher."""
     code = """
 import asyncio
-from prowess.sandbox.commands import Command
-from prowess.sandbox.launched import LockedCommands
+from prowess.sandbox.commands.command import Command
+from prowess.sandbox.commands.locked import LockedCommands
 asyncio.run(LockedCommands().run(Command(argv=("sh", "-c", "setsid sleep 600.3 & echo $$; sleep 600.3"))))
 """
     wanting = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)})

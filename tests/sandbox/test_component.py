@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from prowess.errors import Refused, Unavailable
-from prowess.sandbox import component
-from prowess.sandbox.component import check_package, ensure_component
+from prowess.sandbox.wasm import component
+from prowess.sandbox.wasm.component import check_package, ensure_component
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_program_that_cannot_be_built_says_why_and_leaves_nothing(own_home, tm
     assert sorted((own_home / "sandbox").iterdir()) == before
 
 
-BUILD = "import sys; from pathlib import Path; from prowess.sandbox.component import ensure_component; print(ensure_component(Path(sys.argv[1]), print))"
+BUILD = "import sys; from pathlib import Path; from prowess.sandbox.wasm.component import ensure_component; print(ensure_component(Path(sys.argv[1]), print))"
 
 
 @pytest.mark.soak

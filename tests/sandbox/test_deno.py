@@ -19,13 +19,13 @@ import pytest
 
 from prowess.errors import Invalid, Refused, Unavailable
 from prowess.handlers.host_module import NAMES
-from prowess.sandbox.deno import DenoSandbox, find_deno
+from prowess.sandbox.deno.sandbox import DenoSandbox, find_deno
 from prowess.sandbox.sandbox import DEFAULT_LIMITS, Ran
 from prowess.sandbox.script import function_of
 
 Run = Callable[..., Ran]
 PAGE = (Path(__file__).parents[2] / "docs" / "typescript.md").read_text()
-TYPES = Path(__file__).parents[2] / "src" / "prowess" / "sandbox" / "typescript"
+TYPES = Path(__file__).parents[2] / "src" / "prowess" / "sandbox" / "deno" / "inside"
 
 
 @pytest.fixture(autouse=True)

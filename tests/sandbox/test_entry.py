@@ -14,7 +14,7 @@ import pytest
 from prowess.errors import Refused
 from prowess.sandbox.sandbox import Ran
 from prowess.sandbox.script import function_of
-from prowess.sandbox.wasm import WasmSandbox
+from prowess.sandbox.wasm.sandbox import WasmSandbox
 
 PICTURE = b"\x89PNG\xff\x00"
 

@@ -9,7 +9,7 @@ import pytest
 
 from prowess.sandbox.sandbox import SandboxLimits
 from prowess.sandbox.script import script_of
-from prowess.sandbox.wasm import WasmSandbox
+from prowess.sandbox.wasm.sandbox import WasmSandbox
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from prowess.errors import Invalid, Refused, Unavailable
-from prowess.sandbox.packages import ensure_packages
+from prowess.sandbox.process.packages import ensure_packages
 from prowess.sandbox.script import function_of
 
 

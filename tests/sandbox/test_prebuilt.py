@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from prowess.errors import Unavailable
-from prowess.sandbox import component
-from prowess.sandbox.component import ensure_guest
+from prowess.sandbox.wasm import component
+from prowess.sandbox.wasm.component import ensure_guest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -62,7 +62,7 @@ def test_a_wheel_carries_what_was_packed(tmp_path):
     for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
         shutil.copyfile(ROOT / name, source / name)
     shutil.copytree(ROOT / "src" / "prowess", source / "src" / "prowess", ignore=shutil.ignore_patterns("__pycache__"))
-    folder = source / "src" / "prowess" / "sandbox" / "prebuilt"
+    folder = source / "src" / "prowess" / "sandbox" / "wasm" / "prebuilt"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     (folder / "guest-0123456789abcdef.wasm.xz").write_bytes(b"packed")
@@ -71,6 +71,6 @@ def test_a_wheel_carries_what_was_packed(tmp_path):
     [wheel] = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert "prowess/sandbox/prebuilt/guest-0123456789abcdef.wasm.xz" in names
+    assert "prowess/sandbox/wasm/prebuilt/guest-0123456789abcdef.wasm.xz" in names
     assert "prowess/sandbox/guest/sandbox.wit" in names
     assert "prowess/skillkit.py" in names

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from prowess.errors import Unavailable
-from prowess.sandbox import forking
 from prowess.sandbox.confining import seccomp, syscalls
 from prowess.sandbox.confining.kernel import MACHINES, machine
 from prowess.sandbox.confining.lock import NEEDED, reachable
-from prowess.sandbox.process import ProcessSandbox
+from prowess.sandbox.process import zygote as forking
+from prowess.sandbox.process.sandbox import ProcessSandbox
 from prowess.sandbox.script import function_of, script_of
 
-SOURCES = Path(forking.__file__).parents[2]
+SOURCES = Path(forking.__file__).parents[3]
 ONE = function_of("def execute(args, ctx):\n    return 1", {})
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from prowess.errors import NotFound, Unavailable
-from prowess.sandbox.deno import DenoSandbox, find_deno
+from prowess.sandbox.deno.sandbox import DenoSandbox, find_deno
 from prowess.sandbox.sandbox import DEFAULT_LIMITS, Ran, Sandbox
 from prowess.sandbox.script import Language, Script, function_of
 

@@ -18,8 +18,8 @@ import pytest
 from prowess.errors import RunFailed, Unavailable
 from prowess.sandbox.sandbox import SandboxLimits
 from prowess.sandbox.script import script_of
-from prowess.sandbox.wasm import THREADS, WasmSandbox
-from prowess.sandbox.worker import Worker
+from prowess.sandbox.wasm.sandbox import THREADS, WasmSandbox
+from prowess.sandbox.wasm.worker import Worker
 
 pytestmark = pytest.mark.anyio
 
@@ -230,7 +230,7 @@ FORKED = """
 import asyncio, os, sys
 from pathlib import Path
 from prowess.sandbox.script import script_of
-from prowess.sandbox.wasm import WasmSandbox
+from prowess.sandbox.wasm.sandbox import WasmSandbox
 sandbox = WasmSandbox(Path(sys.argv[1]))
 def run():
     return asyncio.run(sandbox.run(script_of("import prowess\\nprowess.submit(1)", {}), {})).result
@@ -255,7 +255,7 @@ ORPHAN = """
 import asyncio, sys
 from pathlib import Path
 from prowess.sandbox.script import script_of
-from prowess.sandbox.wasm import WasmSandbox
+from prowess.sandbox.wasm.sandbox import WasmSandbox
 async def main():
     sandbox = WasmSandbox(Path(sys.argv[1]))
     async def started():

@@ -12,7 +12,7 @@ import pytest
 
 from prowess.errors import Unavailable
 from prowess.policy.actor import Actor, agent_of
-from prowess.sandbox.deno import find_deno
+from prowess.sandbox.deno.sandbox import find_deno
 from prowess.tools.toolbox import Toolbox
 
 pytestmark = pytest.mark.anyio

@@ -20,7 +20,7 @@ from prowess.run.asking import Asker
 from prowess.run.call import Call
 from prowess.run.spending import Caps, Spending
 from prowess.run.telemetry import NoTelemetry
-from prowess.sandbox.wasm import WasmSandbox
+from prowess.sandbox.wasm.sandbox import WasmSandbox
 from prowess.skill.forms import read_package
 from prowess.skill.model import Skill
 from prowess.skill.package import Package

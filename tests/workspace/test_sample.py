@@ -64,7 +64,7 @@ ANSWER = "1 and 2: nobody is born in two years."
 def test_the_consistency_checker_runs_whole_with_stand_ins_where_the_sandbox_is_not_installed(
     sample, pages, home, monkeypatch
 ):
-    monkeypatch.setattr("prowess.sandbox.component.WASMTIME", "no such version")
+    monkeypatch.setattr("prowess.sandbox.wasm.component.WASMTIME", "no such version")
     found = pages.get_pages([page["slug"] for page in pages.search("Mara Venn")])
     model = ScriptedModel([{"claims": CLAIMS}, ANSWER])
 

@@ -94,7 +94,7 @@ def _examine_sandboxes(home: Path) -> list[Finding]:
 
 
 def _examine_wasm(home: Path) -> Finding:
-    from prowess.sandbox.component import WASMTIME, check_package, is_built
+    from prowess.sandbox.wasm.component import WASMTIME, check_package, is_built
 
     name = "sandbox"
     try:
@@ -117,7 +117,7 @@ def _examine_native() -> Finding:
 
 
 def _examine_typescript() -> Finding:
-    from prowess.sandbox.deno import find_deno
+    from prowess.sandbox.deno.sandbox import find_deno
 
     name = "TypeScript"
     try:

@@ -12,11 +12,11 @@ from prowess.settings import Settings
 if TYPE_CHECKING:
     from prowess.handlers.function import RuntimeName
     from prowess.outbound.guarded import GuardedOutbound
-    from prowess.sandbox.deno import DenoSandbox
-    from prowess.sandbox.launched import LockedCommands
-    from prowess.sandbox.process import ProcessSandbox
+    from prowess.sandbox.commands.locked import LockedCommands
+    from prowess.sandbox.deno.sandbox import DenoSandbox
+    from prowess.sandbox.process.sandbox import ProcessSandbox
     from prowess.sandbox.sandbox import Sandbox
-    from prowess.sandbox.wasm import WasmSandbox
+    from prowess.sandbox.wasm.sandbox import WasmSandbox
 
 
 class Sandboxes:
@@ -28,28 +28,28 @@ class Sandboxes:
     @cached_property
     def wasm(self) -> WasmSandbox:
         """CPython in WebAssembly."""
-        from prowess.sandbox.wasm import WasmSandbox
+        from prowess.sandbox.wasm.sandbox import WasmSandbox
 
         return WasmSandbox(self._settings.home)
 
     @cached_property
     def native(self) -> ProcessSandbox:
         """CPython in a locked process."""
-        from prowess.sandbox.process import ProcessSandbox
+        from prowess.sandbox.process.sandbox import ProcessSandbox
 
         return ProcessSandbox()
 
     @cached_property
     def deno(self) -> DenoSandbox:
         """TypeScript and JavaScript."""
-        from prowess.sandbox.deno import DenoSandbox
+        from prowess.sandbox.deno.sandbox import DenoSandbox
 
         return DenoSandbox()
 
     @cached_property
     def commands(self) -> LockedCommands:
         """Programs."""
-        from prowess.sandbox.launched import LockedCommands
+        from prowess.sandbox.commands.locked import LockedCommands
 
         return LockedCommands(folders=[self._settings.home / "packages"])
 
@@ -67,13 +67,13 @@ class Sandboxes:
 
     def build(self, progress: Callable[[str], None]) -> None:
         """Build the interpreter of the WASM sandbox where it is missing, which takes a minute or two."""
-        from prowess.sandbox.component import ensure_component
+        from prowess.sandbox.wasm.component import ensure_component
 
         ensure_component(self._settings.home, progress)
 
     def provision(self, requirements: tuple[str, ...]) -> Path:
         """The folder of these packages; they are installed where they are not yet."""
-        from prowess.sandbox.packages import ensure_packages
+        from prowess.sandbox.process.packages import ensure_packages
 
         return ensure_packages(self._settings.home, requirements, self._settings.environment)
 

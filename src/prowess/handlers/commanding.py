@@ -10,7 +10,7 @@ from prowess.errors import NotFound, ProwessError, RunFailed, TimedOut, Unavaila
 from prowess.handlers.hiding import Hiding
 from prowess.run.call import Call
 from prowess.run.grants import Grants, GrantsOf
-from prowess.sandbox.commands import DEFAULT_COMMAND_LIMITS, Command, CommandLimits, CommandSandbox, Completed
+from prowess.sandbox.commands.command import DEFAULT_COMMAND_LIMITS, Command, CommandLimits, CommandSandbox, Completed
 from prowess.sandbox.roots import Root
 from prowess.skill.kinds import JsonObject
 from prowess.skill.model import Skill

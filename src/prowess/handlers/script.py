@@ -15,7 +15,7 @@ from prowess.handlers.commanding import Commanding
 from prowess.handlers.function import Provision
 from prowess.handlers.missing import PACKAGES
 from prowess.run.call import Call, Output
-from prowess.sandbox.finding import PYTHON
+from prowess.sandbox.commands.finding import PYTHON
 from prowess.skill.kinds import Kind
 from prowess.skill.needs import needs_of
 

@@ -20,7 +20,7 @@ from prowess.run.asking import Asker
 from prowess.run.checkpoints import Checkpoints
 from prowess.run.grants import GrantsOf
 from prowess.run.handler import Handler
-from prowess.sandbox.commands import CommandSandbox
+from prowess.sandbox.commands.command import CommandSandbox
 from prowess.sandbox.sandbox import Sandbox
 from prowess.skill.kinds import Kind
 from prowess.templates.registry import Registry

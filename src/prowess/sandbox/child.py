@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from prowess.errors import RunFailed
 from prowess.sandbox import frames
-from prowess.sandbox.runner import OnCall
+from prowess.sandbox.peer import OnCall
 from prowess.sandbox.sandbox import Ended, SandboxLimits
 
 MOST_FRAME_BYTES, MOST_PRINTS = 16 << 20, 20_000

@@ -15,7 +15,7 @@ _START = (
 )
 
 
-def command(program: str, *, package: str = "inside", **told: Any) -> list[str]:
+def command(program: str, *, package: str = "wasm.inside", **told: Any) -> list[str]:
     """What starts the `main` of a module; it is handed what it is told, and has the standard library and three packages."""
     found = [importlib.util.find_spec(name) for name in _PACKAGES]
     folders = list(dict.fromkeys(str(Path(spec.origin).parents[1]) for spec in found if spec and spec.origin))

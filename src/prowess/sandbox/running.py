@@ -14,7 +14,7 @@ from typing import Any, cast
 from prowess.errors import Invalid, ProwessError, RunFailed
 from prowess.sandbox import frames
 from prowess.sandbox.reading import plain_json, read_ran
-from prowess.sandbox.runner import Runner
+from prowess.sandbox.peer import Peer
 from prowess.sandbox.sandbox import HostFunction, Ran, SandboxLimits
 from prowess.sandbox.script import Script
 
@@ -29,7 +29,7 @@ class Running:
     """
 
     def __init__(
-        self, worker: Runner, number: int, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits
+        self, worker: Peer, number: int, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits
     ) -> None:
         self._worker = worker
         self._number = number

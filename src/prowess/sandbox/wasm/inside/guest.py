@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from wasmtime import Engine, Store, WasmtimeError
 from wasmtime.component import Component, Func, Linker
 
-from prowess.sandbox.inside.bindings import add_call, call_plain, call_text, epoch_callback, watch
-from prowess.sandbox.inside.engine import Ticker
-from prowess.sandbox.inside.stopping import Clock, Stop
-from prowess.sandbox.inside.wasi import add_wasi
+from prowess.sandbox.wasm.inside.bindings import add_call, call_plain, call_text, epoch_callback, watch
+from prowess.sandbox.wasm.inside.engine import Ticker
+from prowess.sandbox.wasm.inside.stopping import Clock, Stop
+from prowess.sandbox.wasm.inside.wasi import add_wasi
 
 PRINT = "print"
 """The call by which a guest hands over what it prints."""

@@ -12,9 +12,9 @@ from typing import Any
 
 from prowess.errors import RunFailed, Unavailable
 from prowess.sandbox import frames
-from prowess.sandbox.begun import Begun, shared_file
 from prowess.sandbox.programs import command
-from prowess.sandbox.runner import OnCall
+from prowess.sandbox.peer import OnCall
+from prowess.sandbox.wasm.begun import Begun, shared_file
 
 START_SECONDS = 60.0
 MOST_FRAME_BYTES = 64 << 20

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from wasmtime import WasmtimeError
 
-from prowess.sandbox.inside.guest import Guest
+from prowess.sandbox.wasm.inside.guest import Guest
 
 PAUSE_SECONDS = 0.002
 """How long a used guest is left alone, so that telling what came of its run is not held up."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from prowess.sandbox import frames
 from prowess.sandbox.child import Child
-from prowess.sandbox.forking import Zygote
+from prowess.sandbox.process.zygote import Zygote
 from prowess.sandbox.running import Running
 from prowess.sandbox.sandbox import DEFAULT_LIMITS, HostFunction, Ran, SandboxLimits
 from prowess.sandbox.script import Script

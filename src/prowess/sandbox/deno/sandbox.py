@@ -22,7 +22,7 @@ from urllib.parse import quote
 from prowess.errors import Invalid, Unavailable
 from prowess.sandbox import frames
 from prowess.sandbox.child import Child
-from prowess.sandbox.finding import existing
+from prowess.sandbox.commands.finding import existing
 from prowess.sandbox.programs import command
 from prowess.sandbox.running import Running
 from prowess.sandbox.sandbox import DEFAULT_LIMITS, OF_CONTEXT, Ended, HostFunction, Ran, SandboxLimits
@@ -39,7 +39,7 @@ FILE_BYTES = 4 * MIB
 TYPES = "@devai/skill-runtime"
 """What authors import types from; there is nothing in it when a function runs."""
 
-_HARNESS = Path(__file__).with_name("typescript") / "harness.ts"
+_HARNESS = Path(__file__).with_name("inside") / "harness.ts"
 _KINDS = {"typescript": "application/typescript", "javascript": "application/javascript"}
 _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/sys/devices/system/cpu", "/proc/self")
 _FLAGS = (
@@ -118,7 +118,7 @@ def command_of(
         "file_bytes": FILE_BYTES,
     }
     env = {"DENO_DIR": str(folder), "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
-    return command("launcher", package="typescript", argv=argv, env=env, lock=lock, parent=os.getpid())
+    return command("launcher", package="deno.inside", argv=argv, env=env, lock=lock, parent=os.getpid())
 
 
 def _imports(functions: Iterable[str]) -> str:

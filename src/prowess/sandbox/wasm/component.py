@@ -28,8 +28,8 @@ PREBUILT = Path(__file__).with_name("prebuilt")
 
 Progress = Callable[[str], None]
 
-_GUEST = Path(__file__).with_name("guest")
-_SKILLKIT = Path(__file__).parents[1] / "skillkit.py"
+_GUEST = Path(__file__).parents[1] / "guest"
+_SKILLKIT = Path(__file__).parents[2] / "skillkit.py"
 """What authors import, which the interpreter has too."""
 _BUILDING = ".building-"
 _OLD_SECONDS = 90 * 86_400

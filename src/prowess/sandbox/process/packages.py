@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from prowess.errors import Invalid, Refused, TryLater, Unavailable
-from prowess.sandbox.component import Progress, silent
+from prowess.sandbox.wasm.component import Progress, silent
 from prowess.storage.lock import locked
 
 INSTALL = "pip install 'prowess[native]'"

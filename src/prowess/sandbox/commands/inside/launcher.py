@@ -18,9 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from prowess.sandbox.commands.inside.sweeping import remove_folder, size_of
+from prowess.sandbox.commands.inside.watching import descendants, memory_of, unnamed_of
 from prowess.sandbox.confining.lock import NEEDED, lock
-from prowess.sandbox.native.sweeping import remove_folder, size_of
-from prowess.sandbox.native.watching import descendants, memory_of, unnamed_of
 
 _TICK_SECONDS = 0.05
 _NEW_NAMESPACES = 0x20000000 | 0x40000000 | 0x08000000

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from wasmtime import Store, WasmtimeError
 from wasmtime.component import Linker, LinkerInstance, Record, ResourceAny, ResourceHost, ResourceType
 
-from prowess.sandbox.inside.bindings import add_bytes, add_nothing
-from prowess.sandbox.inside.stopping import Clock
+from prowess.sandbox.wasm.inside.bindings import add_bytes, add_nothing
+from prowess.sandbox.wasm.inside.stopping import Clock
 
 VERSION = "0.2.9"
 MOST_TIMERS = 1_000

@@ -10,7 +10,7 @@ OnCall = Callable[[str, str], None]
 """Told of every call of a script: the name of the function, and its arguments as JSON."""
 
 
-class Runner(Protocol):
+class Peer(Protocol):
     """A process, seen from outside by one run."""
 
     @property

@@ -20,12 +20,12 @@ from typing import Any, NoReturn
 from wasmtime.component import Component
 
 from prowess.sandbox import frames
-from prowess.sandbox.begun import Begun
-from prowess.sandbox.inside.confine import confine_process, confine_thread
-from prowess.sandbox.inside.engine import THREAD_BYTES, make_engine
-from prowess.sandbox.inside.guest import Ending, Guest, GuestLimits, Interpreters
-from prowess.sandbox.inside.spares import Spares
-from prowess.sandbox.inside.stopping import Clock, Stop
+from prowess.sandbox.wasm.begun import Begun
+from prowess.sandbox.wasm.inside.confine import confine_process, confine_thread
+from prowess.sandbox.wasm.inside.engine import THREAD_BYTES, make_engine
+from prowess.sandbox.wasm.inside.guest import Ending, Guest, GuestLimits, Interpreters
+from prowess.sandbox.wasm.inside.spares import Spares
+from prowess.sandbox.wasm.inside.stopping import Clock, Stop
 
 IDLE_SECONDS = 10
 """How often an idle worker looks whether its parent is still there."""

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from prowess.sandbox.native.sweeping import remove_folder
+from prowess.sandbox.commands.inside.sweeping import remove_folder
 
 PREFIX = "prowess-run-"
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from prowess.errors import RunFailed
-from prowess.sandbox.component import Progress, ensure_component, silent
 from prowess.sandbox.running import Running
 from prowess.sandbox.sandbox import DEFAULT_LIMITS, HostFunction, Ran, SandboxLimits
 from prowess.sandbox.script import Script
-from prowess.sandbox.worker import Worker
+from prowess.sandbox.wasm.component import Progress, ensure_component, silent
+from prowess.sandbox.wasm.worker import Worker
 
 THREADS = 32
 """How many scripts of one event loop are run at a time, those that wait for an answer included."""

@@ -28,7 +28,7 @@ def _componentize(folder: Path, target: Path) -> None:
 
 
 def _compile(component: Path, target: Path) -> None:
-    from prowess.sandbox.inside.engine import precompile
+    from prowess.sandbox.wasm.inside.engine import precompile
 
     with open(target, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
         file.write(precompile(component.read_bytes()))

@@ -8,7 +8,7 @@ import time
 from wasmtime import Config, Engine
 from wasmtime.component import Component
 
-from prowess.sandbox.inside.bindings import set_stacks
+from prowess.sandbox.wasm.inside.bindings import set_stacks
 
 STACK_BYTES = 4 << 20
 """How much of its thread's stack a guest may use."""

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from prowess.errors import Invalid, NotFound, ProwessError, RunFailed, Unavailable
-from prowess.sandbox.commands import DEFAULT_COMMAND_LIMITS, Command, CommandEnded, CommandLimits, Completed
-from prowess.sandbox.finding import DATA, PROGRAMS, SEARCHED, WRITTEN, Program, existing, find_program
-from prowess.sandbox.folders import new_folder
-from prowess.sandbox.native.sweeping import remove_folder
-from prowess.sandbox.pipes import Exit, Intake, Outflow
+from prowess.sandbox.commands.command import DEFAULT_COMMAND_LIMITS, Command, CommandEnded, CommandLimits, Completed
+from prowess.sandbox.commands.finding import DATA, PROGRAMS, SEARCHED, WRITTEN, Program, existing, find_program
+from prowess.sandbox.commands.folders import new_folder
+from prowess.sandbox.commands.inside.sweeping import remove_folder
+from prowess.sandbox.commands.pipes import Exit, Intake, Outflow
 from prowess.sandbox.programs import command as program_command
 from prowess.sandbox.roots import Root
 
@@ -202,7 +202,7 @@ def _started(line: socket.socket) -> subprocess.Popen[bytes]:
     """The launcher, which waits for its task."""
     try:
         return subprocess.Popen(  # noqa: S603  (our own program)
-            program_command("launcher", package="native", line=line.fileno()),
+            program_command("launcher", package="commands.inside", line=line.fileno()),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

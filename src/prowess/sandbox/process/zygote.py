@@ -123,7 +123,7 @@ def _started(wrapping: list[str], confined: tuple[str, ...]) -> Zygote | None:
     try:
         with theirs:
             process = subprocess.Popen(  # noqa: S603  (our own program)
-                [*wrapping, *command("zygote", package="native", read=readable())],
+                [*wrapping, *command("zygote", package="process.inside", read=readable())],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

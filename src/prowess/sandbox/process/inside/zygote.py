@@ -28,7 +28,7 @@ from prowess.sandbox.confining.namespaces import leave_network
 from prowess.sandbox.confining.seccomp import filter_for
 from prowess.sandbox.guest import allowed
 from prowess.sandbox.guest.task import run_task
-from prowess.sandbox.native.child import UNCONFINED, Confinement, probed, serve
+from prowess.sandbox.process.inside.child import UNCONFINED, Confinement, probed, serve
 
 _MESSAGE_BYTES = 1 << 16
 _REHEARSALS = 10

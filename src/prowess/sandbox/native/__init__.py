@@ -1,1 +1,0 @@
-"""Programs that run in processes of their own, without this one's environment, and confine what they run."""

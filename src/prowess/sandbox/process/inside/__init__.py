@@ -1,0 +1,1 @@
+"""What runs in the processes of native runs, without this one's environment."""
