@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 
 from prowess.errors import Invalid, Refused, RunFailed
 from prowess.handlers.arguments import Template, arguments, filled_text, split_line
-from prowess.handlers.commanding import Commanding
+from prowess.handlers.command_runs import CommandRuns
 from prowess.handlers.promised import check_promised
 from prowess.run.allowance import MOST_SECONDS
 from prowess.run.call import Call, Output
@@ -44,8 +44,8 @@ class CliCommandHandler:
 
     kind: Kind = "cli_command"
 
-    def __init__(self, commanding: Commanding) -> None:
-        self._commanding = commanding
+    def __init__(self, commands: CommandRuns) -> None:
+        self._commands = commands
 
     async def run(self, call: Call) -> Output:
         """Run it."""
@@ -56,15 +56,15 @@ class CliCommandHandler:
         program, *words = _line(artifact)
         values = checked_inputs(call.inputs, call.skill.parameters)
         argv = (program, *arguments((*words, *settings.args), values))
-        call.notes.rendered = shlex.join(argv)
+        call.about_to(shlex.join(argv))
         stdin = filled_text(settings.stdin, values)
-        grants = await self._commanding.granted(call)
+        grants = await self._commands.granted(call)
         _check_allowed(call, program, grants)
-        finished = await self._commanding.run(
+        finished = await self._commands.run(
             call,
             grants,
             argv,
-            files=await self._commanding.files_of(call),
+            files=await self._commands.files_of(call),
             called=f"The command {program!r}",
             stdin=stdin,
             seconds=settings.timeout_seconds,

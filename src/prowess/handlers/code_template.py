@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from prowess.handlers.ended import Told, failure
+from prowess.handlers.failures import Told, failure
 from prowess.handlers.host_module import HostCalls, HostModule
 from prowess.run.call import Call, Output
 from prowess.run.checkpoints import Checkpoints
@@ -45,7 +45,7 @@ class CodeTemplateHandler:
         """Run it."""
         values = checked_inputs(call.inputs, call.skill.parameters)
         script = script_of(call.artifact.content, values)
-        call.notes.rendered = _rendered(call.artifact.content, values)
+        call.about_to(_rendered(call.artifact.content, values))
         calls = self._host.calls_of(call)
         ran = await self._ran(call, script, calls)
         facts: dict[str, Any] = {"ended": ran.ended, "fuel": ran.fuel, "host_calls": ran.calls}

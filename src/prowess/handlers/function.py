@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Literal, cast
 
 from prowess.errors import Invalid, ProwessError, RunFailed, TimedOut, Unavailable
 from prowess.handlers.context import ContextCalls
-from prowess.handlers.ended import Told, failure
-from prowess.handlers.hiding import Hiding
+from prowess.handlers.failures import Told, failure
+from prowess.handlers.granted_env import granted_env, why_missing
 from prowess.handlers.host_module import HostModule
-from prowess.handlers.missing import hint_for_import
+from prowess.handlers.missing_packages import hint_for_import
 from prowess.handlers.offering import Refusals
 from prowess.handlers.promised import check_promised
+from prowess.handlers.provisioning import Provision, packages_for
 from prowess.outbound.request import Outbound
 from prowess.run.allowance import MOST_SECONDS
 from prowess.run.call import Call, Output
@@ -29,13 +29,13 @@ from prowess.skill.limits import MIB
 from prowess.skill.needs import Needs, needs_of
 
 RuntimeName = Literal["wasm", "native", "deno"]
-Provision = Callable[[tuple[str, ...]], Path]
-"""Has packages installed, where they are not yet, and says in which folder; it may take its time."""
 
 MOST_CALLS = 1_000
 FUEL_A_SECOND = 10_000_000_000
 """More than a second has room for: it is the time that counts."""
 MEMORY: dict[RuntimeName, int] = {"wasm": 256 * MIB, "native": 1024 * MIB, "deno": 512 * MIB}
+GRACE_SECONDS = 0.4
+"""So much later than the sandbox itself a function is ended whose host still works for it."""
 _ERROR_CHARS = 4_000
 
 
@@ -71,36 +71,36 @@ class FunctionHandler:
         needs = needs_of(call.skill)
         runtime = runtime_of(function, needs)
         values = checked_inputs(call.inputs, call.skill.parameters)
-        call.notes.rendered = f"{function.handler}({json.dumps(values, ensure_ascii=False)})"
+        call.about_to(f"{function.handler}({json.dumps(values, ensure_ascii=False)})")
         grants = await self._grants_of(call)
         script = function_of(
             function.content,
             values,
             entry=function.handler,
-            env=_given(call, grants),
+            env=granted_env(call, grants),
             language=function.language,
             file=file_of(function),
-            packages=await self._packages(call, needs) if runtime == "native" else None,
+            packages=await packages_for(call, self._provision) if runtime == "native" else None,
         )
-        hiding = Hiding(grants.env)
+        hiding = call.notes.hiding
         try:
-            return await self._called(call, function, script, grants, hiding)
+            return await self._called(call, function, script, grants)
         except ProwessError as error:
             error.message, error.hint = hiding.text(error.message), hiding.text(error.hint)
             error.args = (error.message,)
             raise
 
-    async def _called(self, call: Call, function: Function, script: Script, grants: Grants, hiding: Hiding) -> Output:
+    async def _called(self, call: Call, function: Function, script: Script, grants: Grants) -> Output:
         """What the function gives within its limits; what it logged until then is noted where it gives nothing."""
         needs = needs_of(call.skill)
         runtime = runtime_of(function, needs)
-        limits = _limits(function, runtime)
+        limits, hiding = _limits(function, runtime), call.notes.hiding
         calls = self._host.calls_of(call)
-        served = ContextCalls(call, grants, outbound=self._outbound, hiding=hiding, refusals=calls.refusals)
+        served = ContextCalls(call, grants, outbound=self._outbound, refusals=calls.refusals)
         facts: JsonObject = {"runtime": runtime}
         call.notes.detail["sandbox"] = facts
         try:
-            async with served.opened(), _within(limits.seconds, function):
+            async with served.opened(), _within(limits.seconds + GRACE_SECONDS, function):
                 functions = {**calls.functions(), **served.functions()}
                 ran = await self._sandbox(runtime).run(script, functions, limits)
             facts |= {"ended": ran.ended, "fuel": ran.fuel, "host_calls": ran.calls, "confined": list(ran.confined)}
@@ -119,14 +119,6 @@ class FunctionHandler:
         if found is None:
             raise Unavailable(f"Functions for the runtime {runtime!r} are not run here.")
         return found
-
-    async def _packages(self, call: Call, needs: Needs) -> Path | None:
-        """The folder of the packages that a native function needs."""
-        if not needs.requirements:
-            return None
-        for requirement in needs.requirements:
-            call.notes.receipt.touch("packages", requirement)
-        return await asyncio.to_thread(self._provision, needs.requirements)
 
 
 def runtime_of(function: Function, needs: Needs) -> RuntimeName:
@@ -170,16 +162,6 @@ def _limits(function: Function, runtime: RuntimeName) -> SandboxLimits:
     )
 
 
-def _given(call: Call, grants: Grants) -> Mapping[str, str]:
-    """The environment of a run, which is on its receipt, as is what is missing from it."""
-    for name in needs_of(call.skill).env:
-        if name in grants.env:
-            call.notes.receipt.touch("env", name)
-        else:
-            call.notes.receipt.refuse("env", name)
-    return grants.env
-
-
 @asynccontextmanager
 async def _within(seconds: float, function: Function) -> AsyncGenerator[None]:
     limit = asyncio.timeout(seconds)
@@ -190,7 +172,7 @@ async def _within(seconds: float, function: Function) -> AsyncGenerator[None]:
         if not limit.expired():
             raise
         raise TimedOut(
-            f"The function {file_of(function)!r} was not done after {seconds:g} s.",
+            f"The function {file_of(function)!r} was not done after {seconds - GRACE_SECONDS:g} s.",
             hint="Do less in one run, or say timeout_seconds of the artifact in the manifest.",
         ) from None
 
@@ -205,8 +187,7 @@ def _check_end(
     error = failure(told, ran, limits, refusals)
     if ran.error is not None and type(error) is RunFailed:
         needs = needs_of(call.skill)
-        missing = [grants.denied[name] for name in needs.env if name in grants.denied]
-        error.hint = hint_for_import(ran.error, call.skill, needs) or " ".join(missing) or error.hint
+        error.hint = hint_for_import(ran.error, call.skill, needs) or why_missing(call, grants) or error.hint
     raise error
 
 

@@ -14,7 +14,6 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 
 from prowess.errors import Invalid, ProwessError, Refused, RunFailed, TimedOut, TryLater
 from prowess.handlers.answer_reading import text_of, value_of
-from prowess.handlers.hiding import Hiding
 from prowess.handlers.promised import check_promised
 from prowess.handlers.request_filling import Filled, Filling
 from prowess.llm.pace import Sleep
@@ -51,7 +50,7 @@ class _Sending:
         """What an answer says, without what was sent in confidence; nothing where that is too short to be found for sure."""
         if any(0 < len("".join(value.split())) < SHORTEST for value in self.env.values()):
             return ""
-        return Hiding(self.env).text(text_of(answer))
+        return self.call.notes.hiding.text(text_of(answer))
 
 
 class HttpCallHandler:
@@ -79,7 +78,7 @@ class HttpCallHandler:
         inputs = checked_inputs(call.inputs, call.skill.parameters)
         optional = declared(call.skill.parameters or {})
         masks = {name: _mask(name) for name in request.secrets}
-        call.notes.rendered = _shown(request, Filling(inputs=inputs, optional=optional, env=masks).fill(request))
+        call.about_to(_shown(request, Filling(inputs=inputs, optional=optional, env=masks).fill(request)))
         grants = await self._grants_of(call)
         env = _granted(call, request, grants)
         filled = Filling(inputs=inputs, optional=optional, env=env).fill(request)
@@ -141,7 +140,9 @@ def _granted(call: Call, request: DeclaredRequest, grants: Grants) -> dict[str, 
             f"{name!r} of the environment is not given to {call.skill.slug!r}.",
             hint=grants.denied.get(name) or f"An administrator allows it: prowess env allow {call.skill.slug} {name}.",
         )
-    return {name: grants.env[name] for name in request.secrets}
+    used = {name: grants.env[name] for name in request.secrets}
+    call.confide(used)
+    return used
 
 
 def _outbound_request(call: Call, request: DeclaredRequest, filled: Filled, grants: Grants) -> OutboundRequest:
@@ -159,7 +160,7 @@ def _outbound_request(call: Call, request: DeclaredRequest, filled: Filled, gran
 
 
 def _output(sending: _Sending, answer: OutboundAnswer) -> Output:
-    value = Hiding(sending.env).data(value_of(answer, text_of(answer), sending.declared.response))
+    value = sending.call.notes.hiding.data(value_of(answer, text_of(answer), sending.declared.response))
     check_promised(sending.call, value)
     facts = {"status": answer.status, "content_type": answer.headers.get("content-type", "")[:200]}
     if isinstance(value, str):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import shlex
 import sys
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, cast
 
 from prowess.errors import Invalid, RunFailed
-from prowess.handlers.commanding import Commanding
-from prowess.handlers.function import Provision
-from prowess.handlers.missing import PACKAGES
+from prowess.handlers.command_runs import CommandRuns
+from prowess.handlers.missing_packages import PACKAGES
+from prowess.handlers.provisioning import Provision, packages_for
 from prowess.run.call import Call, Output
 from prowess.sandbox.commands.finding import PYTHON
 from prowess.skill.kinds import Kind
@@ -49,46 +48,38 @@ class ScriptHandler:
 
     kind: Kind = "script"
 
-    def __init__(self, commanding: Commanding, provision: Provision | None = None) -> None:
-        self._commanding = commanding
+    def __init__(self, commands: CommandRuns, provision: Provision | None = None) -> None:
+        self._commands = commands
         self._provision = provision
 
     async def run(self, call: Call) -> Output:
         """Run it."""
         path = call.artifact.path or ""
-        files = await self._commanding.files_of(call)
+        files = await self._commands.files_of(call)
         content = files.get(path)
         if content is None:
             raise Invalid(f"{call.skill.slug!r} has no file {path[:80]!r}.")
         interpreter = interpreter_of(path, content)
         args, stdin = _args(call.inputs.get("args")), _stdin(call.inputs.get("stdin"))
+        provision = self._provision
         name = "python3" if interpreter[0] == PYTHON else interpreter[0]
-        call.notes.rendered = shlex.join((name, path, *args))
-        grants = await self._commanding.granted(call)
+        call.about_to(shlex.join((name, path, *args)))
+        grants = await self._commands.granted(call)
         call.notes.receipt.touch("binaries", name)
         try:
-            finished = await self._commanding.run(
+            finished = await self._commands.run(
                 call,
                 grants,
                 (*interpreter, f"./{path}", *args),
                 files=files,
                 called=f"The script {path!r}",
                 stdin=stdin,
-                packages=await self._packages(call) if interpreter[0] == PYTHON else None,
+                packages=await packages_for(call, provision) if provision and interpreter[0] == PYTHON else None,
             )
         except RunFailed as error:
             error.hint = _hint_for_import(call, error.message) or error.hint
             raise
         return Output(kind=self.kind, text=finished.stdout, result=finished.facts)
-
-    async def _packages(self, call: Call) -> Path | None:
-        """The folder of the packages that the skill requires."""
-        needed = needs_of(call.skill).requirements
-        if not needed or self._provision is None:
-            return None
-        for requirement in needed:
-            call.notes.receipt.touch("packages", requirement)
-        return await asyncio.to_thread(self._provision, needed)
 
 
 def interpreter_of(path: str, content: bytes) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from prowess.llm.model import Model, Reply, Request, Usage
 from prowess.llm.models import Models
 from prowess.llm.prices import DEFAULT_MAX_TOKENS, cost_of, lacks_price, most_cost
 from prowess.llm.schema_words import fitted
-from prowess.run.call import Call, Sent, Step
+from prowess.run.call import Call, Foreseen, Sent, Step
 from prowess.run.spending import Spending
 from prowess.run.telemetry import Telemetry
 from prowess.session.tokens import estimate
@@ -27,10 +27,6 @@ _LIMITED = "anthropic:"
 """The provider whose requests have a limit anyway."""
 
 Purpose = Literal["answer", "evaluation"]
-
-
-class Foreseen(Exception):
-    """Ends a dry run where it would ask a model: no error. What would be sent is in the notes of its call."""
 
 
 class Asker:
@@ -106,6 +102,8 @@ class Asker:
 
     async def _send(self, call: Call, model: Model, request: Request, *, stream: bool, notes_model: bool) -> Reply:
         notes = call.notes
+        if call.is_inner:
+            call.questions.count(1)
         if notes_model or not notes.model:
             notes.model = model.name
         most = most_cost(model.name, _tokens(request), request.max_tokens)
@@ -157,13 +155,14 @@ def _held(call: Call, most: float) -> Generator[Callable[[float], None]]:
     What failed cost nothing; what was cancelled or took too long may well have, and stays held.
     """
     purse = call.purse
-    if not purse.has_room(most):
+    full = purse.full(most)
+    if full is not None:
         raise SpendExceeded(
-            f"{call.skill.slug!r} may cost ${purse.limit or 0:.4f} a run; ${purse.held:.4f} are spent or promised, "
+            f"{call.skill.slug!r} may cost ${full.limit or 0:.4f} a run; ${full.held:.4f} are spent or promised, "
             f"and the next request may cost ${most:.4f}.",
             hint="Raise max_cost_usd in the skill's policy, or choose a cheaper model.",
         )
-    purse.held += most
+    purse.hold(most)
     actual = most
 
     def settle(cost: float) -> None:
@@ -181,7 +180,7 @@ def _held(call: Call, most: float) -> Generator[Callable[[float], None]]:
         settle(0.0)
         raise
     finally:
-        purse.held += actual - most
+        purse.hold(actual - most)
 
 
 def _plausible(usage: Usage) -> Usage:

@@ -8,6 +8,9 @@ from typing import Any, Literal
 
 from prowess.llm.model import Model, Request, Usage
 from prowess.policy.actor import Actor
+from prowess.policy.subject import Trust
+from prowess.run.hiding import Hiding
+from prowess.run.purse import Purse, Questions
 from prowess.run.receipt import Receipt
 from prowess.skill.assertion_specs import AssertionSeverity
 from prowess.skill.kinds import Artifact, JsonObject, Kind
@@ -22,6 +25,10 @@ class Step:
     state: str = ""
     text: str = ""
     detail: JsonObject = field(default_factory=dict[str, Any])
+
+
+class Foreseen(Exception):
+    """A dry run has come to where something would be sent or run; it ends here."""
 
 
 Watch = Callable[[Step], None]
@@ -59,18 +66,8 @@ class Notes:
     sent: list[Sent] = field(default_factory=list[Sent])
     receipt: Receipt = field(default_factory=Receipt)
     """What the run touched outside itself."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Purse:
-    """What one run of a skill may cost by the skill's own word, in US dollars, and what it has cost or may yet."""
-
-    limit: float | None = None
-    held: float = 0.0
-
-    def has_room(self, amount: float) -> bool:
-        """Whether so much more may be spent."""
-        return self.limit is None or self.held + amount <= self.limit
+    hiding: Hiding = field(default_factory=Hiding)
+    """What the run, and those that started it, were given in confidence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +92,11 @@ class Call:
     """The model that is asked where nobody chose one and none is configured."""
     purse: Purse = field(default_factory=Purse)
     """What the run, this artifact and the others, may cost."""
+    questions: Questions = field(default_factory=Questions)
+    trust: Trust = "synced"
+    """How far the origin of the skill is trusted."""
+    is_inner: bool = False
+    """Whether the code of another run started it."""
     resumes: str = ""
     """The trace of the run that it goes on with from its last checkpoint; '' for a run from the beginning."""
     following: tuple[str, ...] = ()
@@ -108,9 +110,20 @@ class Call:
 
     def enter(self, state: str, **detail: Any) -> None:
         """Tell which state the run is in by now."""
-        step = Step(artifact=self.artifact.name, state=state, detail=detail)
+        step = Step(artifact=self.artifact.name, state=state, detail=self.notes.hiding.told(detail))
         self.announce(step)
         self.watch(step)
+
+    def about_to(self, rendered: str) -> None:
+        """Note what is about to be sent or run; a dry run ends here."""
+        self.notes.rendered = rendered
+        if self.dry:
+            raise Foreseen
+
+    def confide(self, env: Mapping[str, str]) -> None:
+        """Have values kept out of all that is said about the run from now on."""
+        self.notes.hiding = self.notes.hiding.together_with(env)
+        self.notes.receipt.hide = self.notes.hiding.text
 
     @property
     def watched(self) -> bool:

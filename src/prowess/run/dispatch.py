@@ -25,9 +25,8 @@ from prowess.errors import (
 )
 from prowess.redaction.redactor import Redactor
 from prowess.run.allowance import Allowance
-from prowess.run.asking import Foreseen
 from prowess.run.assertions.runner import AssertionRunner
-from prowess.run.call import Call, Notes, Output, Step, Verdict
+from prowess.run.call import Call, Foreseen, Notes, Output, Step, Verdict
 from prowess.run.choose import chosen
 from prowess.run.handler import Handler
 from prowess.run.news import RunNews
@@ -44,13 +43,14 @@ log = logging.getLogger(__name__)
 TRACE_SECONDS = 5.0
 """So long an answer waits for its trace to be kept; then it goes out, and says that the trace may be lost."""
 
-ONLY_ASKS: frozenset[Kind] = frozenset(
+FORESEES: frozenset[Kind] = frozenset(
     {
         *("description", "instructions", "approach", "example", "reference", "asset"),
         *("prompt_template", "json_generation", "review"),
+        *("code_template", "function", "http_call", "cli_command", "script"),
     }
 )
-"""The kinds that read texts and ask models and do nothing else; of these a dry run goes as far as the first request."""
+"""The kinds whose handlers end a dry run by themselves, where they would first send or run something."""
 
 _STATUSES: tuple[tuple[type[ProwessError], Status], ...] = (
     (TimedOut, "timed_out"),
@@ -100,6 +100,7 @@ class Dispatcher:
         if isinstance(part.error, Unavailable) and call.artifact.fallback:
             fallback = chosen(call.skill, [call.artifact.fallback])[0]
             stand_in = replace(call, id=str(uuid.uuid4()), artifact=fallback, notes=Notes())
+            stand_in.confide(call.notes.hiding.env)
             yield await self._run(stand_in, run_id, allowance, fallback_of=part)
 
     async def _run(self, call: Call, run_id: str, allowance: Allowance, *, fallback_of: Part | None) -> Part:
@@ -136,6 +137,7 @@ class Dispatcher:
             cost=call.notes.cost,
             duration_ms=round((time.perf_counter() - began) * 1000),
             sent=tuple(call.notes.sent),
+            plan=self._redactor.text(call.notes.rendered) if call.dry and not call.notes.sent else "",
             receipt={} if call.notes.receipt.is_empty else call.notes.receipt.as_json(),
             resumable=_is_resumable(call, ending),
         )
@@ -170,7 +172,7 @@ class Dispatcher:
         if handler is None:
             known = ", ".join(sorted(self._handlers))
             raise NoHandler(f"Nothing here runs artifacts of the kind {kind}.", hint=f"These are run: {known}.")
-        if call.dry and kind not in ONLY_ASKS:
+        if call.dry and kind not in FORESEES:
             raise Foreseen
         return handler
 

@@ -35,6 +35,8 @@ class Part:
     duration_ms: int = 0
     sent: tuple[Sent, ...] = ()
     """In a dry run, what would be sent."""
+    plan: str = ""
+    """In a dry run, what else would be done: a call, a request, a command."""
     receipt: JsonObject = field(default_factory=dict[str, Any])
     """What was declared, touched and refused outside the run; empty where there is nothing to tell."""
     resumable: bool = False
@@ -62,6 +64,8 @@ class Part:
             "receipt": self.receipt or None,
             "resumable": self.resumable,
         }
+        if self.plan:
+            told["would_do"] = self.plan
         return {**told, "would_send": [_sent(one) for one in self.sent]} if self.sent else told
 
 

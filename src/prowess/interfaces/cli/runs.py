@@ -171,6 +171,8 @@ def show_plan(result: RunResult) -> None:
             _show_sent(sent)
         if asked := asked_for(part.receipt):
             click.echo(asked, err=True)
+        if part.plan:
+            click.echo(clean(part.plan))
         if not part.sent and part.output is not None:
             click.echo("Nothing is sent; its output is:", err=True)
             _show_output(part.output)
