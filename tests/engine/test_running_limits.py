@@ -128,25 +128,27 @@ async def test_no_secret_of_the_environment_reaches_a_trace_or_an_error(each_pla
     assert secret not in "".join(map(str, rows))
 
 
+MODULE = '{"template_id": "predict"}'
+WORKER = "title: W\nartifacts:\n- {path: dspy/work.json, kind: dspy_module, name: work, fallback: greet}\n"
+
+
 class Shouting:
     """A handler that a plugin could bring."""
 
-    kind = "function"
+    kind = "dspy_module"
 
     async def run(self, call: Call) -> Output:
-        return Output(kind="function", text=call.artifact.content.upper(), data={"loud": call.inputs["word"]})
+        return Output(kind="dspy_module", text=call.artifact.content.upper(), data={"loud": call.inputs["word"]})
 
 
 async def test_a_plugin_can_bring_a_handler_and_the_fields_of_its_output_are_inputs_of_the_next(
     place, monkeypatch, greeter
 ):
     monkeypatch.setattr("prowess.plugins.plugins", lambda: [Plugin(name="loud", handlers=(Shouting(),))])
-    chain = greeter.sidecar.replace("prompts/greet.j2", "functions/shout.py").replace(
-        "prompt_template\n    name: greet", "function\n    name: shout"
+    chain = greeter.sidecar.replace("prompts/greet.j2", "dspy/shout.json").replace(
+        "prompt_template\n    name: greet", "dspy_module\n    name: shout\n    fallback: Polite Answer"
     )
-    greeter(
-        place, sidecar=chain, **{"functions/shout.py": "print(1)", "prompts/answer.j2": "{{ loud }} {{ shout.loud }}"}
-    )
+    greeter(place, sidecar=chain, **{"dspy/shout.json": MODULE, "prompts/answer.j2": "{{ loud }} {{ shout.loud }}"})
     async with place.open() as prowess:
         with ScriptedModel(["Fine."]) as model:
             await prowess.run("", "greeter", ["shout", "Polite Answer"], inputs={"word": "hey"}, model=model)
@@ -155,15 +157,15 @@ async def test_a_plugin_can_bring_a_handler_and_the_fields_of_its_output_are_inp
 
 async def test_a_handler_that_breaks_is_a_failed_run_and_nothing_else(place, monkeypatch, greeter, traces):
     class Broken:
-        kind = "function"
+        kind = "dspy_module"
 
         async def run(self, _call: Call) -> Output:
             raise ZeroDivisionError("secret detail")
 
     monkeypatch.setattr("prowess.plugins.plugins", lambda: [Plugin(name="broken", handlers=(Broken(),))])
-    greeter(place, sidecar="title: T\nversion: 1.0.0\n", **{"execute.py": "def execute(): ..."})
+    greeter(place, sidecar=WORKER, **{"dspy/work.json": MODULE})
     async with place.open() as prowess:
-        result = await prowess.attempt("", "greeter", "execute")
+        result = await prowess.attempt("", "greeter", "work")
         assert result.error is not None
         assert "ZeroDivisionError" in result.error.message
         assert "secret detail" not in result.error.message
@@ -192,22 +194,20 @@ async def test_another_users_run_is_not_seen(each_place, greeter, traces):
 class Acting:
     """A handler that does something in the world."""
 
-    kind = "function"
+    kind = "dspy_module"
 
     def __init__(self) -> None:
         self.runs = 0
 
     async def run(self, _call: Call) -> Output:
         self.runs += 1
-        return Output(kind="function", data={"done": True})
+        return Output(kind="dspy_module", data={"done": True})
 
 
 async def test_a_dry_run_ends_before_anything_acts(place, monkeypatch):
     handler = Acting()
     monkeypatch.setattr("prowess.plugins.plugins", lambda: [Plugin(name="acting", handlers=(handler,))])
-    place.skill(
-        "worker", files={"agents/prowess.yaml": "title: W\nversion: 1.0.0\n", "execute.py": "def execute(): ..."}
-    )
+    place.skill("worker", files={"agents/prowess.yaml": WORKER, "dspy/work.json": MODULE, "prompts/greet.j2": "Hi."})
     async with place.open() as prowess:
         result = await prowess.run("", "worker", dry_run=True)
         assert (handler.runs, [part.output for part in result.parts]) == (0, [None])
@@ -257,15 +257,13 @@ async def test_what_a_skill_may_cost_is_counted_over_all_its_artifacts(place, gr
 
 async def test_a_time_out_of_the_handlers_own_is_not_taken_for_the_end_of_its_time(place, monkeypatch):
     class Impatient:
-        kind = "function"
+        kind = "dspy_module"
 
         async def run(self, _call: Call) -> Output:
             raise TimeoutError("the socket")
 
     monkeypatch.setattr("prowess.plugins.plugins", lambda: [Plugin(name="impatient", handlers=(Impatient(),))])
-    place.skill(
-        "worker", files={"agents/prowess.yaml": "title: W\nversion: 1.0.0\n", "execute.py": "def execute(): ..."}
-    )
+    place.skill("worker", files={"agents/prowess.yaml": WORKER, "dspy/work.json": MODULE, "prompts/greet.j2": "Hi."})
     async with place.open() as prowess:
         result = await prowess.attempt("", "worker")
     assert result.parts[0].status == "failed"

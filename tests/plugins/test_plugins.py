@@ -60,13 +60,13 @@ def test_the_skills_of_a_store_that_a_plugin_brings_are_served_in_its_scope(prow
 
 def test_the_kinds_that_a_plugin_runs_are_listed(prowess, kitchen):
     (found,) = prowess(kitchen, "plugins", "--json").json
-    assert (found["ok"], found["handlers"]) == (True, ["function"])
-    assert "runs function" in prowess(kitchen, "plugins").out
+    assert (found["ok"], found["handlers"]) == (True, ["dspy_module"])
+    assert "runs dspy_module" in prowess(kitchen, "plugins").out
 
 
 def test_a_handler_that_a_plugin_brings_runs_the_artifacts_of_its_kind(prowess, kitchen):
     ran = prowess(kitchen, "run", "scale-recipe", "-i", "grams:=250", "-i", "portions:=3", "--json")
-    assert (ran.code, ran.json["output"], ran.json["parts"][0]["kind"]) == (0, 750, "function")
+    assert (ran.code, ran.json["output"], ran.json["parts"][0]["kind"]) == (0, 750, "dspy_module")
 
 
 def test_broken_plugins_are_named_skipped_and_counted(prowess, sample_and_broken):

@@ -1,4 +1,4 @@
-"""Runs artifacts of the kind `function`: those that it knows."""
+"""Runs artifacts of the kind `dspy_module`: those that it knows."""
 
 from pathlib import Path
 
@@ -14,15 +14,15 @@ def scaled(grams: float, portions: float) -> float:
 FUNCTIONS = {"kitchen.scaled": scaled}
 
 
-class FunctionHandler:
-    kind = "function"
+class ModuleHandler:
+    kind = "dspy_module"
 
     async def run(self, call: Call) -> Output:
-        name = call.artifact.content.strip().strip('"')
+        name = call.artifact.settings["template_id"]
         if name not in FUNCTIONS:
             raise NotFound(f"There is no function {name!r}.", hint=f"There is: {', '.join(FUNCTIONS)}.")
         value = FUNCTIONS[name](**call.inputs)
-        return Output(kind="function", text=str(value), data=value)
+        return Output(kind="dspy_module", text=str(value), data=value)
 
 
-plugin = Plugin(name="kitchen", packs=(Path(__file__).parent / "skills",), handlers=(FunctionHandler(),))
+plugin = Plugin(name="kitchen", packs=(Path(__file__).parent / "skills",), handlers=(ModuleHandler(),))
