@@ -15,9 +15,9 @@ import pytest
 from prowess.errors import Invalid, NotFound
 from prowess.sandbox.commands.command import Command, CommandLimits, Completed
 from prowess.sandbox.commands.finding import PYTHON, find_program
-from prowess.sandbox.commands.folders import PREFIX
-from prowess.sandbox.commands.inside.sweeping import remove_folder, size_of
+from prowess.sandbox.commands.inside.measuring import size_of
 from prowess.sandbox.commands.locked import LockedCommands
+from prowess.sandbox.folders import PREFIX, remove_folder
 from prowess.sandbox.roots import Root
 from prowess.skill.limits import MIB
 
@@ -80,9 +80,84 @@ def test_the_files_are_in_its_folder_and_can_be_run(run):
     assert run("scripts/a.sh", files=files).stdout == b"xb\n"
 
 
-def test_the_folder_is_its_home_and_can_be_written(run):
-    done = run("sh", "-c", 'echo 1 > "$HOME/a"; mkdir d; mv a d/b; cat d/b; test "$TMPDIR" = "$PWD" && echo same')
-    assert done.stdout == b"1\nsame\n"
+def test_its_folder_can_be_written(run):
+    assert run("sh", "-c", "echo 1 > a; mkdir d; mv a d/b; cat d/b").stdout == b"1\n"
+
+
+def test_its_home_is_an_empty_folder_of_its_own(run):
+    done = run("sh", "-c", 'ls -A "$HOME"; echo 1 > "$HOME/a"; cat ~/a; ls', files={".profile": b"", "x": b""})
+    assert done.stdout == b"1\nx\n"
+
+
+def test_files_that_are_not_executable_are_executed_by_nothing(run):
+    files = {"a.sh": b"#!/bin/sh\necho ran"}
+    assert run("sh", "-c", "./a.sh", files=files).stdout == b"ran\n"
+    assert run("sh", "-c", "chmod 700 a.sh; ./a.sh; cat a.sh", files=files, executable=False).stdout == files["a.sh"]
+    with pytest.raises(NotFound):
+        run("./a.sh", files=files, executable=False)
+
+
+def test_a_program_is_not_led_astray_by_files_where_it_runs(run):
+    files = {
+        ".gitconfig": b"[core]\n\tfsmonitor = echo astray >&2\n",
+        ".git/HEAD": b"ref: refs/heads/main\n",
+        ".git/objects/x": b"",
+        ".git/refs/x": b"",
+        ".git/config": b"[core]\n\trepositoryformatversion = 0\n\tfsmonitor = echo astray >&2\n\thooksPath = hooks\n",
+        "hooks/pre-commit": b"#!/bin/sh\necho astray >&2\n",
+        "json.py": b"print('astray')",
+    }
+    done = run("git", "status", "--short", files=files, executable=False)
+    assert (done.exit_code, b"astray" in done.stderr) == (0, False)
+    done = run(*python("import json; print(json.dumps(1))"), files=files, executable=False)
+    assert done.stdout == b"1\n"
+
+
+def test_it_opens_a_few_hundred_files_at_most(run):
+    assert run(*python("import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE))")).stdout == b"(256, 256)\n"
+
+
+def test_files_that_are_removed_count_while_they_are_mapped(run):
+    code = """
+import ctypes, os, time
+libc, long = ctypes.CDLL(None), ctypes.c_long
+for _ in range(4):
+    with open('x', 'wb') as file: file.write(b'x' * (3 << 20))
+    with open('x', 'rb') as file: libc.mmap(None, long(3 << 20), 1, 1, file.fileno(), long(0))
+    os.unlink('x')
+time.sleep(600)
+"""
+    done = run(*python(code), limits={"seconds": 10, "file_bytes": 4 * MIB})
+    assert (done.ended, done.detail) == ("killed", "files")
+
+
+def test_memory_that_is_shared_is_no_file(run):
+    code = (
+        "import mmap, time; kept = mmap.mmap(-1, 32 << 20); kept[:] = b'x' * len(kept); time.sleep(0.3); print('fine')"
+    )
+    assert run(*python(code), limits={"seconds": 10, "file_bytes": 4 * MIB}).stdout == b"fine\n"
+
+
+def test_packages_of_another_skill_cannot_be_read(run, tmp_path):
+    packages = tmp_path / "home" / "packages"
+    for name in ("mine", "others"):
+        (packages / name).mkdir(parents=True)
+        (packages / name / "module.py").write_text(name)
+    mine = packages / "mine"
+    argv = ("cat", str(mine / "module.py"), str(packages / "others" / "module.py"))
+    done = run(*argv, roots=(Root(name=str(mine), path=mine),))
+    assert (done.stdout, b"Permission denied" in done.stderr) == (b"mine", True)
+
+
+def test_common_programs_bear_what_is_refused_to_them(run, tmp_path):
+    for argv in (
+        ("ls", "-la", "/usr/share"),
+        ("sh", "-c", "cp -a a b && mv b c && tar cf x.tar a c && tar xf x.tar && rm a"),
+        ("git", "init", "-q", "r"),
+        python("import shutil, tempfile; shutil.copy2('a', 'd'); shutil.copytree('.', tempfile.mkdtemp() + '/t')"),
+    ):
+        done = run(*argv, files={"a": b"1"})
+        assert (argv, done.exit_code, done.stderr) == (argv, 0, b"")
 
 
 def test_the_environment_is_what_was_given_and_nothing_of_this_process(run, monkeypatch):
@@ -130,6 +205,12 @@ for n in range(1500):
     os.mkdir("d" * 200); os.chdir("d" * 200)
 """
     run(*python(code))
+
+
+def test_the_first_command_removes_what_a_killed_process_left(run, tmp_path, monkeypatch):  # the fixture looks
+    monkeypatch.setattr("prowess.sandbox.folders.SETTLED_SECONDS", -60.0)
+    (tmp_path / f"{PREFIX}left").mkdir()
+    run("true")
 
 
 def test_a_program_that_is_not_there_is_not_found(run):
@@ -286,6 +367,7 @@ pathlib.Path("/proc/sys/user/max_pid_namespaces").write_text("0")
 from prowess.errors import Unavailable
 from prowess.sandbox.commands.command import Command
 from prowess.sandbox.commands.locked import LockedCommands
+from prowess.sandbox.folders import PREFIX, remove_folder
 try: asyncio.run(LockedCommands().run(Command(argv=("true",))))
 except Unavailable as error: print(error.message)
 """

@@ -16,14 +16,16 @@ import pytest
 
 from prowess.sandbox.commands.command import Command, CommandLimits, Completed
 from prowess.sandbox.commands.finding import PYTHON
-from prowess.sandbox.commands.folders import PREFIX
 from prowess.sandbox.commands.locked import LockedCommands
+from prowess.sandbox.folders import PREFIX
 from prowess.sandbox.roots import Root
 from prowess.skill.limits import MIB
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands are confined by Linux")
 
 SECRET = "canary-5f1d0c"
+MISTAKES = (b"SyntaxError", b"NameError", b"ModuleNotFoundError", b"AttributeError", b"TypeError")
+"""What an attempt fails with that tries nothing."""
 LIMITS = CommandLimits(seconds=2, memory_bytes=256 * MIB, output_bytes=MIB // 4, file_bytes=4 * MIB, processes=24)
 
 
@@ -113,6 +115,7 @@ def attempt(canaries, tmp_path, monkeypatch) -> Callable[..., Completed]:
         done = asyncio.run(commands.run(Command(argv=argv, roots=roots), LIMITS))
         assert SECRET.encode() not in done.stdout + done.stderr
         assert b"ESCAPED" not in done.stdout + done.stderr
+        assert not [word for word in MISTAKES if word in done.stderr]
         assert canaries.state() == before
         assert not canaries.was_called()
         assert bystander.poll() is None
@@ -177,6 +180,16 @@ def test_nothing_outside_can_be_read(attempt, code):
     attempt(code)
 
 
+OPEN = ("plainly", "through_a_link", "through_a_hard_link", "through_proc_root", "the_list_of_a_folder")
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_where_nothing_is_confined_the_same_attempts_succeed(canaries, tmp_path, name):
+    code = READING[name].replace("@FILE@", str(canaries.file)).replace("@FOLDER@", str(canaries.folder))
+    said = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert SECRET in said or "ESCAPED" in said
+
+
 WRITING = {
     "plainly": "open('@FILE@', 'w').write('x')",
     "by_removing": "import os; os.unlink('@FILE@')",
@@ -205,6 +218,64 @@ print('ESCAPED') if libc.mount(None, b'/', None, 32 | 4096, None) == 0 else None
 @pytest.mark.parametrize("code", WRITING.values(), ids=WRITING)
 def test_nothing_outside_can_be_changed(attempt, code):
     attempt(code)
+
+
+OTHER_USERS = {
+    "by_mode": "os.chmod(made, 0o4755)",
+    "by_mode_of_a_group": "os.chmod(made, 0o2755)",
+    "by_mode_of_a_descriptor": "os.fchmod(os.open(made, os.O_RDONLY), 0o6755)",
+    "by_mode_in_a_folder": "os.chmod('a', 0o4755, dir_fd=os.open('lent', os.O_RDONLY))",
+    "by_opening": "os.umask(0); os.open('lent/b', os.O_CREAT | os.O_WRONLY, 0o4755)",
+    "by_making_a_folder": "os.umask(0); os.mkdir('lent/b', 0o2777)",
+    "by_making_a_node": "os.umask(0); os.mknod('lent/b', 0o104755)",
+    "by_a_mode_with_more_bits": "libc.syscall({'aarch64': 53, 'x86_64': 268}[machine], -100, made.encode(), ctypes.c_long(0o4755 | 1 << 40))",
+    "by_openat2": "libc.syscall(437, -100, b'lent/b', struct.pack('=3Q', os.O_CREAT | os.O_WRONLY, 0o4755, 0), 24)",
+    "by_the_newer_call_for_modes": "libc.syscall(452, -100, made.encode(), 0o4755, 0)",
+    "by_capabilities": "os.setxattr(made, 'security.capability', bytes.fromhex('0100000200000020000000000000000000000000'))",
+    "by_the_shell": "subprocess.run(['chmod', 'u+s', made]); subprocess.run(['install', '-m', '6755', made, 'lent/b'])",
+}
+
+
+@pytest.mark.parametrize("code", OTHER_USERS.values(), ids=OTHER_USERS)
+def test_no_file_is_made_that_runs_as_whoever_it_belongs_to(tmp_path, code):
+    lent = tmp_path / "lent"
+    lent.mkdir(mode=0o755)
+    (lent / "a").write_text("#!/bin/sh\nid\n")
+    start = (
+        "import ctypes, os, struct, subprocess\nlibc, machine, made = ctypes.CDLL(None), os.uname().machine, 'lent/a'\n"
+    )
+    argv = (PYTHON, "-c", f"{start}try:\n    {code}\nexcept OSError as e: print(e)\nos.chmod(made, 0o711)")
+    command = Command(argv=argv, roots=(Root(name="lent", path=lent, writable=True),))
+    done = asyncio.run(LockedCommands().run(command, LIMITS))
+    assert (done.ended, done.exit_code) == ("done", 0), done.stderr
+    assert (lent / "a").stat().st_mode & 0o777 == 0o711
+    for path in (lent, *lent.iterdir()):
+        assert not path.stat().st_mode & 0o6000
+        assert not [name for name in os.listxattr(path) if name == "security.capability"]
+
+
+def test_a_folder_that_was_lent_is_given_back_with_its_mode(tmp_path):
+    lent = tmp_path / "lent"
+    lent.mkdir()
+    lent.chmod(0o750)
+    command = Command(argv=("chmod", "777", "lent"), roots=(Root(name="lent", path=lent, writable=True),))
+    done = asyncio.run(LockedCommands().run(command, LIMITS))
+    assert (done.ended, lent.stat().st_mode & 0o7777) == ("done", 0o750)
+
+
+LOOKING = {
+    "at_attributes": "print(os.listxattr('@FILE@'), 'ESCAPED')",
+    "at_one_attribute": "print(os.getxattr('@FILE@', 'user.canary'), 'ESCAPED')",
+    "at_what_happens_in_a_folder": """
+libc = __import__('ctypes').CDLL(None)
+watch = libc.inotify_init1(0)
+if watch >= 0 and libc.inotify_add_watch(watch, b'@FOLDER@', 0xfff) >= 0: print('ESCAPED')""",
+}
+
+
+@pytest.mark.parametrize("code", LOOKING.values(), ids=LOOKING)
+def test_nothing_outside_is_looked_at(attempt, code):
+    attempt(f"import os\n{code}")
 
 
 CONNECTING = {
@@ -237,7 +308,7 @@ def test_the_shell_reaches_no_port_either(attempt):
 GAINING = {
     "by_a_user_namespace": "import ctypes; print('ESCAPED') if ctypes.CDLL(None).unshare(0x10000000) == 0 else None",
     "by_becoming_root": "import os; os.setuid(0); os.setgid(0); os.setgroups([0]); print('ESCAPED')",
-    "by_a_program_of_root": "import os; os.chmod('x', 0o4755) if os.path.exists('x') else os.execvp('su', ['su', '-c', 'cat @FILE@'])",
+    "by_a_program_of_root": "import os; os.execvp('su', ['su', '-c', 'cat @FILE@'])",
     "by_watching_the_parent": """
 import ctypes, os
 print('ESCAPED') if ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) == 0 else None""",

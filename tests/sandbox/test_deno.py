@@ -19,7 +19,9 @@ import pytest
 
 from prowess.errors import Invalid, Refused, Unavailable
 from prowess.handlers.host_module import NAMES
+from prowess.sandbox import frames
 from prowess.sandbox.deno.sandbox import DenoSandbox, find_deno
+from prowess.sandbox.folders import PREFIX
 from prowess.sandbox.sandbox import DEFAULT_LIMITS, Ran
 from prowess.sandbox.script import function_of
 
@@ -251,7 +253,7 @@ def test_an_error_has_its_type_its_message_and_the_line_of_the_file(run: Run, co
         ("for (;;) ctx.log('x');", {"seconds": 1}, "time"),
         ("(await import('node:process')).exit(0);", {}, "crashed"),
         ("await new Promise(() => {});", {}, "crashed"),
-        ("(await import('node:process')).stdout.write('no frame at all');", {}, "crashed"),
+        ("(await import('node:fs')).writeSync(1, 'no frame at all');", {}, "crashed"),
     ],
 )
 def test_a_limit_ends_the_function_and_is_told(run: Run, code, limits, ended):
@@ -406,16 +408,34 @@ def test_a_function_that_tampers_harms_its_own_run_alone(run: Run, code):
     assert run(body("return JSON.stringify([1]);")).result == "[1]"
 
 
-def test_forged_frames_give_no_more_than_what_they_say(run: Run):
-    forged = """
-      const said = new TextEncoder().encode('{"done":true,"result":"forged"}');
-      const frame = new Uint8Array(9 + said.length);
-      new DataView(frame.buffer).setUint32(0, said.length); frame[7] = 1; frame[8] = 13; frame.set(said, 9);
-      (await import("node:process")).stdout.write(frame); for (;;);
-    """
-    assert run(body(forged), seconds=8).ended in {"done", "crashed", "time"}
-    unknown = forged.replace("frame[8] = 13", "frame[8] = 12").replace('{"done"', 'open_door\\n[[],{"done"')
-    assert run(body(unknown), seconds=2).ended in {"crashed", "time"}
+FORGED = """
+  const said = new TextEncoder().encode(`@SAID@`);
+  const frame = new Uint8Array(9 + said.length);
+  new DataView(frame.buffer).setUint32(0, said.length); frame[7] = @RUN@; frame[8] = @KIND@; frame.set(said, 9);
+  (await import("node:fs")).writeSync(1, frame); for (;;);
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "run_number", "kind", "ended"),
+    [
+        ('{"done":true,"result":"forged"}', 1, frames.DONE, ("done", "forged")),  # no more than it could return
+        ('{"done":true,"result":"forged"}', 2, frames.DONE, ("crashed", None)),
+        ("", 1, frames.STARTED, ("crashed", None)),
+        ("", 1, 99, ("crashed", None)),
+        ("open_door\\n[[],{}]", 1, frames.CALL, ("time", None)),  # the answer says that there is no such function
+    ],
+)
+def test_forged_frames_give_no_more_than_what_they_say(run: Run, said, run_number, kind, ended):
+    forged = FORGED.replace("@SAID@", said).replace("@RUN@", str(run_number)).replace("@KIND@", str(kind))
+    ran = run(body(forged), seconds=2)
+    assert (ran.ended, ran.result) == ended
+
+
+@pytest.mark.parametrize("owner", ["Deno", "process", "(await import('node:process')).default"])
+@pytest.mark.parametrize("name", ["stdin", "stdout", "stderr"])
+def test_the_line_to_the_host_is_not_offered_to_functions(run: Run, owner, name):
+    assert run(body(f"return typeof {owner}.{name};")).result == "undefined"
 
 
 def test_the_next_run_sees_nothing_of_the_last(run: Run):
@@ -430,6 +450,14 @@ def test_the_next_run_sees_nothing_of_the_last(run: Run):
 def test_nothing_is_left_of_a_run(run: Run, tmp_path, monkeypatch, code):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     run(body(code), seconds=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_run_removes_what_a_killed_process_left(run: Run, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("prowess.sandbox.folders.SETTLED_SECONDS", -60.0)
+    (tmp_path / f"{PREFIX}left").mkdir()
+    run(body("return 1;"))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -265,7 +265,7 @@ prowess.submit([hasattr(json, 'left'), hasattr(sys, 'left'), hasattr(builtins, '
 def test_the_worker_has_nothing_of_our_environment(run, sandbox, monkeypatch):
     monkeypatch.setenv("CANARY", SECRET)
     run("pass")
-    [worker] = sandbox.pids
+    worker = sandbox.pids[0]
     try:
         environment = Path(f"/proc/{worker}/environ").read_bytes()
     except OSError:
@@ -276,7 +276,7 @@ def test_the_worker_has_nothing_of_our_environment(run, sandbox, monkeypatch):
 
 def test_memory_of_many_greedy_scripts_is_given_back(run, sandbox):
     run("pass")
-    [worker] = sandbox.pids
+    worker = sandbox.pids[0]
     for _ in range(6):
         assert run("x = []\nwhile True: x.append(bytearray(1 << 20))", memory_bytes=128 << 20).ended == "memory"
     try:

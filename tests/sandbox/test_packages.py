@@ -160,10 +160,11 @@ def test_files_of_a_wheel_stay_within_its_folder(tmp_path, environment, index):
         "apple>=",
         "${HOME}",
         "apple; rm -rf\nx @ file:///",
+        "apple; python_version > '3' @ https://evil.example",  # what no manifest may say either
     ],
 )
 def test_only_names_with_versions_are_requirements(tmp_path, environment, requirement):
-    with pytest.raises(Invalid if "\n" not in requirement else (Invalid, Unavailable)):
+    with pytest.raises(Invalid):
         ensure_packages(tmp_path / "home", [requirement], environment)
 
 

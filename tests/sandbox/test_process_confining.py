@@ -18,6 +18,7 @@ from prowess.sandbox.confining import seccomp, syscalls
 from prowess.sandbox.confining.kernel import MACHINES, machine
 from prowess.sandbox.confining.lock import NEEDED, reachable
 from prowess.sandbox.process import zygote as forking
+from prowess.sandbox.process.inside.child import MOST_THREADS
 from prowess.sandbox.process.sandbox import ProcessSandbox
 from prowess.sandbox.script import function_of, script_of
 
@@ -102,7 +103,13 @@ def judged(program: bytes, architecture: int, number: int, *arguments: int) -> s
         elif code == 0x54:
             value &= operand
         elif code == 0x06:
-            return {0x7FFF0000: "allowed", 0x80000000: "killed", 0x00050001: "refused", 0x00050026: "absent"}[operand]
+            return {
+                0x7FFF0000: "allowed",
+                0x80000000: "killed",
+                0x00050001: "refused",
+                0x00050026: "absent",
+                0x0005005F: "unsupported",
+            }[operand]
         else:
             holds = {0x15: value == operand, 0x25: value > operand, 0x35: value >= operand}[code]
             at += if_so if holds else if_not
@@ -133,6 +140,33 @@ def test_a_filter_judges_calls_by_number_and_arguments(known, architecture, othe
     assert judged(code, architecture, 500) == "absent"
     assert judged(code, other, number["read"]) == "killed"
     assert judged(code, architecture, 0x40000000 + number["read"]) == "killed"
+
+
+@pytest.mark.parametrize(("known", "architecture"), [("x86_64", 0xC000003E), ("aarch64", 0xC00000B7)])
+def test_no_filter_lets_a_mode_through_that_lends_somebodys_rights(known, architecture):
+    number = syscalls.numbers(known)
+    lists = {
+        "computing": syscalls.computing(),
+        "becoming": syscalls.becoming(),
+        "starting": syscalls.starting(attributes=True),
+    }
+    places = {"open": 2, "openat": 3, "creat": 1, "mkdir": 1, "mkdirat": 2, "mknod": 1, "mknodat": 2}
+    places |= {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2}
+    for calls in lists.values():
+        program = seccomp.filter_of(calls, known)
+        for name, at in places.items():
+            if name in number:
+                for mode in (0o4755, 0o2755, 0o104711):
+                    assert judged(program, architecture, number[name], *[0] * at, mode) == "refused"
+        assert judged(program, architecture, number["openat"], 0, 0, 0, 0o1755) == "allowed"
+        assert judged(program, architecture, number["openat2"]) == "absent"
+        assert judged(program, architecture, number["inotify_init1"]) == "absent"
+        for name in ("getxattr", "flistxattr", "setxattr", "lremovexattr"):
+            assert judged(program, architecture, number[name]) == "unsupported"
+
+
+def test_what_becomes_a_program_starts_no_other():
+    assert {*syscalls.becoming()} - {*syscalls.computing()} == {"execve"}
 
 
 def test_code_that_may_start_nothing_has_no_call_that_starts_something():
@@ -209,6 +243,12 @@ async def execute(args, ctx):
     return [there, hashlib.sha256(b'').hexdigest()[:8], str(decimal.Decimal(1) / 8), moment.utcoffset().seconds]
 """
     assert asyncio.run(native.run(function_of(code, {}), {})).result == [True, "e3b0c442", "0.125", 7200]
+
+
+def test_threads_have_a_limit_where_the_system_counts_them(native):
+    code = "import resource\ndef execute(args, ctx):\n    return resource.getrlimit(resource.RLIMIT_NPROC)"
+    soft, hard = asyncio.run(native.run(function_of(code, {}), {})).result
+    assert 0 < soft <= hard <= MOST_THREADS
 
 
 def test_random_numbers_differ_between_runs(native):

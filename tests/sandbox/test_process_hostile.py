@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,7 +110,6 @@ PAIRED = tries(
 )
 STARTS = tries(
     "subprocess.run(['touch', inputs['folder'] + '/new'])",
-    "os.system('touch ' + inputs['folder'] + '/new') if 0 else None",
     "os.posix_spawn('/bin/touch', ['touch', inputs['folder'] + '/new'], {})",
     "os.popen('id').read() or None",
     before="import subprocess",
@@ -342,6 +343,22 @@ def test_nothing_gets_out_and_the_next_run_sees_nothing_of_it(run_native, canari
     assert "get_page" not in after.result[0]
 
 
+UNCONFINED = """
+import sys, types
+inputs, shown = eval(sys.argv[1]), types.ModuleType("prowess")
+shown.submit = lambda got: print(len(got), got)
+sys.modules["prowess"] = shown
+"""
+
+
+@pytest.mark.parametrize(("name", "most"), [("reads", 8), ("lists", 4), ("environment", 3), ("datagrams", 1)])
+def test_where_nothing_is_confined_the_same_attempts_bring_something_home(canaries, name, most):
+    asked = [sys.executable, "-c", UNCONFINED + CORPUS[name], repr(canaries.inputs)]
+    said = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert int(said.split()[0]) == most
+    assert SECRET in said or name in {"lists", "datagrams"}
+
+
 @pytest.mark.parametrize("name", NOTHING_BROUGHT_HOME)
 def test_what_an_attempt_brings_home_is_nothing(run_native, canaries, name):
     ran = run_native(CORPUS[name], canaries.inputs)
@@ -362,7 +379,7 @@ def test_what_an_attempt_brings_home_is_nothing(run_native, canaries, name):
         ("forged_run", {"crashed"}),
         ("forged_size", {"crashed"}),
         ("forged_kind", {"crashed"}),
-        ("forged_start", {"time", "crashed"}),
+        ("forged_start", {"crashed"}),
         ("forged_prints", {"output"}),
         ("forged_rubbish", {"crashed"}),
         ("closes_line", {"time"}),

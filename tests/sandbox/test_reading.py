@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.sandbox.reading import plain_json, read_ran
+from prowess.sandbox.reading import MOST_VALUES, plain_json, read_ran
 from prowess.sandbox.script import script_of
 
 SCRIPT = script_of("pass", {})
@@ -42,3 +42,31 @@ def test_nonsense_is_refused(payload):
 def test_what_cannot_be_kept_is_refused(text):
     with pytest.raises(ValueError):
         plain_json(text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "a, b" * 200_000,
+        ['",' * 200_000],
+        ["\\" * 99, "," * 200_000, '\\"'],
+        [{"a": 1, "b": [2, ","]}] * 20_000,
+        list(range(MOST_VALUES)),
+    ],
+)
+def test_long_texts_and_many_values_are_read(value):
+    assert plain_json(json.dumps(value)) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        list(range(MOST_VALUES + 1)),
+        [[1, 2]] * MOST_VALUES,
+        {str(number): "," for number in range(MOST_VALUES + 1)},
+        ["\\"] * (MOST_VALUES + 1),
+    ],
+)
+def test_too_many_values_are_refused_before_they_are_read(value):
+    with pytest.raises(ValueError, match="values"):
+        plain_json(json.dumps(value))

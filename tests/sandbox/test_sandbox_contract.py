@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from prowess.errors import NotFound, Unavailable
+from prowess.errors import Invalid, NotFound, Unavailable
 from prowess.sandbox.deno.sandbox import DenoSandbox, find_deno
 from prowess.sandbox.sandbox import DEFAULT_LIMITS, Ran, Sandbox
 from prowess.sandbox.script import Language, Script, function_of
+from prowess.skill.limits import MIB
 
 Run = Callable[..., Ran]
 
@@ -151,6 +154,49 @@ def test_calls_have_a_limit(member: Member):
     assert ran.ended == "calls"
 
 
+def test_memory_has_a_limit(member: Member):
+    ran = member.run(
+        "kept = []\nwhile True: kept.append(bytearray(1 << 20))",
+        "const kept = []; while (true) kept.push(new Array(1e5).fill(1.5));",
+        memory_bytes=64 * MIB,
+        seconds=20.0,
+    )
+    assert ran.ended == "memory"
+
+
+def test_no_file_of_the_machine_can_be_read_or_written(member: Member, tmp_path: Path):
+    (tmp_path / "canary.txt").write_text("canary-secret")
+    told = {"file": str(tmp_path / "canary.txt"), "new": str(tmp_path / "new")}
+    reading = member.run("return open(args['file']).read()", "return Deno.readTextFileSync(args.file);", told)
+    writing = member.run("return open(args['new'], 'w')", "return Deno.writeTextFileSync(args.new, 'x');", told)
+    assert (reading.ended, writing.ended) == ("raised", "raised")
+    assert "canary-secret" not in f"{reading}"
+    assert [path.name for path in tmp_path.iterdir()] == ["canary.txt"]
+
+
+def test_no_port_can_be_connected_to(member: Member):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        ran = member.run(
+            "import socket\nsocket.create_connection(('127.0.0.1', args['port']), 5)\nreturn 'in'",
+            "await Deno.connect({ port: args.port }); return 'in';",
+            {"port": listening.getsockname()[1]},
+        )
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+    assert ran.ended in {"raised", "forbidden"}
+
+
+def test_nothing_of_the_environment_of_this_process_is_there(member: Member, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CANARY_KEY", "canary-secret")
+    asyncio.run(member.sandbox.close())
+    ran = member.run(
+        "import os\nreturn [os.environ.get('CANARY_KEY'), dict(ctx.env)]",
+        "let key = null; try { key = Deno.env.get('CANARY_KEY'); } catch { } return [key, ctx.env];",
+    )
+    assert ran.result == [None, {}]
+
+
 def test_a_run_leaves_nothing_for_the_next(member: Member):
     member.run("import sys\nsys.left = 1", "globalThis.left = 1;")
     assert member.run("import sys\nreturn hasattr(sys, 'left')", "return 'left' in globalThis;").result is False
@@ -190,6 +236,13 @@ def test_a_cancelled_run_has_ended_when_the_cancellation_comes_back(member: Memb
 def test_what_is_called_without_being_offered_is_refused(member: Member):
     ran = member.run("return await ctx.read_file('a')", "return await ctx.readFile('a');", functions={"log": log})
     assert ran.ended == "raised"
+
+
+def test_what_is_of_another_language_is_refused_before_it_runs(member: Member):
+    made = member.script("return 1", "return 1;")
+    other = replace(made, language="python" if made.language == "typescript" else "typescript")
+    with pytest.raises(Invalid):
+        asyncio.run(member.sandbox.run(other, {}))
 
 
 def test_what_confines_the_process_is_told(member: Member):

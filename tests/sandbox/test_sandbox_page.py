@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from prowess.handlers.host_module import MOST_QUESTIONS, NAMES
+from prowess.handlers.host_module import NAMES
+from prowess.run.purse import MOST_QUESTIONS
+from prowess.sandbox.reading import MOST_VALUES
 from prowess.sandbox.sandbox import DEFAULT_LIMITS
 from prowess.sandbox.script import MOST_DEPTH
+from prowess.sandbox.wasm.sandbox import AT_ONCE
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "sandbox.md").read_text()
 
@@ -34,9 +37,11 @@ def test_every_function_is_on_the_page():
         f"{DEFAULT_LIMITS.seconds:g} s",
         f"{DEFAULT_LIMITS.memory_bytes >> 20} MiB",
         f"{DEFAULT_LIMITS.output_chars:,} characters",
-        f"{DEFAULT_LIMITS.result_bytes >> 20} MiB, {MOST_DEPTH} levels deep",
-        f"{DEFAULT_LIMITS.calls} calls, {MOST_QUESTIONS} questions",
-        f"{DEFAULT_LIMITS.answer_bytes >> 20} MiB out",
+        f"submitted | {DEFAULT_LIMITS.result_bytes >> 20} MiB and {MOST_VALUES:,} values in {MOST_DEPTH} levels",
+        f"{DEFAULT_LIMITS.calls} calls, {MOST_QUESTIONS} questions, {DEFAULT_LIMITS.traffic_bytes >> 20} MiB",
+        f"one call | {DEFAULT_LIMITS.call_bytes >> 20} MiB and {MOST_VALUES:,} values in {MOST_DEPTH} levels",
+        f"{DEFAULT_LIMITS.answer_bytes >> 20} MiB in answer",
+        f"{AT_ONCE} scripts at a time",
     ],
 )
 def test_every_limit_is_on_the_page(shown):

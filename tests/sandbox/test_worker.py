@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
 
 from prowess.errors import RunFailed, Unavailable
+from prowess.sandbox.confining.lock import reachable
 from prowess.sandbox.sandbox import SandboxLimits
 from prowess.sandbox.script import script_of
-from prowess.sandbox.wasm.sandbox import THREADS, WasmSandbox
+from prowess.sandbox.wasm.sandbox import AT_ONCE, WasmSandbox
 from prowess.sandbox.wasm.worker import Worker
 
 pytestmark = pytest.mark.anyio
 
 SPIN = script_of("import prowess\nprowess.started()\nwhile True: pass", {})
 LONG = SandboxLimits(fuel=10**15, seconds=600)
+PATIENCE_SECONDS = 60
 
 
 @pytest.fixture
@@ -51,14 +54,14 @@ def spinning(sandbox: WasmSandbox) -> tuple[asyncio.Task, asyncio.Event]:
 
 
 async def test_scripts_wait_for_their_host_at_the_same_time(sandbox):
-    barrier = asyncio.Barrier(THREADS)
+    barrier = asyncio.Barrier(AT_ONCE)
 
     async def meet() -> int:
         return await barrier.wait()
 
     script = script_of("import prowess\nprowess.submit(prowess.meet())", {})
-    rans = await asyncio.gather(*(sandbox.run(script, {"meet": meet}) for _ in range(THREADS)))
-    assert sorted(ran.result for ran in rans) == list(range(THREADS))
+    rans = await asyncio.gather(*(sandbox.run(script, {"meet": meet}) for _ in range(AT_ONCE)))
+    assert sorted(ran.result for ran in rans) == list(range(AT_ONCE))
 
 
 async def test_host_functions_run_in_the_context_of_their_run(sandbox):
@@ -78,9 +81,9 @@ async def test_host_functions_run_in_the_context_of_their_run(sandbox):
 
 
 async def test_more_scripts_than_there_is_room_for_take_turns(sandbox):
-    scripts = [script_of("import prowess\nprowess.submit({{ n }})", {"n": n}) for n in range(3 * THREADS)]
+    scripts = [script_of("import prowess\nprowess.submit({{ n }})", {"n": n}) for n in range(3 * AT_ONCE)]
     rans = await asyncio.gather(*(sandbox.run(script, {}) for script in scripts))
-    assert [ran.result for ran in rans] == list(range(3 * THREADS))
+    assert [ran.result for ran in rans] == list(range(3 * AT_ONCE))
 
 
 async def test_the_event_loop_goes_on_while_a_script_computes(sandbox):
@@ -105,6 +108,22 @@ async def test_a_cancelled_run_has_ended_and_its_worker_serves_on(sandbox):
     assert sandbox.pids == before
 
 
+async def test_a_run_that_is_cancelled_again_and_again_does_not_cost_the_others_their_worker(own):
+    other, other_begun = spinning(own)
+    run, begun = spinning(own)
+    await begun.wait()
+    await other_begun.wait()
+    [worker] = own.pids
+    while not run.done():
+        run.cancel()
+        await asyncio.sleep(0)
+    assert run.cancelled()
+    assert (own.pids, other.done()) == ([worker], False)
+    other.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await other
+
+
 async def test_what_a_cancelled_script_waits_for_is_cancelled_too(sandbox):
     begun, ended = asyncio.Event(), asyncio.Event()
 
@@ -124,20 +143,39 @@ async def test_what_a_cancelled_script_waits_for_is_cancelled_too(sandbox):
         await ended.wait()
 
 
-async def test_a_run_that_was_cancelled_while_it_waited_does_not_cost_its_worker_later(own, monkeypatch):
-    monkeypatch.setattr("prowess.sandbox.running.GRACE_SECONDS", 1.0)
-    begun = asyncio.Event()
+class Remembering(asyncio.SelectorEventLoop):
+    """An event loop that knows what was to end a worker later."""
 
-    async def started() -> None:
-        begun.set()
-        await asyncio.Event().wait()
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends: list[asyncio.TimerHandle] = []
 
-    run = asyncio.create_task(own.run(SPIN, {"started": started}, SandboxLimits(seconds=0.1)))
-    await begun.wait()
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
-    assert (await own.run(script_of("import time\ntime.sleep(1.5)", {}), {})).ended == "done"
+    def call_later(self, delay, callback, *args, context=None):
+        handle = super().call_later(delay, callback, *args, context=context)
+        if isinstance(getattr(callback, "__self__", None), Worker):
+            self.ends.append(handle)
+        return handle
+
+
+def test_a_run_that_was_cancelled_while_it_waited_does_not_cost_its_worker_later(sandbox):
+    async def cancelled() -> None:
+        begun = asyncio.Event()
+
+        async def started() -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        run = asyncio.create_task(sandbox.run(SPIN, {"started": started}))
+        await begun.wait()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+
+    with asyncio.Runner(loop_factory=Remembering) as runner:
+        runner.run(cancelled())
+        ends = runner.get_loop().ends
+        assert ends
+        assert all(handle.cancelled() for handle in ends)
 
 
 async def test_a_killed_worker_fails_its_runs_and_not_the_next(own):
@@ -167,8 +205,8 @@ async def test_a_run_that_its_worker_had_not_begun_when_it_died_is_given_to_anot
 async def test_a_worker_that_dies_at_rest_is_replaced(own):
     await own.run(script_of("pass", {}), {})
     [worker] = own.pids
-    os.kill(worker, signal.SIGKILL)
-    until(lambda: not own.pids)
+    with dying(worker):
+        os.kill(worker, signal.SIGKILL)
     assert (await own.run(script_of("pass", {}), {})).ended == "done"
 
 
@@ -197,9 +235,21 @@ async def test_an_interpreter_that_is_no_component_is_unavailable(tmp_path):
         await Worker.start(path, threads=1, spares=0)
 
 
-async def test_the_worker_is_confined_as_far_as_the_system_allows(sandbox):
+async def test_the_worker_is_confined_as_processes_of_native_runs_are(sandbox):
     await sandbox.run(script_of("pass", {}), {})
-    assert {"core", "fsize", "nofile", "nproc"} <= set(sandbox.confined)
+    assert {word for word in reachable() if word != "processor"} <= set(sandbox.confined)
+
+
+def test_no_thread_of_the_worker_can_open_or_start_anything(sandbox):
+    asyncio.run(sandbox.run(script_of("pass", {}), {}))
+    if "calls" not in sandbox.confined:
+        pytest.skip("system calls cannot be filtered here")
+    worker = sandbox.pids[0]
+    told = [status.read_text() for status in Path(f"/proc/{worker}/task").glob("*/status")]
+    assert len(told) > AT_ONCE
+    for status in told:
+        facts = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+        assert (facts["Seccomp"], facts["NoNewPrivs"], int(facts["CapBnd"], 16)) == ("2", "1", 0)
 
 
 async def test_a_run_says_by_what_its_worker_was_confined(sandbox):
@@ -224,6 +274,17 @@ def test_event_loops_in_several_threads_are_served_at_once(sandbox):
     for thread in threads:
         thread.join()
     assert sorted(results) == [0, 1]
+
+
+def test_a_worker_serves_the_next_event_loop_when_one_is_closed(sandbox_home):
+    own = WasmSandbox(sandbox_home)
+    pids = set()
+    for number in range(3):
+        script = script_of("import prowess\nprowess.submit({{ n }})", {"n": number})
+        assert asyncio.run(own.run(script, {})).result == number
+        pids.update(own.pids)
+    asyncio.run(own.close())
+    assert len(pids) == 1
 
 
 FORKED = """
@@ -266,17 +327,20 @@ asyncio.run(main())
 
 
 def test_a_worker_ends_with_its_parent_however_that_ends(sandbox_home):
-    with subprocess.Popen([sys.executable, "-c", ORPHAN, str(sandbox_home)], stdout=subprocess.PIPE) as parent:
-        worker = int(parent.stdout.readline())
+    program = [sys.executable, "-c", ORPHAN, str(sandbox_home)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE) as parent, dying(int(parent.stdout.readline())):
         parent.kill()
-    until(lambda: not _runs(worker))
 
 
-def until(gone: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not gone():
-        assert time.monotonic() < deadline, "the worker lives on"
-        time.sleep(0.02)
+@contextmanager
+def dying(pid: int) -> Iterator[None]:
+    """What is done in it ends a process; it is over when the process is."""
+    process = os.pidfd_open(pid)
+    try:
+        yield
+        assert select.select([process], [], [], PATIENCE_SECONDS)[0], "the worker lives on"
+    finally:
+        os.close(process)
 
 
 def _runs(pid: int) -> bool:

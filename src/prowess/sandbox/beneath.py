@@ -73,7 +73,7 @@ def read(parent: int, name: str, *, most: int) -> bytes:
 def write(parent: int, name: str, content: bytes) -> None:
     """Put a file into an open folder, whole or not at all; one that is there is replaced, unless it is read-only."""
     mode = _mode_of(parent, name)
-    draft = f".{secrets.token_hex(8)}.part"
+    draft = f"{secrets.token_hex(8)}.part"
     file = os.open(draft, _WRITE, 0o666, dir_fd=parent)
     try:
         with os.fdopen(file, "wb") as opened:

@@ -18,7 +18,10 @@ from prowess.sandbox.sandbox import Ended, SandboxLimits
 
 MOST_FRAME_BYTES, MOST_PRINTS = 16 << 20, 20_000
 """No honest frame is larger, and no honest script hands over its output in more pieces."""
-_CHUNK, _EXIT_MILLISECONDS = 1 << 18, 2_000
+SLICE_SECONDS = 0.005
+"""So long the event loop works on what one process has said, before others have a turn."""
+_CHUNK, _EXIT_MILLISECONDS = 1 << 16, 2_000
+_NONSENSE = "it spoke nonsense"
 _PRINT = "print"
 _WORDS = frozenset(get_args(Ended))
 
@@ -41,6 +44,7 @@ class Child:
         self._ended: asyncio.Future[bytes] = self._loop.create_future()
         self._number = 0
         self._on_call: OnCall | None = None
+        self._begun = False
         self._unread, self._unsent = bytearray(), bytearray()
         self._writing = False
         self._printed: list[str] = []
@@ -67,10 +71,6 @@ class Child:
         if self._process is not None and not self._writing:
             self._write()
 
-    def lost(self, number: int) -> bool:
-        """Never: what became of a process that ended by itself is told."""
-        return number != self._number
-
     def end(self) -> None:
         """Kill it."""
         self._finish("crashed", "it was ended")
@@ -86,17 +86,42 @@ class Child:
             self._break_off()
             return
         self._unread += piece
-        while not self._ended.done() and len(self._unread) >= frames.HEADER.size:
-            size, number, kind = frames.HEADER.unpack_from(self._unread)
-            end = frames.HEADER.size + size
-            if size > MOST_FRAME_BYTES or number != self._number:
-                self._finish("crashed", "it spoke nonsense")
+        self._take_all()
+
+    def _take_all(self) -> None:
+        """Take what has been read, as long as it is this process's turn; nothing more is read before all of it is taken."""
+        until = self._loop.time() + SLICE_SECONDS
+        while not self._ended.done() and (found := self._next()):
+            self._take(*found)
+            if self._loop.time() > until:
+                self._pause()
                 return
-            if len(self._unread) < end:
-                return
-            payload = bytes(self._unread[frames.HEADER.size : end])
-            del self._unread[:end]
-            self._take(kind, payload)
+
+    def _next(self) -> tuple[int, bytes] | None:
+        """The kind and the payload of the next frame, where it has come whole; a frame that nobody can have meant ends it."""
+        if len(self._unread) < frames.HEADER.size:
+            return None
+        size, number, kind = frames.HEADER.unpack_from(self._unread)
+        if size > MOST_FRAME_BYTES or number != self._number:
+            self._finish("crashed", _NONSENSE)
+            return None
+        end = frames.HEADER.size + size
+        if len(self._unread) < end:
+            return None
+        payload = bytes(self._unread[frames.HEADER.size : end])
+        del self._unread[:end]
+        return kind, payload
+
+    def _pause(self) -> None:
+        if not self._ended.done():
+            self._loop.remove_reader(self._line)
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        if self._ended.done():
+            return
+        self._loop.add_reader(self._line, self._read)
+        self._take_all()
 
     def _received(self) -> bytes:
         """What has come; first of all the descriptor of the process, after which it is told what it is to do."""
@@ -117,7 +142,12 @@ class Child:
             self._finish("crashed", "it broke off")
 
     def _take(self, kind: int, payload: bytes) -> None:
-        if kind == frames.CALL:
+        """Do what a frame says. That it has started stands first, and once."""
+        if not self._begun or kind == frames.STARTED:
+            if self._begun or kind != frames.STARTED:
+                self._finish("crashed", _NONSENSE)
+            self._begun = True
+        elif kind == frames.CALL:
             name, _, arguments = payload.decode("utf-8", "replace").partition("\n")
             if name == _PRINT:
                 self._print(arguments)
@@ -128,8 +158,8 @@ class Child:
             self._finish("done", said=payload)
         elif kind == frames.EXITED:
             self._finish("crashed", payload.decode("utf-8", "replace"))
-        elif kind != frames.STARTED:
-            self._finish("crashed", "it spoke nonsense")
+        else:
+            self._finish("crashed", _NONSENSE)
 
     def _print(self, text: str) -> None:
         self._printed.append(text[: self._room])

@@ -26,10 +26,6 @@ class Peer(Protocol):
         """Give a frame, as soon as the process takes it."""
         ...
 
-    def lost(self, number: int) -> bool:
-        """Whether it ended by itself before the run began, which may therefore be given to another."""
-        ...
-
     def end(self) -> None:
         """End it, whatever it does."""
         ...

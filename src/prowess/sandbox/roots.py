@@ -11,6 +11,7 @@ from typing import NoReturn, TypeVar
 
 from prowess.errors import Invalid, NotFound, ProwessError, Refused, Unavailable
 from prowess.sandbox import beneath
+from prowess.sandbox.planting import is_hidden, why_planted
 from prowess.skill.limits import MIB
 
 READ_BYTES = 4 * MIB
@@ -31,6 +32,11 @@ class Root:
     name: str
     path: Path
     writable: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that lead to it: from the workspace on where it is named so, and whatever it is called at its place."""
+        return (*(self.path.parts if self.name.startswith("/") else _names(self.name)), self.path.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +82,8 @@ class Folders:
     The longest name that fits counts. The run's own folder, which nobody else has, takes every path without / in front that no
     other takes; beside a root for the whole workspace, it takes what is written and what is there.
 
-    `Refused` is raised for a path that leaves its folder, by `..`, by a link, or as it stands, and for what is no file;
-    `NotFound` where there is nothing, `Invalid` for what is no path, and for what is too large.
+    `Refused` is raised for a path that leaves its folder, by `..`, by a link, or as it stands, for what is no file, for hidden
+    names below a root, and for writing to a root what would be read as a skill or run by others. `NotFound` where there is nothing, `Invalid` for what is no path, and for what is too large.
     """
 
     def __init__(self, roots: Sequence[Root], *, own: Path) -> None:
@@ -86,7 +92,13 @@ class Folders:
     def to_read(self, path: str) -> Place:
         """Where a path leads that is to be read."""
         places = self._places(path)
-        return next((place for place in places[:-1] if place.holds_something()), places[-1])
+        found = next((place for place in places[:-1] if place.holds_something()), places[-1])
+        if found.root.name and is_hidden(found.names):
+            raise Refused(
+                f"{path!r} is hidden, and a root does not give what is hidden in it.",
+                hint="Name the hidden folder itself in `roots` of the manifest.",
+            )
+        return found
 
     def to_write(self, path: str) -> Place:
         """Where a path leads that is to be written."""
@@ -97,6 +109,9 @@ class Folders:
             raise Refused(
                 f"{path!r} may only be read.", hint=f'To write there, add to the manifest: roots: ["rw:{root.name}"].'
             )
+        why = why_planted(writable.root.names, writable.names) if writable.root.name else ""
+        if why:
+            raise Refused(f"{path!r} may not be written: {why}.", hint="Write under another name.")
         return writable
 
     def _places(self, path: str) -> list[Place]:

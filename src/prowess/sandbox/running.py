@@ -7,14 +7,16 @@ import contextvars
 import inspect
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast
 
 from prowess.errors import Invalid, ProwessError, RunFailed
 from prowess.sandbox import frames
-from prowess.sandbox.reading import plain_json, read_ran
+from prowess.sandbox.answers import LARGE, answer_of, refusal
 from prowess.sandbox.peer import Peer
+from prowess.sandbox.reading import plain_json, read_ran
 from prowess.sandbox.sandbox import HostFunction, Ran, SandboxLimits
 from prowess.sandbox.script import Script
 
@@ -39,16 +41,12 @@ class Running:
         self._context = contextvars.copy_context()
         self._signatures: dict[str, inspect.Signature] = {}
         self._calls = 0
+        self._traffic = 0
         self._call: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._ended = worker.open(number, self._called)
         self._send(frames.RUN, _head(limits) + b"\n" + script.task(list(functions)))
-
-    @property
-    def lost(self) -> bool:
-        """Whether its worker ended by itself before it began."""
-        return self._worker.lost(self._number)
 
     async def ended(self) -> Ran:
         """What came of it; a run that is cancelled is stopped before the cancellation goes on."""
@@ -64,26 +62,35 @@ class Running:
         if self._failure is not None:
             raise self._failure
         try:
-            ran = read_ran(self._ended.result(), self._script, self._calls, self._limits)
+            ran = await self._read()
         except ValueError as error:
             raise RunFailed(f"The sandbox broke while it ran a script: {error}.") from error
         return replace(ran, confined=self._worker.confined)
 
+    async def _read(self) -> Ran:
+        payload = self._ended.result()
+        read = partial(read_ran, payload, self._script, self._calls, self._limits)
+        return await asyncio.to_thread(read) if len(payload) > LARGE else read()
+
     async def _stop(self) -> None:
+        """Have it ended, however often the wait for that is cancelled; its worker only where it does not do so in time."""
         self._worker.send(self._number, frames.CANCEL, b"cancelled")
-        try:
-            await asyncio.wait([self._ended], timeout=GRACE_SECONDS)
-        finally:
-            if not self._ended.done():
-                self._worker.end()
-            self._ended.exception()
+        now = asyncio.get_running_loop().time
+        until = now() + GRACE_SECONDS
+        while not self._ended.done() and (left := until - now()) > 0:
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([self._ended], timeout=left)
+        if not self._ended.done():
+            self._worker.end()
+        self._ended.exception()
 
     def _called(self, name: str, arguments: str) -> None:
         self._rest()
         self._calls += 1
+        self._traffic += len(arguments)
         if self._call and not self._call.done():
             self._worker.end()
-        elif self._calls > self._limits.calls:
+        elif self._calls > self._limits.calls or self._traffic > self._limits.traffic_bytes:
             self._send(frames.CANCEL, b"calls")
         else:
             answering = self._answer(name, arguments)
@@ -103,24 +110,23 @@ class Running:
     async def _asked(self, name: str, arguments: str) -> bytes:
         """The answer to a call. What a host function says no to is the script's to deal with; anything else is not."""
         try:
-            value = await self._function(name, arguments)
-            answer = json.dumps({"value": value}, ensure_ascii=False, allow_nan=False).encode(errors="replace")
+            answer = await answer_of(await self._function(name, arguments))
             if len(answer) > self._limits.answer_bytes:
                 raise Invalid(
                     f"{name}() would give {len(answer):,} bytes; a script is given {self._limits.answer_bytes:,}."
                 )
         except ProwessError as error:
-            message = f"{error.message} {error.hint}".strip()
-            return json.dumps({"error": {"message": message, "code": error.code}}).encode()
+            return refusal(f"{error.message} {error.hint}".strip(), error.code)
+        self._traffic += len(answer)
         return answer
 
     async def _function(self, name: str, arguments: str) -> Any:
         function = self._functions.get(name)
         if function is None:
             raise Invalid(f"There is no host function {name[:60]!r}.")
+        read = partial(_bound, self._signature(name, function), arguments, self._limits.call_bytes)
         try:
-            args, kwargs = _arguments(arguments, self._limits.call_bytes)
-            self._signature(name, function).bind(*args, **kwargs)
+            args, kwargs = await asyncio.to_thread(read) if len(arguments) > LARGE else read()
         except (ValueError, TypeError) as error:
             raise Invalid(f"{name}(): {error}.") from None
         return await function(*args, **kwargs)
@@ -151,10 +157,12 @@ def _head(limits: SandboxLimits) -> bytes:
     return json.dumps({name: getattr(limits, name) for name in names}).encode()
 
 
-def _arguments(text: str, most: int) -> tuple[list[Any], dict[str, Any]]:
+def _bound(signature: inspect.Signature, text: str, most: int) -> tuple[list[Any], dict[str, Any]]:
+    """What a function of that signature is called with; `ValueError` or `TypeError` where it cannot be."""
     if len(text) > most:
         raise ValueError(f"its arguments have {len(text):,} characters; {most:,} are taken")
     parts = cast("list[Any]", plain_json(text, around=2))
     if not isinstance(parts, list) or [type(part) for part in parts] != [list, dict]:
         raise ValueError("its arguments cannot be read")
+    signature.bind(*parts[0], **parts[1])
     return parts[0], parts[1]

@@ -1,4 +1,4 @@
-"""What runs scripts that nobody vouches for, and what is said about a run."""
+"""What runs scripts and functions that nobody vouches for, and what is said about a run."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ or the interpreter gave up."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxLimits:
-    """Caps on one run. Time in which the host works for the script is not counted."""
+    """Caps on one run."""
 
     fuel: int = 20_000_000_000
-    """How many instructions; the same script with the same answers always takes the same."""
+    """How many instructions, where the sandbox counts them; the same script with the same answers then takes the same."""
     seconds: float = 10.0
+    """How long it may compute or sleep; time in which the host works for it is not counted."""
     memory_bytes: int = 256 * MIB
     output_chars: int = 256 * 1024
     """How much may be printed."""
@@ -39,6 +40,8 @@ class SandboxLimits:
     """How much one call may say."""
     answer_bytes: int = 4 * MIB
     """How much one call may be answered with."""
+    traffic_bytes: int = 64 * MIB
+    """How much all calls and their answers may say."""
 
 
 DEFAULT_LIMITS = SandboxLimits()
@@ -58,17 +61,20 @@ class ScriptError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What came of a run. Only `submit` gives a result; what is printed never does."""
+    """What came of a run. The result is what a script submits or a function returns; what is printed never is."""
 
     ended: Ended
     submitted: bool = False
+    """Whether there is a result, which may be None."""
     result: Any = None
     stdout: str = ""
     error: ScriptError | None = None
     detail: str = ""
     """What else is known about why it ended."""
     fuel: int = 0
+    """How many instructions it took; 0 where the sandbox does not count them."""
     calls: int = 0
+    """How often it called its host."""
     confined: tuple[str, ...] = ()
     """By what the process was confined in which it ran, besides the engine."""
 
@@ -76,10 +82,12 @@ class Ran:
 class Sandbox(Protocol):
     """Runs scripts so that they can do nothing but compute and call the host's functions.
 
-    A script sees no file, no network, no environment and no other script's run, and is ended when it meets a limit, whatever
-    it catches. How it ended is returned, not raised. A `ProwessError` of a host function is raised in the script as
-    `HostError`; any other exception of one ends the script and is raised here. `Unavailable` is raised where no script
-    can be run at all, `RunFailed` where the sandbox itself broke. A cancelled run has ended when the cancellation comes back.
+    A script sees no network, no environment but that of its context, no file but those of its interpreter and of the packages
+    that it brings, and nothing of another run; it is ended when it meets a limit, whatever it catches. How it ended is
+    returned, not raised. A `ProwessError` of a host function is raised in the script; any other exception of one ends the
+    script and is raised here. `Invalid` is raised where the sandbox does not know the language, `Refused` where runs lie too
+    deep within each other, `Unavailable` where nothing can be run at all, `RunFailed` where the sandbox itself broke. A
+    cancelled run has ended when the cancellation comes back.
     """
 
     async def run(

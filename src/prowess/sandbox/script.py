@@ -38,12 +38,12 @@ _HINT = "A script knows {{ name }} only, and `inputs`; whatever else is to be co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A Python script and its inputs, as the sandbox takes them."""
+    """A script or a function and its inputs, as a sandbox takes them."""
 
     source: str
-    """The script, with marks."""
+    """The text that is run, with marks."""
     shown: str
-    """The script as it was written."""
+    """The text as it was written."""
     inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     marks: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The value of each mark."""
@@ -59,11 +59,11 @@ class Script:
     packages: Path | None = None
     """The folder of packages that a native run can import."""
     seed: str = ""
-    """What random numbers begin with, where a run is to be repeated; '' for another beginning each time."""
+    """What random numbers of Python begin with, where a run is to be repeated; '' for another beginning each time."""
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The inputs that are variables of the script from the start."""
+        """The inputs that are variables of the script from the start; a function gets them as arguments."""
         return tuple(name for name in self.inputs if _is_free(name))
 
     def task(self, functions: list[str]) -> bytes:
@@ -138,6 +138,12 @@ def function_of(
         file=file,
         packages=packages,
     )
+
+
+def check_python(script: Script) -> None:
+    """`Invalid` where a script is written in anything else."""
+    if script.language != "python":
+        raise Invalid(f"This sandbox runs Python; the function is written in {script.language}.")
 
 
 def _plain(inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,14 +18,17 @@ limit on memory."""
 class Command:
     """A program and its arguments, which are never read by a shell.
 
-    It runs in an empty temporary folder with these `files` in it, which is removed afterwards; they are read-only to nobody and
-    belong to this run alone. `roots` are the only other folders of people that it sees.
+    It runs in a temporary folder with these `files` in it and nothing else, and has an empty one for its home; both are removed
+    afterwards. They can be written and belong to this run alone. `roots` are the only other folders of people that it sees.
     """
 
     argv: tuple[str, ...]
     stdin: bytes = b""
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    """By path within the folder; each is executable."""
+    """By path within the folder."""
+    executable: bool = True
+    """Whether files in the folder can be executed. Where they cannot, common programs also leave alone what would have them
+    execute something: settings of other people, hooks, modules that lie in the current folder."""
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     roots: tuple[Root, ...] = ()
 

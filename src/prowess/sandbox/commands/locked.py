@@ -17,10 +17,10 @@ from typing import IO, Any, cast
 
 from prowess.errors import Invalid, NotFound, ProwessError, RunFailed, Unavailable
 from prowess.sandbox.commands.command import DEFAULT_COMMAND_LIMITS, Command, CommandEnded, CommandLimits, Completed
+from prowess.sandbox.commands.filling import fill
 from prowess.sandbox.commands.finding import DATA, PROGRAMS, SEARCHED, WRITTEN, Program, existing, find_program
-from prowess.sandbox.commands.folders import new_folder
-from prowess.sandbox.commands.inside.sweeping import remove_folder
 from prowess.sandbox.commands.pipes import Exit, Intake, Outflow
+from prowess.sandbox.folders import new_folder, remove_folder, sweep_folders
 from prowess.sandbox.programs import command as program_command
 from prowess.sandbox.roots import Root
 
@@ -32,6 +32,22 @@ MOST_LINKS = 1_000
 MOST_ARGUMENT, MOST_ARGUMENTS = 30_000, 250_000
 """Characters of one argument or environment variable, and of all together."""
 
+GUARDS = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_COUNT": "3",
+    "GIT_CONFIG_KEY_0": "core.hooksPath",
+    "GIT_CONFIG_VALUE_0": os.devnull,
+    "GIT_CONFIG_KEY_1": "core.fsmonitor",
+    "GIT_CONFIG_VALUE_1": "false",
+    "GIT_CONFIG_KEY_2": "safe.bareRepository",
+    "GIT_CONFIG_VALUE_2": "explicit",
+    "PYTHONNOUSERSITE": "1",
+    "PYTHONSAFEPATH": "1",
+}
+"""What programs are told that are not to execute what lies where they run."""
+
+_WORK, _HOME = "files", "home"
 _HINT = "Commands need Linux with Landlock, seccomp and namespaces; `prowess doctor` says what this machine has."
 _EXCESSES = ("memory", "processes", "files")
 
@@ -39,12 +55,12 @@ _EXCESSES = ("memory", "processes", "files")
 class LockedCommands:
     """Runs commands confined by what the system offers: Landlock, seccomp, limits, namespaces; `Unavailable` where that is too little.
 
-    Programs are `searched` for in these folders alone. `folders` are further ones that every command may read.
+    Programs are `searched` for in these folders alone. The first command also removes what killed processes left behind.
     """
 
-    def __init__(self, *, searched: Sequence[str] = SEARCHED, folders: Sequence[Path] = ()) -> None:
+    def __init__(self, *, searched: Sequence[str] = SEARCHED) -> None:
         self._searched = tuple(searched)
-        self._folders = tuple(str(folder) for folder in folders)
+        self._swept = False
 
     async def run(self, command: Command, limits: CommandLimits = DEFAULT_COMMAND_LIMITS) -> Completed:
         """Run a command to its end."""
@@ -61,35 +77,42 @@ class LockedCommands:
 
     def _start(self, command: Command, limits: CommandLimits) -> Launched:
         _check(command)
+        if not self._swept:
+            self._swept = True
+            sweep_folders()
+        folder = new_folder()
         try:
-            folder = new_folder(command.files, _links(command.roots))
-        except ValueError as error:
-            raise Invalid(str(error)) from error
-        try:
-            task = self._task(command, limits, folder)
-            return Launched(task, command.stdin, limits)
-        except BaseException:
+            for name in (_WORK, _HOME):
+                (folder / name).mkdir(mode=0o700)
+            fill(folder / _WORK, command.files, _links(command.roots), executable=command.executable)
+            return Launched(self._task(command, limits, folder), command.stdin, limits)
+        except BaseException as error:
             remove_folder(folder)
+            if isinstance(error, ValueError):
+                raise Invalid(str(error)) from error
             raise
 
     def _task(self, command: Command, limits: CommandLimits, folder: Path) -> dict[str, Any]:
-        program = self._program(command.argv[0], folder)
-        own = (*PROGRAMS, *program.made_of, str(folder))
+        program = self._program(command.argv[0], folder / _WORK)
+        made_of = (*PROGRAMS, *program.made_of)
         roots = [str(root.path) for root in command.roots]
+        writable = [str(root.path) for root in command.roots if root.writable]
         brought = sum(map(len, command.files.values()))
         return {
             "program": program.path,
             "argv": list(command.argv),
             "env": self._environment(command, folder),
             "folder": str(folder),
+            "work": str(folder / _WORK),
+            "roots": existing(writable),
             "seconds": limits.seconds,
             "memory_bytes": limits.memory_bytes,
             "processes": limits.processes,
             "folder_bytes": 2 * brought + limits.file_bytes,
             "lock": {
-                "read": existing((*own, *DATA, *self._folders, *roots)),
-                "write": existing((*WRITTEN, str(folder), *(str(one.path) for one in command.roots if one.writable))),
-                "execute": existing(own),
+                "read": existing((*made_of, *DATA, *roots)),
+                "write": existing((*WRITTEN, str(folder), *writable)),
+                "execute": existing((*made_of, str(folder)) if command.executable else made_of),
                 "seconds": math.ceil(limits.seconds) + 1,
                 "memory_bytes": limits.memory_bytes,
                 "file_bytes": limits.file_bytes,
@@ -102,8 +125,9 @@ class LockedCommands:
         return find_program(name, self._searched)
 
     def _environment(self, command: Command, folder: Path) -> dict[str, str]:
-        plain = {"PATH": os.pathsep.join(self._searched), "HOME": str(folder), "TMPDIR": str(folder), "LANG": "C.UTF-8"}
-        return {**plain, **command.env}
+        home = str(folder / _HOME)
+        plain = {"PATH": os.pathsep.join(self._searched), "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8"}
+        return {**plain, **command.env, **({} if command.executable else GUARDS)}
 
 
 class Launched:

@@ -6,29 +6,29 @@ import contextlib
 import os
 import resource
 
-_FILES_OF_CODE, _FILES_OF_PROGRAMS = 64, 1_024
+_FILES_OF_CODE, _FILES_OF_PROGRAMS = 64, 256
 
 
-def limit(*, seconds: int, memory_bytes: int, file_bytes: int, processes: int, may_start: bool) -> list[str]:
+def limit(*, seconds: int, memory_bytes: int, file_bytes: int, processes: int, foreign: bool) -> list[str]:
     """Set limits that cannot be raised again, and say which are kept.
 
-    Memory is what is taken from now on, all of it, for code that starts nothing; for programs it is their data, since some
-    reserve more addresses than there is memory. `processes` counts all that this user has, and binds nobody who is root.
+    Memory is what is taken from now on, all of it; for `foreign` programs it is their data, since some reserve more addresses
+    than there is memory. `processes` counts threads too, and all that this user has; it binds nobody who is root.
     """
     at_work = max(1, seconds) * (os.cpu_count() or 1)
     most = {
         "CPU": (at_work, at_work + 1),
-        "DATA": _twice(memory_bytes) if may_start else None,
-        "AS": None if may_start else _twice(_mapped() + memory_bytes),
+        "DATA": _twice(memory_bytes) if foreign else None,
+        "AS": None if foreign else _twice(_mapped() + memory_bytes),
         "FSIZE": _twice(file_bytes),
-        "NPROC": _twice(processes) if may_start and processes else None,
-        "NOFILE": _twice(_FILES_OF_PROGRAMS if may_start else _FILES_OF_CODE),
+        "NPROC": _twice(processes) if processes else None,
+        "NOFILE": _twice(_FILES_OF_PROGRAMS if foreign else _FILES_OF_CODE),
         "CORE": (0, 0),
         "MEMLOCK": (0, 0),
         "MSGQUEUE": (0, 0),
     }
     kept = {name for name, pair in most.items() if pair and _set(name, pair)}
-    words = {"processor": "CPU", "memory": "DATA" if may_start else "AS", "sizes": "FSIZE"}
+    words = {"processor": "CPU", "memory": "DATA" if foreign else "AS", "sizes": "FSIZE"}
     return [word for word, name in words.items() if name in kept]
 
 

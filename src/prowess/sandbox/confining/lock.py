@@ -29,6 +29,7 @@ def lock(
     file_bytes: int,
     processes: int = 0,
     may_start: bool = False,
+    may_become: bool = False,
 ) -> list[str]:
     """Confine the calling process, which has one thread, and say what was reached; what is missing in `NEEDED` is no lock.
 
@@ -36,19 +37,24 @@ def lock(
     `attributes` (modes, owners and times can be changed where may be written and nowhere else), `calls` (every system call is
     refused that is not listed), `privileges`, `signals` (none to processes outside), `processor`, `memory` and `sizes` (limits).
 
-    With `may_start` programs can be executed from the paths in `execute`, and others started; without it, nothing can be
-    executed or forked, and no attribute of any file be changed. Descriptors that are open stay open: close them first. The
-    places to write to have to exist; a current folder that is inside one is to be entered again after this.
+    With `may_start` programs can be executed from the paths in `execute`, and others started; with `may_become` the process
+    can become one of these, and start no other; with neither, nothing can be executed or forked. Without `may_start` no
+    attribute of any file can be changed. Nowhere can a file be made that runs as whoever it belongs to. Descriptors that are
+    open stay open: close them first. The places to write to have to exist; a current folder that is inside one is to be
+    entered again after this.
     """
-    reached = namespaces.separate(write) if may_start else []
+    foreign = may_start or may_become
+    reached = namespaces.separate(write) if foreign else []
     reached += privileges.drop()
     reached += landlock.keep_only(read=[*read, *_DEVICES], write=[*write, _SINK], execute=execute)
     reached += limits.limit(
-        seconds=seconds, memory_bytes=memory_bytes, file_bytes=file_bytes, processes=processes, may_start=may_start
+        seconds=seconds, memory_bytes=memory_bytes, file_bytes=file_bytes, processes=processes, foreign=foreign
     )
-    if seccomp.keep_only(seccomp.filter_for(may_start=may_start, attributes="attributes" in reached)):
-        reached += ["calls"] if "network" in reached else ["calls", "network"]
-        reached += [] if may_start else ["attributes"]
+    if seccomp.keep_only(
+        seccomp.filter_for(may_start=may_start, may_become=may_become, attributes="attributes" in reached)
+    ):
+        closed = ("calls", "network") if may_start else ("calls", "network", "attributes")
+        reached += [word for word in closed if word not in reached]
     return reached
 
 

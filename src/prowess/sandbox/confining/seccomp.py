@@ -7,14 +7,25 @@ import functools
 import struct
 
 from prowess.sandbox.confining.kernel import libc, machine
-from prowess.sandbox.confining.syscalls import NEWEST, Calls, Test, computing, numbers, starting
+from prowess.sandbox.confining.syscalls import (
+    ABSENT,
+    NEWEST,
+    UNSUPPORTED,
+    Calls,
+    Test,
+    becoming,
+    computing,
+    numbers,
+    starting,
+)
 
 _SET_SECCOMP, _FILTER = 22, 2
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _OTHER_NUMBERS = 0x40000000
 """Where x86_64 has a second set of calls."""
 _LOAD, _AND, _EQUAL, _ABOVE, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x25, 0x35, 0x06
-_ALLOW, _KILL, _NOT_PERMITTED, _NOT_THERE = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
+_ALLOW, _KILL = 0x7FFF0000, 0x80000000
+_NOT_PERMITTED, _NOT_THERE, _NOT_SUPPORTED = 0x00050001, 0x00050026, 0x0005005F
 _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
 
 
@@ -29,9 +40,9 @@ def keep_only(program: bytes) -> bool:
 
 
 @functools.cache
-def filter_for(*, may_start: bool, attributes: bool = False) -> bytes:
+def filter_for(*, may_start: bool = False, may_become: bool = False, attributes: bool = False) -> bytes:
     """The filter for this machine; nothing where its calls are not known."""
-    calls = starting(attributes=attributes) if may_start else computing()
+    calls = starting(attributes=attributes) if may_start else becoming() if may_become else computing()
     return filter_of(calls, machine()) if machine() else b""
 
 
@@ -44,7 +55,10 @@ def filter_of(calls: Calls, known: str) -> bytes:
         if name in of_name:
             allowed = _allowed(tests)
             steps += [_step(_EQUAL, of_name[name], 0, len(allowed)), *allowed]
-    steps += [_step(_EQUAL, of_name["clone3"], 1, 0), _step(_ABOVE, NEWEST, 0, 1), _step(_RETURN, _NOT_THERE)]
+    for names, answer in ((ABSENT, _NOT_THERE), (UNSUPPORTED, _NOT_SUPPORTED)):
+        for number in (of_name[name] for name in names.split() if name in of_name):
+            steps += [_step(_EQUAL, number, 0, 1), _step(_RETURN, answer)]
+    steps += [_step(_ABOVE, NEWEST, 0, 1), _step(_RETURN, _NOT_THERE)]
     return b"".join([*steps, _step(_RETURN, _NOT_PERMITTED)])
 
 

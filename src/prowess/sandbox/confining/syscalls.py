@@ -79,9 +79,9 @@ def numbers(machine: str) -> dict[str, int]:
 
 _COMPUTING = """
 read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 close close_range lseek fstat newfstatat statx stat
-lstat statfs fstatfs openat open openat2 creat readlink readlinkat access faccessat faccessat2 getdents64 getdents getcwd
+lstat statfs fstatfs readlink readlinkat access faccessat faccessat2 getdents64 getdents getcwd
 chdir fchdir dup dup2 dup3 flock fsync fdatasync fadvise64 readahead sendfile copy_file_range
-mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 symlink symlinkat link linkat ftruncate fallocate umask
+rmdir unlink unlinkat rename renameat renameat2 symlink symlinkat link linkat ftruncate fallocate umask
 mmap munmap mremap mprotect madvise brk msync mincore membarrier pkey_alloc pkey_free pkey_mprotect get_mempolicy
 futex futex_waitv set_robust_list rseq set_tid_address gettid getpid getppid
 rt_sigaction rt_sigprocmask rt_sigreturn rt_sigtimedwait rt_sigsuspend rt_sigpending sigaltstack pause alarm setitimer
@@ -92,19 +92,44 @@ arch_prctl getrlimit setrlimit exit exit_group restart_syscall
 poll ppoll select pselect6 epoll_create1 epoll_create epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd2 eventfd pipe2
 pipe timerfd_create timerfd_settime timerfd_gettime
 sendto recvfrom getsockopt setsockopt getsockname getpeername shutdown
-getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
 """
 _STARTING = """
 fork vfork execve execveat wait4 waitid kill tkill tgkill pidfd_open pidfd_send_signal setpgid setsid prctl capget
-sendmsg recvmsg sendmmsg recvmmsg signalfd4 signalfd inotify_init1 inotify_init inotify_add_watch inotify_rm_watch
-timer_create timer_settime timer_gettime timer_getoverrun timer_delete splice tee sync_file_range get_robust_list fcntl
-mknodat mknod getpriority sched_getattr
+sendmsg recvmsg sendmmsg recvmmsg signalfd4 signalfd timer_create timer_settime timer_gettime timer_getoverrun timer_delete splice tee sync_file_range get_robust_list fcntl
+getpriority sched_getattr
 """
-_ATTRIBUTES = """
-chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes utimensat futimesat setxattr lsetxattr fsetxattr
+_ATTRIBUTES = "chown fchown lchown fchownat utime utimes utimensat futimesat"
+ABSENT: Final = "clone3 openat2 inotify_init1 inotify_init inotify_add_watch inotify_rm_watch"
+"""Calls that do not exist for confined code, so that programs do without: what they say stands where no filter can look,
+or tells of what happens in folders that cannot be opened."""
+UNSUPPORTED: Final = """
+getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr setxattr lsetxattr fsetxattr
 removexattr lremovexattr fremovexattr
 """
+"""Calls that no file supports for confined code: they read by path, and nothing bounds the path."""
 
+_OTHER_USERS: Final = 0o6000
+
+
+def _plain_mode(argument: int) -> tuple[Test, ...]:
+    """That a mode has no bits by which a program runs as whoever it belongs to."""
+    return (Test(argument, (0,), mask=_OTHER_USERS),)
+
+
+_MAKING: Calls = {
+    "open": _plain_mode(2),
+    "openat": _plain_mode(3),
+    "creat": _plain_mode(1),
+    "mkdir": _plain_mode(1),
+    "mkdirat": _plain_mode(2),
+}
+_MAKING_PIPES: Calls = {"mknod": _plain_mode(1), "mknodat": _plain_mode(2)}
+_MODES: Calls = {
+    "chmod": _plain_mode(1),
+    "fchmod": _plain_mode(1),
+    "fchmodat": _plain_mode(2),
+    "fchmodat2": _plain_mode(2),
+}
 _NAMESPACES, _THREAD = 0x7E020000, 0x00010000
 _STREAM, _PACKETS = 1, 5
 _PIPES: Calls = {"socketpair": (Test(0, (1,)), Test(1, (_STREAM, _PACKETS), mask=0xF))}
@@ -121,6 +146,7 @@ def computing() -> Calls:
     """For code that computes, in threads too, and speaks over what it has open; it signals nobody, itself included."""
     return {
         **dict.fromkeys(_COMPUTING.split(), ()),
+        **_MAKING,
         **_PIPES,
         **_OF_SELF,
         "clone": (Test(0, (_THREAD,), mask=_NAMESPACES | _THREAD),),
@@ -130,11 +156,19 @@ def computing() -> Calls:
     }
 
 
+def becoming() -> Calls:
+    """For what becomes one program, which computes: nothing else is started, and nobody signalled."""
+    return {**computing(), "execve": ()}
+
+
 def starting(*, attributes: bool) -> Calls:
     """For programs that start others. `attributes`: whether modes, owners and times may be changed, which no path bounds."""
     names = _COMPUTING.split() + _STARTING.split() + (_ATTRIBUTES.split() if attributes else [])
     return {
         **dict.fromkeys(names, ()),
+        **_MAKING,
+        **_MAKING_PIPES,
+        **(_MODES if attributes else {}),
         **_PIPES,
         **_OF_SELF,
         "clone": (Test(0, (0,), mask=_NAMESPACES),),

@@ -7,11 +7,9 @@ import importlib
 import json
 import math
 import os
-import shutil
 import socket
 import subprocess
 import tempfile
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,15 +21,17 @@ from prowess.errors import Invalid, Unavailable
 from prowess.sandbox import frames
 from prowess.sandbox.child import Child
 from prowess.sandbox.commands.finding import existing
+from prowess.sandbox.folders import new_folder, remove_folder, sweep_folders
 from prowess.sandbox.programs import command
 from prowess.sandbox.running import Running
 from prowess.sandbox.sandbox import DEFAULT_LIMITS, OF_CONTEXT, Ended, HostFunction, Ran, SandboxLimits
 from prowess.sandbox.script import MODULES, Script
+from prowess.sandbox.turns import Turns
 from prowess.skill.limits import MIB
 
 INSTALL = "pip install 'prowess[typescript]'"
 AT_ONCE = 8
-"""How many functions of one event loop are run at a time, those that wait for an answer included."""
+"""How many functions of one event loop are run at a time, besides those that others wait for."""
 ENGINE_BYTES = 192 * MIB
 """What Deno takes for itself, before anything runs in it."""
 FILE_BYTES = 4 * MIB
@@ -42,11 +42,13 @@ TYPES = "@devai/skill-runtime"
 _HARNESS = Path(__file__).with_name("inside") / "harness.ts"
 _KINDS = {"typescript": "application/typescript", "javascript": "application/javascript"}
 _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/sys/devices/system/cpu", "/proc/self")
+_LOADERS = ("/lib/ld-linux-aarch64.so.1", "/lib64/ld-linux-x86-64.so.2")
 _FLAGS = (
     *("--quiet", "--no-prompt", "--no-remote", "--no-npm", "--no-config", "--no-lock", "--no-check", "--cached-only"),
     *("--no-code-cache", "--node-modules-dir=none"),
     *(f"--deny-{name}" for name in ("read", "write", "net", "env", "run", "ffi", "sys", "import")),
 )
+_HINT = "`prowess doctor` says by what processes can be confined here."
 _LAST_WORDS_SECONDS, _STDERR_BYTES = 0.2, 64 * 1024
 _SIGNS: dict[str, tuple[Ended, str]] = {
     "out of memory": ("memory", ""),
@@ -60,15 +62,14 @@ class DenoSandbox:
     """Runs functions in Deno: without permissions, packages, other files or a folder to keep anything in, and confined besides.
 
     A process is started for every run and never used again. What a function asks for through its context is asked of the
-    host, over its standard input and output. There is no count of instructions: `fuel` is not limited and is 0. By what a
+    host, over its standard input and output. Where a process cannot be confined, nothing is run. There is no count of instructions: `fuel` is not limited and is 0. By what a
     process is confined besides is said in `Ran.confined`. `program` is the Deno to use in place of the installed one.
     """
 
     def __init__(self, *, program: Path | None = None) -> None:
         self._program = program
-        self._turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._turns = Turns(AT_ONCE)
+        self._swept = False
 
     async def run(
         self, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits = DEFAULT_LIMITS
@@ -79,8 +80,10 @@ class DenoSandbox:
         if not hasattr(os, "pidfd_open"):
             raise Unavailable("Functions in TypeScript and JavaScript run on Linux.")
         program = self._program or find_deno()
-        turns = self._turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE))
-        async with turns:
+        if not self._swept:
+            self._swept = True
+            await asyncio.to_thread(sweep_folders)
+        async with self._turns.taken():
             started = await _started(lambda folder: command_of(program, script, functions, limits, folder))
             try:
                 child = Child(started.line, limits, started.confined)
@@ -112,7 +115,7 @@ def command_of(
     lock = {
         "read": existing((str(program), str(program.resolve()), str(_HARNESS.parent), *_SYSTEM)),
         "write": [str(folder)],
-        "execute": existing((str(program), str(program.resolve()), *_SYSTEM[:4])),
+        "execute": existing((str(program), str(program.resolve()), *_LOADERS)),
         "seconds": math.ceil(limits.seconds) + 1,
         "memory_bytes": limits.memory_bytes + ENGINE_BYTES,
         "file_bytes": FILE_BYTES,
@@ -152,7 +155,7 @@ class _Started:
             self.process.wait(_LAST_WORDS_SECONDS)
         self.process.kill()
         self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_folder(self.folder)
         with self.stderr:
             self.stderr.seek(0)
             return self.stderr.read(_STDERR_BYTES).decode("utf-8", "replace")
@@ -173,7 +176,7 @@ def _start(command_in: Callable[[Path], list[str]]) -> _Started:
     ours, theirs = socket.socketpair()
     level, tell = os.pipe()
     said = tempfile.TemporaryFile()  # noqa: SIM115  (closed when the process has ended)
-    folder = Path(tempfile.mkdtemp(prefix="prowess-deno-"))
+    folder = new_folder()
     with os.fdopen(level, "rb") as told, theirs:
         try:
             process = subprocess.Popen(  # noqa: S603  (our own program)
@@ -189,7 +192,7 @@ def _start(command_in: Callable[[Path], list[str]]) -> _Started:
         except OSError as error:
             ours.close()
             said.close()
-            folder.rmdir()
+            remove_folder(folder)
             raise Unavailable(f"Deno cannot be started: {error.strerror}.") from error
         finally:
             os.close(tell)
@@ -202,7 +205,7 @@ def _start(command_in: Callable[[Path], list[str]]) -> _Started:
             failures = ["it does not become ready"]
         if failures:
             started.end()
-            raise Unavailable(f"Deno cannot be started: {failures[0][:300]}.")
+            raise Unavailable(f"Deno cannot be started: {failures[0][:300]}.", hint=_HINT)
     return started
 
 

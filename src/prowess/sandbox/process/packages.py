@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -20,19 +19,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from prowess.errors import Invalid, Refused, TryLater, Unavailable
+from prowess.errors import Invalid, TryLater, Unavailable
+from prowess.sandbox.keeping import private_folder, unkept
 from prowess.sandbox.wasm.component import Progress, silent
+from prowess.skill.need_values import requirement
 from prowess.storage.lock import locked
 
 INSTALL = "pip install 'prowess[native]'"
 PATIENCE_SECONDS = 600.0
 """How long having packages may take, and how long another process waits for it."""
 
-_VERSIONS = r"(?:===|==|~=|!=|<=|>=|<|>)\s*[\w.*+!-]+"
-_REQUIREMENT = re.compile(
-    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[\w\s,.-]*\])?\s*"
-    rf"(?:\(?\s*{_VERSIONS}(?:\s*,\s*{_VERSIONS})*\s*\)?)?\s*(?:;[^\n\r]*)?"
-)
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_KEPT = "Packages"
 _BUILDING, _CACHE = ".building-", ".cache"
 _FLAGS = (
     *("--quiet", "--no-config", "--no-progress", "--color", "never", "--no-python-downloads", "--only-binary", ":all:"),
@@ -57,31 +55,36 @@ def ensure_packages(
     them, the others wait. `environment` says where packages come from, as uv reads it. `Invalid` names requirements that are
     not a name with versions, `Unavailable` the packages that cannot be had as wheels, or how to install uv.
     """
-    wanted = sorted({" ".join(requirement.split()) for requirement in requirements})
-    names = _names(wanted)
-    folder = home.absolute() / "packages"
+    wanted = _read(requirements)
+    folder = private_folder(home / "packages", _KEPT)
     kept = folder / _key(wanted)
-    _check_private(folder)
     if kept.is_dir():
         return kept
-    program = _find_uv()
+    program = find_uv()
     with locked(folder, patience=PATIENCE_SECONDS):
         if not kept.is_dir():
             progress(f"Fetching packages for functions: {', '.join(wanted)}.")
-            _have([program, "pip", "install", *_FLAGS], wanted, names, kept, _told(environment, folder))
+            _have([program, "pip", "install", *_FLAGS], wanted, kept, _told(environment, folder))
     return kept
 
 
-def _names(wanted: list[str]) -> list[str]:
-    """The packages that are asked for by name."""
-    found = [_REQUIREMENT.fullmatch(requirement) for requirement in wanted]
-    wrong = [requirement for requirement, match in zip(wanted, found, strict=True) if not match]
+def _read(requirements: Iterable[str]) -> list[str]:
+    """The requirements, each once, as manifests may say them."""
+    told = list(requirements)
+    read = [(text, requirement(text)) for text in told]
+    wrong = [text for text, found in read if found is None]
     if wrong:
         raise Invalid(
             f"These are no requirements: {', '.join(repr(one[:80]) for one in wrong)}.",
             hint="A requirement is the name of a package with versions, such as 'httpx>=0.28'; no path, URL or option.",
         )
-    return [match["name"] for match in found if match]
+    return sorted({found for _, found in read if found is not None})
+
+
+def _name(wanted: str) -> str:
+    """The package that a requirement asks for."""
+    found = _NAME.match(wanted)
+    return found[0] if found else wanted
 
 
 def _key(wanted: list[str]) -> str:
@@ -89,28 +92,8 @@ def _key(wanted: list[str]) -> str:
     return hashlib.sha256(json.dumps([wanted, made_for]).encode()).hexdigest()[:32]
 
 
-def _check_private(folder: Path) -> None:
-    """Make the folder where it is missing; refuse one that is not ours alone."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
-    except OSError as error:
-        raise _unkept(folder, error) from error
-    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise Refused(
-            f"The folder {str(folder)!r} can be written by others, and what lies in it is run.",
-            hint=f"Remove it, or make it yours alone: chmod 700 {str(folder)!r}",
-        )
-
-
-def _unkept(folder: Path, error: OSError) -> Unavailable:
-    return Unavailable(
-        f"Packages cannot be kept in {str(folder)!r}: {error.strerror or error}.",
-        hint="Check the permissions there and the space on the disk.",
-    )
-
-
-def _find_uv() -> str:
+def find_uv() -> str:
+    """The program that the package `uv` carries; `Unavailable` where it is not installed."""
     try:
         package: Any = importlib.import_module("uv")
         return str(package.find_uv_bin())
@@ -124,7 +107,7 @@ def _told(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
     return {"UV_CACHE_DIR": str(folder / _CACHE), **passed}
 
 
-def _have(argv: list[str], wanted: list[str], names: list[str], kept: Path, environment: dict[str, str]) -> None:
+def _have(argv: list[str], wanted: list[str], kept: Path, environment: dict[str, str]) -> None:
     """Unpack into a temporary folder, and move it to its place when it is whole."""
     folder = kept.parent
     _clear(folder)
@@ -132,11 +115,11 @@ def _have(argv: list[str], wanted: list[str], names: list[str], kept: Path, envi
         target = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=folder))
         if wanted:
             asked = [*argv, "--python", sys.executable, "--target", str(target), "--", *wanted]
-            _install(asked, names, environment, folder)
+            _install(asked, [_name(one) for one in wanted], environment, folder)
         _leave_out(target)
         target.rename(kept)
     except OSError as error:
-        raise _unkept(folder, error) from error
+        raise unkept(folder, _KEPT, error) from error
     finally:
         _clear(folder)
 

@@ -15,10 +15,11 @@ from prowess.sandbox.child import Child
 from prowess.sandbox.process.zygote import Zygote
 from prowess.sandbox.running import Running
 from prowess.sandbox.sandbox import DEFAULT_LIMITS, HostFunction, Ran, SandboxLimits
-from prowess.sandbox.script import Script
+from prowess.sandbox.script import Script, check_python
+from prowess.sandbox.turns import Turns
 
 AT_ONCE = 16
-"""How many scripts of one event loop are run at a time, those that wait for an answer included."""
+"""How many scripts of one event loop are run at a time, besides those that others wait for."""
 
 
 class ProcessSandbox:
@@ -31,17 +32,15 @@ class ProcessSandbox:
 
     def __init__(self) -> None:
         self._zygotes = _Zygotes()
-        self._turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._turns = Turns(AT_ONCE)
         weakref.finalize(self, self._zygotes.end)
 
     async def run(
         self, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits = DEFAULT_LIMITS
     ) -> Ran:
         """Run a script to its end."""
-        turns = self._turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE))
-        async with turns:
+        check_python(script)
+        async with self._turns.taken():
             zygote = self._zygotes.ready() or await asyncio.to_thread(self._zygotes.start)
             confinement = _confinement(script, limits)
             child = Child(zygote.take(confinement), limits, zygote.confined)

@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from prowess.errors import Refused, Unavailable
+from prowess.errors import Unavailable
+from prowess.sandbox.keeping import private_folder, unkept
 from prowess.sandbox.programs import command
 from prowess.storage.lock import locked
 
@@ -31,7 +32,7 @@ Progress = Callable[[str], None]
 _GUEST = Path(__file__).parents[1] / "guest"
 _SKILLKIT = Path(__file__).parents[2] / "skillkit.py"
 """What authors import, which the interpreter has too."""
-_BUILDING = ".building-"
+_WHAT, _BUILDING = "The sandbox", ".building-"
 _OLD_SECONDS = 90 * 86_400
 _SETTINGS = "fuel,epochs,stack4"
 """What of the engine's settings is compiled in."""
@@ -111,26 +112,7 @@ def _compiled_name() -> str:
 
 
 def _folder(home: Path) -> Path:
-    """Where it is kept, made where it is missing; refused where it is not ours alone."""
-    folder = home.absolute() / "sandbox"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
-    except OSError as error:
-        raise _unkept(folder, error) from error
-    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise Refused(
-            f"The folder {str(folder)!r} can be written by others, and what lies in it is run.",
-            hint=f"Remove it, or make it yours alone: chmod 700 {str(folder)!r}",
-        )
-    return folder
-
-
-def _unkept(folder: Path, error: OSError) -> Unavailable:
-    return Unavailable(
-        f"The sandbox cannot be kept in {str(folder)!r}: {error.strerror or error}.",
-        hint="Check the permissions there and the space on the disk.",
-    )
+    return private_folder(home / "sandbox", _WHAT)
 
 
 def _clear(folder: Path, keep: Path) -> None:
@@ -153,7 +135,7 @@ def _make(folder: Path, target: Path, write: Callable[[Path], None]) -> None:
             os.fsync(file.fileno())
         made.replace(target)
     except OSError as error:
-        raise _unkept(folder, error) from error
+        raise unkept(folder, _WHAT, error) from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
 

@@ -7,18 +7,18 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from prowess.errors import RunFailed
 from prowess.sandbox.running import Running
 from prowess.sandbox.sandbox import DEFAULT_LIMITS, HostFunction, Ran, SandboxLimits
-from prowess.sandbox.script import Script
+from prowess.sandbox.script import Script, check_python
+from prowess.sandbox.turns import EachLoop, Turns
 from prowess.sandbox.wasm.component import Progress, ensure_component, silent
 from prowess.sandbox.wasm.worker import Worker
 
-THREADS = 32
-"""How many scripts of one event loop are run at a time, those that wait for an answer included."""
+AT_ONCE = 32
+"""How many scripts of one event loop are run at a time, besides those that others wait for."""
 SPARES = 2
 """How many interpreters are made before they are needed."""
 
@@ -29,9 +29,10 @@ Claim = tuple[Worker, int]
 class WasmSandbox:
     """Runs scripts in a worker process for each event loop, which starts when needed and ends with this process.
 
-    The interpreter is built at the first run where `home` does not have it. Up to `THREADS` scripts of an event loop run at
-    once; further ones wait their turn. A worker that breaks fails the runs that it has begun, not the next; one that it had
-    not begun is given to another worker, once.
+    The interpreter is built at the first run where `home` does not have it. Up to `AT_ONCE` scripts of an event loop run at
+    once, besides those that others wait for; further ones wait their turn, which comes in the order of asking, whoever asks.
+    A worker that breaks fails the runs that it has begun, not the next; one that it had not begun is given to another worker,
+    once.
     """
 
     def __init__(self, home: Path, *, progress: Progress = silent, spares: int = SPARES) -> None:
@@ -39,23 +40,23 @@ class WasmSandbox:
         self._progress = progress
         self._spares = spares
         self._workers = _Workers()
-        self._turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = weakref.WeakKeyDictionary()
+        self._turns = Turns(AT_ONCE)
+        self._starting = EachLoop(asyncio.Lock)
         weakref.finalize(self, self._workers.end)
 
     async def run(
         self, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits = DEFAULT_LIMITS
     ) -> Ran:
         """Run a script to its end."""
-        loop = asyncio.get_running_loop()
-        turns = self._turns.get(loop) or self._turns.setdefault(loop, _Turns())
-        async with turns.room:
-            running = await self._begin(turns, script, functions, limits)
+        check_python(script)
+        async with self._turns.taken():
+            (worker, number), running = await self._begin(script, functions, limits)
             try:
                 return await running.ended()
             except RunFailed:
-                if not running.lost:
+                if not worker.lost(number):
                     raise
-            running = await self._begin(turns, script, functions, limits)
+            _, running = await self._begin(script, functions, limits)
             return await running.ended()
 
     @property
@@ -73,24 +74,16 @@ class WasmSandbox:
         self._workers.end()
 
     async def _begin(
-        self, turns: _Turns, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits
-    ) -> Running:
-        async with turns.starting:
+        self, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits
+    ) -> tuple[Claim, Running]:
+        async with self._starting.here():
             claim = self._workers.claim() or await self._start()
-            return Running(*claim, script, functions, limits)
+            return claim, Running(*claim, script, functions, limits)
 
     async def _start(self) -> Claim:
         component = await asyncio.to_thread(ensure_component, self._home, self._progress)
-        worker = await Worker.start(component, threads=THREADS, spares=self._spares)
+        worker = await Worker.start(component, threads=self._turns.total, spares=self._spares)
         return self._workers.add(worker)
-
-
-@dataclass(slots=True)
-class _Turns:
-    """What runs of one event loop wait for."""
-
-    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(THREADS))
-    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class _Workers:

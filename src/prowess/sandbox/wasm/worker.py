@@ -12,18 +12,20 @@ from typing import Any
 
 from prowess.errors import RunFailed, Unavailable
 from prowess.sandbox import frames
-from prowess.sandbox.programs import command
 from prowess.sandbox.peer import OnCall
+from prowess.sandbox.programs import command
 from prowess.sandbox.wasm.begun import Begun, shared_file
 
 START_SECONDS = 60.0
 MOST_FRAME_BYTES = 64 << 20
 """No honest frame is larger."""
-_CHUNK, _EXIT_SECONDS = 1 << 18, 0.2
+_CHUNK = 1 << 16
+"""How much is read at a time: more would be mapped anew for every read, however little comes."""
+_EXIT_SECONDS = 0.2
 
 
 class Worker:
-    """A worker process. While it has runs, it belongs to the event loop that they are of; then any may take it."""
+    """A worker process. It belongs to the event loop that took it, until that is closed; then another may take it."""
 
     def __init__(self, process: subprocess.Popen[bytes], line: socket.socket, begun: Begun) -> None:
         self._process = process
@@ -42,7 +44,7 @@ class Worker:
 
     @classmethod
     async def start(cls, component: Path, *, threads: int, spares: int) -> Worker:
-        """A worker that is ready."""
+        """A worker that is ready, for as many runs at a time as it has threads."""
         worker = await asyncio.to_thread(_started, component, threads, spares)
         worker.take()
         try:
@@ -68,19 +70,20 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked."""
-        return self._process.poll() is None and not (self._loop and self._loop.is_closed())
+        """Whether it can be asked; one whose event loop was closed while it had runs cannot."""
+        return self._process.poll() is None and not (self._runs and self._loop and self._loop.is_closed())
 
     @property
     def is_free(self) -> bool:
         """Whether the running event loop can ask it."""
-        return self._loop is None or self._loop is asyncio.get_running_loop()
+        return self._loop is None or self._loop is asyncio.get_running_loop() or self._loop.is_closed()
 
     def take(self) -> int:
         """The number of a new run, for the running event loop."""
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-            self._loop.add_reader(self._line.fileno(), self._read)
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._writing = loop, False
+            loop.add_reader(self._line.fileno(), self._read)
         self._number += 1
         return self._number
 
@@ -160,8 +163,6 @@ class Worker:
         del self._runs[number]
         if not ended.done():
             ended.set_result(payload)
-        if not self._runs:
-            self._release()
 
     def _write(self) -> None:
         try:
@@ -183,7 +184,7 @@ class Worker:
         self._writing = more
 
     def _release(self) -> None:
-        """Let another event loop take it."""
+        """Let go of the event loop that it belongs to."""
         if self._loop and not self._loop.is_closed():
             self._loop.remove_reader(self._line.fileno())
             self._write_on(False)

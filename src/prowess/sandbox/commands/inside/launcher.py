@@ -18,9 +18,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from prowess.sandbox.commands.inside.sweeping import remove_folder, size_of
+from prowess.sandbox.commands.inside.measuring import size_of
+from prowess.sandbox.commands.inside.modes import Modes
 from prowess.sandbox.commands.inside.watching import descendants, memory_of, unnamed_of
 from prowess.sandbox.confining.lock import NEEDED, lock
+from prowess.sandbox.removing import remove_tree
 
 _TICK_SECONDS = 0.05
 _NEW_NAMESPACES = 0x20000000 | 0x40000000 | 0x08000000
@@ -37,11 +39,13 @@ def main(told: dict[str, Any]) -> None:
     line = socket.socket(fileno=told["line"])
     line.set_inheritable(False)
     task = json.loads(_read_line(line))
+    modes = Modes(task["roots"])
     try:
         outcome = _run(task, line)
     except OSError as error:
         outcome = {"failed": f"{error.strerror}"}
-    remove_folder(Path(task["folder"]))
+    modes.restore()
+    remove_tree(Path(task["folder"]))
     with suppress(OSError):
         line.sendall(json.dumps(outcome).encode())
 
@@ -121,7 +125,7 @@ def _become(task: dict[str, Any], libc: ctypes.CDLL, tell: int) -> NoReturn:
         os.umask(0o077)
         os.nice(_NICE)
         confined = lock(may_start=True, **task["lock"])
-        os.chdir(task["folder"])
+        os.chdir(task["work"])
         _say(tell, confined=confined)
         missing = [word for word in (*NEEDED, "network") if word not in confined]
         if missing:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PROC = Path("/proc")
+_SHARED_MEMORY = " /dev/zero (deleted)"
+"""What stands for memory that processes share, which counts as such."""
 
 
 def descendants(pid: int, most: int) -> list[int]:
@@ -50,13 +52,29 @@ def _proportional(pid: int) -> int:
 
 
 def unnamed_of(pids: list[int]) -> int:
-    """How many bytes are in files that they hold open and that stand in no folder."""
+    """How many bytes are in files that they hold open or have mapped, and that stand in no folder."""
     sizes: dict[tuple[int, int], int] = {}
     for pid in pids:
-        with suppress(OSError):
-            for descriptor in (_PROC / f"{pid}/fd").iterdir():
-                with suppress(OSError):
-                    found = descriptor.stat()
-                    if stat.S_ISREG(found.st_mode) and not found.st_nlink:
-                        sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
+        for file, size in (*_mapped(pid), *_opened(pid)):
+            sizes[file] = max(size, sizes.get(file, 0))
     return sum(sizes.values())
+
+
+def _opened(pid: int) -> Iterator[tuple[tuple[int, int], int]]:
+    with suppress(OSError):
+        for descriptor in (_PROC / f"{pid}/fd").iterdir():
+            with suppress(OSError):
+                found = descriptor.stat()
+                if stat.S_ISREG(found.st_mode) and not found.st_nlink:
+                    yield (found.st_dev, found.st_ino), found.st_blocks * 512
+
+
+def _mapped(pid: int) -> Iterator[tuple[tuple[int, int], int]]:
+    """Removed files that are mapped, each with the bytes up to where it is: a descriptor is not needed for that."""
+    with suppress(OSError, ValueError):
+        for line in (_PROC / f"{pid}/maps").read_text(errors="replace").splitlines():
+            if line.endswith(" (deleted)") and not line.endswith(_SHARED_MEMORY):
+                where, _, offset, device, number, _ = line.split(maxsplit=5)
+                start, end = (int(part, 16) for part in where.split("-"))
+                major, minor = (int(part, 16) for part in device.split(":"))
+                yield (os.makedev(major, minor), int(number)), int(offset, 16) + end - start

@@ -1,5 +1,6 @@
 /** The program within Deno: runs one function of one file, and says what came of it. */
 
+import process from "node:process";
 import { context } from "./context.ts";
 import { call, done, HostError, settled, task } from "./line.ts";
 import { printing } from "./printing.ts";
@@ -44,6 +45,9 @@ function prepare(): void {
   globalThis.console = printing();
   for (const name of ["Worker", "localStorage", "sessionStorage", "caches"]) {
     Object.defineProperty(globalThis, name, { value: undefined });
+  }
+  for (const name of ["stdin", "stdout", "stderr"]) {
+    for (const owner of [Deno, process]) Object.defineProperty(owner, name, { value: undefined });
   }
 }
 

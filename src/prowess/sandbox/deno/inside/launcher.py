@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import Any
 
-from prowess.sandbox.confining.lock import lock
+from prowess.sandbox.confining.lock import NEEDED, lock
 
 _DIE_WITH_PARENT = 1
 
@@ -22,8 +22,12 @@ def main(told: dict[str, Any]) -> None:
     libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != told["parent"]:
         os._exit(1)
-    confined = lock(may_start=True, **told["lock"])
+    confined = lock(may_become=True, **told["lock"])
     os.write(tell, json.dumps(confined).encode() + b"\n")
+    missing = [word for word in (*NEEDED, "network") if word not in confined]
+    if missing:
+        os.write(tell, json.dumps(f"this system cannot confine {', '.join(missing)}").encode() + b"\n")
+        os._exit(1)
     try:
         os.execve(told["argv"][0], told["argv"], told["env"])  # noqa: S606  (no shell is wanted)
     except OSError as error:

@@ -19,6 +19,8 @@ from prowess.sandbox.guest.bridge import PRINT
 
 FAILED, UNCONFINED = 70, 77
 """The exit codes of a process that could not say what came of its task, and of one that could not be confined."""
+MOST_THREADS = 4_096
+"""Of all native runs, and whatever else the system counts with them."""
 _LINE, _HIGHEST = 3, 1 << 16
 _DIE_WITH_PARENT = 1
 
@@ -124,6 +126,7 @@ def _locked(confinement: Confinement) -> list[str]:
         seconds=confinement.seconds,
         memory_bytes=confinement.memory_bytes,
         file_bytes=0,
+        processes=MOST_THREADS,
     )
 
 

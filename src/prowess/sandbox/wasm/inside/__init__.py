@@ -1,1 +1,1 @@
-"""What runs in the process that holds the WebAssembly engine. It imports nothing of Prowess but this and the frames."""
+"""What runs in the process that holds the WebAssembly engine. It imports nothing of Prowess but this, the frames and what confines."""

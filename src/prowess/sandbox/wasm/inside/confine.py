@@ -1,68 +1,49 @@
 """Taking away from this process what running scripts does not need. What the system does not offer is passed over.
 
-Nothing here is what keeps scripts in, which is the engine's work; it is what an error in the engine would meet next.
+Nothing here is what keeps scripts in, which is the engine's work; it is what an error in the engine would meet next. What was
+reached is told in the words of `confining.lock`.
 """
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import os
 import resource
-import struct
-import sys
 
-_NEW_USER, _NEW_NET = 0x10000000, 0x40000000
-_NO_NEW_PRIVILEGES, _DUMPABLE = 38, 4
-_CREATE_RULESET, _RESTRICT_SELF = 444, 446
-_FILES = ((1, (1 << 13) - 1), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15))
-"""What Landlock forbids about files, by the version that knows it."""
-_TCP, _SCOPES = (1 << 2) - 1, (1 << 2) - 1
+from prowess.sandbox.confining import landlock, namespaces, privileges, seccomp
+from prowess.sandbox.confining.kernel import machine
 
 DATA_BYTES = 4 << 30
-_NICE = 5
+"""How much memory all scripts take together, besides the stacks of their threads."""
+_NICE, _DESCRIPTORS = 5, 32
+_CLOSED = ("calls", "network", "attributes")
+"""What the filter of system calls leaves no way to."""
 
 
 def confine_thread() -> list[str]:
-    """Give up the network, files and new privileges; for the only thread there is, and those that it starts."""
-    if sys.platform != "linux":
-        return []
-    libc = ctypes.CDLL(None, use_errno=True)
-    reached: list[str] = []
-    if libc.unshare(_NEW_NET) == 0 or libc.unshare(_NEW_USER | _NEW_NET) == 0:
-        reached.append("network")
-    libc.prctl(_DUMPABLE, 0, 0, 0, 0)
-    if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0:
-        reached.append("privileges")
-        if _landlock(libc):
-            reached.append("files")
-    return reached
-
-
-def confine_process() -> list[str]:
-    """Bound what is left, and let others go first; once every thread has been started."""
+    """Give up files, the network, privileges and most system calls; for the only thread there is, and those that it starts."""
     os.nice(_NICE)
-    most = {"RLIMIT_DATA": DATA_BYTES, "RLIMIT_CORE": 0, "RLIMIT_FSIZE": 0, "RLIMIT_NOFILE": 32, "RLIMIT_NPROC": 0}
-    reached: list[str] = []
-    for name, limit in most.items():
-        try:
-            resource.setrlimit(getattr(resource, name), (limit, limit))
-        except (AttributeError, OSError, ValueError):
-            continue
-        reached.append(name.removeprefix("RLIMIT_").lower())
+    if not machine():
+        return []
+    reached = ["network"] if namespaces.leave_network() else []
+    reached += privileges.drop()
+    reached += landlock.keep_only(read=(), write=(), execute=())
+    if seccomp.keep_only(seccomp.filter_for(may_start=False)):
+        reached += [word for word in _CLOSED if word not in reached]
     return reached
 
 
-def _landlock(libc: ctypes.CDLL) -> bool:
-    """Whether no file can be opened any more, nor a connection made."""
-    version = libc.syscall(_CREATE_RULESET, None, 0, 1)
-    if version < 1:
-        return False
-    files = sum(bits for since, bits in _FILES if version >= since)
-    fields = [files] + [_TCP] * (version >= 4) + [_SCOPES] * (version >= 6)
-    rules = struct.pack(f"={len(fields)}Q", *fields)
-    descriptor = libc.syscall(_CREATE_RULESET, rules, len(rules), 0)
-    if descriptor < 0:
-        return False
-    done = libc.syscall(_RESTRICT_SELF, descriptor, 0) == 0
-    os.close(descriptor)
-    return done
+def confine_process(stacks_bytes: int) -> list[str]:
+    """Bound what is left; once every thread has been started, whose stacks take so much."""
+    most = {"DATA": DATA_BYTES + stacks_bytes, "FSIZE": 0, "CORE": 0, "NOFILE": _DESCRIPTORS, "NPROC": 0}
+    kept = {name for name, limit in most.items() if _set(name, limit)}
+    words = {"memory": "DATA", "sizes": "FSIZE"}
+    return [word for word, name in words.items() if name in kept]
+
+
+def _set(name: str, limit: int) -> bool:
+    """Whether a limit is kept."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (limit, limit))
+        return True
+    return False

@@ -148,7 +148,7 @@ def main(told: dict[str, Any]) -> NoReturn:
     house.make().close()
     reached = confine_thread()
     worker.start(told["threads"])
-    reached += confine_process()
+    reached += confine_process(told["threads"] * THREAD_BYTES)
     worker.send(0, frames.READY, json.dumps(reached).encode())
     worker.serve(told["parent"])
     os._exit(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 
 class Stop(Exception):
@@ -13,9 +14,10 @@ class Stop(Exception):
 class Clock:
     """The time that a guest has: it runs while the guest computes or sleeps, and stands while its host does something."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
         self._left = seconds
-        self._since: float | None = time.monotonic()
+        self._since: float | None = now()
         self._cancelled = threading.Event()
         self.reason = ""
         """Why it is to end, in one word; the first reason counts."""
@@ -27,7 +29,7 @@ class Clock:
 
     def over(self) -> bool:
         """Whether the guest has to end now."""
-        if not self.reason and self._since is not None and time.monotonic() - self._since >= self._left:
+        if not self.reason and self._since is not None and self._now() - self._since >= self._left:
             self.reason = "time"
         return bool(self.reason)
 
@@ -43,18 +45,18 @@ class Clock:
 
     def sleep_until(self, moment: int) -> None:
         """Sleep to a moment of the monotonic clock, in nanoseconds, on the guest's time."""
-        while (left := moment / 1e9 - time.monotonic()) > 0:
+        while (left := moment / 1e9 - self._now()) > 0:
             self.check()
-            since = self._since or time.monotonic()
-            self._cancelled.wait(max(0.0, min(left, since + self._left - time.monotonic(), 1.0)))
+            since = self._since or self._now()
+            self._cancelled.wait(max(0.0, min(left, since + self._left - self._now(), 1.0)))
         self.check()
 
     def pause(self) -> None:
         """The host does something for the guest."""
         if self._since is not None:
-            self._left -= time.monotonic() - self._since
+            self._left -= self._now() - self._since
             self._since = None
 
     def go_on(self) -> None:
         """The guest goes on."""
-        self._since = time.monotonic()
+        self._since = self._now()

@@ -1,4 +1,4 @@
-"""How large a folder has become that a foreign program had the run of, and how it is removed, whatever lies in it."""
+"""Removing a folder that foreign code had the run of, whatever lies in it. Standard library only."""
 
 from __future__ import annotations
 
@@ -8,33 +8,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-MOST_ENTRIES = 20_000
-"""So many files and folders are counted; more are too many."""
 
-
-def size_of(folder: str, most: int) -> int:
-    """How many bytes the files in the folder take on the disk together; `most` + 1 where it is more, or hidden."""
-    total = count = 0
-    pending = [folder]
-    while pending:
-        try:
-            with os.scandir(pending.pop()) as entries:
-                for entry in entries:
-                    found = entry.stat(follow_symlinks=False)
-                    total += found.st_blocks * 512
-                    count += 1
-                    if total > most or count > MOST_ENTRIES:
-                        return most + 1
-                    if stat.S_ISDIR(found.st_mode):
-                        pending.append(entry.path)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError:
-            return most + 1
-    return total
-
-
-def remove_folder(folder: Path) -> None:
+def remove_tree(folder: Path) -> None:
     """Remove a folder that nothing works in any more, whatever lies in it; without following links.
 
     No path that is used is longer than two names below the folder, so that neither deep trees nor long names can stop it.
@@ -45,7 +20,7 @@ def remove_folder(folder: Path) -> None:
             folder.chmod(0o700)
             entries = list(folder.iterdir())
         except OSError:
-            return
+            break
         removed = [_remove(entry, numbers) for entry in entries]
         if not any(removed):
             break
