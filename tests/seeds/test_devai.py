@@ -82,6 +82,35 @@ def test_written_in_its_own_form_it_keeps_its_bytes(folder):
     assert write_package(read_package(folder).skill, folder, "devai").package == folder
 
 
+@pytest.mark.parametrize(("seconds", "kept"), [(90, 90.0), (0.5, 0.5), (30, 30.0)])
+def test_a_time_limit_and_what_comes_out_are_those_of_the_function_and_the_skill(manifest, seconds, kept):
+    schema = {"type": "object", "properties": {"url": {"type": "string"}}}
+    told = {**json.loads(manifest), "timeout_seconds": seconds, "output_schema": schema}
+    package = Package.of_texts("generate-image", {"skill.json": json.dumps(told), "execute.ts": "export {}"})
+    reading = read_package(package)
+    assert reading.problems == ()
+    assert reading.skill.extra == {}
+    assert (reading.skill.artifact("execute").timeout_seconds, reading.skill.output_schema) == (kept, schema)
+    native = write_package(reading.skill, package, "native")
+    again = read_package(native.package).skill
+    assert (again.artifact("execute").timeout_seconds, again.output_schema) == (kept, schema)
+    back = write_package(again, native.package, "devai")
+    assert (native.left_out, back.left_out) == ((), ())
+    assert json.loads(back.package.get("skill.json").content) == told
+
+
+@pytest.mark.parametrize("wrong", [{"timeout_seconds": value} for value in (0, -1, True, "9", 10**400, [])])
+def test_a_time_limit_that_is_none_is_reported_and_survives(manifest, wrong):
+    told = {**json.loads(manifest), **wrong}
+    package = Package.of_texts("generate-image", {"skill.json": json.dumps(told), "execute.ts": "export {}"})
+    reading = read_package(package)
+    assert [(problem.code, problem.field) for problem in reading.problems] == [("wrong-type", "timeout_seconds")]
+    assert reading.skill.artifact("execute").timeout_seconds == 30
+    native = write_package(reading.skill, package, "native").package
+    back = write_package(read_package(native).skill, native, "devai").package
+    assert json.loads(back.get("skill.json").content) == told
+
+
 @pytest.mark.parametrize("field", ["toolAllowList", "systemPrompt"])
 def test_the_fields_that_the_page_removes_are_reported_and_survive(folder, manifest, field):
     old = {**json.loads(manifest), field: "x"}

@@ -425,6 +425,17 @@ def test_files_of_a_native_folder_are_artifacts_by_where_they_lie():
     assert reading.skill.artifact("style").rubric_id == "house"
 
 
+@pytest.mark.parametrize("more", ["", "kind: function, "])
+def test_an_entry_that_is_called_execute_is_about_the_execute_file(more):
+    sidecar = f"artifacts: [{{name: execute, {more}timeout_seconds: 5}}]\n"
+    files = {"SKILL.md": PLAIN, "agents/prowess.yaml": sidecar, "execute.py": "def execute(args, ctx): ..."}
+    reading = read_package(package(files))
+    assert codes(reading) == []
+    [function] = [one for one in reading.skill.artifacts if one.kind == "function"]
+    assert (function.name, function.path, function.timeout_seconds) == ("execute", "execute.py", 5)
+    assert function.content == files["execute.py"]
+
+
 def test_the_sidecar_has_the_last_word():
     sidecar = {
         "title": "Release notes",

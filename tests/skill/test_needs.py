@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prowess.skill.declared_request import declared_request
 from prowess.skill.forms import read_package, write_package
 from prowess.skill.inline_metadata import inline_requirements
 from prowess.skill.kinds import (
@@ -18,6 +19,7 @@ from prowess.skill.kinds import (
     Function,
     HttpCall,
     Instructions,
+    Kind,
     PromptTemplate,
     Script,
 )
@@ -331,3 +333,31 @@ def test_no_host_is_left_out_of_what_a_person_is_shown() -> None:
     lines = needed(Needs(hosts=hosts), ())
     assert all(len(line) < 1_300 for line in lines)
     assert all(any(host in line for line in lines) for host in hosts)
+
+
+@pytest.mark.parametrize(
+    ("tools", "kinds", "told"),
+    [
+        (("Read", "skill_notes", "skill_mail"), ("function",), ["to run other skills: skill_notes, skill_mail"]),
+        (("skill_notes", "run_skill"), ("code_template",), ["to run other skills: any"]),
+        (("skill_*",), ("function",), ["to run other skills: any"]),
+        (("skill_notes", "run_skill"), ("instructions", "script"), []),
+        (("Read",), ("function",), []),
+    ],
+)
+def test_a_person_is_shown_which_other_skills_the_code_runs(
+    tools: tuple[str, ...], kinds: tuple[Kind, ...], told: list[str]
+) -> None:
+    assert list(needed(Needs(allowed_tools=tools), kinds)) == told
+
+
+def test_a_person_is_shown_that_code_with_hosts_can_send_them_what_is_in_the_workspace() -> None:
+    pages = "to read the pages of the workspace and ask models, and so to send what it finds there to these hosts"
+    assert needed(Needs(hosts=("a.example",)), ("function",)) == ("to reach a.example", pages)
+    assert needed(Needs(hosts=("a.example",)), ("http_call",)) == ("to reach a.example",)
+
+
+def test_the_host_that_is_declared_is_the_one_that_is_asked():
+    call = HttpCall(name="call", handler="GET https://asked.example/x", metadata={"url": "https://shown.example/"})
+    assert needs_of(skill(call)).hosts == ("asked.example",)
+    assert declared_request(call).url == "https://asked.example/x"

@@ -10,7 +10,7 @@ from pathlib import Path
 from prowess.catalog.decide import accepted
 from prowess.errors import Conflict
 from prowess.skill.borders import has_marker, looks_like_skill
-from prowess.skill.companions import choose_companions, companion_ids
+from prowess.skill.companions import choose_companions, companion_ids, function_files
 from prowess.skill.forms import read_package, write_package
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
@@ -33,10 +33,11 @@ def _found_as(package: Package, name: str) -> Package | None:
     top = [file for file in package.files if "/" not in file.path]
     if has_marker(file.path for file in top):
         return Package(name=name, files=package.files)
-    if len(top) != 1 or not looks_like_skill(top[0].path, top[0].content):
+    alone = [file for file in top if looks_like_skill(file.path, file.content)]
+    if len(alone) != 1:
         return None
-    found = {top[0].path, *_companions(package, top[0])}
-    return Package(name=top[0].path.rpartition(".")[0], files=package.files) if found == {*package.paths} else None
+    found = {alone[0].path, *_companions(package, alone[0])}
+    return Package(name=alone[0].path.rpartition(".")[0], files=package.files) if found == {*package.paths} else None
 
 
 def _companions(package: Package, descriptor: File) -> Iterator[str]:
@@ -45,6 +46,8 @@ def _companions(package: Package, descriptor: File) -> Iterator[str]:
         there = {file.path.removeprefix(prefix): file.content for file in package.files if file.path.startswith(prefix)}
         for name in choose_companions(registry, wanted, there, there.__getitem__):
             yield prefix + name
+    functions = function_files(descriptor.path, descriptor.content)
+    yield from [path for path in functions if package.get(path) is not None][:1]
 
 
 def free_place(reading: Reading, root: Path, limits: Limits = DEFAULT_LIMITS) -> Path:

@@ -1,4 +1,4 @@
-"""The prompts and rubrics that a descriptor names: which files of a registry are the ones it means."""
+"""What a descriptor names beside itself: its prompts and rubrics in a registry, and the file of its function."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from prowess.skill.forms.data import parse
+from prowess.skill.forms.descriptor import handler_file
+from prowess.skill.forms.layout import EXECUTE_FILES, is_path
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.slug import slugify
 
@@ -24,6 +26,21 @@ def companion_ids(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> di
     settings = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
     named = {folder: settings.get(field) for folder, field in REGISTRIES.items()}
     return {folder: wanted for folder, wanted in named.items() if isinstance(wanted, str) and wanted.strip()}
+
+
+def function_files(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...]:
+    """Where, from the folder of a descriptor, its function can lie; the first that is there has it."""
+    if not name.endswith((".yaml", ".yml")) or b"ts_function" not in data:
+        return ()
+    given = (parse(name, data, limits).object or {}).get("implementation")
+    implementation = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    handler = implementation.get("handler")
+    if implementation.get("type") != "ts_function" or not isinstance(handler, str):
+        return ()
+    path, function = handler_file(handler)
+    if path:
+        return (path,) if is_path(path) else ()
+    return EXECUTE_FILES if function.isidentifier() else ()
 
 
 def choose_companions(folder: str, wanted: str, names: Iterable[str], read: Callable[[str], bytes]) -> list[str]:

@@ -103,6 +103,12 @@ def declared_request(call: HttpCall) -> DeclaredRequest:
     return declared
 
 
+def url_of(call: HttpCall) -> str:
+    """The URL that a request is for, with its places for values: the one that is sent, and the one whose host is declared."""
+    found = _HANDLER.fullmatch(call.handler)
+    return found[2] if found else ""
+
+
 def _settings(call: HttpCall) -> JsonObject:
     """What the artifact says, with the method that stands before the URL, or that a body asks for."""
     for name in call.metadata:
@@ -110,12 +116,12 @@ def _settings(call: HttpCall) -> JsonObject:
         if near:
             raise Invalid(f"The request {call.name!r} has a field {name[:40]!r}.", hint=f"Did you mean {near[0]!r}?")
     found = _HANDLER.fullmatch(call.handler)
-    before, url = (found[1], found[2]) if found else (None, "")
+    before = found[1] if found else None
     stated = call.metadata.get("method")
     if before and isinstance(stated, str) and before.upper() != stated.upper():
         raise Invalid(f"The request {call.name!r} has two methods, {before!r} and {stated[:20]!r}.", hint="Give one.")
     method = before or stated or ("GET" if call.metadata.get("body") is None else "POST")
-    return {**call.metadata, "url": url, "method": method.upper() if isinstance(method, str) else method}
+    return {**call.metadata, "url": url_of(call), "method": method.upper() if isinstance(method, str) else method}
 
 
 def _check_url(url: str) -> None:

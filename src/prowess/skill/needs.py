@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from prowess.skill.declared_request import url_of
 from prowess.skill.inline_metadata import inline_requirements
 from prowess.skill.kinds import FILE_KINDS, Artifact, CliCommand, Function, HttpCall, JsonObject, Kind
 from prowess.skill.model import FormName, Skill
@@ -29,7 +30,17 @@ RUNTIMES: tuple[Runtime, ...] = ("wasm", "native")
 Reach = Literal["", "outside", "machine"]
 """How far a skill reaches: nowhere; to named hosts, values and folders; or to a process on this machine."""
 
-_ON_THE_MACHINE: frozenset[Kind] = frozenset({"cli_command", "script"})
+PROGRAM_KINDS: frozenset[Kind] = frozenset({"cli_command", "script"})
+"""The kinds whose runs are programs of the machine: they open files themselves."""
+
+CODE_KINDS: frozenset[Kind] = frozenset({"code_template", "function"})
+"""The kinds whose code calls Prowess: for the pages of the workspace, models and other skills."""
+
+RUN_ANY = ("run_skill", "skill_*")
+"""Either of these among the tools of a skill lets its code run any other skill."""
+SKILL_TOOL = "skill_"
+"""How a tool begins that stands for one skill."""
+
 _REACHING: frozenset[Kind] = frozenset({"function", "http_call"})
 _WORDS = re.compile(r"[^a-z0-9]+")
 
@@ -85,16 +96,17 @@ def reach_of(skill: Skill, artifacts: Sequence[str] = ()) -> Reach:
 
     A name that no artifact has, or that several could be meant by, stands for all of them.
     """
-    needs, ran = needs_of(skill), _reached(skill, artifacts)
+    needs, ran = needs_of(skill), reached(skill, artifacts)
     kinds = {one.kind for one in ran}
     native = needs.runtime == "native" and any(isinstance(one, Function) for one in ran)
-    if native or kinds & _ON_THE_MACHINE:
+    if native or kinds & PROGRAM_KINDS:
         return "machine"
     declared = bool(needs.hosts or needs.env or needs.roots)
     return "outside" if "http_call" in kinds or (declared and kinds & _REACHING) else ""
 
 
-def _reached(skill: Skill, names: Sequence[str]) -> list[Artifact]:
+def reached(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
+    """The artifacts that can run where these are named, or none is; never fewer than will."""
     wanted = {_alike(name) for name in names}
     known = {_alike(one.name) for one in skill.artifacts}
     if not wanted:
@@ -135,10 +147,8 @@ def _implied(artifacts: Sequence[Artifact]) -> Iterator[tuple[str, Any]]:
 
 def _host_of(artifact: HttpCall) -> str:
     """The host of a request, which no input decides; '' where it cannot be told."""
-    said = artifact.metadata.get("url") or artifact.handler
-    address = next((word for word in str(said).split() if "://" in word), "")
     try:
-        parts = urlsplit(address)
+        parts = urlsplit(url_of(artifact))
     except ValueError:
         return ""
     return "" if parts.username or "{" in parts.netloc else parts.netloc

@@ -65,6 +65,11 @@ def pieces_of(text: str) -> Pieces:
     return tuple(pieces)
 
 
+def tight(text: str) -> str:
+    """The text with its slots written without white space, so that each stays in one word."""
+    return _SLOT.sub(r"{{\1}}", text)
+
+
 def slots_in(value: Any) -> list[Slot]:
     """Every slot in the texts of a JSON value."""
     if isinstance(value, str):

@@ -9,7 +9,9 @@ from prowess.skill.forms.artifacts import checked
 from prowess.skill.forms.codes import error, info, unknown_fields
 from prowess.skill.forms.data import Parsed, parse_yaml
 from prowess.skill.forms.descriptor import (
+    function_path,
     implementation_of,
+    implementing,
     named_apart,
     read_implementation,
     read_template,
@@ -22,7 +24,7 @@ from prowess.skill.forms.layout import files_of
 from prowess.skill.forms.origin import Origin, apply, changes
 from prowess.skill.forms.original import Original
 from prowess.skill.forms.registry import is_data, write_prompt
-from prowess.skill.kinds import Artifact, JsonObject, PromptTemplate, Review
+from prowess.skill.kinds import Artifact, Function, JsonObject, PromptTemplate, Review
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
 from prowess.skill.needs import NEED_FIELDS
@@ -75,7 +77,7 @@ def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
     for other, _ in found[1:]:
         message = f"{other} is a descriptor as well; only {path} is read."
         problems.append(error("several-descriptors", message, "Keep one descriptor a package.", field=other))
-    artifacts = checked(_artifacts(document, parsed, package, problems, limits), problems)
+    artifacts = checked(_artifacts(document, parsed, path, package, problems, limits), problems)
     values |= {"artifacts": artifacts, "form": "agentlayerrules"}
     values |= {"manifest": package.manifest, "digest": package.digest}
     skill = Skill.model_validate(values)
@@ -121,11 +123,11 @@ def _object(key: str, document: JsonObject, parsed: Parsed, problems: list[Probl
 
 
 def _artifacts(
-    document: JsonObject, parsed: Parsed, package: Package, problems: list[Problem], limits: Limits
+    document: JsonObject, parsed: Parsed, path: str, package: Package, problems: list[Problem], limits: Limits
 ) -> list[Artifact]:
     registry = registry_artifacts(package, problems, limits)
     template = read_template(document, parsed, registry, problems)
-    implementation = read_implementation(document, parsed, problems)
+    implementation = read_implementation(document, parsed, path, package, problems)
     if isinstance(template, Review):
         registry = [artifact for artifact in registry if artifact.path != template.path]
     taken = {artifact.name for artifact in registry}
@@ -154,12 +156,16 @@ def origin(reading: Reading, limits: Limits) -> Origin:
 
 
 def render(skill: Skill, original: Original) -> list[File]:
-    """Write the descriptor, the prompts that are Mustache and the rubrics; other files of the package stay."""
+    """Write the descriptor, its function, the prompts that are Mustache and the rubrics; other files of the package stay."""
     document = plain(skill)
     if original.origin is not None and original.origin.form == "agentlayerrules":
         document = apply(document, original.origin.changes)
     path = original.path_in("agentlayerrules", f"{skill.slug}.yaml")
     files = [File(path=path, content=dump(document).encode())]
+    function = implementing(skill)
+    if isinstance(function, Function) and function.content:
+        place, before = function_path(function), original.before(function)
+        files += files_of(function, place, original.package, before, original.limits)
     for artifact in skill.artifacts:
         files += _registry_files(artifact, original)
     taken = {file.path for file in files}

@@ -45,7 +45,7 @@ CODES: dict[str, str] = {
     "yaml-unreadable": "A file is not YAML, or YAML that a skill may not use.",
     "several-descriptors": "The package has more than one descriptor; the first one was read.",
     "several-functions": "The package has more than one execute file; the first one was read.",
-    "function-missing": "A Devai skill has no execute file.",
+    "function-missing": "A Devai skill has no execute file, or the file that a descriptor's handler names is not there.",
     "implementation-unknown": "The implementation type is none of ts_function, http_call and cli_command.",
     "template-type-unknown": "The template type is neither LLM_JSON_GENERATION nor LLM_REVIEW.",
     "template-config-missing": "A template type is set but template_config is not there.",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Any, cast
 
 from prowess.errors import Problem
 from prowess.skill.forms.artifacts import artifact_from
 from prowess.skill.forms.codes import error, warning
 from prowess.skill.forms.data import Parsed, parse
-from prowess.skill.forms.layout import settings_of
+from prowess.skill.forms.layout import EXECUTE, EXECUTE_FILES, LANGUAGES, decoded_text, is_path, settings_of
 from prowess.skill.forms.registry import is_data, text_of
 from prowess.skill.kinds import (
     Artifact,
@@ -196,8 +197,10 @@ def _take_rubric(settings: JsonObject, registry: list[Artifact]) -> None:
         settings["path"] = rubric.path
 
 
-def read_implementation(document: JsonObject, parsed: Parsed, problems: list[Problem]) -> Artifact | None:
-    """The artifact of a descriptor that names its handler."""
+def read_implementation(
+    document: JsonObject, parsed: Parsed, path: str, package: Package, problems: list[Problem]
+) -> Artifact | None:
+    """The artifact of the descriptor at `path` that names its handler, with the file that the handler is in."""
     given = document.get("implementation")
     if given is None:
         return None
@@ -213,19 +216,66 @@ def read_implementation(document: JsonObject, parsed: Parsed, problems: list[Pro
     settings: JsonObject = {"kind": kind, "name": "handler", "handler": implementation.get("handler")}
     settings["metadata"] = {key: value for key, value in implementation.items() if key not in ("type", "handler")}
     if kind == "function":
-        settings["language"] = "typescript"
+        settings |= {"language": "typescript", **_function_file(settings["handler"], path, package, problems)}
     return artifact_from(settings, "implementation", problems)
+
+
+def handler_file(handler: str) -> tuple[str, str]:
+    """The file that a handler names and the function in it; '' for a file that is not named."""
+    path, _, function = handler.partition("#")
+    if path.endswith(tuple(LANGUAGES)):
+        return posixpath.normpath(path), function or EXECUTE
+    return "", handler
+
+
+def _function_file(handler: Any, descriptor: str, package: Package, problems: list[Problem]) -> JsonObject:
+    """What the file of a handler says: the one it names, or the execute file beside the descriptor for a function's name."""
+    if not isinstance(handler, str):
+        return {}
+    named, function = handler_file(handler)
+    beside = [posixpath.join(posixpath.dirname(descriptor), name) for name in ([named] if named else EXECUTE_FILES)]
+    wanted = [*beside, named] if named else beside if function.isidentifier() else []
+    file = next((file for path in wanted if (file := package.get(path)) is not None), None)
+    if file is None:
+        if named:
+            message = f"The handler {handler[:80]!r} names a file that is not in the package."
+            problems.append(
+                warning("function-missing", message, f"Put {named[:80]} beside the descriptor.", field="implementation")
+            )
+        return {}
+    language = next(language for suffix, language in LANGUAGES.items() if file.path.endswith(suffix))
+    content = decoded_text(file.path, file.content, problems)
+    return {"handler": function, "path": file.path, "content": content, "language": language}
 
 
 def implementation_of(skill: Skill) -> JsonObject:
     """The implementation of a descriptor, from the artifact that stands for it."""
+    artifact = implementing(skill)
+    if artifact is None:
+        return {}
+    kind = next(name for name, kind in IMPLEMENTATIONS.items() if kind == artifact.kind)
+    handler = artifact.handler
+    if isinstance(artifact, Function) and artifact.content:
+        path = function_path(artifact)
+        handler = path if handler == EXECUTE else f"{path}#{handler}"
+    return {"implementation": {"type": kind, "handler": handler, **artifact.metadata}}
+
+
+def implementing(skill: Skill) -> Function | HttpCall | CliCommand | None:
+    """The artifact that is the implementation of a skill; a function in another language than TypeScript only with its file."""
     for artifact in skill.artifacts:
-        if isinstance(artifact, (Function, HttpCall, CliCommand)):
-            kind = next(name for name, kind in IMPLEMENTATIONS.items() if kind == artifact.kind)
-            if isinstance(artifact, Function) and artifact.language != "typescript":
-                continue
-            return {"implementation": {"type": kind, "handler": artifact.handler, **artifact.metadata}}
-    return {}
+        if isinstance(artifact, HttpCall | CliCommand):
+            return artifact
+        if isinstance(artifact, Function) and (artifact.content or artifact.language == "typescript"):
+            return artifact
+    return None
+
+
+def function_path(function: Function) -> str:
+    """Where the file of a function lies beside its descriptor."""
+    suffix = next(suffix for suffix, language in LANGUAGES.items() if language == function.language)
+    path = function.path or ""
+    return path if path.endswith(suffix) and is_path(path) else f"{EXECUTE}{suffix}"
 
 
 def template_of(skill: Skill) -> JsonObject:

@@ -9,7 +9,7 @@ from prowess.skill.forms.codes import error, unknown_fields, warning
 from prowess.skill.forms.data import Parsed, json_text, parse_json
 from prowess.skill.forms.draft import folder_name, words
 from prowess.skill.forms.form import Reading
-from prowess.skill.forms.layout import LANGUAGES, decoded_text
+from prowess.skill.forms.layout import EXECUTE_FILES, LANGUAGES, decoded_text
 from prowess.skill.forms.origin import Origin, apply, changes
 from prowess.skill.forms.original import Original
 from prowess.skill.kinds import Function, JsonObject
@@ -21,9 +21,12 @@ from prowess.skill.slug import is_slug, slugify
 from prowess.skill.text.fields import as_list, as_text
 
 MANIFEST = "skill.json"
-FIELDS = ("id", "name", "description", "version", "parameters", "createdBy", "tags")
+FIELDS = (
+    *("id", "name", "description", "version", "parameters", "createdBy", "tags"),
+    *("output_schema", "timeout_seconds"),
+)
 REMOVED = ("toolAllowList", "systemPrompt")
-CODE = tuple(f"execute{suffix}" for suffix in (".ts", ".js", ".py"))
+CODE = EXECUTE_FILES
 
 
 def recognises(package: Package, limits: Limits) -> bool:
@@ -53,7 +56,7 @@ def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
     values = _values(manifest, package, problems)
     if values is None:
         return Reading(form="devai", package=package, skill=None, problems=tuple(problems))
-    values["artifacts"] = _functions(package, problems)
+    values["artifacts"] = _functions(package, _timeout(manifest, problems), problems)
     values |= {"form": "devai", "manifest": package.manifest, "digest": package.digest}
     return Reading(form="devai", package=package, skill=Skill.model_validate(values), problems=tuple(problems))
 
@@ -84,10 +87,33 @@ def _values(manifest: JsonObject, package: Package, problems: list[Problem]) -> 
         values["author"] = as_text(manifest["createdBy"])
     values["tags"] = as_list(manifest.get("tags"))
     values["parameters"] = schema_of(manifest.get("parameters"), problems)
+    values["output_schema"] = _output_schema(manifest, problems)
     values["extra"] = {key: value for key, value in manifest.items() if key not in FIELDS}
     problems += [_removed(key) for key in REMOVED if key in values["extra"]]
     problems += unknown_fields([key for key in values["extra"] if key not in (*REMOVED, *NEED_FIELDS)])
     return values
+
+
+def _output_schema(manifest: JsonObject, problems: list[Problem]) -> JsonObject | None:
+    """What the result of the function is held to."""
+    given = manifest.get("output_schema")
+    if given is None or isinstance(given, dict):
+        return cast("JsonObject | None", given)
+    message = "The field 'output_schema' is not an object; it is left aside."
+    problems.append(warning("wrong-type", message, "Write a JSON Schema.", field="output_schema"))
+    return None
+
+
+def _timeout(manifest: JsonObject, problems: list[Problem]) -> JsonObject:
+    """How long the function may take, as a setting of it; nothing where the manifest does not say."""
+    given = manifest.get("timeout_seconds")
+    if given is None:
+        return {}
+    if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < 1e9:
+        return {"timeout_seconds": float(given)}
+    message = "The field 'timeout_seconds' is not a number above 0; it is left aside."
+    problems.append(warning("wrong-type", message, "Write a number of seconds.", field="timeout_seconds"))
+    return {}
 
 
 def _removed(key: str) -> Problem:
@@ -136,7 +162,7 @@ def short_form(schema: JsonObject) -> JsonObject:
     return short if schema_of(short, []) == schema else schema
 
 
-def _functions(package: Package, problems: list[Problem]) -> list[Function]:
+def _functions(package: Package, settings: JsonObject, problems: list[Problem]) -> list[Function]:
     paths = [path for path in CODE if package.get(path) is not None]
     if not paths:
         message = f"There is no execute file beside {MANIFEST}."
@@ -148,7 +174,7 @@ def _functions(package: Package, problems: list[Problem]) -> list[Function]:
     file = package.get(paths[0])
     content = decoded_text(paths[0], file.content if file else b"", problems)
     language = cast("Any", LANGUAGES[paths[0][7:]])
-    return [Function(name="execute", ordinal=1, path=paths[0], content=content, language=language)]
+    return [Function(name="execute", ordinal=1, path=paths[0], content=content, language=language, **settings)]
 
 
 def plain(skill: Skill) -> JsonObject:
@@ -161,7 +187,17 @@ def plain(skill: Skill) -> JsonObject:
         manifest["createdBy"] = skill.author
     if skill.tags:
         manifest["tags"] = list(skill.tags)
+    if skill.output_schema is not None:
+        manifest["output_schema"] = skill.output_schema
+    function = _function_of(skill)
+    if function is not None and function.timeout_seconds != Function.model_fields["timeout_seconds"].default:
+        seconds = function.timeout_seconds
+        manifest["timeout_seconds"] = int(seconds) if seconds.is_integer() else seconds
     return manifest | {key: skill.extra[key] for key in NEED_FIELDS if key in skill.extra}
+
+
+def _function_of(skill: Skill) -> Function | None:
+    return next((artifact for artifact in skill.artifacts if isinstance(artifact, Function)), None)
 
 
 def origin(reading: Reading, limits: Limits) -> Origin:
@@ -177,7 +213,7 @@ def render(skill: Skill, original: Original) -> list[File]:
     if original.origin is not None and original.origin.form == "devai":
         manifest = apply(manifest, original.origin.changes)
     files = [File(path=MANIFEST, content=json_text(manifest).encode())]
-    function = next((artifact for artifact in skill.artifacts if isinstance(artifact, Function)), None)
+    function = _function_of(skill)
     if function is not None and function.content:
         suffix = next(suffix for suffix, language in LANGUAGES.items() if language == function.language)
         before = original.before(function)

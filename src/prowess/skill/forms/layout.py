@@ -15,6 +15,9 @@ from prowess.skill.package import File, Package, check_path
 from prowess.skill.slug import slugify
 
 LANGUAGES = {".py": "python", ".ts": "typescript", ".js": "javascript"}
+EXECUTE = "execute"
+"""The name of a skill's function, and of the file that it is in."""
+EXECUTE_FILES = tuple(f"{EXECUTE}{suffix}" for suffix in (".ts", ".js", ".py"))
 STATE_SUFFIX = ".state.json"
 
 _PROMPTS = (".j2", ".jinja", ".md", ".mustache")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from prowess.errors import Problem
@@ -10,7 +11,7 @@ from prowess.skill.forms.artifacts import MODELS, artifact_from, build_artifact,
 from prowess.skill.forms.codes import error, info
 from prowess.skill.forms.draft import draft
 from prowess.skill.forms.form import Reading
-from prowess.skill.forms.layout import kind_of, settings_of
+from prowess.skill.forms.layout import EXECUTE, EXECUTE_FILES, kind_of, settings_of
 from prowess.skill.forms.markdown import check_body, document_of, file_artifact, finish
 from prowess.skill.forms.origin import Origin
 from prowess.skill.forms.registry import is_data
@@ -125,11 +126,12 @@ def _artifacts(
     package: Package, path: str, document: Document, sidecar: Sidecar, problems: list[Problem], limits: Limits
 ) -> list[Artifact]:
     """The body, then what the sidecar lists in its order, then what lies where its kind lies."""
-    listed = {entry.get("path") for entry in sidecar.artifacts if isinstance(entry.get("path"), str)}
+    entries = _with_execute_file(capped(sidecar.artifacts, problems), package, sidecar.not_artifacts)
+    listed = {entry.get("path") for entry in entries if isinstance(entry.get("path"), str)}
     found: list[Artifact | None] = []
     if document.body.strip() and path not in listed:
         found.append(trusted_instructions(path, document.body))
-    for index, entry in enumerate(capped(sidecar.artifacts, problems)):
+    for index, entry in enumerate(entries):
         body = trusted_instructions(path, document.body)
         found.append(_listed(f"artifacts[{index}]", entry, package, body, problems, limits))
     taken = {artifact.name for artifact in found if artifact is not None}
@@ -141,6 +143,17 @@ def _artifacts(
                 artifact_from(settings_of(kind, unlisted, package, problems, limits=limits), unlisted, problems)
             )
     return [artifact for artifact in found if artifact is not None]
+
+
+def _with_execute_file(entries: Sequence[JsonObject], package: Package, plain: tuple[str, ...]) -> list[JsonObject]:
+    """The entries, the one that is called `execute` with the path of the file of that name where it gives none itself."""
+    listed = {entry.get("path") for entry in entries if isinstance(entry.get("path"), str)} | set(plain)
+    path = next((path for path in EXECUTE_FILES if package.get(path) is not None and path not in listed), None)
+    return [{**entry, "path": path} if path is not None and _is_execute(entry) else entry for entry in entries]
+
+
+def _is_execute(entry: JsonObject) -> bool:
+    return "path" not in entry and entry.get("name") == EXECUTE and entry.get("kind", "function") == "function"
 
 
 def _unlisted(package: Package, listed: set[Any], plain: tuple[str, ...]) -> list[tuple[Kind, str]]:

@@ -1,4 +1,4 @@
-"""What a skill says it needs outside the sandbox and cannot mean. It is not given, and whoever wrote it should know."""
+"""What a skill says it needs outside the sandbox and does not get: whoever wrote it should know."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from prowess.errors import Problem
 from prowess.skill.forms.form import Reading
+from prowess.skill.kinds import Function
 from prowess.skill.need_values import FORMS, MOST, read_values
-from prowess.skill.needs import NEED_FORMS, RUNTIMES
+from prowess.skill.needs import NEED_FORMS, RUNTIMES, needs_of
 
 CODE = "need-invalid"
+UNUSED = "requirements-unused"
 _SHOWN = 5
 
 
@@ -24,6 +26,29 @@ def unreadable_needs(reading: Reading) -> Iterator[Problem]:
         unread = read_values(name, said.get(name))[1]
         for value in unread[:_SHOWN]:
             yield _problem(name, value, f"{form.takes}, at most {MOST}")
+
+
+def unused_requirements(reading: Reading) -> Iterator[Problem]:
+    """A warning where a function asks for packages in a runtime that has none; scripts are given theirs in any case."""
+    skill = reading.skill
+    if skill is None or not any(isinstance(one, Function) and one.content for one in skill.artifacts):
+        return
+    needs = needs_of(skill)
+    if not needs.requirements or any(one.kind == "script" for one in skill.artifacts):
+        return
+    python = [one for one in skill.artifacts if isinstance(one, Function) and one.content and one.language == "python"]
+    if python and needs.runtime == "native":
+        return
+    named = ", ".join(needs.requirements[:_SHOWN])
+    if python:
+        message = (
+            f"The function is not given the packages it asks for ({named}): it runs in the sandbox, which has none."
+        )
+        hint = "Add runtime: native, which a person has to agree to, or do without them."
+    else:
+        message = f"The packages {named} are for Python, and the skill has no Python that they are for."
+        hint = "Take requirements out."
+    yield Problem(code=UNUSED, severity="warning", message=message, hint=hint, field="requirements")
 
 
 def _problem(field: str, value: object, takes: str) -> Problem:

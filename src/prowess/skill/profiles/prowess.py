@@ -10,8 +10,9 @@ from prowess.skill.forms.form import Reading
 from prowess.skill.limits import Limits
 from prowess.skill.profiles import rules
 from prowess.skill.profiles.assertions import refused_assertions
-from prowess.skill.profiles.declared_requests import unsendable_requests
-from prowess.skill.profiles.needs import unreadable_needs
+from prowess.skill.profiles.declared_requests import unsendable_requests, unusable_commands
+from prowess.skill.profiles.functions import unusable_functions
+from prowess.skill.profiles.needs import unreadable_needs, unused_requirements
 from prowess.skill.profiles.patterns import refused_patterns
 from prowess.skill.profiles.policies import unreadable_policies
 from prowess.skill.profiles.profile import Profile
@@ -34,7 +35,10 @@ def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
     yield from undeclared_variables(reading)
     yield from unreadable_policies(reading)
     yield from unreadable_needs(reading)
+    yield from unused_requirements(reading)
+    yield from unusable_functions(reading)
     yield from unsendable_requests(reading)
+    yield from unusable_commands(reading)
     yield from _check_length(reading)
     yield from requests(reading)
     yield from _check_body(reading)

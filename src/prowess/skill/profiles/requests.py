@@ -15,7 +15,7 @@ from prowess.skill.filenames import is_skill_md
 from prowess.skill.forms.form import Reading
 from prowess.skill.kinds import Kind
 from prowess.skill.need_values import split_root
-from prowess.skill.needs import Needs, needs_of
+from prowess.skill.needs import CODE_KINDS, RUN_ANY, SKILL_TOOL, Needs, needs_of
 
 _HINT = "Nothing of this happens by keeping the skill; grant it only if you trust the skill."
 _FILES = {
@@ -24,6 +24,7 @@ _FILES = {
     ".claude/settings.local.json": "to change the settings of Claude Code, hooks included",
     "hooks/hooks.json": "to run hooks",
 }
+_TOGETHER = "and so to send what it finds there to these hosts"
 _SHOWN = 10
 _LONGEST = 1_000
 _COMMAND = re.compile(r"(?:^|[\s(])!`[^`\n]+`|^```!", re.MULTILINE)
@@ -56,16 +57,29 @@ def needed(needs: Needs, kinds: Collection[Kind]) -> tuple[str, ...]:
     reads = [path for path, writable in map(split_root, needs.roots) if not writable]
     writes = [path for path, writable in map(split_root, needs.roots) if writable]
     native = needs.runtime == "native" and "function" in kinds
+    code = any(kind in CODE_KINDS for kind in kinds)
     asked: list[tuple[str, Sequence[str]]] = [
         ("to run outside the sandbox, as a process of this machine:", ["runtime native"] if native else []),
         ("to have packages installed:", needs.requirements if native else []),
         ("to reach", needs.hosts),
+        (
+            "to read the pages of the workspace and ask models,",
+            [_TOGETHER] if needs.hosts and "function" in kinds else [],
+        ),
         ("to read from the environment:", needs.env),
         ("to read files in", reads),
         ("to read and write files in", writes),
         ("to run the program", needs.binaries),
+        ("to run other skills:", _skills_run(needs.allowed_tools) if code else []),
     ]
     return tuple(line for what, names in asked for line in _lines(what, names))
+
+
+def _skills_run(allowed_tools: Sequence[str]) -> list[str]:
+    """The skills that the code of a skill may run, by their tools; one word for all of them."""
+    if any(tool in RUN_ANY for tool in allowed_tools):
+        return ["any"]
+    return [tool for tool in allowed_tools if tool.startswith(SKILL_TOOL)]
 
 
 def _lines(what: str, names: Sequence[str]) -> list[str]:

@@ -1,0 +1,174 @@
+"""What is wrong with a Python file before it runs: its syntax, and that it lacks the function that is to be called.
+
+The text is a stranger's and is never run. The compiler of this Python reads it, but only where a first look, in one pass, has
+shown that it nests no deeper than people write; the texts in it are taken out before. Where it runs there may be a newer
+Python: what might be newer syntax is never certain to be a fault.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+RUNS_ON = (3, 14)
+"""The newest Python that a file is run by."""
+MOST_CHARS = 500_000
+MOST_CODE = 100_000
+"""Characters without the texts and comments."""
+DEEPEST = 40
+"""Brackets in brackets; what nests deeper is not judged."""
+LONGEST = 4_000
+"""Characters of one expression between commas and ends of lines, without texts."""
+MOST_BRANCHES = 200
+
+_MARK = re.compile(
+    r"""\#[^\n]*|(?P<prefix>(?<!\w)[rbuftRBUFT]{1,2})?(?P<quote>\"{3}|'{3}|["'])|[\[({]|[\])}]|,|\n|\\\n"""
+)
+_ENDS = {quote: re.compile(rf"(?:[^\\{quote}\n]|\\.)*{quote}", re.DOTALL) for quote in ('"', "'")} | {
+    quote * 3: re.compile(rf"(?:[^\\{quote}]|\\.|{quote}(?!{quote}{quote}))*{quote * 3}", re.DOTALL)
+    for quote in ('"', "'")
+}
+_NEWER = re.compile(
+    r"^[ \t]*type[ \t]+\w+[ \t]*[=\[\\]|\b(?:def|class)[ \t]+\w+[ \t]*\[|\bexcept\b\*?[^:(\n]*,", re.MULTILINE
+)
+_ELSEWHERE = re.compile(r"\b(?:exec|globals|locals|vars|setattr|__dict__|modules)\b|\bimport[ \t]*\*")
+"""Ways to give a module a name that cannot be seen in its text."""
+_NUMBER_BEFORE_WORD = re.compile(r"\d(?:and|else|for|if|in|is|or)\b")
+_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFault:
+    """One fault; `certain` where no newer Python could take the text as it is."""
+
+    message: str
+    line: int | None = None
+    certain: bool = True
+
+
+class _TooMuchError(Exception):
+    """The text is none that is judged."""
+
+
+class _UnclosedError(Exception):
+    def __init__(self, line: int) -> None:
+        self.line = line
+
+
+def fault_in(source: str, function: str) -> SourceFault | None:
+    """Why a file that should define this function cannot be run; None where nothing is known against it."""
+    text = source.replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        return SourceFault(message="it has a NUL character in it", line=text.count("\n", 0, text.index("\0")) + 1)
+    try:
+        return _judged(_without_texts(text), function)
+    except _UnclosedError as error:
+        return SourceFault(message="a text in quotes has no end", line=error.line)
+    except (_TooMuchError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _judged(code: str, function: str) -> SourceFault | None:
+    try:
+        tree = ast.parse(code)
+    except SyntaxError as error:
+        return SourceFault(message=error.msg, line=error.lineno, certain=_is_certain(code))
+    return _fault_of(tree, code, function)
+
+
+def _is_certain(code: str) -> bool:
+    return sys.version_info >= RUNS_ON or _NEWER.search(code) is None
+
+
+def _fault_of(tree: ast.Module, code: str, function: str) -> SourceFault | None:
+    """What is wrong with a file that can be read."""
+    nodes = list(_at_the_top(tree))
+    for node in nodes:
+        if isinstance(node, ast.Return):
+            return SourceFault(message="'return' outside function", line=node.lineno)
+    if _ELSEWHERE.search(code) or any(function in _names(node) for node in nodes):
+        return None
+    return SourceFault(message=f"it defines no function {function}")
+
+
+def _at_the_top(tree: ast.Module) -> Iterator[ast.AST]:
+    """Every node that is run with the file itself."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, _INNER):
+            waiting += reversed(list(ast.iter_child_nodes(node)))
+
+
+def _names(node: ast.AST) -> tuple[str, ...]:
+    """The names that a node gives to something."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return (node.name,)
+    if isinstance(node, ast.alias):
+        return ((node.asname or node.name).partition(".")[0],)
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return (node.id,)
+    if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+        return (node.name or "",)
+    return ()
+
+
+def _without_texts(text: str) -> str:
+    """The text with nothing in its quotes and without comments, line for line; `_TooMuchError` for what is not judged."""
+    if len(text) > MOST_CHARS:
+        raise _TooMuchError
+    parts: list[str] = []
+    at = depth = begun = taken = 0
+    while mark := _MARK.search(text, at):
+        parts.append(text[at : mark.start()])
+        at = mark.end()
+        sign = mark.group()
+        if quote := mark["quote"]:
+            at = _end_of_text(text, mark, quote)
+            parts.append(_emptied(text[mark.start() : at], mark["prefix"] or ""))
+            taken += at - mark.start()
+            continue
+        if sign.startswith("#"):
+            taken += len(sign)
+            continue
+        parts.append(sign)
+        depth += (sign in "[({") - (sign in "])}")
+        if mark.start() - begun - taken > LONGEST or depth > DEEPEST:
+            raise _TooMuchError
+        if sign == "," or (sign == "\n" and depth <= 0):
+            begun, taken = at, 0
+    parts.append(text[at:])
+    code = "".join(parts)
+    if len(code) > MOST_CODE or len(text) - begun - taken > LONGEST or code.count("elif") > MOST_BRANCHES:
+        raise _TooMuchError
+    if _NUMBER_BEFORE_WORD.search(code):  # which Python reads, and complains about
+        raise _TooMuchError
+    return code
+
+
+def _end_of_text(text: str, mark: re.Match[str], quote: str) -> int:
+    """Where a text in quotes ends. Newer Python has quotes within the fields of one: such a file is not judged."""
+    found = _ENDS[quote].match(text, mark.end())
+    fields = set("fFtT") & set(mark["prefix"] or "")
+    if found is None:
+        if fields:
+            raise _TooMuchError
+        raise _UnclosedError(text.count("\n", 0, mark.start()) + 1)
+    if fields and not (_is_balanced(found.group()) or _is_balanced(re.sub(r"\{\{|\}\}", "", found.group()))):
+        raise _TooMuchError
+    return found.end()
+
+
+def _is_balanced(text: str) -> bool:
+    return text.count("{") == text.count("}")
+
+
+def _emptied(literal: str, prefix: str) -> str:
+    """A text of as many lines with nothing in it."""
+    lines = literal.count("\n")
+    quotes = '"""' if lines else '"'
+    return f"{'b' if 'b' in prefix.lower() else ''}{quotes}" + "\n" * lines + quotes

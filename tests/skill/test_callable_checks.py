@@ -1,0 +1,80 @@
+"""Functions, requests and commands that could never be called: whoever wrote them is told at once."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from prowess.errors import Invalid, Problem
+from prowess.skill.package import File, Package
+from prowess.skill.validate import accept, validate
+
+GOOD = "def execute(args, ctx):\n    return 1\n"
+PACKAGES = {"requirements": ["numpy"]}
+
+
+def package(files: dict[str, str]) -> Package:
+    return Package.written("tool", [File(path=path, content=text.encode()) for path, text in files.items()])
+
+
+def devai(code: str, file: str = "execute.py", **fields: Any) -> Package:
+    manifest = {"id": "tool", "name": "Tool", "description": "Does something.", **fields}
+    return package({"skill.json": json.dumps(manifest), file: code})
+
+
+def found(judged: Package, code: str) -> list[Problem]:
+    return [problem for problem in validate(judged).problems if problem.code == code]
+
+
+def test_a_function_that_is_no_python_is_refused_with_its_line() -> None:
+    with pytest.raises(Invalid, match=r"execute\.py cannot be run: expected ':'.*line 2"):
+        accept(devai("\ndef execute(args, ctx)\n    return 1\n"))
+
+
+def test_a_file_without_the_function_is_refused() -> None:
+    [problem] = found(devai("def run(args, ctx): ...\n"), "function-invalid")
+    assert (problem.severity, problem.line, problem.field) == ("error", None, "execute.py")
+    assert "def execute(args, ctx)" in problem.hint
+
+
+def test_other_languages_and_good_functions_are_left_alone() -> None:
+    assert not found(devai(GOOD), "function-invalid")
+    assert not found(devai("export const execute = (", "execute.ts"), "function-invalid")
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "told"),
+    [
+        (GOOD, PACKAGES, ["runtime: native"]),
+        ("# /// script\n# dependencies = ['numpy']\n# ///\n" + GOOD, {}, ["runtime: native"]),
+        (GOOD, {**PACKAGES, "runtime": "native"}, []),
+        (GOOD, {}, []),
+    ],
+)
+def test_packages_without_the_native_runtime_are_a_warning(code: str, fields: Any, told: list[str]) -> None:
+    problems = found(devai(code, **fields), "requirements-unused")
+    assert [problem.severity for problem in problems] == ["warning" for _ in told]
+    assert all(words in problem.hint for words, problem in zip(told, problems, strict=True))
+
+
+def test_packages_of_a_typescript_function_are_a_warning_whatever_its_runtime() -> None:
+    code = "export async function execute() {}"
+    [problem] = found(devai(code, "execute.ts", runtime="native", **PACKAGES), "requirements-unused")
+    assert "Python" in problem.message
+
+
+def test_packages_for_scripts_are_used() -> None:
+    files = {"SKILL.md": "---\nname: tool\ndescription: Does.\n---\nRun it.", "scripts/a.py": "print()"}
+    sidecar = {"agents/prowess.yaml": "requirements: [numpy]\n", "execute.py": GOOD}
+    assert not found(package({**files, **sidecar}), "requirements-unused")
+
+
+@pytest.mark.parametrize(
+    ("handler", "more"), [("{{ program }} x", ""), ("/bin/ls", ""), ("ls 'x", ""), ("ls", ", output: xml")]
+)
+def test_a_command_that_cannot_be_read_is_a_warning(handler: str, more: str) -> None:
+    text = f"skill_id: tool\ndescription: Does.\nimplementation: {{type: cli_command, handler: {json.dumps(handler)}{more}}}\n"
+    [problem] = found(package({"tool.yaml": text}), "command-invalid")
+    assert problem.severity == "warning"
