@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prowess.errors import Invalid
-from prowess.handlers.arguments import arguments, filled_text, split_line
+from prowess.handlers.arguments import arguments, filled_text
+from prowess.skill.declared_command import split_line
 
 
 @pytest.mark.parametrize(

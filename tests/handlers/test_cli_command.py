@@ -9,7 +9,7 @@ import pytest
 
 from prowess.errors import Invalid, OutputInvalid, Refused, RunFailed, TimedOut, Unavailable
 from prowess.handlers.cli_command import CliCommandHandler
-from prowess.handlers.commanding import Commanding
+from prowess.handlers.command_runs import CommandRuns
 from prowess.run.grants import Grants
 from prowess.sandbox.commands.locked import LockedCommands
 from prowess.sandbox.roots import Root
@@ -38,8 +38,8 @@ def run(call_of):
         call = call_of(CliCommand(name="Tool", handler=handler, metadata=metadata), inputs or {}, skill=about)
         if calls is not None:
             calls.append(call)
-        commanding = Commanding(LockedCommands(), files_of, grants_of)
-        return asyncio.run(CliCommandHandler(commanding).run(call))
+        commands = CommandRuns(LockedCommands(), files_of, grants_of)
+        return asyncio.run(CliCommandHandler(commands).run(call))
 
     return ran
 
@@ -83,6 +83,12 @@ def test_stdin_is_a_template_too(run):
 
 def test_the_files_of_the_skill_are_in_its_folder(run):
     assert run("cat assets/a.txt", files={"assets/a.txt": b"mine"}).text == "mine"
+
+
+def test_the_files_of_the_skill_are_read_and_not_executed(run):
+    files = {"tool.sh": b"#!/bin/sh\necho ran\n", ".profile": b"echo ran"}
+    output = run("sh -c 'chmod +x tool.sh; ./tool.sh || ls -A \"$HOME\"; cat tool.sh'", files=files)
+    assert output.text.encode() == files["tool.sh"]
 
 
 def test_a_program_that_nobody_allowed_is_refused_with_the_reason(run):

@@ -146,11 +146,12 @@ def test_without_a_model_the_run_is_unavailable_so_that_a_fallback_serves(run):
         run("import prowess\nprowess.llm_query('?')")
 
 
-def test_a_dry_run_ends_at_the_first_question_and_shows_it(run):
+def test_a_dry_run_shows_the_script_and_does_not_run_it(run):
     calls: list[Call] = []
     with pytest.raises(Foreseen):
         run("import prowess\nprowess.llm_query('Would you?')", model=ScriptedModel([]), dry=True, call=calls)
-    assert calls[0].notes.sent[0].request.messages[0].text == "Would you?"
+    assert "prowess.llm_query('Would you?')" in calls[0].notes.rendered
+    assert calls[0].notes.sent == []
 
 
 def test_another_skill_is_run_by_whoever_can(run):
@@ -158,9 +159,9 @@ def test_another_skill_is_run_by_whoever_can(run):
         return {"slug": slug, "params": dict(params), "for": call.skill.slug}
 
     code = "import prowess\nprowess.submit(prowess.run_skill('other', {'a': 1}))"
-    assert run(code, run_skill=run_skill).data == {"slug": "other", "params": {"a": 1}, "for": "checker"}
+    assert run(code, run_skill=run_skill, trust="local").data == {"slug": "other", "params": {"a": 1}, "for": "checker"}
     with pytest.raises(Unavailable):
-        run(code)
+        run(code, trust="local")
 
 
 def test_skills_that_run_each_other_end(sandbox, asker, workspace, call_of):
@@ -171,7 +172,9 @@ def test_skills_that_run_each_other_end(sandbox, asker, workspace, call_of):
         return (await handler.run(call)).text
 
     handler = CodeTemplateHandler(sandbox, HostModule(asker, workspace, run_skill))
-    call = call_of(CodeTemplate(name="Script", content="import prowess\nprowess.run_skill('itself')"), {})
+    call = call_of(
+        CodeTemplate(name="Script", content="import prowess\nprowess.run_skill('itself')"), {}, trust="local"
+    )
     with pytest.raises(Refused, match="at most 4 deep"):
         asyncio.run(handler.run(call))
     assert ran == ["itself"] * 4

@@ -6,18 +6,21 @@ import asyncio
 import base64
 import json
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from prowess.errors import Invalid, NotFound, ProwessError, Refused, TryLater
+from prowess.handlers import run_files
 from prowess.handlers.context import MOST_FILES, MOST_LOGGED_LINES, MOST_REQUESTS, ContextCalls
-from prowess.handlers.hiding import Hiding
 from prowess.outbound.request import OutboundAnswer, OutboundRequest
 from prowess.outbound.target import target_of
 from prowess.run.call import Call
 from prowess.run.grants import Grants
+from prowess.run.hiding import Hiding
+from prowess.sandbox import beneath
 from prowess.sandbox.roots import Root
 from prowess.skill.kinds import Function
 
@@ -58,7 +61,8 @@ def served(call: Call):
 
     def make(outbound: Echo | None = None, **grants) -> ContextCalls:
         given = Grants(**grants)
-        return ContextCalls(call, given, outbound=outbound or Echo(), hiding=Hiding(given.env))
+        call.confide(given.env)
+        return ContextCalls(call, given, outbound=outbound or Echo())
 
     return make
 
@@ -225,7 +229,7 @@ def test_files_of_given_folders_are_on_the_receipt(served, call, tmp_path):
 def test_a_folder_that_was_not_given_is_refused_for_the_reason_that_is_known(call_of, temporary):
     call = call_of(Function(name="execute", content="x"), {}, skill={"extra": {"roots": ["rw:data", "rw:.", "/srv"]}})
     denied = {"data": "There is no folder 'data'.", ".": "It is the whole workspace.", "/srv": "Nobody allows it."}
-    context = ContextCalls(call, Grants(denied=denied), outbound=Echo(), hiding=Hiding({}))
+    context = ContextCalls(call, Grants(denied=denied), outbound=Echo())
     for path, reason in (("data/a", "There is no folder 'data'."), ("/srv/a/b", "Nobody allows it.")):
         with pytest.raises(Refused, match="was not given") as caught:
             ask(context, "write_file", path, "x")
@@ -286,3 +290,63 @@ def test_secrets_are_hidden_in_data_and_other_values_are_not():
     assert hiding.data(["large-model", 1.5]) == ["large-model", 1.5]
     assert hiding.text("large-model") == "[redacted]"
     assert Hiding({}).text("as it is") == "as it is"
+
+
+def test_a_run_has_so_much_in_its_own_folder_and_no_more(served, temporary, monkeypatch):
+    monkeypatch.setattr(run_files, "OWN_BYTES", 10)
+    context = served()
+    ask(context, "write_file", "a", "123456")
+    ask(context, "write_file", "a", "12345678")
+    with pytest.raises(Refused, match="in its own folder"):
+        ask(context, "write_file", "b", "123")
+    assert ask(context, "write_file", "b", "12") == {"bytes": 2}
+
+
+def test_nothing_happens_any_more_once_the_run_has_ended(served, call, tmp_path, temporary):
+    outbound = Echo()
+    context = served(outbound, roots=(Root(name="data", path=tmp_path.resolve(), writable=True),))
+
+    async def run() -> None:
+        async with context.opened():
+            functions = context.functions()
+        for name, args in (("write_file", ("data/late", "x")), ("read_file", ("a",)), ("fetch", ("https://a.org/",))):
+            with pytest.raises(Refused, match="has ended"):
+                await functions[name](*args)
+        await functions["log"]("late")
+
+    asyncio.run(run())
+    assert (outbound.requests, context.log_lines, list(temporary.iterdir())) == ([], [], [])
+    assert not (tmp_path / "late").exists()
+
+
+def test_a_run_that_is_ended_while_it_writes_ends_after_that(served, call, tmp_path, temporary, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+    written = beneath.write
+
+    def slow(*args) -> None:
+        begun.set()
+        go_on.wait(10)
+        written(*args)
+
+    monkeypatch.setattr(beneath, "write", slow)
+    context = served(roots=(Root(name="data", path=tmp_path.resolve(), writable=True),))
+
+    async def run() -> None:
+        async with context.opened():
+            writing = asyncio.create_task(context.functions()["write_file"]("data/a", "x"))
+            await asyncio.to_thread(begun.wait, 10)
+            writing.cancel()
+            asyncio.get_running_loop().call_soon(go_on.set)
+            with pytest.raises(asyncio.CancelledError):
+                await writing
+
+    asyncio.run(run())
+    assert (tmp_path / "a").read_text() == "x"
+    assert call.notes.receipt.as_json()["touched"] == {"written": {"data/a": 1}}
+
+
+def test_values_of_the_environment_are_not_on_the_receipt(served, call):
+    context = served(env={"LOGIN": "open-sesame"})
+    with pytest.raises(Refused):
+        ask(context, "read_file", "/open-sesame/a")
+    assert call.notes.receipt.as_json()["refused"] == {"read": {"/[redacted]/a": 1}}

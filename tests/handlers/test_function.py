@@ -13,6 +13,7 @@ from prowess.errors import Invalid, OutputInvalid, Refused, RunFailed, TimedOut,
 from prowess.handlers.function import FunctionHandler, runtime_of
 from prowess.handlers.host_module import HostModule
 from prowess.outbound.request import OutboundAnswer, OutboundRequest
+from prowess.outbound.target import target_of
 from prowess.run.call import Call
 from prowess.run.grants import Grants
 from prowess.sandbox.confining.lock import NEEDED, reachable
@@ -41,6 +42,8 @@ class Fruit:
         if self.waiting:
             await self.waiting.wait()
         if self.error:
+            assert request.witness is not None
+            request.witness.refuse("hosts", target_of(request.url).shown)
             raise self.error
         body = json.dumps({"fruit": ["apple", "pear"]}).encode()
         return OutboundAnswer(
@@ -364,7 +367,7 @@ def test_a_function_may_run_other_skills_as_a_script_may(run):
 
     calls: list[Call] = []
     code = "import prowess\ndef execute(args, ctx):\n    return prowess.run_skill('other.one', {'a': 1})"
-    assert run(code, run_skill=run_skill, call=calls).data == {"slug": "other.one", "params": {"a": 1}}
+    assert run(code, run_skill=run_skill, call=calls, trust="local").data == {"slug": "other.one", "params": {"a": 1}}
     assert calls[0].notes.receipt.as_json()["touched"] == {"skills": {"other.one": 1}}
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from prowess.handlers.context import MOST_FILES, MOST_LOGGED_CHARS, MOST_LOGGED_LINES, MOST_REQUESTS
 from prowess.handlers.function import MEMORY, MOST_CALLS
+from prowess.handlers.run_files import OWN_BYTES
+from prowess.outbound.guarded import AT_ONCE, PARTIES
 from prowess.sandbox.roots import READ_BYTES, WRITE_BYTES
 from prowess.sandbox.sandbox import DEFAULT_LIMITS, OF_CONTEXT
 from prowess.skill.kinds import Function
@@ -33,6 +35,8 @@ def test_every_need_of_a_function_is_on_the_page():
         f"{MOST_CALLS:,}, of these {MOST_REQUESTS} requests and {MOST_FILES} files",
         f"| {READ_BYTES >> 20} MiB |",
         f"| {WRITE_BYTES >> 20} MiB |",
+        f"| the run's own folder | {OWN_BYTES >> 20} MiB |",
+        f"those of runs that it starts included | {AT_ONCE // PARTIES} |",
         f"{MOST_LOGGED_LINES:,} lines, {MOST_LOGGED_CHARS:,} characters",
         f"at most {DEFAULT_LIMITS.result_bytes >> 20} MiB",
     ],

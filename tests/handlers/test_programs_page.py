@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from prowess.handlers.cli_command import CliCommandHandler, CommandSettings
-from prowess.handlers.commanding import Commanding
+from prowess.handlers.cli_command import CliCommandHandler
+from prowess.handlers.command_runs import CommandRuns
 from prowess.handlers.script import SUFFIXES
 from prowess.run.grants import Grants
 from prowess.sandbox.commands.command import DEFAULT_COMMAND_LIMITS
 from prowess.sandbox.commands.finding import SEARCHED
 from prowess.sandbox.commands.locked import LockedCommands
 from prowess.sandbox.roots import Root
+from prowess.skill.declared_command import CommandSettings
 from prowess.skill.forms import read_package
 from prowess.skill.kinds import CliCommand
 from prowess.skill.package import Package
@@ -47,7 +48,7 @@ def test_the_command_on_the_page_runs(call_of, tmp_path):
     async def grants_of(call):
         return Grants(binaries=("grep",), roots=(Root(name="texts", path=tmp_path),))
 
-    handler = CliCommandHandler(Commanding(LockedCommands(), files_of, grants_of))
+    handler = CliCommandHandler(CommandRuns(LockedCommands(), files_of, grants_of))
 
     def found(**inputs):
         call = call_of(command, inputs, skill={"parameters": reading.skill.parameters})

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from prowess.errors import Invalid, RunFailed, Unavailable
-from prowess.handlers.commanding import Commanding
+from prowess.errors import Invalid, Refused, RunFailed, Unavailable
+from prowess.handlers.command_runs import CommandRuns
 from prowess.handlers.script import PYTHON_COMMAND, ScriptHandler, interpreter_of
 from prowess.run.grants import Grants
 from prowess.sandbox.commands.command import CommandLimits
@@ -34,9 +34,9 @@ def run(call_of):
         call = call_of(Script(name="tool", path=path), inputs or {}, skill=skill)
         if calls is not None:
             calls.append(call)
-        commands = LockedCommands(**({"searched": searched} if searched else {}))
-        commanding = Commanding(commands, files_of, grants_of, CommandLimits(seconds=20))
-        return asyncio.run(ScriptHandler(commanding, provision).run(call))
+        sandbox = LockedCommands(**({"searched": searched} if searched else {}))
+        commands = CommandRuns(sandbox, files_of, grants_of, CommandLimits(seconds=20))
+        return asyncio.run(ScriptHandler(commands, provision).run(call))
 
     return ran
 
@@ -159,3 +159,26 @@ def test_it_has_the_values_and_folders_that_it_was_granted(run, tmp_path):
 def test_the_file_has_to_be_there(run):
     with pytest.raises(Invalid, match="no file"):
         run("scripts/none.py", {})
+
+
+def test_a_script_leaves_no_skill_and_nothing_hidden_in_a_folder(run, tmp_path):
+    data = tmp_path.resolve() / "data"
+    data.mkdir()
+    grants = Grants(roots=(Root(name="data", path=data, writable=True),))
+    code = (
+        "mkdir -p data/skills/x data/.git; echo a > data/skills/x/SKILL.md; echo b > data/.git/config; echo c > data/c"
+    )
+    calls = []
+    with pytest.raises(Refused, match=r"data/\.git, data/skills"):
+        run("a.sh", {"a.sh": code}, grants=grants, calls=calls)
+    assert [path.name for path in data.iterdir()] == ["c"]
+    assert calls[0].notes.receipt.as_json()["refused"] == {"written": {"data/.git": 1, "data/skills": 1}}
+
+
+def test_what_a_script_leaves_is_removed_also_where_it_fails(run, tmp_path):
+    data = tmp_path.resolve() / "data"
+    data.mkdir()
+    grants = Grants(roots=(Root(name="data", path=data, writable=True),))
+    with pytest.raises(Refused, match=r"data/\.envrc"):
+        run("a.sh", {"a.sh": "echo b > data/.envrc; exit 3"}, grants=grants)
+    assert list(data.iterdir()) == []

@@ -389,3 +389,54 @@ def test_many_requests_at_once_do_not_mix(internet):
         return [answer.body.decode() for answer in answers]
 
     assert asyncio.run(all_of_them()) == [f"/{n}" for n in range(24)]
+
+
+def test_one_run_does_not_keep_others_from_asking(internet):
+    leave = threading.Event()
+
+    def answer(heard):
+        if heard.path == "/slow":
+            leave.wait(10)
+        return reply()
+
+    internet.reply = answer
+
+    async def run() -> None:
+        outbound = GuardedOutbound(resolver=internet, connector=internet, trust=lambda: internet.trust, at_once=4)
+
+        def request(path: str, party: str) -> OutboundRequest:
+            return OutboundRequest(url=f"https://example.com{path}", hosts=("example.com",), party=party)
+
+        slow = [asyncio.create_task(outbound.send(request("/slow", "one"))) for _ in range(6)]
+        assert (await outbound.send(request("/", "other"))).status == 200
+        assert [heard.path for heard in internet.heard].count("/slow") <= 1
+        leave.set()
+        assert len(await asyncio.gather(*slow)) == 6
+        outbound.close()
+
+    asyncio.run(run())
+
+
+def test_a_slow_host_does_not_keep_anybody_from_asking_another(internet):
+    leave = threading.Event()
+
+    def answer(heard):
+        if heard.name == "api.example.com":
+            leave.wait(10)
+        return reply()
+
+    internet.reply = answer
+
+    async def run() -> None:
+        outbound = GuardedOutbound(resolver=internet, connector=internet, trust=lambda: internet.trust, at_once=4)
+
+        def request(host: str, party: str) -> OutboundRequest:
+            return OutboundRequest(url=f"https://{host}/", hosts=(host,), party=party)
+
+        slow = [asyncio.create_task(outbound.send(request("api.example.com", str(party)))) for party in range(6)]
+        assert (await outbound.send(request("example.com", "other"))).status == 200
+        leave.set()
+        assert len(await asyncio.gather(*slow)) == 6
+        outbound.close()
+
+    asyncio.run(run())

@@ -4,35 +4,17 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import Annotated, Any, Literal
-
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+from typing import Any
 
 from prowess.errors import Invalid, Refused, RunFailed
-from prowess.handlers.arguments import Template, arguments, filled_text, split_line
+from prowess.handlers.arguments import arguments, filled_text
 from prowess.handlers.command_runs import CommandRuns
 from prowess.handlers.promised import check_promised
-from prowess.run.allowance import MOST_SECONDS
 from prowess.run.call import Call, Output
 from prowess.run.grants import Grants
 from prowess.run.inputs import checked_inputs
-from prowess.skill.kinds import CliCommand, Kind, Value
-
-
-def _split(value: Any) -> Any:
-    return split_line(value) if isinstance(value, str) else value
-
-
-class CommandSettings(Value):
-    """What the metadata of a command says about it; other metadata is left alone."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
-
-    args: Annotated[tuple[Template, ...], BeforeValidator(_split)] = ()
-    stdin: str = ""
-    output: Literal["text", "json", "lines"] = "text"
-    timeout_seconds: Annotated[float, Field(gt=0, le=MOST_SECONDS)] = 30.0
-    success_codes: tuple[int, ...] = (0,)
+from prowess.skill.declared_command import CommandSettings, declared_command
+from prowess.skill.kinds import CliCommand, Kind
 
 
 class CliCommandHandler:
@@ -52,8 +34,7 @@ class CliCommandHandler:
         artifact = call.artifact
         if not isinstance(artifact, CliCommand):
             raise Invalid(f"{artifact.name!r} is a {artifact.kind}, not a command.")
-        settings = _settings(artifact)
-        program, *words = _line(artifact)
+        (program, *words), settings = declared_command(artifact)
         values = checked_inputs(call.inputs, call.skill.parameters)
         argv = (program, *arguments((*words, *settings.args), values))
         call.about_to(shlex.join(argv))
@@ -69,30 +50,11 @@ class CliCommandHandler:
             stdin=stdin,
             seconds=settings.timeout_seconds,
             success=settings.success_codes,
+            executable=False,
         )
         output = _output(program, settings, finished.stdout)
         check_promised(call, output.value)
         return Output(kind=self.kind, text=output.text, data=output.data, result=finished.facts)
-
-
-def _settings(artifact: CliCommand) -> CommandSettings:
-    try:
-        return CommandSettings.model_validate(artifact.metadata)
-    except ValidationError as error:
-        faults = error.errors(include_url=False, include_input=False, include_context=False)
-        told = "; ".join(f"{'.'.join(map(str, fault['loc'][:2]))}: {fault['msg']}" for fault in faults[:3])
-        raise Invalid(f"The command {artifact.name!r} cannot be read: {told}.", hint="Correct the manifest.") from None
-
-
-def _line(artifact: CliCommand) -> tuple[str, ...]:
-    """The program and the arguments that stand with it."""
-    words = split_line(artifact.handler)
-    if not words or not words[0] or "{" in words[0] or "/" in words[0] or words[0].startswith("-"):
-        raise Invalid(
-            f"{artifact.handler[:80]!r} does not begin with the name of a program.",
-            hint="Write its bare name, which no input can change, and its arguments after it or in `args`.",
-        )
-    return words
 
 
 def _check_allowed(call: Call, program: str, grants: Grants) -> None:

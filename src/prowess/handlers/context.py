@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import json
-import shutil
-import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from prowess.errors import Invalid, Refused
-from prowess.handlers.hiding import Hiding
 from prowess.handlers.offering import Refusals, offered
+from prowess.handlers.run_files import RunFiles
 from prowess.outbound.request import Outbound, OutboundAnswer, OutboundRequest
 from prowess.outbound.target import target_of
+from prowess.run.beside import to_the_end
 from prowess.run.call import Call, Step
 from prowess.run.grants import Grants
-from prowess.sandbox.roots import Folders, Place, is_below
+from prowess.sandbox.roots import Place, is_below
 from prowess.sandbox.sandbox import OF_CONTEXT, HostFunction
 from prowess.skill.kinds import JsonObject
 from prowess.skill.need_values import split_root
@@ -41,15 +38,13 @@ _T = TypeVar("_T")
 class ContextCalls:
     """The functions of one run's context. Whatever they touch or refuse is on its receipt."""
 
-    def __init__(
-        self, call: Call, grants: Grants, *, outbound: Outbound, hiding: Hiding, refusals: Refusals | None = None
-    ) -> None:
+    def __init__(self, call: Call, grants: Grants, *, outbound: Outbound, refusals: Refusals | None = None) -> None:
         self._call = call
         self._grants = grants
         self._outbound = outbound
-        self._hiding = hiding
         self._receipt = call.notes.receipt
-        self._own: Path | None = None
+        self._run_files = RunFiles(grants.roots)
+        self._is_closed = False
         self._requests = self._files = self._logged = 0
         self.refusals: Refusals = {} if refusals is None else refusals
         self.log_lines: list[str] = []
@@ -63,6 +58,7 @@ class ContextCalls:
         self, url: str, method: str = "GET", headers: dict[str, str] | None = None, body: Any = None
     ) -> JsonObject:
         """What a host answers that the skill declares."""
+        self._check_open()
         self._requests = _counted(self._requests, MOST_REQUESTS, "requests")
         content, kind = _body(body)
         sent = dict(headers or {})
@@ -76,17 +72,18 @@ class ContextCalls:
             hosts=self._grants.hosts,
             routes=self._grants.routes,
             seconds=FETCH_SECONDS,
+            party=self._call.outermost,
             witness=self._receipt,
         )
         return _answer(await self._sent(request))
 
     async def read_file(self, path: str) -> JsonObject:
         """A file of the run's own folder, or of one that the skill was given."""
+        self._check_open()
         self._files = _counted(self._files, MOST_FILES, "files")
 
         def read() -> bytes:
-            place = self._folders().to_read(path)
-            content = place.read()
+            place, content = self._run_files.read(path)
             self._touch("read", place)
             return content
 
@@ -94,38 +91,40 @@ class ContextCalls:
 
     async def write_file(self, path: str, content: Any) -> JsonObject:
         """Put a file there, whole or not at all."""
+        self._check_open()
         self._files = _counted(self._files, MOST_FILES, "files")
         written, kind = _body(content)
         if content is None or kind == _JSON:
             raise Invalid("write_file(): content is neither text nor bytes.", hint="Write json.dumps(…) of a value.")
 
-        def write() -> None:
-            place = self._folders().to_write(path)
-            place.write(written)
-            self._touch("written", place)
-
-        await self._beside("written", path, write)
+        await self._beside("written", path, lambda: self._touch("written", self._run_files.write(path, written)))
         return {"bytes": len(written)}
 
     async def log(self, message: str) -> None:
         """Add a line to the log, as long as there is room in it."""
+        if self._is_closed:
+            return
         self._logged += len(message)
         if len(self.log_lines) >= MOST_LOGGED_LINES or self._logged > MOST_LOGGED_CHARS:
             if not self.log_lines or self.log_lines[-1] != _FULL:
                 self.log_lines.append(_FULL)
             return
-        line = self._hiding.text(message)
+        line = self._call.notes.hiding.text(message)
         self.log_lines.append(line)
         self._call.watch(Step(artifact=self._call.artifact.name, state="LOG", detail={"message": line}))
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[ContextCalls]:
-        """The same; what was written to the run's own folder is gone afterwards."""
+        """The same, until the run has ended: then nothing is under way any more, and its own folder is gone."""
         try:
             yield self
         finally:
-            if self._own is not None:
-                await asyncio.to_thread(shutil.rmtree, self._own, ignore_errors=True)
+            self._is_closed = True
+            await to_the_end(self._run_files.close)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Refused("The run has ended.", hint="Do what is to be done before the function returns.")
 
     async def _sent(self, request: OutboundRequest) -> OutboundAnswer:
         host = target_of(request.url).shown
@@ -140,17 +139,14 @@ class ContextCalls:
         line = f'Add to the manifest: hosts: ["{host}"]; whoever decides about the skill sees it.'
         return Refused(error.message, hint=reason or error.hint or line)
 
-    def _folders(self) -> Folders:
-        """The folders of the run; its own is made when the first file is asked for."""
-        if self._own is None:
-            self._own = Path(tempfile.mkdtemp(prefix="prowess-run-")).resolve()
-        return Folders(self._grants.roots, own=self._own)
-
     async def _beside(self, sort: _Sort, path: str, work: Callable[[], _T]) -> _T:
-        """What work on a file gives that is done beside the event loop; what is refused is on the receipt."""
+        """What work on a file gives that is done beside the event loop; what is refused is on the receipt.
+
+        A run that is ended meanwhile ends after it, so that its receipt is true.
+        """
         try:
             self._check_given(path)
-            return await asyncio.to_thread(work)
+            return await to_the_end(work)
         except Refused:
             self._receipt.refuse(sort, path)
             raise

@@ -106,7 +106,7 @@ class FunctionHandler:
             facts |= {"ended": ran.ended, "fuel": ran.fuel, "host_calls": ran.calls, "confined": list(ran.confined)}
             call.notes.raw = hiding.text(ran.stdout)
             _check_end(call, function, ran, limits, calls.refusals, grants)
-            result = _result(await asyncio.to_thread(hiding.data, ran.result), function)
+            result = _result(await asyncio.to_thread(hiding.data, ran.result), function, call.id)
             check_promised(call, result)
         except BaseException:
             call.notes.detail["log"] = served.log_lines
@@ -191,7 +191,7 @@ def _check_end(
     raise error
 
 
-def _result(returned: Any, function: Function) -> Any:
+def _result(returned: Any, function: Function, trace: str) -> Any:
     """The result of what was returned; `RunFailed` where it says itself that it has none."""
     if not isinstance(returned, dict):
         return returned
@@ -206,7 +206,7 @@ def _result(returned: Any, function: Function) -> Any:
     words = error if isinstance(error, str) else "" if error is None else json.dumps(error, ensure_ascii=False)
     raise RunFailed(
         words.strip()[:_ERROR_CHARS] or f"The function {file_of(function)!r} says that it failed, and not why.",
-        hint="The function says so itself; its log may say more.",
+        hint=f"The function says so itself; `prowess traces show {trace[:8]}` has its log.",
     )
 
 

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, cast
 
-from prowess.errors import Invalid, ProwessError, Refused, Unavailable
+from prowess.errors import ProwessError, Refused, Unavailable
 from prowess.handlers.offering import Refusals, offered
 from prowess.llm.model import Message, Request
+from prowess.policy.subject import Trust
 from prowess.run.asking import Asker
 from prowess.run.call import Call
 from prowess.sandbox.sandbox import HostFunction
@@ -17,8 +18,6 @@ from prowess.skill.model import Skill
 from prowess.skill.slug import tool_name
 from prowess.workspace.workspace import Workspace
 
-MOST_QUESTIONS = 100
-"""How many questions one run may ask models."""
 MOST_DEPTH = 4
 """How deep scripts may run other skills that run others."""
 AT_ONCE = 8
@@ -56,7 +55,6 @@ class HostCalls:
     def __init__(self, module: HostModule, call: Call) -> None:
         self._module = module
         self._call = call
-        self._questions = 0
         self._receipt = call.notes.receipt
         self.refusals: Refusals = {}
 
@@ -120,7 +118,7 @@ class HostCalls:
             raise Unavailable("Scripts cannot run other skills here.", hint="Run the other skill before this one.")
         depth = _depth.get()
         try:
-            check_allowed(self._call.skill, skill_id)
+            check_allowed(self._call.skill, skill_id, self._call.trust)
             _check_depth(depth, skill_id)
         except Refused:
             self._receipt.refuse("skills", skill_id)
@@ -145,17 +143,20 @@ class HostCalls:
         return cast("Any", pages)
 
     def _count(self, questions: int) -> None:
-        self._questions += questions
-        if self._questions > MOST_QUESTIONS:
-            raise Invalid(
-                f"A script may ask models {MOST_QUESTIONS} questions a run.", hint="Ask several in one prompt."
-            )
+        """Count questions; those of a run that another one started are counted as they are asked."""
+        if not self._call.is_inner:
+            self._call.questions.count(questions)
 
 
-def check_allowed(skill: Skill, slug: str) -> None:
-    """Refuse where the tools that a skill says it uses are others than to run that one."""
+def check_allowed(skill: Skill, slug: str, trust: Trust) -> None:
+    """Refuse where the tools that a skill says it uses are others than to run that one.
+
+    A local skill that says nothing runs any; one from elsewhere, or of an agent, only those that it names, since whoever agreed
+    to it has seen these.
+    """
     tool = tool_name(slug.rpartition(":")[2])
-    if skill.allowed_tools and not {"run_skill", "skill_*", tool} & set(skill.allowed_tools):
+    says_nothing = trust == "local" and not skill.allowed_tools
+    if not says_nothing and not {"run_skill", "skill_*", tool} & set(skill.allowed_tools):
         raise Refused(
             f"{skill.slug!r} does not say that it runs other skills, such as {slug[:60]!r}.",
             hint=f"Add {tool} to its allowed-tools, or run_skill for all of them.",

@@ -155,6 +155,7 @@ def _outbound_request(call: Call, request: DeclaredRequest, filled: Filled, gran
         routes=grants.routes,
         seconds=request.timeout_seconds + 1,  # the run's own time is over first
         answer_bytes=request.max_bytes,
+        party=call.outermost,
         witness=call.notes.receipt,
     )
 

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 
 from prowess.handlers.cli_command import CliCommandHandler
 from prowess.handlers.code_template import CodeTemplateHandler
-from prowess.handlers.commanding import Commanding, Files
-from prowess.handlers.function import FunctionHandler, Provision, RuntimeName
+from prowess.handlers.command_runs import CommandRuns, Files
+from prowess.handlers.function import FunctionHandler, RuntimeName
 from prowess.handlers.host_module import HostModule
 from prowess.handlers.http_call import HttpCallHandler
 from prowess.handlers.json_generation import JsonGenerationHandler
 from prowess.handlers.prompt_template import PromptTemplateHandler
+from prowess.handlers.provisioning import Provision
 from prowess.handlers.review import ReviewHandler
 from prowess.handlers.script import ScriptHandler
 from prowess.handlers.text import ReadFile, text_handlers
@@ -44,7 +45,7 @@ def handlers_of(
     brought: Iterable[Handler] = (),
 ) -> dict[Kind, Handler]:
     """By kind. Handlers that plugins have `brought` serve kinds that have none here; no plugin takes the place of ours."""
-    commanding = Commanding(commands, files, grants_of)
+    command_runs = CommandRuns(commands, files, grants_of)
     own: tuple[Handler, ...] = (
         *text_handlers(read_file),
         PromptTemplateHandler(asker, renderer),
@@ -53,7 +54,7 @@ def handlers_of(
         CodeTemplateHandler(sandboxes["wasm"], host, checkpoints=checkpoints),
         FunctionHandler(sandboxes=sandboxes, outbound=outbound, grants_of=grants_of, provision=provision, host=host),
         HttpCallHandler(outbound, grants_of),
-        CliCommandHandler(commanding),
-        ScriptHandler(commanding, provision),
+        CliCommandHandler(command_runs),
+        ScriptHandler(command_runs, provision),
     )
     return {handler.kind: handler for handler in (*brought, *own)}

@@ -12,13 +12,15 @@ from functools import cache
 
 from prowess.errors import Invalid, Refused, RunFailed, TryLater
 from prowess.outbound.addresses import Address, why_not_public
+from prowess.outbound.allowing import allowed_route
 from prowess.outbound.connecting import Connector, SystemConnector
 from prowess.outbound.exchange import Replied, Wired, exchange
 from prowess.outbound.headers import METHODS, fields_of, kept_elsewhere, method_of, without_body
 from prowess.outbound.line import Line
 from prowess.outbound.request import OutboundAnswer, OutboundRequest
 from prowess.outbound.resolving import Resolver, SystemResolver
-from prowess.outbound.target import Target, is_listed, redirected, route_for, target_of
+from prowess.outbound.shares import Shares
+from prowess.outbound.target import Target, redirected, target_of
 from prowess.skill.limits import MIB
 
 BODY_BYTES = 16 * MIB
@@ -26,6 +28,10 @@ BODY_BYTES = 16 * MIB
 MOST_ADDRESSES = 4
 """Of a host's addresses, so many are tried."""
 MOST_SECONDS = 600.0
+AT_ONCE = 16
+"""How many requests are under way at a time."""
+PARTIES = 4
+"""So many parties can have all their requests under way at the same time."""
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _BECOMES_GET = {301: {"POST"}, 302: {"POST"}, 303: METHODS - {"GET", "HEAD"}}
@@ -57,7 +63,7 @@ class GuardedOutbound:
     A host has to be among those of the request, at every hop. Its name is looked up once for each hop; where one of its
     addresses is not public, or is this machine's, none is asked. A routed host is asked where its route leads, whatever address that has: in the
     route's name, or in its own where the route is an address. To another host than the first only harmless header fields go
-    along. When its time is over, or whoever waits is cancelled, a request ends, however slow the other side is.
+    along. No party has more than a quarter of all requests under way, and no host more than half. When its time is over, or whoever waits is cancelled, a request ends, however slow the other side is.
     """
 
     def __init__(
@@ -66,12 +72,14 @@ class GuardedOutbound:
         resolver: Resolver | None = None,
         connector: Connector | None = None,
         trust: Callable[[], ssl.SSLContext] | None = None,
-        at_once: int = 16,
+        at_once: int = AT_ONCE,
     ) -> None:
         self._resolver = resolver or SystemResolver()
         self._connector = connector or SystemConnector()
         self._trust = trust or _usual_trust
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="outbound")
+        self._shares = Shares(max(1, at_once // PARTIES))
+        self._shares_of_hosts = Shares(max(1, at_once // 2))
 
     async def send(self, request: OutboundRequest) -> OutboundAnswer:
         """Send it and read the answer."""
@@ -81,7 +89,7 @@ class GuardedOutbound:
         limit = asyncio.timeout(seconds)
         hops: list[str] = []
         try:
-            async with limit:
+            async with limit, self._shares.turn(request.party):
                 while True:
                     hops.append(hop.target.shown)
                     replied = await self._asked(request, hop, deadline)
@@ -96,7 +104,8 @@ class GuardedOutbound:
                     hop = following
         except TimeoutError:
             raise TryLater(
-                f"{hops[-1]} does not answer within {seconds:g} seconds.", hint="Try again, or allow it more time."
+                f"{hop.target.shown} does not answer within {seconds:g} seconds.",
+                hint="Try again, or allow it more time.",
             ) from None
 
     def close(self) -> None:
@@ -116,26 +125,18 @@ class GuardedOutbound:
         if request.witness:
             request.witness.touch("hosts", hop.target.shown)
         line = Line()
-        under_way = self._pool.submit(exchange, wired, line, self._connector, self._trust, deadline)
-        try:
-            return await asyncio.wrap_future(under_way)
-        except asyncio.CancelledError:
-            line.cut()
-            raise
+        async with self._shares_of_hosts.turn(hop.target.shown):
+            under_way = self._pool.submit(exchange, wired, line, self._connector, self._trust, deadline)
+            try:
+                return await asyncio.wrap_future(under_way)
+            except asyncio.CancelledError:
+                line.cut()
+                raise
 
     async def _checked(self, request: OutboundRequest, hop: _Hop) -> Wired:
         """The hop with the addresses that it may go to; `Refused` where there are none."""
         target = hop.target
-        if not is_listed(target, request.hosts):
-            raise Refused(
-                f"{hop.shown} is not among the hosts of the skill.", hint=f"Add {target.shown!r} to its `hosts`."
-            )
-        route = route_for(target, request.routes)
-        if route is None and target.scheme != "https":
-            raise Refused(
-                f"{hop.shown} is asked over https only.",
-                hint="Use https, or have an administrator route it.",
-            )
+        route = allowed_route(target, hop.shown, request.hosts, request.routes)
         place = route or target
         addresses = (place.address,) if place.address else await self._resolver.addresses(place.host, place.port)
         if route is None:
@@ -163,11 +164,18 @@ class GuardedOutbound:
                 )
 
 
-def _first(request: OutboundRequest) -> _Hop:
+def checked_body(request: OutboundRequest) -> bytes:
+    """The body of a request; `Invalid` where it is too large."""
     if len(request.body) > BODY_BYTES:
         raise Invalid(f"The body has {len(request.body):,} bytes; {BODY_BYTES:,} are sent.", hint="Send less at once.")
+    return request.body
+
+
+def _first(request: OutboundRequest) -> _Hop:
     fields = {"accept": "*/*", "user-agent": _AGENT, **fields_of(request.headers)}
-    return _Hop(target=target_of(request.url), method=method_of(request.method), fields=fields, body=request.body)
+    return _Hop(
+        target=target_of(request.url), method=method_of(request.method), fields=fields, body=checked_body(request)
+    )
 
 
 def _next(hop: _Hop, replied: Replied) -> _Hop | None:

@@ -38,6 +38,8 @@ class OutboundRequest:
     answer_bytes: int = 4 * MIB
     redirects: int = 5
     """How many are followed; with 0, a redirect is the answer."""
+    party: str = ""
+    """For whom it is sent, such as a run: one that sends many at once waits for itself, and no other for it."""
     witness: Witness | None = field(default=None, repr=False)
 
 

@@ -1,9 +1,10 @@
-"""Work on long texts, done beside the event loop, so that nobody waits for it and a deadline is kept."""
+"""Work done beside the event loop, so that nobody waits for it and a deadline is kept."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
 SHORT = 100_000
@@ -18,3 +19,17 @@ async def beside(size: int, work: Callable[_P, _T], /, *args: _P.args, **kwargs:
     if size <= SHORT:
         return work(*args, **kwargs)
     return await asyncio.to_thread(work, *args, **kwargs)
+
+
+async def to_the_end(work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """What blocking work gives in a thread. Whoever is cancelled meanwhile leaves only once it is done, so none is half known."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()
+        raise

@@ -95,6 +95,8 @@ class Call:
     questions: Questions = field(default_factory=Questions)
     trust: Trust = "synced"
     """How far the origin of the skill is trusted."""
+    outermost: str = ""
+    """Identifies the run that a person or an agent wanted, of which it is, or which started it."""
     is_inner: bool = False
     """Whether the code of another run started it."""
     resumes: str = ""

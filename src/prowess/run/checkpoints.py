@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prowess.errors import NotFound
+from prowess.redaction.redactor import Redactor
 from prowess.run.allowance import allowance_of
 from prowess.run.call import Call
 from prowess.run.journal import Entry, Journal
@@ -41,28 +42,19 @@ class Checkpoint:
 class Checkpoints:
     """Keeps the checkpoints of runs until they have done what they were for. Each user sees those of their own runs."""
 
-    def __init__(self, records: Callable[[], Connections]) -> None:
+    def __init__(self, records: Callable[[], Connections], redactor: Redactor) -> None:
         self._records = records
-
-    def find(self, owner: Owner, trace: str) -> Checkpoint:
-        """The checkpoint of a run, by the id of its trace or four or more characters that it begins with. Blocking."""
-        found: list[CheckpointRow] = []
-        if len(trace) >= _SHORTEST_ID and trace.isascii() and trace.isprintable():
-            with self._records().read() as connection:
-                found = checkpoints.find(connection, owner, trace)
-        if len(found) != 1:
-            raise unknown(trace)
-        return _read(found[0])
+        self._redactor = redactor
 
     async def begin(self, call: Call) -> Journal:
         """The journal of a run: that of the one it goes on with, or an empty one."""
         if not call.resumes:
             return Journal(seed=secrets.token_hex(16))
-        return (await asyncio.to_thread(self.find, call.actor.owner, call.resumes)).journal
+        return (await asyncio.to_thread(find_checkpoint, self._records, call.actor.owner, call.resumes)).journal
 
     async def keep(self, call: Call, journal: Journal) -> None:
-        """Keep how far the run is; where that is not allowed or too large, its trace says so instead."""
-        why = _why_not(call, journal)
+        """Keep how far the run is; where that is not allowed, secret or too large, its trace says so instead."""
+        why = _why_not(call, journal) or await asyncio.to_thread(self._why_secret, call, journal)
         calls = len(journal.entries)
         call.notes.detail["checkpoint"] = {"calls": calls, "kept": not why, **({"why": why} if why else {})}
         if not why:
@@ -73,6 +65,14 @@ class Checkpoints:
         if "checkpoint" in call.notes.detail or call.resumes:
             call.notes.detail.get("checkpoint", {}).pop("kept", None)
             await asyncio.to_thread(self._forget, call)
+
+    def _why_secret(self, call: Call, journal: Journal) -> str:
+        """Why nothing is kept that a trace would not show: it would have to be kept as it is, or be of no use."""
+        told = [dict(call.inputs), *(json.loads(entry.answer) for entry in journal.entries if entry.answer)]
+        hidden = call.notes.hiding.told(told)
+        if hidden == told and (self._redactor.is_clean(json.dumps(told)) or self._redactor.value(told) == told):
+            return ""
+        return "There is something secret among the inputs or the answers so far."
 
     def _keep(self, call: Call, journal: Journal) -> None:
         row = CheckpointRow(
@@ -90,6 +90,17 @@ class Checkpoints:
     def _forget(self, call: Call) -> None:
         with self._records().write() as connection:
             checkpoints.remove(connection, call.actor.owner, [call.id, *([call.resumes] if call.resumes else [])])
+
+
+def find_checkpoint(records: Callable[[], Connections], owner: Owner, trace: str) -> Checkpoint:
+    """The checkpoint of a run, by the id of its trace or four or more characters that it begins with. Blocking."""
+    found: list[CheckpointRow] = []
+    if len(trace) >= _SHORTEST_ID and trace.isascii() and trace.isprintable():
+        with records().read() as connection:
+            found = checkpoints.find(connection, owner, trace)
+    if len(found) != 1:
+        raise unknown(trace)
+    return _read(found[0])
 
 
 def unknown(trace: str) -> NotFound:

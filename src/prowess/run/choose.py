@@ -52,9 +52,15 @@ def chosen(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
         has = ", ".join(sorted({one.kind for one in firsts.values()})) or "nothing"
         raise Invalid(
             f"The skill {skill.slug!r} has no artifact that runs by itself; it has {has}.",
-            hint="Enable it instead, or name an artifact to get its text.",
+            hint=_hint_instead([one.name for one in firsts.values() if one.kind == "script"]),
         )
     return _sorted([*(one for one in firsts.values() if one.kind in INFORMS), *found])
+
+
+def _hint_instead(scripts: Sequence[str]) -> str:
+    if not scripts:
+        return "Enable it instead, or name an artifact to get its text."
+    return f"Name one of its scripts to run it: {', '.join(scripts[:20])}."
 
 
 def _firsts(skill: Skill) -> dict[str, Artifact]:

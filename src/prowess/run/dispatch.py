@@ -34,7 +34,7 @@ from prowess.run.outcome import Part
 from prowess.run.telemetry import Telemetry
 from prowess.run.tracing import finished, started
 from prowess.skill.kinds import JsonObject, Kind
-from prowess.skill.needs import needs_of
+from prowess.skill.needs import CODE_KINDS, needs_of
 from prowess.traces.recorder import TraceRecorder
 from prowess.traces.trace import Status, Trace
 
@@ -138,6 +138,7 @@ class Dispatcher:
             duration_ms=round((time.perf_counter() - began) * 1000),
             sent=tuple(call.notes.sent),
             plan=self._redactor.text(call.notes.rendered) if call.dry and not call.notes.sent else "",
+            printed=self._redactor.text(call.notes.raw) if ran.kind in CODE_KINDS else "",
             receipt={} if call.notes.receipt.is_empty else call.notes.receipt.as_json(),
             resumable=_is_resumable(call, ending),
         )

@@ -1,30 +1,13 @@
-"""What a run is given of what its skill asks for: the values, folders and programs that whoever decides has allowed."""
+"""How a run finds what it is given of what its skill asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 
+from prowess.policy.grants import Grants
 from prowess.run.call import Call
-from prowess.sandbox.roots import Root
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grants:
-    """What one run may reach. What is not here is refused, and `denied` says why and what to do, by name."""
-
-    hosts: tuple[str, ...] = ()
-    """Those the skill declares, which the gate let through with it."""
-    routes: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Where an administrator has requests for a host sent instead; such a place may be private."""
-    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """The values of the names that the skill declares and an administrator allowed it."""
-    roots: tuple[Root, ...] = ()
-    binaries: tuple[str, ...] = ()
-    """The programs that the skill declares and an administrator allows."""
-    denied: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Why a name that is declared is not given, such as an environment name that nobody allowed."""
-
+__all__ = ["Grants", "GrantsOf"]
 
 GrantsOf = Callable[[Call], Awaitable[Grants]]
 """Finds what a call is given."""

@@ -37,6 +37,8 @@ class Part:
     """In a dry run, what would be sent."""
     plan: str = ""
     """In a dry run, what else would be done: a call, a request, a command."""
+    printed: str = ""
+    """What the code of a script or a function printed."""
     receipt: JsonObject = field(default_factory=dict[str, Any])
     """What was declared, touched and refused outside the run; empty where there is nothing to tell."""
     resumable: bool = False
@@ -64,6 +66,8 @@ class Part:
             "receipt": self.receipt or None,
             "resumable": self.resumable,
         }
+        if self.printed:
+            told["printed"] = self.printed
         if self.plan:
             told["would_do"] = self.plan
         return {**told, "would_send": [_sent(one) for one in self.sent]} if self.sent else told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Literal
 
 from prowess.skill.kinds import JsonObject
@@ -21,16 +22,18 @@ class Receipt:
 
     def __init__(self, needs: Needs | None = None) -> None:
         self.needs = needs or Needs()
+        self.hide: Callable[[str], str] = str
+        """Removes from a name what must not be told."""
         self._touched: dict[Touched, Counter[str]] = {}
         self._refused: dict[Touched, Counter[str]] = {}
 
     def touch(self, sort: Touched, name: str) -> None:
         """Note that something was used."""
-        _count(self._touched, sort, name)
+        _count(self._touched, sort, self.hide(name))
 
     def refuse(self, sort: Touched, name: str) -> None:
         """Note that something was asked for and not given."""
-        _count(self._refused, sort, name)
+        _count(self._refused, sort, self.hide(name))
 
     @property
     def is_empty(self) -> bool:

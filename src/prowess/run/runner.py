@@ -11,12 +11,14 @@ from typing import Any
 
 from prowess.llm.model import Model
 from prowess.policy.actor import Actor
+from prowess.policy.subject import Trust
 from prowess.run.allowance import DEFAULT_SECONDS, allowance_of
-from prowess.run.call import Call, Purse, Step, Watch, unwatched
+from prowess.run.call import Call, Step, Watch, unwatched
 from prowess.run.choose import chosen, plain_inputs, with_outputs
 from prowess.run.dispatch import Dispatcher
 from prowess.run.outcome import Part, RunResult
 from prowess.run.producing import produced_by
+from prowess.run.purse import Purse, Questions
 from prowess.skill.kinds import Artifact, JsonObject
 from prowess.skill.model import Skill
 
@@ -40,6 +42,10 @@ class Wish:
     resumes: str = ""
     """The trace of the run whose first artifact here goes on from its last checkpoint."""
     dry: bool = False
+    trust: Trust = "synced"
+    """How far the origin of the skill is trusted."""
+    started_by: Call | None = None
+    """The call whose code wants it, where it is not a person or an agent: what that may use up counts for both."""
     watch: Watch = unwatched
     each: Callable[[Part], None] = lambda _: None
     """Told of every part when it has ended."""
@@ -58,12 +64,15 @@ class Runner:
         inputs = plain_inputs(wish.inputs)
         allowance = allowance_of(wish.skill, seconds=self._seconds, asked=wish.seconds)
         run_id = str(uuid.uuid4())
-        purse = Purse(limit=allowance.max_cost)
+        outer = wish.started_by
+        outermost = outer.outermost if outer else run_id
+        purse = Purse(limit=allowance.max_cost, outer=outer.purse if outer else None)
+        questions = outer.questions if outer else Questions()
         outputs: dict[str, Any] = {}
         parts: list[Part] = []
         for place, artifact in enumerate(artifacts, 1):
             following = tuple(one.name for one in artifacts[place:])
-            call = _call(wish, artifact, inputs, outputs, purse, following)
+            call = replace(_call(wish, artifact, inputs, outputs, purse, following, questions), outermost=outermost)
             if place == 1 and wish.resumes:
                 call = replace(call, resumes=wish.resumes)
             async with aclosing(self._dispatcher.dispatch(call, run_id=run_id, allowance=allowance)) as ended:
@@ -87,9 +96,11 @@ def _call(
     outputs: Mapping[str, Any],
     purse: Purse,
     following: tuple[str, ...],
+    questions: Questions,
 ) -> Call:
     together = with_outputs(inputs, outputs)
-    return Call(
+    outer = wish.started_by
+    call = Call(
         id=str(uuid.uuid4()),
         skill=wish.skill,
         artifact=artifact,
@@ -102,10 +113,16 @@ def _call(
         evaluation_model=wish.evaluation_model,
         spare=wish.spare,
         purse=purse,
+        questions=questions,
+        trust=wish.trust,
+        is_inner=outer is not None,
         following=following,
         dry=wish.dry,
         watch=_patient(wish.watch),
     )
+    if outer is not None:
+        call.confide(outer.notes.hiding.env)
+    return call
 
 
 def _patient(watch: Watch) -> Watch:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from prowess.errors import AnswerUnusable, ProwessError, Refused, RunFailed, SpendExceeded, TimedOut, Unavailable
 from prowess.llm.model import Usage
 from prowess.policy.actor import Actor
+from prowess.run.beside import to_the_end
 from prowess.run.call import Call
 from prowess.storage import spend
 from prowess.storage.clock import now
@@ -62,7 +62,7 @@ class Spending:
         unused = True
         try:
             if purses:
-                await _to_the_end(self._reserve, call, purses, reservation)
+                await to_the_end(self._reserve, call, purses, reservation)
             unused = False
             yield reservation
         except AnswerUnusable as error:
@@ -80,7 +80,7 @@ class Spending:
             if actual is None:
                 actual = 0.0 if unused else reservation.held
             if purses and actual != reservation.held:
-                await _to_the_end(self._settle, call, purses, actual - reservation.held)
+                await to_the_end(self._settle, call, purses, actual - reservation.held)
 
     def _reserve(self, call: Call, purses: dict[str, str], reservation: Reservation) -> None:
         caps = self._caps(call.actor)
@@ -126,17 +126,3 @@ def _exceeded(kind: str, cap: float, before: float, amount: float) -> SpendExcee
         f"The request may cost ${amount:.4f}, and ${before:.4f} of the ${cap:g} that may be spent {where} are gone.",
         hint=f"An administrator can allow more: prowess policy set spend_per_{kind}_usd N",
     )
-
-
-async def _to_the_end(work: Callable[..., None], *values: object) -> None:
-    """Run blocking work in a thread. Whoever is cancelled meanwhile leaves only once it is done, so none is half known."""
-    task = asyncio.ensure_future(asyncio.to_thread(work, *values))
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        while not task.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()
-        raise

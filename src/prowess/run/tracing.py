@@ -10,7 +10,9 @@ from prowess.redaction.known import SHORTEST
 from prowess.redaction.redactor import Redactor
 from prowess.run.allowance import Allowance
 from prowess.run.call import Call, Output, Verdict
+from prowess.run.hiding import Hiding
 from prowess.run.outcome import verdict_json
+from prowess.skill.kinds import JsonObject
 from prowess.storage.clock import later, now
 from prowess.traces.closing import process_mark
 from prowess.traces.trace import Status, Trace
@@ -38,7 +40,7 @@ def started(call: Call, run_id: str, allowance: Allowance, *, fallback_of: str |
         started_at=moment,
         deadline_at=later(allowance.seconds),
         process=process_mark(),
-        inputs=allowance.kept_inputs(call.inputs, call.handed_on),
+        inputs=call.notes.hiding.told(allowance.kept_inputs(call.inputs, call.handed_on)),
         created_at=moment,
     )
 
@@ -83,8 +85,22 @@ def finished(
         rendered_input=(notes.rendered or None) if _may_keep_prompt(call, allowance) else None,
         raw_output=(raw or None) if allowance.log_output else None,
     )
+    row = _told(row, call.notes.hiding)
     withheld = allowance.withheld_texts(call.inputs) if allowance.withheld else []
     return _without(row, withheld) if withheld else row
+
+
+def _told(row: Trace, hiding: Hiding) -> Trace:
+    """The row without what the run was given in confidence."""
+    return replace(
+        row,
+        rendered_input=row.rendered_input and hiding.text(row.rendered_input),
+        raw_output=row.raw_output and hiding.text(row.raw_output),
+        error=row.error and hiding.text(row.error),
+        verdicts=hiding.told(row.verdicts),
+        inputs=hiding.told(row.inputs),
+        detail=hiding.told(row.detail),
+    )
 
 
 def _without(row: Trace, values: list[str]) -> Trace:
@@ -115,13 +131,27 @@ def _kept_verdict(verdict: Verdict, allowance: Allowance) -> dict[str, object]:
     return told if allowance.log_output else {**told, "explanation": ""}
 
 
-def _detail(call: Call, allowance: Allowance, output: Output | None) -> dict[str, object]:
-    detail = dict(call.notes.detail)
+def _detail(call: Call, allowance: Allowance, output: Output | None) -> JsonObject:
+    detail: JsonObject = dict(call.notes.detail)
     if not call.notes.receipt.is_empty:
-        detail["receipt"] = call.notes.receipt.as_json()
+        detail["receipt"] = _listed(call.notes.receipt.as_json())
     if output is not None and output.result:
         detail["result"] = output.result
     if not allowance.log_output:
         for written in ("result", "log"):
             detail.pop(written, None)
     return detail
+
+
+def _listed(receipt: JsonObject) -> JsonObject:
+    """The receipt with a list of names and times in the place of each object.
+
+    What stands under a secret's name is not kept, and the names of a receipt are those of secrets.
+    """
+    told = dict(receipt)
+    for what in ("touched", "refused"):
+        told[what] = {
+            sort: [{"name": name, "times": times} for name, times in names.items()]
+            for sort, names in receipt.get(what, {}).items()
+        }
+    return told

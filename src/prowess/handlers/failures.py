@@ -51,7 +51,10 @@ def _met(told: Told, ran: Ran, limits: SandboxLimits) -> tuple[str, str]:
             f"{told.gave} what cannot be taken{_why(ran)}",
             f"{told.give} plain JSON of at most {limits.result_bytes:,} bytes.",
         ),
-        "calls": (f"called its host more than {limits.calls:,} times", "Use the functions that take several at once."),
+        "calls": (
+            f"called its host more than {limits.calls:,} times, or for more than {limits.traffic_bytes >> 20} MiB",
+            "Use the functions that take several at once.",
+        ),
         "forbidden": (f"tried what no script may{_why(ran)}", "A script has no files, no network and no processes."),
     }
     return table.get(ran.ended, (f"made the interpreter give up{_why(ran)}", "Correct it."))

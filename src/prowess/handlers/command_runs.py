@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from prowess.errors import NotFound, ProwessError, RunFailed, TimedOut, Unavailable
-from prowess.handlers.hiding import Hiding
+from prowess.errors import NotFound, ProwessError, Refused, RunFailed, TimedOut, Unavailable
+from prowess.handlers.granted_env import granted_env, why_missing
+from prowess.run.beside import to_the_end
 from prowess.run.call import Call
 from prowess.run.grants import Grants, GrantsOf
 from prowess.sandbox.commands.command import DEFAULT_COMMAND_LIMITS, Command, CommandLimits, CommandSandbox, Completed
 from prowess.sandbox.roots import Root
+from prowess.sandbox.weeding import Weeding
 from prowess.skill.kinds import JsonObject
 from prowess.skill.model import Skill
-from prowess.skill.needs import needs_of
 
 Files = Callable[[Skill], Awaitable[Mapping[str, bytes]]]
 """Reads all files of a skill, by their paths."""
 
+MOST_NAMED = 3
 MOST_TOLD = 2_000
 """So many characters of what a program complained of are told with its failure."""
 
@@ -31,7 +34,7 @@ class Finished:
     facts: JsonObject
 
 
-class Commanding:
+class CommandRuns:
     """Runs programs in the sandbox for commands."""
 
     def __init__(
@@ -49,11 +52,9 @@ class Commanding:
     async def granted(self, call: Call) -> Grants:
         """What the call is given; what it is not given of what its skill asks for is on its receipt."""
         grants = await self._grants_of(call)
-        receipt = call.notes.receipt
-        for name in needs_of(call.skill).env:
-            (receipt.touch if name in grants.env else receipt.refuse)("env", name)
+        granted_env(call, grants)
         for root in grants.roots:
-            receipt.touch("written" if root.writable else "read", root.name)
+            call.notes.receipt.touch("written" if root.writable else "read", root.name)
         return grants
 
     async def files_of(self, call: Call) -> Mapping[str, bytes]:
@@ -72,19 +73,24 @@ class Commanding:
         seconds: float | None = None,
         success: Collection[int] = (0,),
         packages: Path | None = None,
+        executable: bool = True,
     ) -> Finished:
-        """Run a program to its end; `RunFailed` tells of an exit code that is none of success, or of a limit that it met."""
+        """Run a program to its end; `RunFailed` tells of an exit code that is none of success, or of a limit that it met.
+
+        What it leaves in a folder that would be read as a skill, or is hidden, is removed, and `Refused` says so.
+        """
         limits = self._limits if seconds is None else replace(self._limits, seconds=seconds)
         env = {**grants.env, **({"PYTHONPATH": str(packages)} if packages else {})}
         command = Command(
             argv=argv,
             stdin=stdin.encode(errors="replace"),
             files=files,
+            executable=executable,
             env=env,
             roots=(*grants.roots, *((Root(name=str(packages), path=packages),) if packages else ())),
         )
-        completed = await self._completed(command, limits)
-        hiding = Hiding(grants.env)
+        completed = await self._weeded(call, command, limits)
+        hiding = call.notes.hiding
         stdout, stderr = hiding.text(_text(completed.stdout)), hiding.text(_text(completed.stderr))
         facts: JsonObject = {"exit_code": completed.exit_code, "stderr": stderr, "confined": list(completed.confined)}
         call.notes.raw = stdout
@@ -92,6 +98,25 @@ class Commanding:
         if completed.ended != "done" or completed.exit_code not in success:
             raise _failure(call, called, completed, limits, stderr or stdout, grants)
         return Finished(stdout=stdout, facts=facts)
+
+    async def _weeded(self, call: Call, command: Command, limits: CommandLimits) -> Completed:
+        """What came of a command; nothing of it stays in the roots that nobody may leave there."""
+        if not any(root.writable for root in command.roots):
+            return await self._completed(command, limits)
+        weeding = await asyncio.to_thread(Weeding, command.roots)
+        planted: list[str] = []
+        try:
+            completed = await self._completed(command, limits)
+        finally:
+            planted = await to_the_end(weeding.clear)
+            for path in planted:
+                call.notes.receipt.refuse("written", path)
+        if planted:
+            raise Refused(
+                f"A program may not leave hidden files or skills in a folder: {', '.join(planted[:MOST_NAMED])}.",
+                hint="They were removed. Write under other names.",
+            )
+        return completed
 
     async def _completed(self, command: Command, limits: CommandLimits) -> Completed:
         try:
@@ -123,8 +148,8 @@ def _failure(
         return RunFailed(f"{called} {met[completed.detail]}.", hint=less)
     ended = f"with code {completed.exit_code}" if completed.exit_code >= 0 else f"by signal {-completed.exit_code}"
     words = said.strip()[-MOST_TOLD:]
-    missing = [grants.denied[name] for name in needs_of(call.skill).env if name in grants.denied]
     return RunFailed(
         f"{called} ended {ended}{f': {words}' if words else '.'}",
-        hint=" ".join(missing) or "Correct what it was given; a command has no network, and files of its own alone.",
+        hint=why_missing(call, grants)
+        or "Correct what it was given; a command has no network, and files of its own alone.",
     )
