@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -211,3 +212,16 @@ def test_the_places_are_told_without_heavy_imports(settings: Settings) -> None:
     command = [sys.executable, "-c", code, str(settings.workspace)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [("", []), ("sqlite:////srv/data/our.db", ["/srv/data/our.db"]), ("postgresql://db.example.com/prowess", [])],
+)
+def test_what_prowess_keeps_is_known_wherever_it_is_configured_to_lie(
+    settings: Settings, url: str, kept: list[str]
+) -> None:
+    places = Places(replace(settings, database_url=url))
+    own = [settings.home / "agents.db"] if not url else [Path(path) for path in kept]
+    assert places.kept == [settings.home, *own]
+    assert places.kept_in_workspace == settings.workspace / ".prowess"

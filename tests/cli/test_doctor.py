@@ -1,4 +1,4 @@
-"""What `doctor` says of the index that matching keeps."""
+"""What `doctor` says of the index that matching keeps, and of the places where code of skills runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import time
 
 import pytest
 
+from prowess.build.trying import try_commands, try_functions
+from prowess.sandbox.commands.locked import LockedCommands
+from prowess.sandbox.deno.sandbox import DenoSandbox
+from prowess.sandbox.wasm.sandbox import WasmSandbox
 from prowess.storage import trace
 
 HOUR = 3_600_000_000_000
@@ -53,3 +57,28 @@ def test_doctor_names_an_embedder_that_is_not_there(prowess, workspace, index, m
     assert (index()["status"], "/nowhere" in index()["detail"]) == ("warning", True)
     monkeypatch.setenv("PROWESS_EMBEDDER", "nonsense")
     assert (index()["status"], "onnx:FOLDER" in index()["hint"]) == ("error", True)
+
+
+def test_doctor_runs_something_in_every_place_where_code_of_skills_runs(prowess, workspace):
+    checks = {check["name"]: check for check in prowess("doctor", "--json").json["checks"]}
+    assert checks["sandbox"]["detail"].endswith("built at the first run of a script")
+    assert checks["packages"]["detail"].startswith("installed by ")
+    assert "bubblewrap" in checks["native runtime"]["detail"]
+    for name in ("native runtime", "scripts and commands", "TypeScript"):
+        detail = checks[name]["detail"]
+        assert (checks[name]["status"], "confined by" in detail, "files" in detail) == ("ok", True, True), detail
+
+
+@pytest.mark.anyio
+async def test_what_cannot_run_is_a_warning_that_says_why(tmp_path):
+    missing = await try_commands(LockedCommands(searched=(str(tmp_path),)))
+    assert (missing.status, "true" in missing.detail) == ("warning", True)
+    broken = await try_functions("TypeScript", DenoSandbox(program=tmp_path / "deno"), "Deno", "typescript")
+    assert (broken.name, broken.status) == ("TypeScript", "warning")
+    assert broken.detail
+
+
+@pytest.mark.anyio
+async def test_the_interpreter_is_tried_where_it_is_built(sandbox_home):
+    found = await try_functions("sandbox", WasmSandbox(sandbox_home, spares=0), "CPython")
+    assert (found.status, found.detail.startswith("CPython, confined by ")) == ("ok", True), found.detail

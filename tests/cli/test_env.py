@@ -35,7 +35,8 @@ def test_what_a_skill_asks_for_is_listed_and_allowed_and_forbidden_again(prowess
     assert prowess("env", "--json").json == []
 
 
-def test_a_grant_ends_with_the_bytes_that_it_was_given_to(prowess, painter):
+def test_a_grant_ends_with_the_bytes_that_it_was_given_to(prowess, painter, monkeypatch):
+    monkeypatch.setenv("PAINT_KEY", "s3cret-value")
     prowess("env", "allow", "painter", "PAINT_KEY")
     code = painter / "execute.py"
     code.write_text(code.read_text() + "# more\n")

@@ -93,6 +93,19 @@ def test_a_list_as_json_has_no_texts(prowess, workspace, keep):
     assert not {"inputs", "rendered_input", "raw_output", "detail"} & row.keys()
 
 
+@pytest.mark.parametrize(
+    ("touched", "shown"),
+    [
+        ({"env": [{"name": "OPENAI_API_KEY", "times": 2}]}, "env OPENAI_API_KEY (2 times)"),
+        ({"hosts": {"a.org": 3}, "env": {"OPENAI_API_KEY": "[redacted]"}}, "hosts a.org (3 times); env OPENAI_API_KEY"),
+        ({"env": [{"name": "OPENAI_API_KEY", "times": "[redacted]"}, "more"]}, "env OPENAI_API_KEY"),
+    ],
+)
+def test_one_is_shown_with_what_it_touched_however_that_is_kept(prowess, workspace, keep, touched, shown):
+    keep(trace(detail={"receipt": {"declared": {}, "touched": touched, "refused": []}}))
+    assert f"touched     {shown}\n" in prowess("traces", "show", "3F2A").out
+
+
 def test_one_is_shown_with_everything_and_nothing_that_a_terminal_obeys(prowess, workspace, keep):
     keep(trace(error="It broke.", error_code="run-failed", fallback_of="other"))
     out = prowess("traces", "show", "3F2A").out

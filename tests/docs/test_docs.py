@@ -105,6 +105,11 @@ def test_every_tool_is_documented_with_its_arguments_and_an_answer(name):
     assert "```json" in section
 
 
+@pytest.mark.parametrize("name", [name for name in dir(Prowess) if not name.startswith("_")])
+def test_every_method_of_the_engine_is_named_in_the_page_about_it(name):
+    assert re.search(rf"`(Prowess\.)?{name}[`(]", page("library"))
+
+
 async def one_event_of_each_kind(home: Path) -> dict[str, dict[str, Any]]:
     settings = read_settings({"HOME": str(home)}, workspace=ROOT / "examples/workspace")
     async with Prowess.open(settings=settings) as prowess:

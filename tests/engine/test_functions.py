@@ -88,7 +88,7 @@ async def execute(args, ctx):
         assert result.data == {"path": "/v1/x", "sent": '{"a": 1}'}
         [trace] = await traces(prowess)
     assert trace.detail["receipt"]["declared"] == {"hosts": ["api.example.org"]}
-    assert trace.detail["receipt"]["touched"] == {"hosts": {"api.example.org": 1}}
+    assert trace.detail["receipt"]["touched"] == {"hosts": [{"name": "api.example.org", "times": 1}]}
 
 
 async def test_a_host_that_is_not_declared_is_not_asked(sandboxed, server, traces):
@@ -100,7 +100,8 @@ async def test_a_host_that_is_not_declared_is_not_asked(sandboxed, server, trace
         [trace] = await traces(prowess)
     assert "hosts" in caught.value.hint
     assert trace.status == "refused"
-    assert list(trace.detail["receipt"]["refused"]["hosts"]) == [f"127.0.0.1:{server.server_port}"]
+    host = f"127.0.0.1:{server.server_port}"
+    assert trace.detail["receipt"]["refused"] == {"hosts": [{"name": host, "times": 1}]}
     assert server.asked == []
 
 
@@ -109,27 +110,30 @@ async def test_a_value_of_the_environment_takes_the_word_of_an_administrator_and
 ):
     code = """
 def execute(args, ctx):
-    key = ctx.env["EXAMPLE_KEY"]
+    key = ctx.env["EXAMPLE_API_KEY"]
     print(key)
     ctx.log(key)
     ctx.fetch("https://api.example.org/", headers={"Authorization": "Bearer " + key})
     return {"echo": key}
 """
-    skill(sandboxed, code, hosts=["api.example.org"], env=["EXAMPLE_KEY"])
-    sandboxed.environment["EXAMPLE_KEY"] = KEY
+    skill(sandboxed, code, hosts=["api.example.org"], env=["EXAMPLE_API_KEY"])
+    sandboxed.environment["EXAMPLE_API_KEY"] = KEY
     async with sandboxed.open() as prowess:
         await prowess.set_policy("host_routes", {"api.example.org": f"http://127.0.0.1:{server.server_port}"})
-        with pytest.raises(RunFailed, match="EXAMPLE_KEY") as caught:
+        with pytest.raises(RunFailed, match="EXAMPLE_API_KEY") as caught:
             await prowess.run("", "tool")
-        assert "prowess env allow tool EXAMPLE_KEY" in caught.value.hint
-        await prowess.allow_env("tool", "EXAMPLE_KEY")
+        assert "prowess env allow tool EXAMPLE_API_KEY" in caught.value.hint
+        await prowess.allow_env("tool", "EXAMPLE_API_KEY")
         result = await prowess.run("", "tool")
         rows = await traces(prowess)
     assert server.asked[0]["authorization"] == f"Bearer {KEY}"
     assert result.data == {"echo": "[redacted]"}
     assert KEY not in str(result)
     assert KEY not in str(rows)
-    assert rows[1].detail["receipt"]["touched"] == {"env": {"EXAMPLE_KEY": 1}, "hosts": {"api.example.org": 1}}
+    assert rows[1].detail["receipt"]["touched"] == {
+        "env": [{"name": "EXAMPLE_API_KEY", "times": 1}],
+        "hosts": [{"name": "api.example.org", "times": 1}],
+    }
 
 
 async def test_folders_of_the_workspace_are_given_and_nothing_else(sandboxed, traces):
@@ -147,8 +151,8 @@ async def test_folders_of_the_workspace_are_given_and_nothing_else(sandboxed, tr
         with pytest.raises(RunFailed, match="There is no file"):
             await prowess.run("", "tool", inputs={"path": "secret.txt"})
         rows = await traces(prowess)
-    assert rows[0].detail["receipt"]["touched"] == {"read": {"texts/a.txt": 1}}
-    assert rows[1].detail["receipt"]["refused"] == {"read": {"texts/link": 1}}
+    assert rows[0].detail["receipt"]["touched"] == {"read": [{"name": "texts/a.txt", "times": 1}]}
+    assert rows[1].detail["receipt"]["refused"] == {"read": [{"name": "texts/link", "times": 1}]}
     assert not (sandboxed.workspace / "out.txt").exists()
 
 

@@ -51,7 +51,7 @@ async def test_a_script_runs_after_a_person_has_agreed_to_its_bytes(tools):
         assert result.output.text == "Hello ['a b', '$HOME'] in\n"
         assert {"files", "network", "processes"} <= set(result.output.result["confined"])
         trace = await prowess.trace(result.parts[0].trace)
-        assert trace.detail["receipt"]["touched"]["binaries"] == {"python3": 1}
+        assert trace.detail["receipt"]["touched"]["binaries"] == [{"name": "python3", "times": 1}]
         tools.write("tools", {"scripts/settings.py": "GREETING = 'Go away'"})
         await prowess.reload()
         with pytest.raises(ApprovalRequired):

@@ -179,3 +179,14 @@ async def test_a_run_whose_process_was_killed_goes_on_in_another(long):
             result = await prowess.run("", "long", resume=row.id, model=model)
     assert result.parts[0].output.data["answers"] == ["alpha", "beta"]
     assert json.loads(json.dumps(result.as_json()))["ok"]
+
+
+async def test_no_checkpoint_is_kept_that_has_something_secret_in_it(long, traces):
+    async with long.open() as prowess:
+        secret = "api_key=sk-proj-0123456789abcdefghijklmn"
+        result = await prowess.attempt("", "long", inputs={"entity": secret}, model=ScriptedModel(["alpha"]))
+        assert [part.resumable for part in result.parts] == [False]
+        [row] = await traces(prowess)
+        assert "secret" in row.detail["checkpoint"]["why"]
+        with pytest.raises(NotFound):
+            await prowess.run("", "long", resume=row.id, model=ScriptedModel([]))

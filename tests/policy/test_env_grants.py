@@ -10,10 +10,9 @@ import pytest
 from prowess.errors import Invalid, NotFound, Refused
 from prowess.policy.actor import Actor
 from prowess.policy.env_grants import EnvGrants, env_states
-from prowess.policy.need_checks import MOST_DIGESTS
 from prowess.policy.policies import read_policy
 
-DIGESTS = [f"{number:x}".rjust(64, "0") for number in range(1, MOST_DIGESTS + 3)]
+DIGESTS = ["a" * 64, "b" * 64]
 
 
 class Admin:
@@ -61,10 +60,11 @@ def test_what_is_taken_back_is_gone_for_every_version(admin: Admin) -> None:
     assert [row.outcome for row in admin.desk.audit()] == ["allowed", "allowed", "allowed", "forbidden", "forbidden"]
 
 
-def test_a_name_stays_allowed_for_a_few_versions_the_newest(admin: Admin) -> None:
-    for digest in [*DIGESTS, DIGESTS[-2]]:
+def test_a_name_is_allowed_for_one_version_the_last_that_was_looked_at(admin: Admin) -> None:
+    admin.allow("TOKEN")
+    for digest in DIGESTS:
         admin.allow(digest=digest)
-    assert admin.kept["triage"]["KEY"] == [*DIGESTS[-MOST_DIGESTS:-2], DIGESTS[-1], DIGESTS[-2]]
+    assert admin.kept["triage"] == {"TOKEN": [DIGESTS[0]], "KEY": [DIGESTS[1]]}
 
 
 @pytest.mark.parametrize("name", ["OTHER", "key", "", "PROWESS_MODEL_KEY"])
@@ -112,5 +112,7 @@ def test_grants_of_another_organization_are_not_touched(admin: Admin) -> None:
 
 def test_what_is_said_about_each_name() -> None:
     allowed = {"A": [DIGESTS[0]], "B": [DIGESTS[1]], "D": [DIGESTS[0]]}
-    states = {one.name: one.state for one in env_states("triage", DIGESTS[0], ("A", "B", "C"), allowed)}
-    assert states == {"A": "allowed", "B": "changed", "C": "asked", "D": "unused"}
+    found = env_states("triage", DIGESTS[0], ("A", "B", "C"), allowed, there={"A", "B", "C"})
+    assert {one.name: one.state for one in found} == {"A": "allowed", "B": "changed", "C": "asked", "D": "unused"}
+    without = env_states("triage", DIGESTS[0], ("A", "B"), allowed, there=())
+    assert {one.name: one.state for one in without} == {"A": "unset", "B": "changed", "D": "unused"}

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from prowess.policy.granting import Granted, Surroundings, granted
+from prowess.policy.granting import Surroundings, granted
+from prowess.policy.grants import Grants
 from prowess.policy.organization import OrgPolicy
 from prowess.sandbox.roots import Root
 from prowess.skill.needs import Needs
@@ -18,6 +19,10 @@ FOLDERS = {
     "/work": "/work",
     "/work/notes": "/work/notes",
     "/work/.git": "/work/.git",
+    "/work/.prowess": "/work/.prowess",
+    "/work/.prowess/in": "/work/.prowess/in",
+    "/work/kept": "/work/kept",
+    "/work/kept/beside": "/work/kept/beside",
     "/work/skills": "/work/skills",
     "/work/skills/mine": "/work/skills/mine",
     "/work/link-out": "/etc",
@@ -36,15 +41,16 @@ def find(path: Path) -> Path | None:
     return Path(found) if found else None
 
 
-def given(needs: Needs, *, environment: dict[str, str] | None = None, **settings: Any) -> Granted:
+def given(needs: Needs, *, environment: dict[str, str] | None = None, program: bool = False, **settings: Any) -> Grants:
     around = Surroundings(
         environment=environment or {},
         workspace=WORK,
         find=find,
         closed=(Path("/home/me/.prowess"),),
+        hidden=(Path("/work/.prowess"),),
         skills=(Path("/work/skills"),),
     )
-    return granted(needs, OrgPolicy.of(settings), around, slug="triage", digest=DIGEST)
+    return granted(needs, OrgPolicy.of(settings), around, slug="triage", digest=DIGEST, program=program)
 
 
 # --- the environment
@@ -136,12 +142,28 @@ def test_a_folder_of_the_workspace_or_an_allowed_one_is_given(said: str, root: R
         ("/home/me", "holds what Prowess keeps"),
         ("/home/me/.prowess", "holds what Prowess keeps"),
         ("/srv/link", "holds what Prowess keeps"),
+        (".prowess", "holds what Prowess keeps"),
+        (".prowess/in", "holds what Prowess keeps"),
     ],
 )
 def test_any_other_folder_is_not_and_it_is_said_why(said: str, why: str) -> None:
     found = given(Needs(roots=(said,)), skill_roots=["/srv/data", "/home/me"])
     assert found.roots == ()
     assert why in found.denied[said.removeprefix("rw:")]
+
+
+@pytest.mark.parametrize(("said", "given_paths"), [("kept", []), (".", []), ("kept/beside", ["/work/kept/beside"])])
+def test_no_folder_is_given_that_a_database_lies_in(said: str, given_paths: list[str]) -> None:
+    around = Surroundings(environment={}, workspace=WORK, find=find, closed=(WORK / "kept" / "agents.db",))
+    found = granted(Needs(roots=(said,)), OrgPolicy(), around, slug="triage", digest=DIGEST)
+    assert [str(root.path) for root in found.roots] == given_paths
+
+
+@pytest.mark.parametrize("said", [".", "/work"])
+def test_a_program_is_not_given_the_whole_workspace_since_nobody_stands_between_it_and_hidden_files(said: str) -> None:
+    found = given(Needs(roots=(said, "notes")), program=True)
+    assert [root.name for root in found.roots] == ["notes"]
+    assert "name folders in it" in found.denied[said]
 
 
 # --- programs

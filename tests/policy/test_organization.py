@@ -70,6 +70,8 @@ def test_stored_settings_make_the_policy() -> None:
         ("host_routes", {"api.example.com": "http://user@127.0.0.1"}, {}),
         ("host_routes", {"api.example.com": "http://127.0.0.1/path"}, {}),
         ("host_routes", {"api.example.com": "http://127.0.0.1:99999"}, {}),
+        ("host_routes", {"api.example.com": "http://0x7f000001:8080"}, {}),
+        ("host_routes", {"api.example.com": "http://api_\u212a.example:8080"}, {}),
         ("host_routes", {"api.example.com": "http://127.0.0.1\r\nHost: x"}, {}),
         ("skill_env", {"triage": ["KEY"]}, {}),
         ("skill_env", {"triage": {"KEY": "a" * 64}}, {}),

@@ -12,7 +12,7 @@ from prowess.policy.actor import Actor
 from prowess.policy.env_grants import EnvGrants
 from prowess.policy.policies import Policies
 from prowess.run.call import Call
-from prowess.skill.kinds import Function
+from prowess.skill.kinds import Artifact, CliCommand, Function
 from prowess.skill.model import Skill
 
 pytestmark = pytest.mark.anyio
@@ -24,6 +24,7 @@ DIGEST = "a" * 64
 def workspace(tmp_path: Path) -> Path:
     folder = tmp_path / "workspace"
     (folder / "notes").mkdir(parents=True)
+    (folder / ".prowess").mkdir()
     (folder / ".agents" / "skills").mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
     (folder / "out").symlink_to(tmp_path / "elsewhere")
@@ -37,13 +38,14 @@ def grants(desk: Any, workspace: Path, home: Path) -> RunGrants:
         has_records=lambda: True,
         environment={"KEY": "s3cret", "PATH": "/bin"},
         workspace=workspace,
-        home=home / ".prowess",
+        closed=[home / ".prowess"],
+        hidden=[workspace / ".prowess"],
         skills=lambda: [workspace / ".agents" / "skills"],
     )
 
 
-def call_of(actor: Actor, digest: str = DIGEST, **needs: Any) -> Call:
-    execute = Function(name="execute", content="def execute(args, ctx): ...")
+def call_of(actor: Actor, digest: str = DIGEST, artifact: Artifact | None = None, **needs: Any) -> Call:
+    execute = artifact or Function(name="execute", content="def execute(args, ctx): ...")
     skill = Skill(slug="triage", title="T", description="d", digest=digest, artifacts=(execute,), extra=needs)
     return Call(id="1", skill=skill, artifact=execute, inputs={}, actor=actor)
 
@@ -82,11 +84,22 @@ async def test_links_are_followed_before_a_folder_is_judged(
     ]
 
 
+async def test_a_function_is_given_the_workspace_and_a_program_only_folders_in_it(
+    grants: RunGrants, ann: Actor
+) -> None:
+    roots = [".", ".prowess", "notes"]
+    found = await grants.of(call_of(ann, roots=roots))
+    assert [root.name for root in found.roots] == [".", "notes"]
+    ran = await grants.of(call_of(ann, artifact=CliCommand(name="log", handler="git log"), roots=roots))
+    assert [root.name for root in ran.roots] == ["notes"]
+    assert sorted(ran.denied) == [".", ".prowess", "git"]
+
+
 async def test_a_skill_that_asks_for_nothing_is_given_nothing_and_nothing_is_read(ann: Actor, tmp_path: Path) -> None:
     def never() -> Any:
         raise AssertionError
 
-    grants = RunGrants(records=never, has_records=never, environment={}, workspace=tmp_path, home=tmp_path / "home")
+    grants = RunGrants(records=never, has_records=never, environment={}, workspace=tmp_path, closed=())
     assert (await grants.of(call_of(ann))).denied == {}
 
 
@@ -95,7 +108,7 @@ async def test_without_records_only_what_needs_no_word_is_given(ann: Actor, work
         raise AssertionError
 
     grants = RunGrants(
-        records=never, has_records=lambda: False, environment={"KEY": "v"}, workspace=workspace, home=tmp_path / "home"
+        records=never, has_records=lambda: False, environment={"KEY": "v"}, workspace=workspace, closed=()
     )
     found = await grants.of(call_of(ann, env=["KEY"], roots=["notes"], binaries=["git"]))
     assert (found.env, len(found.roots), found.binaries) == ({}, 1, ())

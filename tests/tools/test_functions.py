@@ -307,8 +307,6 @@ async def test_a_call_checks_the_arguments_fills_in_defaults_and_gives_the_resul
         ("def execute(args, ctx):\n    raise ValueError('no such pole')\n", "no such pole"),
         ("def execute(args, ctx):\n    return {'success': False, 'error': 'no such pole'}\n", "no such pole"),
         ("def execute(args, ctx):\n    exit(3)\n", ""),
-        ("def execute(args:\n", "line 1"),
-        ("x = 1\n", "execute"),
     ],
 )
 async def test_a_function_that_fails_says_so_and_harms_nothing(

@@ -114,7 +114,10 @@ async def test_an_agent_changes_its_own_skill_at_once_and_only_what_it_gives(
             before.parameters,
         )
         assert "Keep the ratio." in after.body
-        await toolbox.call("skill_update", {"id": "resize-image", "name": "Resizer", "tags": [], "code": "x = 1\n"})
+        await toolbox.call(
+            "skill_update",
+            {"id": "resize-image", "name": "Resizer", "tags": [], "code": "def execute(args, ctx): ...\n"},
+        )
         last = await engine.skill("resize-image")
         assert (last.title, last.tags, last.body) == ("Resizer", (), after.body)
         nothing = await toolbox.call("skill_update", {"id": "resize-image"})

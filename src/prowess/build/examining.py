@@ -6,9 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from prowess.build.stores import Stores
+from prowess.build.trying import examine_sandboxes
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.doctor import Finding, examine_stores
-from prowess.errors import Invalid, ProwessError, Unavailable
+from prowess.errors import Invalid, ProwessError
 from prowess.settings import read_settings
 
 
@@ -27,7 +28,7 @@ def examine(workspace: str | Path | None = None) -> list[Finding]:
             *_examine_plugins(),
             *_examine_models(stores),
             _examine_index(stores),
-            *_examine_sandboxes(stores.settings.home),
+            *examine_sandboxes(stores.settings.home),
         ]
     finally:
         stores.close()
@@ -86,41 +87,3 @@ def _examine_index(stores: Stores) -> Finding:
     count = f"{saved.index.size:,} skill{'s' * (saved.index.size != 1)}, {size:,} bytes"
     state = "current" if stores.holds(saved.record) else "brought up to date by the next match"
     return Finding(name=name, status="ok", detail=f"{folder}: {count}, {state}")
-
-
-def _examine_sandboxes(home: Path) -> list[Finding]:
-    """One finding for each place where code of skills runs: whether it can, and by what it is confined."""
-    return [_examine_wasm(home), _examine_native(), _examine_typescript()]
-
-
-def _examine_wasm(home: Path) -> Finding:
-    from prowess.sandbox.wasm.component import WASMTIME, check_package, is_built
-
-    name = "sandbox"
-    try:
-        check_package("wasmtime", WASMTIME)
-    except Unavailable as error:
-        return Finding(name=name, status="warning", detail=error.message, hint=error.hint)
-    state = "built" if is_built(home) else "built at the first run of a script"
-    return Finding(name=name, status="ok", detail=f"CPython in WebAssembly, wasmtime {WASMTIME}: {state}")
-
-
-def _examine_native() -> Finding:
-    from prowess.sandbox.confining.lock import NEEDED, reachable
-
-    name, reached = "native runtime", reachable()
-    lacking = [word for word in NEEDED if word not in reached]
-    if lacking:
-        detail = f"Programs of skills are not run: this system cannot confine {', '.join(lacking)}."
-        return Finding(name=name, status="warning", detail=detail, hint="Linux with Landlock and seccomp can.")
-    return Finding(name=name, status="ok", detail=f"confined by {', '.join(reached)}")
-
-
-def _examine_typescript() -> Finding:
-    from prowess.sandbox.deno.sandbox import find_deno
-
-    name = "TypeScript"
-    try:
-        return Finding(name=name, status="ok", detail=f"Deno at {find_deno()}")
-    except Unavailable as error:
-        return Finding(name=name, status="warning", detail=error.message, hint=error.hint)

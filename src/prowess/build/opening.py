@@ -63,11 +63,12 @@ class Prowess(Engine):
                 runner=lambda: workshop.runner,
                 registry=lambda: workshop.registry,
                 build_sandbox=workshop.sandboxes.build,
+                environment=stores.settings.environment,
                 aclose=workshop.aclose,
                 close=close,
             )
         )
-        workshop.run_skill = engine.run_for_script
+        workshop.run_skill = engine._run_for_script
         return engine
 
 

@@ -53,6 +53,17 @@ class Places:
         """The database of each scope that has one, made or not."""
         return {"workspace": self.settings.workspace_database, "account": self.settings.account_database}
 
+    @property
+    def kept(self) -> list[Path]:
+        """Where Prowess keeps its own things: the home folder, and the file of the account's database wherever it lies."""
+        database = sqlite_path(self.settings.account_database)
+        return [self.settings.home, *([Path(database)] if database and database != ":memory:" else [])]
+
+    @property
+    def kept_in_workspace(self) -> Path:
+        """The folder in the workspace that its database is in."""
+        return self.settings.workspace / FOLDER
+
     def present(self) -> list[Place]:
         """Every place whose skills are matched; a scope's folders, which people edit, before its database."""
         settings = self.settings
@@ -72,7 +83,7 @@ class Places:
 
     def leads_elsewhere(self, scope: Scope) -> bool:
         """Whether the scope's database lies behind a link that came with the workspace, so that it is not used."""
-        folder = self.settings.workspace / FOLDER
+        folder = self.kept_in_workspace
         return scope == "workspace" and (folder.is_symlink() or (folder / DATABASE).is_symlink())
 
     def record(self) -> bytes:

@@ -161,7 +161,7 @@ class Workshop:
             grants_of=self._grants.of,
             provision=self.sandboxes.provision,
             host=HostModule(asker, Workspace(self._settings.workspace), self.run_skill),
-            checkpoints=Checkpoints(self._stores.records),
+            checkpoints=Checkpoints(self._stores.records, self._redactor),
             read_file=self._read_file,
             files=self._files,
             brought=[handler for plugin in plugins() for handler in plugin.handlers],
@@ -201,7 +201,8 @@ class Workshop:
             has_records=self._stores.has_records,
             environment=self._settings.environment,
             workspace=self._settings.workspace,
-            home=self._settings.home,
+            closed=places.kept,
+            hidden=[places.kept_in_workspace],
             skills=lambda: [Path(place.address) for place in places.present() if place.kind == "folder"],
         )
 

@@ -51,7 +51,7 @@ class Sandboxes:
         """Programs."""
         from prowess.sandbox.commands.locked import LockedCommands
 
-        return LockedCommands(folders=[self._settings.home / "packages"])
+        return LockedCommands()
 
     @cached_property
     def outbound(self) -> GuardedOutbound:

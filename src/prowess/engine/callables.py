@@ -12,8 +12,11 @@ from prowess.errors import Invalid, ProwessError
 from prowess.policy.subject import Subject
 from prowess.run.choose import HANDLERS, chosen
 from prowess.run.subject import subject_of_run
-from prowess.skill.kinds import FILE_KINDS, Artifact, Function, JsonObject
+from prowess.skill.declared_command import declared_command
+from prowess.skill.declared_request import declared_request
+from prowess.skill.kinds import FILE_KINDS, Artifact, CliCommand, Function, HttpCall, JsonObject
 from prowess.skill.model import Skill
+from prowess.skill.profiles.functions import fault_of
 from prowess.skill.schema import compile_schema
 
 _ONE_BY_ONE = 64
@@ -130,7 +133,7 @@ def callable_of(store: Store, skill: Skill) -> CallableSkill | None:
         parameters=skill.parameters,
         artifact=artifact.name,
         subject=subject_of_run(store, skill, (artifact.name,)),
-        fault=_fault(skill),
+        fault=_fault(skill, artifact),
     )
 
 
@@ -147,11 +150,28 @@ def _is_callable(artifact: Artifact) -> bool:
     return artifact.kind in HANDLERS and (not isinstance(artifact, Function) or bool(artifact.content))
 
 
-def _fault(skill: Skill) -> str:
-    if skill.parameters is None:
-        return ""
+def _fault(skill: Skill, artifact: Artifact) -> str:
+    """Why a call could not succeed whatever it is given; '' where nothing is known against it."""
     try:
-        compile_schema(skill.parameters)
+        if skill.parameters is not None:
+            compile_schema(skill.parameters)
     except Invalid as error:
         return f"Its parameters are no schema that can be used: {error.message}"
+    if isinstance(artifact, Function):
+        return _function_fault(artifact)
+    try:
+        if isinstance(artifact, HttpCall):
+            declared_request(artifact)
+        elif isinstance(artifact, CliCommand):
+            declared_command(artifact)
+    except Invalid as error:
+        return error.message
     return ""
+
+
+def _function_fault(function: Function) -> str:
+    fault = fault_of(function)
+    if fault is None or not fault.certain:
+        return ""
+    where = f", line {fault.line}" if fault.line else ""
+    return f"{function.path or function.name}{where}: {fault.message}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -66,6 +66,8 @@ class Parts:
     """The prompts and rubrics that skills name."""
     build_sandbox: Callable[[Callable[[str], None]], None]
     """Builds the interpreter that scripts run in, where it is missing, and tells how far it is."""
+    environment: Mapping[str, str] = field(repr=False)
+    """What skills may be given values of."""
     aclose: Callable[[], Awaitable[None]]
     """Lets go of models and workers."""
     close: Callable[[], None]

@@ -15,9 +15,9 @@ from prowess.policy.actor import Actor
 if TYPE_CHECKING:
     from prowess.policy.env_grants import EnvGrant, EnvGrants
     from prowess.policy.granting import Surroundings
+    from prowess.policy.grants import Grants
     from prowess.policy.organization import OrgPolicy
     from prowess.run.call import Call
-    from prowess.run.grants import Grants
     from prowess.storage.database import Connections
 
 
@@ -33,7 +33,8 @@ class Granting(Frame):
             skill = self.catalog.find(slug)[1]
             asked = needs_of(skill).env
             self._env_grants.allow(actor or self.actor, slug=skill.slug, digest=skill.digest, asked=asked, name=name)
-            return EnvGrant(slug=skill.slug, name=name, state="allowed")
+            there = name in self._parts.environment
+            return EnvGrant(slug=skill.slug, name=name, state="allowed" if there else "unset")
 
         return await self._blocking(work)
 
@@ -63,8 +64,9 @@ class Granting(Frame):
         except NotFound:
             if address not in policy.skill_env:
                 raise
-            return env_states(address, "", (), policy.skill_env[address])
-        return env_states(skill.slug, skill.digest, needs_of(skill).env, policy.skill_env.get(skill.slug, {}))
+            return env_states(address, "", (), policy.skill_env[address], there=())
+        allowed, there = policy.skill_env.get(skill.slug, {}), self._parts.environment
+        return env_states(skill.slug, skill.digest, needs_of(skill).env, allowed, there=there)
 
     @cached_property
     def _env_grants(self) -> EnvGrants:
@@ -76,7 +78,8 @@ class Granting(Frame):
 class RunGrants:
     """Finds what each run is given. What is decided meanwhile holds for the next run.
 
-    `home` is where Prowess keeps its own things; `skills` gives the folders that skills lie in.
+    `closed` are the folders and files in which Prowess keeps its own things, `hidden` what it keeps in the workspace; `skills`
+    gives the folders that skills lie in.
     """
 
     def __init__(
@@ -86,14 +89,16 @@ class RunGrants:
         has_records: Callable[[], bool],
         environment: Mapping[str, str],
         workspace: Path,
-        home: Path,
+        closed: Sequence[Path],
+        hidden: Sequence[Path] = (),
         skills: Callable[[], Sequence[Path]] = tuple,
     ) -> None:
         self._records = records
         self._has_records = has_records
         self._environment = environment
         self._workspace = workspace
-        self._home = home
+        self._closed = closed
+        self._hidden = hidden
         self._skills = skills
 
     async def of(self, call: Call) -> Grants:
@@ -102,26 +107,19 @@ class RunGrants:
 
     def _find(self, call: Call) -> Grants:
         from prowess.policy.granting import granted
-        from prowess.run.grants import Grants
-        from prowess.skill.needs import needs_of
+        from prowess.policy.grants import Grants
+        from prowess.skill.needs import PROGRAM_KINDS, needs_of
 
         needs = needs_of(call.skill)
         if not needs.as_json():
             return Grants()
-        found = granted(
+        return granted(
             needs,
             self._policy(call.actor),
             self._surroundings(),
             slug=call.skill.slug,
             digest=call.skill.digest,
-        )
-        return Grants(
-            hosts=found.hosts,
-            routes=found.routes,
-            env=found.env,
-            roots=found.roots,
-            binaries=found.binaries,
-            denied=found.denied,
+            program=call.artifact.kind in PROGRAM_KINDS,
         )
 
     def _policy(self, actor: Actor) -> OrgPolicy:
@@ -140,9 +138,15 @@ class RunGrants:
             environment=self._environment,
             workspace=self._workspace.resolve(),
             find=_folder_at,
-            closed=(self._home.resolve(),),
-            skills=[folder.resolve() for folder in self._skills()],
+            closed=_whole(self._closed),
+            hidden=_whole(self._hidden),
+            skills=_whole(self._skills()),
         )
+
+
+def _whole(paths: Sequence[Path]) -> list[Path]:
+    """The same, without links, whether they are there or not."""
+    return [path.resolve() for path in paths]
 
 
 def _folder_at(path: Path) -> Path | None:

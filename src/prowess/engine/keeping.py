@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,10 +38,6 @@ class Keeping(Frame):
     async def cards(self) -> list[SkillCard]:
         """Every skill in reach, by slug; the nearest of each slug, with what it hides."""
         return await self._blocking(self.catalog.cards)
-
-    async def serves(self, kinds: Collection[Kind] = ()) -> bool:
-        """Whether any skill in reach has an artifact of one of these kinds; any skill at all when none is given."""
-        return await self._blocking(self.catalog.serves, kinds)
 
     async def faults(self) -> list[Fault]:
         """What is there but cannot be served, and why."""

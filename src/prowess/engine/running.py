@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from prowess.engine.frame import Frame, id_of
-from prowess.errors import Conflict, Invalid
+from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.policy.actor import Actor
 
 if TYPE_CHECKING:
     from prowess.llm.model import Model
+    from prowess.policy.subject import Subject
     from prowess.run.call import Call, Watch
     from prowess.run.checkpoints import Checkpoint
     from prowess.run.outcome import Part, RunResult
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 class Running(Frame):
     """The part of the engine that runs."""
+
+    _interpreter_is_ready = False
 
     async def run(
         self,
@@ -77,11 +81,14 @@ class Running(Frame):
         dry_run: bool = False,
         watch: Watch | None = None,
         each: Callable[[Part], None] | None = None,
+        progress: Callable[[str], None] = lambda _: None,
         actor: Actor | None = None,
+        started_by: Call | None = None,
     ) -> RunResult:
         """The same, with a run that failed as a result whose `error` says why; its parts have what came out by then.
 
-        `each` is told of every part when it has ended.
+        `each` is told of every part when it has ended, `progress` of what takes long before the first begins: the interpreter
+        of the sandbox is built where it is needed and missing. `started_by` is the call whose code wants the run.
 
         What keeps the run from beginning is raised: a skill or artifact that is not there, the gate, inputs that are no JSON.
         """
@@ -96,9 +103,14 @@ class Running(Frame):
             _refuse_beside_resume(names, given)
             left = await self._blocking(self._left_at, who, resume)
             names, given = (left.artifact, *left.following), left.inputs
-        skill, inside = await self._blocking(self._admitted, who, id_of(session), slug, names, dry=dry_run)
+        skill, subject, inside = await self._blocking(
+            self._admitted, who, id_of(session), slug, names, dry=dry_run, started_by=started_by
+        )
         if left is not None:
             _refuse_another(left, skill)
+        if not dry_run and not self._interpreter_is_ready and _needs_interpreter(skill, names):
+            with suppress(Unavailable):  # the run itself says so, or a fallback serves
+                await self.build_sandbox(progress)
         wish = Wish(
             skill=skill,
             artifacts=names,
@@ -112,21 +124,30 @@ class Running(Frame):
             spare=spare,
             seconds=timeout,
             dry=dry_run,
+            trust=subject.trust,
+            started_by=started_by,
             watch=watch or unwatched,
             each=each or (lambda _: None),
         )
         return await self._parts.runner().run(wish)
 
-    async def run_for_script(self, call: Call, slug: str, inputs: Mapping[str, Any]) -> Any:
-        """What another skill gives that the script of a call runs: for the same actor, in the same session, through the gate."""
-        result = await self.run(
+    async def _run_for_script(self, call: Call, slug: str, inputs: Mapping[str, Any]) -> Any:
+        """What another skill gives that the script of a call runs: for the same actor, in the same session, through the gate.
+
+        What the call may spend and ask counts for both. Code that is not local runs a skill that reaches beyond the sandbox
+        only where its own skill names that one, so that whoever agreed to it has seen so.
+        """
+        result = await self.attempt(
             call.session,
             slug,
             inputs=inputs,
             model=call.model,
             evaluation_model=call.evaluation_model,
             actor=call.actor,
+            started_by=call,
         )
+        if result.error is not None:
+            raise result.error
         return result.output.value if result.output else None
 
     async def build_sandbox(self, progress: Callable[[str], None] = lambda _: None) -> None:
@@ -135,26 +156,70 @@ class Running(Frame):
         `Unavailable` where the extra `sandbox` is not installed.
         """
         await self._blocking(self._parts.build_sandbox, progress)
+        self._interpreter_is_ready = True
+
+    async def can_resume(self, trace: str, *, actor: Actor | None = None) -> bool:
+        """Whether there is a checkpoint that a run can go on from, by the id of its trace."""
+        try:
+            await self._blocking(self._left_at, actor or self.actor, trace)
+        except NotFound:
+            return False
+        return True
 
     def _left_at(self, actor: Actor, trace: str) -> Checkpoint:
         """Where a run was interrupted."""
-        from prowess.run.checkpoints import Checkpoints, unknown
+        from prowess.run.checkpoints import find_checkpoint, unknown
 
         if not self._parts.has_records():
             raise unknown(trace)
-        return Checkpoints(self._parts.records).find(actor.owner, trace)
+        return find_checkpoint(self._parts.records, actor.owner, trace)
 
     def _admitted(
-        self, actor: Actor, session: str, slug: str, artifacts: Sequence[str], *, dry: bool
-    ) -> tuple[Skill, Inside]:
+        self,
+        actor: Actor,
+        session: str,
+        slug: str,
+        artifacts: Sequence[str],
+        *,
+        dry: bool,
+        started_by: Call | None,
+    ) -> tuple[Skill, Subject, Inside]:
         """The skill as the gate let these artifacts of it pass, by its digest; a dry run only reads it."""
         from prowess.run.subject import subject_of_run
 
         inside = self._gate.inside(actor, session)
         store, skill = self.catalog.find(slug)
         subject = subject_of_run(store, skill, artifacts)
+        if started_by is not None:
+            _refuse_unnamed(started_by, subject)
         self._gate.check(inside.actor, "load" if dry else "run", subject, session=inside.session)
-        return skill, inside
+        return skill, subject, inside
+
+
+def _needs_interpreter(skill: Skill, artifacts: Sequence[str]) -> bool:
+    """Whether a run of these artifacts has Python for the sandbox."""
+    from prowess.handlers.function import runtime_of
+    from prowess.skill.kinds import CodeTemplate, Function
+    from prowess.skill.needs import needs_of, reached
+
+    needs = needs_of(skill)
+    return any(
+        isinstance(one, CodeTemplate) or (isinstance(one, Function) and runtime_of(one, needs) == "wasm")
+        for one in reached(skill, artifacts)
+    )
+
+
+def _refuse_unnamed(call: Call, subject: Subject) -> None:
+    """Whoever agreed to a skill from elsewhere, or of an agent, has not agreed to all that other skills reach."""
+    from prowess.skill.slug import tool_name
+
+    tool = tool_name(subject.slug)
+    if subject.reach and call.trust != "local" and tool not in call.skill.allowed_tools:
+        call.notes.receipt.refuse("skills", subject.slug)
+        raise Refused(
+            f"{call.skill.slug!r} does not say that it runs {subject.slug!r}, which reaches beyond the sandbox.",
+            hint=f"Add {tool} to its allowed-tools.",
+        )
 
 
 def _refuse_beside_resume(artifacts: Sequence[str], inputs: Mapping[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,7 +12,6 @@ from prowess.errors import Invalid, NotFound
 from prowess.policy.actor import Actor
 from prowess.policy.gate import admit
 from prowess.policy.granting import OWN_PREFIX
-from prowess.policy.need_checks import MOST_DIGESTS
 from prowess.policy.organization import check_setting
 from prowess.policy.policies import read_policy
 from prowess.storage import org_settings
@@ -21,8 +20,8 @@ from prowess.storage.ledger import AuditEntry, append
 
 SETTING = "skill_env"
 
-EnvState = Literal["allowed", "changed", "asked", "unused"]
-"""`changed`: it was allowed for other bytes; `asked`: nobody has allowed it; `unused`: it is allowed and not asked for."""
+EnvState = Literal["allowed", "unset", "changed", "asked", "unused"]
+"""`unset`: it is allowed and has no value where Prowess runs; `changed`: it was allowed for other bytes; `asked`: nobody has allowed it; `unused`: it is allowed and not asked for."""
 
 _Grants = dict[str, dict[str, list[str]]]
 
@@ -37,17 +36,19 @@ class EnvGrant:
 
 
 def env_states(
-    slug: str, digest: str, asked: Sequence[str], allowed: Mapping[str, Sequence[str]]
+    slug: str, digest: str, asked: Sequence[str], allowed: Mapping[str, Sequence[str]], *, there: Collection[str]
 ) -> tuple[EnvGrant, ...]:
-    """What is to be said about each name that the skill asks for, or that it was allowed."""
+    """What is to be said about each name that the skill asks for, or that it was allowed; `there` are those with a value."""
     states: dict[str, EnvState] = {}
     for name in (*asked, *allowed):
         if name not in asked:
             states[name] = "unused"
         elif name not in allowed:
             states[name] = "asked"
+        elif digest not in allowed[name]:
+            states[name] = "changed"
         else:
-            states[name] = "allowed" if digest in allowed[name] else "changed"
+            states[name] = "allowed" if name in there else "unset"
     return tuple(EnvGrant(slug=slug, name=name, state=state) for name, state in states.items())
 
 
@@ -62,12 +63,14 @@ class EnvGrants:
         self._database = database
 
     def allow(self, actor: Actor, *, slug: str, digest: str, asked: Sequence[str], name: str) -> None:
-        """Let exactly these bytes read a name that the skill asks for; `Invalid` for any other name."""
+        """Let exactly these bytes read a name that the skill asks for, and no others of it any more.
+
+        `Invalid` for a name that it does not ask for.
+        """
 
         def put(grants: _Grants) -> None:
             _check_asked(slug, asked, name)
-            digests = grants.setdefault(slug, {}).setdefault(name, [])
-            digests[:] = [*(one for one in digests if one != digest), digest][-MOST_DIGESTS:]
+            grants.setdefault(slug, {})[name] = [digest]
 
         self._change(actor, slug, digest, name, "allowed", put)
 

@@ -24,7 +24,7 @@ from prowess.policy.roles import Role, role_of
 from prowess.policy.rules import Ruling, rule
 from prowess.policy.subject import Subject
 from prowess.storage import approvals
-from prowess.storage.approval_history import answered
+from prowess.storage.approval_history import answered, in_force
 from prowess.storage.approvals import ApprovalRow
 from prowess.storage.clock import now
 from prowess.storage.ledger import AuditEntry, EventEntry
@@ -90,17 +90,31 @@ def admit(
     return wish.admission(ruling, "denied", error=Refused(ruling.reason, hint=ruling.hint))
 
 
-def foresee(connection: sa.Connection, actor: Actor, action: str, subject: Subject, policy: OrgPolicy) -> Ruling:
-    """What `admit` would decide now, with the answers that people have given; nothing is asked, used up or written."""
-    ruling = judge(actor, action, subject, policy)
-    if ruling.answer != "ask":
-        return ruling
-    wish = _Wish(actor=actor, action=action, subject=subject, session_id="", reason="")
-    yes = _granted(connection, wish, subject)
+def foresee_all(
+    connection: sa.Connection, actor: Actor, action: str, subjects: Sequence[Subject], policy: OrgPolicy
+) -> list[Ruling]:
+    """What `admit` would decide now about each skill, in their order, with the answers that people have given.
+
+    Nothing is asked, used up or written, and all of them together cost a few queries.
+    """
+    rulings = [judge(actor, action, subject, policy) for subject in subjects]
+    slugs = list({one.slug: None for one, ruling in zip(subjects, rulings, strict=True) if ruling.answer == "ask"})
+    group = group_of(action)
+    told = in_force(connection, actor.owner, action_group=group, slugs=slugs, requester=actor.label) if slugs else {}
+    return [
+        _foreseen(actor, subject, ruling, told.get(subject.slug, ())) if ruling.answer == "ask" else ruling
+        for subject, ruling in zip(subjects, rulings, strict=True)
+    ]
+
+
+def _foreseen(actor: Actor, subject: Subject, ruling: Ruling, told: Sequence[ApprovalRow]) -> Ruling:
+    """What becomes of a question, by the answers of people that are in force."""
+    same = [row for row in told if row.digest == subject.digest]
+    yes = next((row for row in same if _stands(row) and covers(row, subject)), None)
     if yes is not None:
         return _approved(yes)
-    no = _standing_refusal(connection, wish, subject)
-    return ruling if no is None else _refused(no)
+    no = None if actor.is_person else next(iter(same), None)
+    return _refused(no) if no is not None and no.state == "denied" else ruling
 
 
 def last_approved(connection: sa.Connection, actor: Actor, action: str, subject: Subject) -> ApprovalRow | None:
@@ -239,11 +253,17 @@ def _new_question(
         lifetime_seconds=policy.approval_minutes * 60,
     )
     changed = " Its content is not what was approved before." if before else ""
-    hint = f"A person answers with `prowess approvals approve {row.id[:8]}` (or deny). Go on with something else until then."
-    error = ApprovalRequired(f"{ruling.reason}{changed}", approval_id=row.id, hint=hint)
+    error = ApprovalRequired(f"{ruling.reason}{changed}", approval_id=row.id, hint=_how_to_answer(wish.actor, row))
     asked = wish.admission(ruling, "asked", error=error, approval=row)
     logs += [ended(row, by=NOBODY, why="content-changed") for row in revoked]
     return replace(asked, events=(_question(row, subject),) if is_new else ()).after(logs)
+
+
+def _how_to_answer(actor: Actor, row: ApprovalRow) -> str:
+    command = f"`prowess approvals approve {row.id[:8]}` (or deny)"
+    if actor.is_person:
+        return f"Look at it with `prowess approvals show {row.id[:8]}`, answer with {command}, and do this again."
+    return f"A person answers with {command}. Go on with something else until then."
 
 
 def _has_asked_enough(connection: sa.Connection, wish: _Wish) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from prowess.policy.grants import Grants
 from prowess.policy.organization import OrgPolicy
 from prowess.sandbox.roots import Root
 from prowess.skill.need_values import split_root
@@ -24,31 +25,23 @@ OWN_PREFIX = "PROWESS_"
 class Surroundings:
     """Where runs happen. All paths are whole and without links.
 
-    `find` gives the folder at a path in that form, None where there is none. Nobody reads or writes in the folders that are
-    `closed`; in those of `skills` nobody writes.
+    `find` gives the folder at a path in that form, None where there is none. What is `closed`, a folder or a file, is in no
+    folder that is given. So is what is `hidden`, but for a function that reads the whole workspace: no name below that begins
+    with a dot is given to it. Where `skills` lie, nobody writes.
     """
 
     environment: Mapping[str, str] = field(repr=False)
     workspace: Path
     find: Callable[[Path], Path | None]
     closed: Sequence[Path] = ()
+    hidden: Sequence[Path] = ()
     skills: Sequence[Path] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Granted:
-    """What is given; `denied` says why something is not, by its name."""
-
-    hosts: tuple[str, ...] = ()
-    routes: Mapping[str, str] = field(default_factory=dict[str, str])
-    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    roots: tuple[Root, ...] = ()
-    binaries: tuple[str, ...] = ()
-    denied: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-def granted(needs: Needs, policy: OrgPolicy, around: Surroundings, *, slug: str, digest: str) -> Granted:
-    """What the bytes of this digest are given."""
+def granted(
+    needs: Needs, policy: OrgPolicy, around: Surroundings, *, slug: str, digest: str, program: bool = False
+) -> Grants:
+    """What the bytes of this digest are given; a `program` opens files itself, so that a folder is its with all below."""
     denied: dict[str, str] = {}
     env: dict[str, str] = {}
     for name in needs.env:
@@ -59,14 +52,14 @@ def granted(needs: Needs, policy: OrgPolicy, around: Surroundings, *, slug: str,
             env[name] = around.environment[name]
     roots: list[Root] = []
     for said in needs.roots:
-        found = _root(said, policy, around)
+        found = _root(said, policy, around, program=program)
         if isinstance(found, Root):
             roots.append(found)
         else:
             denied[split_root(said)[0]] = found
     binaries = tuple(name for name in needs.binaries if name in policy.allowed_binaries)
     denied |= {name: _why_no_program(name, policy) for name in needs.binaries if name not in binaries}
-    return Granted(
+    return Grants(
         hosts=needs.hosts,
         routes=_routes(needs.hosts, policy.host_routes),
         env=env,
@@ -108,7 +101,7 @@ def _names(name: str, host: str) -> bool:
     return host.endswith(name[1:]) if name.startswith("*.") else host == name
 
 
-def _root(said: str, policy: OrgPolicy, around: Surroundings) -> Root | str:
+def _root(said: str, policy: OrgPolicy, around: Surroundings, *, program: bool) -> Root | str:
     """The folder that a root stands for, or why it is not given."""
     name, writable = split_root(said)
     place = around.find(around.workspace / name)
@@ -121,7 +114,10 @@ def _root(said: str, policy: OrgPolicy, around: Surroundings) -> Root | str:
             f"The folder {name!r} is not in the workspace, and in none that an administrator allows: "
             "`prowess policy set skill_roots '[\"/absolute/folder\"]'`."
         )
-    if any(_meet(place, closed) for closed in around.closed):
+    if program and place == around.workspace:
+        return "A program is not given the whole workspace, hidden files and all; name folders in it."
+    hidden = () if place == around.workspace else around.hidden
+    if any(_meet(place, kept) for kept in (*around.closed, *hidden)):
         return f"The folder {name!r} holds what Prowess keeps, or lies in it; no skill reads that."
     why = _why_not_written(place, base, around) if writable else ""
     return f"The folder {name!r} is not written to: {why}." if why else Root(name=name, path=place, writable=writable)

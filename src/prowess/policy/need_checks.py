@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import cast
-from urllib.parse import urlsplit
 
+from prowess.errors import Invalid
+from prowess.outbound.target import route_of
 from prowess.policy.plain import has_unfit
 from prowess.skill.need_values import binary, env_name, host
 from prowess.skill.slug import is_slug
 
 MOST = 1_000
 """So many entries a setting has at most."""
-
-MOST_DIGESTS = 8
-"""For so many versions of one skill a name stays allowed; the oldest gives way."""
 
 _HEX = frozenset("0123456789abcdef")
 
@@ -77,13 +75,9 @@ def _are_digests(value: object) -> bool:
 
 
 def _is_place(text: str) -> bool:
-    """`http://127.0.0.1:8080`: a scheme, a host, perhaps a port, and nothing else."""
-    if has_unfit(text) or any(char.isspace() for char in text):
-        return False
+    """`http://127.0.0.1:8080`: what a request can be sent to, and nothing else."""
     try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError:
+        route_of(text)
+    except Invalid:
         return False
-    bare = not (parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc)
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and bare and port != 0
+    return True

@@ -10,7 +10,7 @@ from typing import Any
 from prowess.errors import Refused
 from prowess.policy.actions import NEEDS, Action
 from prowess.policy.actor import Actor
-from prowess.policy.gate import admit, foresee, judge
+from prowess.policy.gate import admit, foresee_all, judge
 from prowess.policy.organization import OrgPolicy
 from prowess.policy.policies import read_policy
 from prowess.policy.roles import role_of
@@ -83,11 +83,9 @@ class Gatekeeper:
     ) -> tuple[Ruling, ...]:
         """The same for many skills, in their order; the records are read only where somebody would have to be asked."""
         rulings = [judge(actor, action, subject, policy) for subject in subjects]
-        asked = [place for place, ruling in enumerate(rulings) if ruling.answer == "ask"]
-        if asked and self.present():
+        if any(ruling.answer == "ask" for ruling in rulings) and self.present():
             with self.records.read() as connection:
-                for place in asked:
-                    rulings[place] = foresee(connection, actor, action, subjects[place], policy)
+                return tuple(foresee_all(connection, actor, action, subjects, policy))
         return tuple(rulings)
 
     def within(self, actor: Actor, session: str) -> tuple[Actor, str]:

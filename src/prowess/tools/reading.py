@@ -131,8 +131,10 @@ def _status(card: SkillCard, disabled: Collection[str] | None) -> dict[str, Any]
 
 
 def _broken(fault: Fault) -> dict[str, Any]:
-    problem = fault.problems[0].message if fault.problems else "It cannot be read."
-    return {"id": fault.slug or fault.location, "status": "error", "error": problem}
+    first = fault.problems[0] if fault.problems else None
+    where = f" (line {first.line})" if first and first.line else ""
+    told = f"{first.message.removesuffix('.')}{where}." if first else "It cannot be read."
+    return {"id": fault.slug or fault.location, "status": "error", "error": told}
 
 
 def _keyed(skills: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Self
 
 import click
@@ -20,15 +20,22 @@ if TYPE_CHECKING:
     from prowess.run.outcome import Part, RunResult
 
 
+LOG = "LOG"
+"""The state of a step that is a line of a function's log."""
+LONGEST_LOG = 500
+MOST_PRINTED = 4_000
+"""So much of what code printed is worth showing; its trace has the rest."""
+
+
 class Screen:
     """Shows a run as it goes on: what comes out on stdout, a text as a model writes it; all about it on stderr.
 
-    With `named`, each part is headed by its name.
+    With `named`, each part is headed by its name; where it is `quiet`, nothing is shown but warnings.
     """
 
     def __init__(self, *, named: bool, quiet: bool = False) -> None:
         self._named = named
-        self._quiet = quiet
+        self.quiet = quiet
         self._streaming = ""
         self._status: Status | None = None
         self._warnings = HeldWarnings()
@@ -38,7 +45,7 @@ class Screen:
 
     def __enter__(self) -> Self:
         self._warnings.begin()
-        if not self._quiet and can_move():
+        if not self.quiet and can_move():
             from prowess.interfaces.cli.printing import console
 
             self._status = console(err=True).status("Running …")
@@ -53,7 +60,7 @@ class Screen:
 
     def watch(self, step: Step) -> None:
         """Show one sign of progress."""
-        if not self._quiet:
+        if not self.quiet:
             self._write(lambda: self._watch(step))
 
     def note(self, words: str) -> None:
@@ -61,12 +68,19 @@ class Screen:
         told = f"{one_line(words, 120).removesuffix('.')} …"
         if self._status is not None:
             self._status.update(told)
-        elif not self._quiet:
+        elif not self.quiet:
             click.echo(told, err=True)
+
+    def add(self, lines: Sequence[str]) -> None:
+        """Tell what else is known, after the last part."""
+        if lines:
+            self._pause()
+        for line in lines:
+            click.secho(f"  {line}", dim=True, err=True)
 
     def part(self, part: Part) -> None:
         """Show what a part gave, and what is known about it."""
-        if not self._quiet:
+        if not self.quiet:
             self._write(lambda: self._part(part))
 
     def _write(self, show: Callable[[], None]) -> None:
@@ -86,8 +100,17 @@ class Screen:
                 self._head(step.artifact)
                 self._streaming = step.artifact
             click.echo(clean(step.text), nl=False)
+        elif step.state == LOG:
+            self._log(str(step.detail.get("message", "")))
         elif self._status is not None:
             self._status.update(f"{one_line(step.artifact, 60)}: {one_line(step.state, 40)} …")
+
+    def _log(self, message: str) -> None:
+        """What a function logs, as it does so."""
+        self._pause()
+        click.secho(f"  log: {one_line(message, LONGEST_LOG)}", dim=True, err=True)
+        if self._status is not None:
+            self._status.start()
 
     def _part(self, part: Part) -> None:
         self._tell_why()
@@ -98,6 +121,7 @@ class Screen:
             self._head(part.artifact)
             _show_output(part.output)
         self._streaming = ""
+        _show_printed(part)
         _show_facts(part, named=self._named)
         self._failed = part if part.error is not None else None
         self._warnings.show()
@@ -127,6 +151,17 @@ def _show_output(output: Output) -> None:
         click.echo(clean(json.dumps(output.data, ensure_ascii=False, indent=2)))
     else:
         click.echo(clean(output.text).rstrip("\n"))
+
+
+def _show_printed(part: Part) -> None:
+    """What the code printed, which is no output; the end of what is long."""
+    text = clean(part.printed).strip("\n")
+    if not text:
+        return
+    if len(text) > MOST_PRINTED:
+        click.secho(f"  printed, of {len(text):,} characters the last:", dim=True, err=True)
+    for line in text[-MOST_PRINTED:].split("\n"):
+        click.secho(f"  printed: {line}", dim=True, err=True)
 
 
 def _show_facts(part: Part, *, named: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.interfaces.cli.attempting import resuming
 from prowess.interfaces.cli.cards import moment
 from prowess.interfaces.cli.figures import NONE, count, money, taken
 from prowess.interfaces.cli.printing import clean, one_line, print_table
@@ -65,9 +66,12 @@ def as_brief(trace: Trace) -> dict[str, Any]:
     return {name: value for name, value in asdict(trace).items() if name not in BRIEF_OMITS}
 
 
-def show_trace(trace: Trace) -> None:
-    """Everything that a trace has: facts, verdicts, what went in, what came out."""
-    for name, value in _facts(trace).items():
+def show_trace(trace: Trace, *, resumable: bool = False) -> None:
+    """Everything that a trace has: facts, verdicts, what went in, what came out; and how it goes on, where it can."""
+    facts = _facts(trace)
+    if resumable:
+        facts["goes on with"] = resuming(trace.skill_slug, trace.id)
+    for name, value in facts.items():
         if value and value != NONE:
             click.echo(f"{click.style(name.ljust(12), bold=True)}{value}")
     for verdict in trace.verdicts:

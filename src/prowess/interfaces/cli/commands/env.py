@@ -13,13 +13,6 @@ from prowess.interfaces.cli.opening import common_options, with_engine
 if TYPE_CHECKING:
     from prowess.policy.env_grants import EnvGrant
 
-_STATES = {
-    "allowed": "allowed",
-    "changed": "not any more: the skill has changed since it was allowed",
-    "asked": "not allowed; the skill asks for it",
-    "unused": "allowed, and not asked for by the skill as it is here",
-}
-
 
 @click.group("env", invoke_without_command=True)
 @common_options
@@ -51,6 +44,8 @@ def allow(slug: str, name: str, workspace: str | None, as_json: bool) -> None:
         print_json(asdict(grant))
     else:
         click.echo(f"{grant.slug} may read {grant.name}, as long as it stays as it is.")
+        if grant.state == "unset":
+            click.echo(f"{grant.name} is not set here, so it has nothing to read yet.", err=True)
 
 
 @command.command("forbid")
@@ -69,6 +64,7 @@ def forbid(slug: str, name: str, workspace: str | None, as_json: bool) -> None:
 
 
 def _list(slug: str, workspace: str | None, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.env_words import WORDS
     from prowess.interfaces.cli.printing import clean, print_json, print_table
 
     found: list[EnvGrant] = with_engine(workspace, lambda prowess: prowess.env_grants(slug))
@@ -79,4 +75,4 @@ def _list(slug: str, workspace: str | None, *, as_json: bool) -> None:
         nothing = "No skill may read the environment; `prowess env list SLUG` shows what one asks for."
         click.echo(f"{clean(slug)} asks for nothing of the environment." if slug else nothing)
         return
-    print_table(("skill", "name", "state"), [(one.slug, one.name, _STATES[one.state]) for one in found], flexible=2)
+    print_table(("skill", "name", "state"), [(one.slug, one.name, WORDS[one.state]) for one in found], flexible=2)

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from prowess.interfaces.cli.consent import with_consent
-from prowess.interfaces.cli.opening import common_options, with_engine
-
-if TYPE_CHECKING:
-    from prowess.build.opening import Prowess
-    from prowess.errors import ProwessError
-    from prowess.run.outcome import RunResult
-    from prowess.skill.model import Skill
+from prowess.interfaces.cli.opening import common_options
 
 
 def _finite(_ctx: click.Context, _option: click.Parameter, value: float | None) -> float | None:
@@ -77,60 +70,35 @@ def command(
     The answer of a model is printed as it comes; what it cost and what the assertions say follow on stderr. Every artifact
     that runs leaves a trace: `prowess traces` lists them.
     """
-    from prowess.errors import RunFailed
+    from prowess.interfaces.cli.attempting import Attempt, Order
     from prowess.interfaces.cli.printing import print_json
     from prowess.interfaces.cli.runs import Screen, show_plan
     from prowess.interfaces.cli.saving import Saving
 
+    order = Order(
+        slug=slug,
+        artifacts=artifacts,
+        inputs=inputs,
+        model=model,
+        evaluation_model=evaluation_model,
+        dry_run=dry_run,
+        timeout=timeout,
+        resume=resume,
+        session=session,
+    )
     saving = Saving(folder=None if dry_run else save, force=force)
     screen = Screen(named=len(artifacts) != 1, quiet=as_json or dry_run)
-    done: list[tuple[Skill, RunResult]] = []
-
-    async def work(prowess: Prowess) -> None:
-        from contextlib import suppress
-
-        from prowess.errors import Unavailable
-        from prowess.interfaces.cli.inputs import read_inputs
-
-        skill = await prowess.skill(slug)
-        saving.check(skill)
-        given = {} if resume and not inputs else read_inputs(inputs, skill.parameters)
-        if not dry_run and not {"code_template", "function"}.isdisjoint(skill.kinds):
-            with suppress(Unavailable):  # the run itself says so, or a fallback serves
-                await prowess.build_sandbox(screen.note)
-        result = await prowess.attempt(
-            session,
-            slug,
-            artifacts,
-            inputs=given,
-            model=model,
-            evaluation_model=evaluation_model,
-            timeout=timeout,
-            resume=resume,
-            dry_run=dry_run,
-            watch=None if as_json else screen.watch,
-            each=screen.part,
-        )
-        done.append((skill, result))
-
-    def shown() -> ProwessError | None:
-        try:
-            with screen:
-                with_engine(workspace, work)
-        except RunFailed as error:
-            if not done:
-                raise
-            return error  # a script of which steps are left: the run itself has ended
-        return None
-
+    attempt = Attempt(order, screen=screen, saving=saving, workspace=workspace)
     unfinished = with_consent(
-        shown,
+        attempt.once,
         workspace=workspace,
         question="Let exactly these bytes run?",
         as_json=as_json,
         refusal="You said no, so it was not run.",
     )
-    skill, result = done[-1]
+    if attempt.ran is None:
+        return
+    skill, result = attempt.ran
     if as_json:
         print_json(result.as_json())
     elif dry_run:

@@ -83,6 +83,7 @@ def _show_skill(skill: Skill) -> None:
         "author": skill.author,
         "license": skill.license,
         "asks for tools": " ".join(skill.allowed_tools),
+        **_facts_of_code(skill),
         "scope": skill.scope,
         "form": skill.form,
         "where": shown_path(skill.location),
@@ -106,3 +107,21 @@ def _show_skill(skill: Skill) -> None:
     if skill.body.strip():
         click.echo()
         click.echo(clean(skill.body).strip())
+
+
+def _facts_of_code(skill: Skill) -> dict[str, str]:
+    """What is to be known of the code that a skill brings: its tool, what runs it, and what it asks for outside."""
+    from prowess.handlers.function import runtime_of
+    from prowess.run.choose import HANDLERS
+    from prowess.skill.kinds import Function
+    from prowess.skill.needs import needs_of
+    from prowess.skill.profiles.requests import needed
+    from prowess.skill.slug import tool_name
+
+    needs = needs_of(skill)
+    runtimes = {runtime_of(one, needs): None for one in skill.artifacts if isinstance(one, Function) and one.content}
+    return {
+        "tool": tool_name(skill.slug) if not HANDLERS.isdisjoint(skill.kinds) else "",
+        "runtime": ", ".join(runtimes),
+        "asks": "; ".join(needed(needs, skill.kinds)),
+    }

@@ -98,13 +98,18 @@ def show_one(id: str, workspace: str | None, as_json: bool) -> None:
     from prowess.interfaces.cli.printing import print_json
     from prowess.interfaces.cli.traces import show_trace
 
-    trace = with_engine(workspace, lambda prowess: prowess.trace(id))
+    async def work(prowess: Prowess) -> tuple[Trace, bool]:
+        found = await prowess.trace(id)
+        over = found.status not in ("ok", "running")
+        return found, over and await prowess.can_resume(found.id)
+
+    trace, resumable = with_engine(workspace, work)
     if as_json:
         from dataclasses import asdict
 
-        print_json(asdict(trace))
+        print_json({**asdict(trace), "resumable": resumable})
     else:
-        show_trace(trace)
+        show_trace(trace, resumable=resumable)
 
 
 @command.command("tail")

@@ -1,0 +1,97 @@
+"""A skill that could never be called is no tool, and its author is told why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from prowess.catalog.memory import MemoryStore
+from prowess.engine.callables import callable_of
+from prowess.policy.actor import Actor
+from prowess.skill.forms import read_package
+from prowess.skill.package import File, Package
+from prowess.tools.toolbox import Toolbox, tools
+
+pytestmark = pytest.mark.anyio
+
+GOOD = "def execute(args, ctx):\n    return 1\n"
+BAD = "import re\n\ndef execute(args, ctx)\n    return 1\n"
+NEW: dict[str, Any] = {"id": "counter", "name": "Counter", "description": "Counts.", "code": GOOD}
+
+
+async def names(toolbox: Toolbox) -> list[str]:
+    return [tool.name for tool in await toolbox.offered() if tool.name not in tools()]
+
+
+async def standing(toolbox: Toolbox) -> dict[str, Any]:
+    [skill] = (await toolbox.call("skill_list", {})).data["skills"]
+    return skill
+
+
+def devai(code: str) -> dict[str, str]:
+    return {
+        "skill.json": json.dumps({"id": "counter", "name": "Counter", "description": "Counts."}),
+        "execute.py": code,
+    }
+
+
+def descriptor(kind: str, handler: str) -> dict[str, str]:
+    implementation = json.dumps({"type": kind, "handler": handler})
+    return {"counter.yaml": f"skill_id: counter\ndescription: Counts.\nimplementation: {implementation}\n"}
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        (devai(BAD), "execute.py cannot be run: expected ':' (line 3)"),
+        (devai("def count(args, ctx): ...\n"), "it defines no function execute"),
+        (descriptor("http_call", "GET https://{{ host }}/x"), "host that is written out"),
+        (descriptor("cli_command", "{{ program }} x"), "name of a program"),
+    ],
+)
+async def test_a_skill_that_could_never_be_called_is_no_tool_and_says_why(
+    place: Any, box: Callable[..., Toolbox], ann: Actor, files: dict[str, str], reason: str
+):
+    place.write("counter", files)
+    async with place.open(ann) as engine:
+        toolbox = box(engine)
+        assert await names(toolbox) == []
+        told = await standing(toolbox)
+        assert reason in told.get("error", "") + told.get("no_tool", "")
+
+
+async def test_a_broken_function_that_a_store_holds_all_the_same_is_known_to_be_broken():
+    files = [File(path=path, content=text.encode()) for path, text in devai(BAD).items()]
+    skill = read_package(Package.written("counter", files)).skill
+    assert skill is not None
+    found = callable_of(MemoryStore("workspace"), skill)
+    assert found is not None
+    assert found.fault == "execute.py, line 3: expected ':'"
+
+
+async def test_a_function_that_is_mended_is_a_tool_again(place: Any, box: Callable[..., Toolbox], ann: Actor):
+    place.write("counter", devai(BAD))
+    async with place.open(ann) as engine:
+        toolbox = box(engine)
+        assert await names(toolbox) == []
+        place.write("counter", devai(GOOD))
+        await engine.reload()
+        assert await names(toolbox) == ["skill_counter"]
+
+
+async def test_code_that_cannot_be_run_is_refused_with_its_line_and_nothing_changes(
+    each_place: Any, box: Callable[..., Toolbox], ann: Actor
+):
+    async with each_place.open(ann) as engine:
+        toolbox = box(engine)
+        refused = await toolbox.call("skill_create", {**NEW, "code": BAD})
+        assert refused.data["error"]["code"] == "invalid"
+        assert "line 3" in refused.data["error"]["message"]
+        assert await engine.cards() == []
+        assert (await toolbox.call("skill_create", NEW)).ok
+        refused = await toolbox.call("skill_update", {"id": "counter", "code": "def count(args, ctx): ...\n"})
+        assert "defines no function execute" in refused.data["error"]["message"]
+        assert (await engine.skill("counter")).artifact("execute").content == GOOD
