@@ -91,12 +91,14 @@ def test_the_files_of_the_skill_are_read_and_not_executed(run):
     assert output.text.encode() == files["tool.sh"]
 
 
-def test_a_program_that_nobody_allowed_is_refused_with_the_reason(run):
+def test_a_program_that_nobody_allowed_is_refused_with_the_reason(run, tmp_path):
     calls = []
+    given = Grants(denied={"curl": "Ask Ann."}, env={"API_TOKEN": TOKEN}, roots=(Root(name="texts", path=tmp_path),))
     with pytest.raises(Refused, match="'curl' is not allowed here") as caught:
-        run("curl http://localhost", grants=Grants(denied={"curl": "Ask Ann."}), calls=calls)
+        run("curl http://localhost", grants=given, calls=calls)
     assert caught.value.hint == "Ask Ann."
-    assert calls[0].notes.receipt.as_json()["refused"]["binaries"] == {"curl": 1}
+    assert calls[0].notes.receipt.as_json()["refused"] == {"binaries": {"curl": 1}}
+    assert calls[0].notes.receipt.as_json()["touched"] == {}
 
 
 def test_a_program_that_is_not_installed_leaves_it_to_a_fallback(run):

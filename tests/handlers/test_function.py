@@ -413,6 +413,7 @@ def test_a_result_is_held_to_the_output_schema_of_the_skill(run):
             "The package 'numpy' is missing: add `runtime: native` and `requirements: [\"numpy\"]` to the manifest.",
         ),
         ("yaml", {"requirements": ["tqdm>=4"]}, '`runtime: native` and `requirements: ["tqdm>=4", "PyYAML"]`'),
+        ("humanize", {"requirements": ["Humanize>=4"]}, "only for the native runtime: add `runtime: native` to the"),
         ("requests.auth", {}, "or use ctx.fetch"),
         ("sqlite3", {}, "'sqlite3' is not in the sandbox: do without it, or add `runtime: native`"),
         ("ssl", {}, "'ssl' is not in the sandbox: use ctx.fetch instead"),

@@ -188,6 +188,7 @@ def test_what_the_host_refuses_is_an_error_that_can_be_caught(run: Run):
     told = run(body(call), functions={"fetch": fetch})
     assert (told.ended, told.error.type, told.error.of_host) == ("raised", "HostError", True)
     assert told.error.message == "The host evil.example is not listed. Add it to `hosts`."
+    assert told.error.line
     caught = run(body(f"try {{ {call} }} catch (e: any) {{ return e.code; }}"), functions={"fetch": fetch})
     assert caught.result == "refused"
 
@@ -242,6 +243,7 @@ def test_an_error_has_its_type_its_message_and_the_line_of_the_file(run: Run, co
         ("for (;;) { try { for (;;); } catch {} finally { continue; } }", {"seconds": 1}, "time"),
         ("/(a+)+$/.test('a'.repeat(64) + 'b');", {"seconds": 1}, "time"),
         ("const a = []; for (;;) a.push({x: [a.length]});", {"memory_bytes": 64 << 20}, "memory"),
+        ("const a = []; for (;;) a.push(new Array(1000).fill('x' + a.length));", {"memory_bytes": 256 << 20}, "memory"),
         ("const a = []; for (;;) a.push(new Uint8Array(1 << 24).fill(1));", {"memory_bytes": 64 << 20}, "raised"),
         ("for (;;) console.log('x'.repeat(99));", {"output_chars": 10_000}, "output"),
         ("console.log('x'.repeat(1 << 22));", {}, "output"),

@@ -50,12 +50,8 @@ class CommandRuns:
         self._limits = limits
 
     async def granted(self, call: Call) -> Grants:
-        """What the call is given; what it is not given of what its skill asks for is on its receipt."""
-        grants = await self._grants_of(call)
-        granted_env(call, grants)
-        for root in grants.roots:
-            call.notes.receipt.touch("written" if root.writable else "read", root.name)
-        return grants
+        """What the call is given."""
+        return await self._grants_of(call)
 
     async def files_of(self, call: Call) -> Mapping[str, bytes]:
         """The files of the skill."""
@@ -80,6 +76,9 @@ class CommandRuns:
         What it leaves in a folder that would be read as a skill, or is hidden, is removed, and `Refused` says so.
         """
         limits = self._limits if seconds is None else replace(self._limits, seconds=seconds)
+        granted_env(call, grants)
+        for root in grants.roots:
+            call.notes.receipt.touch("written" if root.writable else "read", root.name)
         env = {**grants.env, **({"PYTHONPATH": str(packages)} if packages else {})}
         command = Command(
             argv=argv,

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, cast
 
-from prowess.errors import ProwessError, Refused, Unavailable
+from prowess.errors import NotFound, ProwessError, Refused, Unavailable
 from prowess.handlers.offering import Refusals, offered
 from prowess.llm.model import Message, Request
 from prowess.policy.subject import Trust
@@ -123,11 +123,15 @@ class HostCalls:
         except Refused:
             self._receipt.refuse("skills", skill_id)
             raise
-        self._receipt.touch("skills", skill_id)
         before = _depth.set(depth + 1)
+        note = self._receipt.touch
         try:
             return await self._module.run_skill(self._call, skill_id, params or {})
+        except NotFound:
+            note = self._receipt.refuse
+            raise
         finally:
+            note("skills", skill_id)
             _depth.reset(before)
 
     async def checkpoint(self, value: Any = None) -> None:

@@ -53,12 +53,22 @@ def hint_for_import(error: ScriptError, skill: Skill, needs: Needs) -> str:
     if module in sys.stdlib_module_names:
         return _of_the_library(module, needs)
     package = PACKAGES.get(module, module)
+    if needs.runtime != "native" and _is_declared(package, needs):
+        return (
+            f"The package {package!r} is installed only for the native runtime: add `runtime: native` to the manifest."
+        )
     declared = ", ".join(f'"{one}"' for one in dict.fromkeys((*needs.requirements, package)))
     lines = f"`requirements: [{declared}]`"
     if needs.runtime != "native":
         lines = f"`runtime: native` and {lines}"
     instead = ", or use ctx.fetch, which needs neither" if module in _FETCHING else ""
     return f"The package {package!r} is missing: add {lines} to the manifest{instead}."
+
+
+def _is_declared(package: str, needs: Needs) -> bool:
+    return any(
+        re.split(r"[^A-Za-z0-9._-]", one, maxsplit=1)[0].lower() == package.lower() for one in needs.requirements
+    )
 
 
 def _of_the_library(module: str, needs: Needs) -> str:

@@ -18,6 +18,11 @@ async def packages_for(call: Call, provision: Provision) -> Path | None:
     needed = needs_of(call.skill).requirements
     if not needed:
         return None
-    for requirement in needed:
-        call.notes.receipt.touch("packages", requirement)
-    return await asyncio.to_thread(provision, needed)
+    note = call.notes.receipt.refuse
+    try:
+        folder = await asyncio.to_thread(provision, needed)
+        note = call.notes.receipt.touch
+    finally:
+        for requirement in needed:
+            note("packages", requirement)
+    return folder

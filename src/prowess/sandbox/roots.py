@@ -127,7 +127,10 @@ class Folders:
         if not fitting:
             raise Refused(
                 f"{path!r} is in no folder that this skill was given.",
-                hint=f'Give a path without / in front, or add its folder to the manifest: roots: ["ro:{_folder(path)}"].',
+                hint=(
+                    f'Give a path without / in front, or add its folder to the manifest: roots: ["{_folder(path)}"], '
+                    "with rw: before it to write; one outside the workspace has to be in `skill_roots` of the policy too."
+                ),
             )
         longest = max(length for length, _ in fitting)
         if longest == len(wanted):

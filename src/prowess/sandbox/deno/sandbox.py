@@ -7,6 +7,7 @@ import importlib
 import json
 import math
 import os
+import signal
 import socket
 import subprocess
 import tempfile
@@ -32,7 +33,7 @@ from prowess.skill.limits import MIB
 INSTALL = "pip install 'prowess[typescript]'"
 AT_ONCE = 8
 """How many functions of one event loop are run at a time, besides those that others wait for."""
-ENGINE_BYTES = 192 * MIB
+ENGINE_BYTES = 384 * MIB
 """What Deno takes for itself, before anything runs in it."""
 FILE_BYTES = 4 * MIB
 """How large a file of Deno's own may become, which it makes of the function's and removes with the run."""
@@ -56,6 +57,7 @@ _SIGNS: dict[str, tuple[Ended, str]] = {
     "never resolved": ("crashed", "it waits for a promise that nothing will keep"),
 }
 """What Deno says when it gives up, and what that means."""
+_GIVEN_UP = (-signal.SIGABRT, -signal.SIGTRAP)
 
 
 class DenoSandbox:
@@ -90,7 +92,7 @@ class DenoSandbox:
                 ran = await Running(child, frames.ONLY, script, functions, limits).ended()
             finally:
                 said = await asyncio.to_thread(started.end)
-        return _explained(ran, said)
+        return _explained(ran, said, started.process.returncode)
 
     async def close(self) -> None:
         """Nothing is held between runs."""
@@ -218,11 +220,11 @@ def _introduce(line: socket.socket, pid: int) -> None:
         os.close(process)
 
 
-def _explained(ran: Ran, said: str) -> Ran:
-    """What came of a run whose process broke off, by what it said last."""
+def _explained(ran: Ran, said: str, code: int | None) -> Ran:
+    """What came of a run whose process broke off, by what it said last, or by how it ended: its engine gives up without memory."""
     if ran.ended != "crashed":
         return ran
     for sign, (ended, detail) in _SIGNS.items():
         if sign in said:
             return replace(ran, ended=ended, detail=detail or ran.detail)
-    return ran
+    return replace(ran, ended="memory") if code in _GIVEN_UP else ran

@@ -17,9 +17,18 @@ let turn: Promise<unknown> = Promise.resolve();
 /** What a host function gives. Calls take turns, in the order in which they are made. */
 export function call(name: string, args: unknown[], named: Record<string, unknown> = {}): Promise<any> {
   const asked = `${name}\n${JSON.stringify([args, named])}`;
-  const answered = turn.then(() => ask(asked));
+  const made = new Error();
+  const answered = turn.then(() => ask(asked)).catch((error) => {
+    if (error instanceof HostError) error.stack = stackOf(error, made);
+    throw error;
+  });
   turn = answered.catch(() => undefined);
   return answered;
+}
+
+/** The stack of an error, with the lines of where the call was made that it answers. */
+function stackOf(error: Error, made: Error): string {
+  return [`${error.name}: ${error.message}`, ...String(made.stack).split("\n").slice(1)].join("\n");
 }
 
 /** Waits until every call that was made has been answered. */
