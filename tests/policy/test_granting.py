@@ -14,19 +14,19 @@ from prowess.sandbox.roots import Root
 from prowess.skill.needs import Needs
 
 DIGEST, OTHER = "a" * 64, "b" * 64
-WORK = Path("/work")
+WORK = Path("/space")
 FOLDERS = {
-    "/work": "/work",
-    "/work/notes": "/work/notes",
-    "/work/.git": "/work/.git",
-    "/work/.prowess": "/work/.prowess",
-    "/work/.prowess/in": "/work/.prowess/in",
-    "/work/kept": "/work/kept",
-    "/work/kept/beside": "/work/kept/beside",
-    "/work/skills": "/work/skills",
-    "/work/skills/mine": "/work/skills/mine",
-    "/work/link-out": "/etc",
-    "/work/link-in": "/work/notes",
+    "/space": "/space",
+    "/space/notes": "/space/notes",
+    "/space/.git": "/space/.git",
+    "/space/.prowess": "/space/.prowess",
+    "/space/.prowess/in": "/space/.prowess/in",
+    "/space/kept": "/space/kept",
+    "/space/kept/beside": "/space/kept/beside",
+    "/space/skills": "/space/skills",
+    "/space/skills/mine": "/space/skills/mine",
+    "/space/link-out": "/etc",
+    "/space/link-in": "/space/notes",
     "/etc": "/etc",
     "/srv/data": "/srv/data",
     "/srv/data/in": "/srv/data/in",
@@ -47,8 +47,8 @@ def given(needs: Needs, *, environment: dict[str, str] | None = None, program: b
         workspace=WORK,
         find=find,
         closed=(Path("/home/me/.prowess"),),
-        hidden=(Path("/work/.prowess"),),
-        skills=(Path("/work/skills"),),
+        hidden=(Path("/space/.prowess"),),
+        skills=(Path("/space/skills"),),
     )
     return granted(needs, OrgPolicy.of(settings), around, slug="triage", digest=DIGEST, program=program)
 
@@ -117,7 +117,7 @@ def test_hosts_are_given_as_declared_and_routes_only_for_them() -> None:
         ("notes", Root(name="notes", path=WORK / "notes")),
         ("rw:notes", Root(name="notes", path=WORK / "notes", writable=True)),
         ("rw:link-in", Root(name="link-in", path=WORK / "notes", writable=True)),
-        ("/work/notes", Root(name="/work/notes", path=WORK / "notes")),
+        ("/space/notes", Root(name="/space/notes", path=WORK / "notes")),
         (".", Root(name=".", path=WORK)),
         (".git", Root(name=".git", path=WORK / ".git")),
         ("skills/mine", Root(name="skills/mine", path=WORK / "skills" / "mine")),
@@ -152,14 +152,14 @@ def test_any_other_folder_is_not_and_it_is_said_why(said: str, why: str) -> None
     assert why in found.denied[said.removeprefix("rw:")]
 
 
-@pytest.mark.parametrize(("said", "given_paths"), [("kept", []), (".", []), ("kept/beside", ["/work/kept/beside"])])
+@pytest.mark.parametrize(("said", "given_paths"), [("kept", []), (".", []), ("kept/beside", ["/space/kept/beside"])])
 def test_no_folder_is_given_that_a_database_lies_in(said: str, given_paths: list[str]) -> None:
     around = Surroundings(environment={}, workspace=WORK, find=find, closed=(WORK / "kept" / "agents.db",))
     found = granted(Needs(roots=(said,)), OrgPolicy(), around, slug="triage", digest=DIGEST)
     assert [str(root.path) for root in found.roots] == given_paths
 
 
-@pytest.mark.parametrize("said", [".", "/work"])
+@pytest.mark.parametrize("said", [".", "/space"])
 def test_a_program_is_not_given_the_whole_workspace_since_nobody_stands_between_it_and_hidden_files(said: str) -> None:
     found = given(Needs(roots=(said, "notes")), program=True)
     assert [root.name for root in found.roots] == ["notes"]
