@@ -75,6 +75,13 @@ async def test_a_function_runs_and_its_trace_tells_of_it(each_sandboxed, traces)
     assert (first.rendered_input, second.status) == ('execute({"text": "four"})', "failed")
 
 
+async def test_a_function_that_returns_nothing_gives_nothing_not_an_empty_text(sandboxed):
+    skill(sandboxed, "def execute(args, ctx):\n    print('done')\n")
+    async with sandboxed.open() as prowess:
+        told = (await prowess.run("", "tool")).as_json()
+    assert (told["output"], told["parts"][0]["output"]) == (None, None)
+
+
 async def test_a_function_reaches_a_declared_host_by_the_route_of_an_administrator(sandboxed, server, traces):
     code = """
 async def execute(args, ctx):

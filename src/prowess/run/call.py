@@ -145,8 +145,8 @@ class Output:
 
     @property
     def value(self) -> Any:
-        """What the next artifact is given: the data, or the text where there is none."""
-        return self.text if self.data is None else self.data
+        """What the next artifact is given: the data, or the text where there is none; a function gives data, also none."""
+        return self.text if self.data is None and self.kind != "function" else self.data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
