@@ -8,7 +8,7 @@ STAMP := $(VENV)/.ready
 
 setup: $(STAMP)
 
-$(STAMP): requirements/dev.txt pyproject.toml scripts/setup tests/mcp/node/package-lock.json
+$(STAMP): requirements/dev.txt pyproject.toml scripts/setup tests/interfaces/mcp/node/package-lock.json
 	@PYTHON="$(PYTHON)" scripts/setup
 
 run: setup

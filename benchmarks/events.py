@@ -24,8 +24,8 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from prowess.delivery.feed import EventFeed
 from prowess.errors import ProwessError
+from prowess.feed.event_feed import EventFeed
 from prowess.storage import ledger
 from prowess.storage.database import Database, open_database
 from prowess.storage.ledger import EventEntry

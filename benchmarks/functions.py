@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 
 from prowess.sandbox.process.sandbox import ProcessSandbox
-from prowess.sandbox.sandbox import Sandbox
-from prowess.sandbox.script import function_of
+from prowess.sandbox.protocol import Sandbox
+from prowess.sandbox.script import script_from_function
 from prowess.sandbox.wasm.sandbox import WasmSandbox
 
 HERE = Path(__file__).resolve().parent
@@ -76,7 +76,7 @@ async def measured(home: Path, rounds: int) -> dict[str, dict[str, float]]:
 
 
 async def calls(sandbox: Sandbox, source: str, rounds: int, *, pause: float = 0.0) -> list[float]:
-    script = function_of(source, {"a": 1})
+    script = script_from_function(source, {"a": 1})
     await sandbox.run(script, {"log": log})
     times: list[float] = []
     for _ in range(max(5, rounds)):

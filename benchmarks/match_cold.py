@@ -100,7 +100,7 @@ def skill_text(slug: str, card: Card) -> str:
 
 
 def in_database(workspace: Path, skills: Iterator[Package]) -> None:
-    from prowess.catalog.database import DatabaseStore
+    from prowess.catalog.database_store import DatabaseStore
     from prowess.storage.database import open_database
 
     (workspace / ".prowess").mkdir(exist_ok=True)

@@ -53,7 +53,7 @@ async def serve_fastmcp(workspace: str, transport: str) -> None:
     """The same tools by FastMCP, as its documentation has it."""
     from fastmcp import FastMCP
 
-    from prowess.build.opening import Prowess
+    from prowess.open import Prowess
     from prowess.policy.actor import agent_of, local_person
     from prowess.tools.toolbox import Toolbox
 
@@ -220,7 +220,7 @@ async def timed(pid: int, many: Any, calls: int) -> dict[str, float]:
 
 async def measure_toolbox(name: str, calls: int, workspace: Path) -> dict[str, float]:
     """The call itself, in this process."""
-    from prowess.build.opening import Prowess
+    from prowess.open import Prowess
     from prowess.policy.actor import agent_of, local_person
     from prowess.tools.toolbox import Toolbox
 

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from prowess.delivery.metrics import Metrics
-from prowess.delivery.recorder import Load
-from prowess.delivery.uses import last_used, recent_uses
+from prowess.feed.event_recorder import SkillLoad
+from prowess.feed.metrics import Metrics
+from prowess.feed.usage import count_recent_loads, list_usage
 from prowess.storage import ledger
 from prowess.storage.database import Database, open_database
 
@@ -35,9 +35,9 @@ def loads(first: int, count: int, skills: int) -> list[ledger.EventEntry]:
     for number in range(first, first + count):
         slug, seconds = f"skill-{number * number % skills}", (number % 97) / 10_000
         if number % 50 == 0:
-            load = Load(name=f"made-up-{number}", duration_s=seconds, error="There is no such skill.")
+            load = SkillLoad(name=f"made-up-{number}", duration_s=seconds, error="There is no such skill.")
         else:
-            load = Load(name=slug, source=f"workspace:/w/.agents/skills/{slug}", duration_s=seconds)
+            load = SkillLoad(name=slug, source=f"workspace:/w/.agents/skills/{slug}", duration_s=seconds)
         made.append(load.entry())
     return made
 
@@ -72,8 +72,8 @@ def measure(name: str, url: str, events: int, skills: int) -> dict[str, Any]:
             connection.exec_driver_sql("ANALYZE")  # as PostgreSQL does by itself within a minute
         metrics = Metrics(database, ORGANIZATION)
         first, text = timed(metrics.exposition)
-        uses, _ = timed(lambda: recent_uses(database, ORGANIZATION, days=30))
-        last_uses, _ = timed(lambda: last_used(database, ORGANIZATION))
+        uses, _ = timed(lambda: count_recent_loads(database, ORGANIZATION, days=30))
+        last_uses, _ = timed(lambda: list_usage(database, ORGANIZATION))
         slow, _ = timed(lambda: row_by_row(database))
         write(database, events, PORTION, skills)
         again, _ = timed(metrics.exposition)

@@ -152,7 +152,8 @@ async def by_scripted(runs: int, _url: str) -> dict[str, Any]:
 
 
 async def by_prowess(runs: int, url: str) -> dict[str, Any]:
-    from prowess import Prowess, ScriptedModel
+    from prowess.llm.scripted import ScriptedModel
+    from prowess.open import Prowess
     from prowess.settings import read_settings
 
     with tempfile.TemporaryDirectory() as folder:

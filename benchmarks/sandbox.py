@@ -26,12 +26,12 @@ from typing import Any
 
 from sandbox_peers import LOOP, of_peers, table
 
-from prowess.sandbox.sandbox import Ran, SandboxLimits
-from prowess.sandbox.script import script_of
+from prowess.sandbox.protocol import SandboxLimits, ScriptOutcome
+from prowess.sandbox.script import script_from_template
 from prowess.sandbox.wasm.sandbox import WasmSandbox
 
 HERE = Path(__file__).resolve().parent
-TRIVIAL = script_of("x = 1 + 1", {})
+TRIVIAL = script_from_template("x = 1 + 1", {})
 CALLS = """
 import prowess, time
 took = []
@@ -113,7 +113,7 @@ async def measured(home: Path, rounds: int) -> dict[str, float]:
     return {name: round(value, 2) for name, value in figures.items()}
 
 
-async def each(use: Callable[[], Awaitable[Ran]], rounds: int, *, pause: float) -> list[float]:
+async def each(use: Callable[[], Awaitable[ScriptOutcome]], rounds: int, *, pause: float) -> list[float]:
     await use()
     times: list[float] = []
     for _ in range(rounds):
@@ -126,7 +126,9 @@ async def each(use: Callable[[], Awaitable[Ran]], rounds: int, *, pause: float) 
 
 async def host_call(sandbox: WasmSandbox, runs: int) -> float:
     """The median over several scripts, one after the other, of the median of their calls."""
-    return statistics.median([(await sandbox.run(script_of(CALLS, {}), {"echo": echo})).result for _ in range(runs)])
+    return statistics.median(
+        [(await sandbox.run(script_from_template(CALLS, {}), {"echo": echo})).result for _ in range(runs)]
+    )
 
 
 async def throughput(sandbox: WasmSandbox, rounds: int) -> float:
@@ -145,7 +147,7 @@ async def overshoot(sandbox: WasmSandbox) -> float:
     ):
         for _ in range(5):
             began = time.perf_counter()
-            ran = await sandbox.run(script_of(code, {}), {}, SandboxLimits(fuel=10**15, seconds=most))
+            ran = await sandbox.run(script_from_template(code, {}), {}, SandboxLimits(fuel=10**15, seconds=most))
             worst = max(worst, time.perf_counter() - began - most)
             assert ran.ended == "time", ran
     return worst * 1e3
@@ -153,7 +155,7 @@ async def overshoot(sandbox: WasmSandbox) -> float:
 
 async def slow_down(sandbox: WasmSandbox, work: str) -> float:
     """The best of five in each."""
-    script = script_of(work + "\nimport prowess\nprowess.submit(seconds)", {})
+    script = script_from_template(work + "\nimport prowess\nprowess.submit(seconds)", {})
     inside = [(await sandbox.run(script, {}, SandboxLimits(fuel=10**12, seconds=60))).result for _ in range(5)]
     here: list[float] = []
     for _ in range(5):
@@ -172,7 +174,7 @@ async def memory(sandbox: WasmSandbox, scripts: int) -> float:
         await go.wait()
 
     before = share(sandbox)
-    script = script_of("import prowess\nprowess.wait()", {})
+    script = script_from_template("import prowess\nprowess.wait()", {})
     runs = [asyncio.create_task(sandbox.run(script, {"wait": wait})) for _ in range(scripts)]
     for _ in range(scripts):
         await waiting.acquire()

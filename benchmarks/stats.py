@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from prowess.storage.database import Database, open_database
-from prowess.storage.trace_rows import insert_many
-from prowess.storage.traces import TraceFilter
-from prowess.traces.reports import GROUPINGS, By, report_on
+from prowess.storage.trace_stats import GROUPINGS, GroupBy
+from prowess.storage.traces import TraceFilter, insert_many
+from prowess.traces.report import build_report
 from prowess.traces.trace import Trace
 
 TIMES, PAGE = 5, 2_000
@@ -82,14 +82,14 @@ def measure(kind: str, url: str, count: int) -> list[dict[str, Any]]:
     database = filled(url, count)
     everything = TraceFilter(organization_id="bench", user_id=None)
     latest = TraceFilter(organization_id="bench", user_id=None, since="2026-03-22")
-    cases: list[tuple[str, By, TraceFilter]] = [*((by, by, everything) for by in GROUPINGS)]
+    cases: list[tuple[str, GroupBy, TraceFilter]] = [*((by, by, everything) for by in GROUPINGS)]
     cases.append(("last quarter", "skill", latest))
     told: list[dict[str, Any]] = []
     for name, by, which in cases:
-        report, taken = report_on(database, which, by), list[float]()
+        report, taken = build_report(database, which, by), list[float]()
         for _ in range(TIMES):
             began = time.perf_counter()
-            report_on(database, which, by)
+            build_report(database, which, by)
             taken.append(time.perf_counter() - began)
         median = round(statistics.median(taken) * 1e3, 1)
         told.append(

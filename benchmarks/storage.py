@@ -74,7 +74,7 @@ def row(name: str, size: int, operation: str, wall: float, cpu: float, per: int)
 def measure_database(name: str, url: str, size: int) -> list[dict[str, Any]]:
     from itertools import islice
 
-    from prowess.catalog.database import DatabaseStore
+    from prowess.catalog.database_store import DatabaseStore
     from prowess.storage.database import open_database
 
     database = open_database(url)
@@ -105,8 +105,8 @@ def measure_database(name: str, url: str, size: int) -> list[dict[str, Any]]:
 
 
 def measure_folders(size: int, folder: Path) -> list[dict[str, Any]]:
-    from prowess.catalog.directory import DirectoryStore
-    from prowess.catalog.versions import MemoryVersions
+    from prowess.catalog.directory_store import DirectoryStore
+    from prowess.catalog.version_log import MemoryVersions
 
     root = folder / "skills"
     for number in range(size):

@@ -20,8 +20,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from prowess.templates.limits import RenderLimits
-from prowess.templates.rendering import WorkerRenderer
+from prowess.prompts.renderer import WorkerRenderer
+from prowess.prompts.worker import RenderLimits
 
 HERE = Path(__file__).resolve().parent
 

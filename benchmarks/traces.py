@@ -26,12 +26,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from prowess.redaction import Redactor
-from prowess.storage.clock import later, now
+from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.database import open_database
 from prowess.storage.run_tables import traces
-from prowess.traces.closing import process_mark
-from prowess.traces.recorder import TraceRecorder
+from prowess.traces.cleanup import process_identity
 from prowess.traces.trace import Trace
+from prowess.traces.trace_recorder import TraceRecorder
 
 WRITERS, IN_FLIGHT, LONG_SECONDS = 8, 128, 0.06
 GOALS = {"sqlite": 5_000, "postgresql": 10_000}
@@ -57,8 +57,8 @@ def trace(number: int, scenario: str) -> Trace:
         artifact_name="Check Prompt",
         artifact_kind="prompt_template",
         started_at=now(),
-        deadline_at=later(60),
-        process=process_mark(),
+        deadline_at=seconds_from_now(60),
+        process=process_identity(),
         inputs={"entity": "Ada", "pages": ["harbour", "timeline"], "depth": 2},
         rendered_input=PROMPT,
         raw_output=answer,

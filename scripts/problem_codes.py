@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prowess.catalog.codes import CODES as CATALOG
-from prowess.skill.evals import CODES as EVALS
-from prowess.skill.fitting.codes import CODES as FITTING
-from prowess.skill.forms.codes import CODES as FORMS
-from prowess.skill.profiles.codes import CODES as PROFILES
-from prowess.skill.text.codes import CODES as TEXT
-from prowess.templates.registry_codes import CODES as REGISTRIES
-from prowess.templates.render_codes import CODES as RENDERING
+from prowess.catalog.store import CODES as CATALOG
+from prowess.prompts.render_errors import RENDER_CODES as RENDERING
+from prowess.prompts.shelf import REGISTRY_CODES as REGISTRIES
+from prowess.skill.evals import EVAL_CODES as EVALS
+from prowess.skill.fit_changes import FIT_CODES as FITTING
+from prowess.skill.forms.form import CODES as FORMS
+from prowess.skill.profiles.profile import CODES as PROFILES
+from prowess.skill.text.document import TEXT_CODES as TEXT
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "problems.md"
 

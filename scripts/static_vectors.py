@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prowess.match.vectors.static import FILE
-from prowess.match.vectors.table import Table
+from prowess.match.vectors.static import VECTOR_FILE, VectorTable
 
 
 def package_folder() -> Path:
@@ -79,9 +78,9 @@ def built(folder: Path) -> bytes:
     multipliers = np.maximum(np.ceil(255 * (largest / largest.max())), 1.0)
     unit = largest.max() / 255 / 127
     rows = np.clip(np.rint(weights / (multipliers * unit)[:, np.newaxis]), -127, 127)
-    return Table.file_content(original_pieces(folder), multipliers.astype(np.uint8), rows.astype(np.int8))
+    return VectorTable.file_content(original_pieces(folder), multipliers.astype(np.uint8), rows.astype(np.int8))
 
 
 if __name__ == "__main__":
-    FILE.write_bytes(built(package_folder()))
-    print(f"{FILE.name}: {FILE.stat().st_size:,} bytes")
+    VECTOR_FILE.write_bytes(built(package_folder()))
+    print(f"{VECTOR_FILE.name}: {VECTOR_FILE.stat().st_size:,} bytes")

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from psycopg import sql
 
-from prowess import Prowess
+from prowess.open import Prowess
 from prowess.policy.actor import Actor
 from prowess.sandbox.wasm.component import ensure_component
 from prowess.settings import read_settings

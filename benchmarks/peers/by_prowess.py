@@ -8,12 +8,12 @@ from typing import Self
 
 from material.sets import Card
 
-from prowess.catalog.document import Document
+from prowess.catalog.store import SearchDocument
 from prowess.match.index import Index
-from prowess.match.lexicon import static
+from prowess.match.lexicon import static_embedder
 from prowess.match.matcher import Matcher
 from prowess.match.recommendation import Recommendation
-from prowess.match.snapshot import Saved, Snapshot
+from prowess.match.snapshot import SavedIndex, Snapshot
 from prowess.match.vectors.embedder import Embedder
 from prowess.skill.slug import slugify
 
@@ -52,7 +52,7 @@ class KeptProwess:
     def load(cls, folder: Path) -> Self:
         """Map the snapshot."""
         snapshot = Snapshot(folder)
-        saved = snapshot.load(static())
+        saved = snapshot.load(static_embedder())
         if saved is None:
             raise SystemExit("the snapshot cannot be loaded")
         return cls(snapshot, saved.index)
@@ -68,11 +68,11 @@ class KeptProwess:
 
     def save(self) -> None:
         """Keep the index as it is."""
-        if not self.snapshot.save(Saved(index=self.matcher.index(), positions={}, record=b"")):
+        if not self.snapshot.save(SavedIndex(index=self.matcher.index(), positions={}, record=b"")):
             raise SystemExit("the snapshot cannot be saved")
 
 
-def documents_of(cards: Iterable[Card]) -> Iterator[Document]:
+def documents_of(cards: Iterable[Card]) -> Iterator[SearchDocument]:
     """The cards as skills, their ids for digests; of cards with one name, the later ones get a number, as folders would."""
     taken: set[str] = set()
     for card in cards:
@@ -82,7 +82,7 @@ def documents_of(cards: Iterable[Card]) -> Iterator[Document]:
             again += 1
             slug = f"{name}-{again}"
         taken.add(slug)
-        yield Document(
+        yield SearchDocument(
             slug=slug,
             title=card.name,
             description=card.description,

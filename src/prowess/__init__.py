@@ -9,7 +9,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prowess.build.opening import Prowess
     from prowess.errors import (
         ApprovalDenied,
         ApprovalRequired,
@@ -33,9 +32,10 @@ if TYPE_CHECKING:
     from prowess.events import Event
     from prowess.llm.model import Model
     from prowess.llm.scripted import ScriptedModel
+    from prowess.open import Prowess
     from prowess.plugins import Plugin
     from prowess.policy.actor import Actor
-    from prowess.run.outcome import RunResult
+    from prowess.run.result import RunResult
     from prowess.session.session import Session
     from prowess.skill.forms import read_package, write_package
     from prowess.skill.model import Skill, SkillCard
@@ -87,8 +87,8 @@ _HOMES = {
     "Model": "llm.model",
     "Package": "skill.package",
     "Plugin": "plugins",
-    "Prowess": "build.opening",
-    "RunResult": "run.outcome",
+    "Prowess": "open",
+    "RunResult": "run.result",
     "ScriptedModel": "llm.scripted",
     "Session": "session.session",
     "Skill": "skill.model",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from prowess.run.handler import Handler
 
 GROUP = "prowess.plugins"
-_STORE = ("scope", "location", "list_skills", "get_outline")
+_STORE_ATTRIBUTES = ("scope", "location", "list_skills", "get_outline")
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Plugin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Installed:
+class InstalledPlugin:
     """One entry point: the plugin, or the problem that it has."""
 
     name: str
@@ -69,16 +69,16 @@ class Installed:
 
 
 @cache
-def installed() -> tuple[Installed, ...]:
+def installed_plugins() -> tuple[InstalledPlugin, ...]:
     """Every plugin that is installed, by name; each is loaded once in a process."""
-    if not _any_declared():
+    if not _is_any_declared():
         return ()
     from importlib.metadata import entry_points
 
     return tuple(_load(point) for point in sorted(entry_points(group=GROUP), key=lambda point: point.name))
 
 
-def _any_declared() -> bool:
+def _is_any_declared() -> bool:
     """Whether any installed package names our group: asked at every start, in a tenth of the time that the library takes."""
     wanted = f"[{GROUP}]".encode()
     for folder in sys.path:
@@ -90,24 +90,24 @@ def _any_declared() -> bool:
     return False
 
 
-def plugins() -> list[Plugin]:
+def working_plugins() -> list[Plugin]:
     """Those that work."""
-    return [found.plugin for found in installed() if found.plugin is not None]
+    return [found.plugin for found in installed_plugins() if found.plugin is not None]
 
 
-def _load(point: EntryPoint) -> Installed:
+def _load(point: EntryPoint) -> InstalledPlugin:
     distribution = point.dist.name if point.dist else ""
     version = point.dist.version if point.dist else ""
     try:
-        plugin = _made(point)
+        plugin = _make_plugin(point)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a plugin does, the others are served)
         problem = f"{type(error).__name__}: {error}"[:500]
         log.warning("The plugin %s of %s is skipped: %s", point.name, distribution or "?", problem)
-        return Installed(name=point.name, distribution=distribution, version=version, problem=problem)
-    return Installed(name=point.name, distribution=distribution, version=version, plugin=plugin)
+        return InstalledPlugin(name=point.name, distribution=distribution, version=version, problem=problem)
+    return InstalledPlugin(name=point.name, distribution=distribution, version=version, plugin=plugin)
 
 
-def _made(point: EntryPoint) -> Plugin:
+def _make_plugin(point: EntryPoint) -> Plugin:
     given: object = point.load()
     if not isinstance(given, Plugin) and callable(given):
         given = cast("Callable[[], object]", given)()
@@ -116,7 +116,9 @@ def _made(point: EntryPoint) -> Plugin:
     missing = [str(pack) for pack in given.packs if not Path(pack).is_dir()]
     if missing:
         raise FileNotFoundError(f"no such folder: {', '.join(missing)}")
-    strange = [type(store).__name__ for store in given.stores if not all(hasattr(store, name) for name in _STORE)]
+    strange = [
+        type(store).__name__ for store in given.stores if not all(hasattr(store, name) for name in _STORE_ATTRIBUTES)
+    ]
     if strange:
         raise TypeError(f"not a store: {', '.join(strange)}")
     useless = [type(handler).__name__ for handler in given.handlers if not _is_handler(handler)]

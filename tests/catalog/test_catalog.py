@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from prowess.catalog.catalog import Catalog
-from prowess.catalog.directory import DirectoryStore
-from prowess.catalog.memory import MemoryStore
-from prowess.catalog.versions import MemoryVersions
+from prowess.catalog.directory_store import DirectoryStore
+from prowess.catalog.memory_store import MemoryStore
+from prowess.catalog.version_log import MemoryVersions
 from prowess.errors import NotFound, Unavailable
 from prowess.skill.model import Scope
 from prowess.skill.package import Package

@@ -7,10 +7,10 @@ import weakref
 from pathlib import Path
 
 from prowess.catalog.catalog import Catalog
-from prowess.catalog.directory import DirectoryStore
-from prowess.catalog.document import Fresh
-from prowess.catalog.memory import MemoryStore
-from prowess.catalog.versions import MemoryVersions
+from prowess.catalog.directory_store import DirectoryStore
+from prowess.catalog.memory_store import MemoryStore
+from prowess.catalog.store import ReadCache
+from prowess.catalog.version_log import MemoryVersions
 from prowess.errors import Unavailable
 from prowess.skill.forms import read_package
 from prowess.skill.model import Scope, Skill
@@ -116,8 +116,8 @@ def test_a_folder_is_read_as_it_is_whether_or_not_there_was_room_to_keep_it(tmp_
     for number in range(3):
         (tmp_path / f"skill-{number}").mkdir()
         (tmp_path / f"skill-{number}/SKILL.md").write_bytes(pack(f"skill-{number}").get("SKILL.md").content)
-    for room in (0, 1, Fresh.MOST):
-        monkeypatch.setattr(Fresh, "MOST", room)
+    for room in (0, 1, ReadCache.MOST):
+        monkeypatch.setattr(ReadCache, "MOST", room)
         made = DirectoryStore(tmp_path, scope="user", versions=MemoryVersions())
         catalog = Catalog([made])
         catalog.changes({})
@@ -134,7 +134,7 @@ def skill(name: str, body: str) -> Skill:
 
 
 def test_what_was_just_read_is_given_once_and_only_as_it_still_is():
-    tidy, fresh = skill("tidy", "Do it."), Fresh()
+    tidy, fresh = skill("tidy", "Do it."), ReadCache()
     fresh.take("a", tidy)
     fresh.take("b", tidy)
     assert fresh.give("a", tidy.digest) == tidy
@@ -144,8 +144,8 @@ def test_what_was_just_read_is_given_once_and_only_as_it_still_is():
 
 
 def test_what_was_given_or_replaced_makes_room_for_others(monkeypatch):
-    monkeypatch.setattr(Fresh, "MOST", 250)
-    one, other, fresh = skill("one", "x" * 150), skill("other", "y" * 150), Fresh()
+    monkeypatch.setattr(ReadCache, "MOST", 250)
+    one, other, fresh = skill("one", "x" * 150), skill("other", "y" * 150), ReadCache()
     for _ in range(3):
         fresh.take("a", one)
         fresh.take("a", one)
@@ -160,11 +160,11 @@ def test_what_was_given_or_replaced_makes_room_for_others(monkeypatch):
 
 
 def test_the_room_is_that_of_everything_a_skill_holds(monkeypatch):
-    monkeypatch.setattr(Fresh, "MOST", 1_000)
+    monkeypatch.setattr(ReadCache, "MOST", 1_000)
     one = skill("wordy", "x" * 150)
     many = one.model_copy(update={"artifacts": one.artifacts * 10})
     assert len(one.body) == len(many.body)
-    fresh = Fresh()
+    fresh = ReadCache()
     for found, given in ((one, one), (many, None)):
         fresh.take("a", found)
         assert fresh.give("a", found.digest) == given
@@ -173,9 +173,9 @@ def test_the_room_is_that_of_everything_a_skill_holds(monkeypatch):
 def test_a_look_keeps_nothing_of_the_look_before(tmp_path: Path, monkeypatch):
     (tmp_path / "tidy").mkdir()
     (tmp_path / "tidy/SKILL.md").write_bytes(pack("tidy").get("SKILL.md").content)
-    taken: list[Fresh] = []
-    take = Fresh.take
-    monkeypatch.setattr(Fresh, "take", lambda self, *told: (taken.append(self), take(self, *told)))
+    taken: list[ReadCache] = []
+    take = ReadCache.take
+    monkeypatch.setattr(ReadCache, "take", lambda self, *told: (taken.append(self), take(self, *told)))
     made = DirectoryStore(tmp_path, scope="user", versions=MemoryVersions())
     position = made.changes().position
     gone = [weakref.ref(fresh) for fresh in taken]

@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from prowess.catalog.agents import AGENTS
-from prowess.catalog.discovery import NESTED_FOLDERS, project_folders, sibling_roots, user_roots, workspace_roots
+from prowess.catalog.discovery import (
+    AGENTS,
+    NESTED_FOLDERS,
+    project_folders,
+    sibling_roots,
+    user_roots,
+    workspace_roots,
+)
 
 
 def make(base: Path, *folders: str) -> None:

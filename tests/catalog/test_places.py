@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from prowess.build.places import Places
-from prowess.build.stores import Stores
 from prowess.catalog.catalog import Catalog
+from prowess.engine.places import Places
+from prowess.engine.stores import Stores
 from prowess.settings import Settings, read_settings
 from prowess.skill.package import Package
-from prowess.storage import trace
+from prowess.storage.files import freshness
 
 HOUR = 3_600_000_000_000
 
@@ -31,7 +31,7 @@ def pack(name: str, body: str = "Do it.") -> Package:
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
     """An hour later by the clock, so that what was written just now is settled."""
     now = time.time_ns
-    monkeypatch.setattr(trace.time, "time_ns", lambda: now() + HOUR)
+    monkeypatch.setattr(freshness.time, "time_ns", lambda: now() + HOUR)
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ def test_the_places_are_told_without_heavy_imports(settings: Settings) -> None:
     (plain / "SKILL.md").touch()
     code = (
         "import sys\n"
-        "from prowess.build.places import Places\n"
+        "from prowess.engine.places import Places\n"
         "from prowess.settings import read_settings\n"
         "places = Places(read_settings(workspace=sys.argv[1]))\n"
         "assert len(places.present()) == 4, places.present()\n"

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from prowess.skill.text.codes import CODES
-from prowess.skill.text.document import Document
+from prowess.skill.text.document import TEXT_CODES, Document
 from prowess.skill.text.fields import as_text, first_heading, first_paragraph
 from prowess.skill.text.hidden import find_hidden, show_hidden
 from prowess.skill.text.reader import read_document
-from prowess.skill.text.yaml import dump, load
+from prowess.skill.text.yaml import load
+from prowess.skill.text.yaml_writer import dump
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared"
 CORPUS = SHARED / "corpus" / "skills.jsonl.gz"
@@ -83,7 +83,7 @@ def test_every_problem_is_documented_and_says_what_to_do_at_a_line_that_exists(c
     for entry in corpus:
         count = entry.text.count("\n") + 1
         for problem in entry.document.problems:
-            assert problem.code in CODES
+            assert problem.code in TEXT_CODES
             assert problem.hint
             assert problem.line is not None
             assert 1 <= problem.line <= count, (entry.path, problem)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import os
 import re
@@ -16,11 +15,12 @@ from typing import Any
 import click
 import pytest
 
-from prowess import Prowess, ScriptedModel
 from prowess.errors import ApprovalRequired, ProwessError
 from prowess.events import EVENT_NAMES
-from prowess.interfaces.cli.failures import EXIT_CODES
-from prowess.interfaces.cli.main import COMMANDS
+from prowess.interfaces.cli.error_output import EXIT_CODES
+from prowess.interfaces.cli.main import COMMANDS, load_command
+from prowess.llm.scripted import ScriptedModel
+from prowess.open import Prowess
 from prowess.policy.actor import PERMISSIONS
 from prowess.policy.organization import ENABLEMENTS, SETTING_NAMES
 from prowess.policy.roles import shipped_roles
@@ -28,7 +28,7 @@ from prowess.settings import Settings, read_settings
 from prowess.skill.kinds import KINDS
 from prowess.skill.model import FORM_NAMES, SCOPES
 from prowess.skill.profiles import PROFILES
-from prowess.tools.toolbox import tools
+from prowess.tools.toolbox import builtin_tools
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -44,7 +44,7 @@ def all_errors(kind: type[ProwessError] = ProwessError) -> list[type[ProwessErro
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_and_option_is_documented(name):
-    command = importlib.import_module(f"prowess.interfaces.cli.commands.{COMMANDS[name][0]}").command
+    command = load_command(name)
     section = page("commands").split(f"## prowess {name}\n")[1].split("\n## ")[0]
     parts = command.commands if isinstance(command, click.Group) else {}
     assert all(re.search(f"`prowess {name} {part}[ `]", section) for part in parts)
@@ -94,11 +94,13 @@ def test_every_word_of_a_family_is_documented(name, words):
         assert f"`{word}`" in page(name)
 
 
-@pytest.mark.parametrize("name", tools())
+@pytest.mark.parametrize("name", builtin_tools())
 def test_every_tool_is_documented_with_its_arguments_and_an_answer(name):
     section = page("tools").split(f"## {name}\n")[1].split("\n## ")[0]
-    required = tools()[name].parameters.get("required", [])
-    arguments = [f"{one}{'' if one in required else '?'}" for one in tools()[name].parameters.get("properties", {})]
+    required = builtin_tools()[name].parameters.get("required", [])
+    arguments = [
+        f"{one}{'' if one in required else '?'}" for one in builtin_tools()[name].parameters.get("properties", {})
+    ]
     assert f"`{name}({', '.join(arguments)})`" in section
     for answer in re.findall(r"```json\n(.*?)```", section, re.DOTALL):
         assert isinstance(json.loads(answer), dict)

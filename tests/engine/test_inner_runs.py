@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from prowess import ScriptedModel
 from prowess.errors import Refused, RunFailed
 from prowess.llm.model import Reply, Usage
+from prowess.llm.scripted import ScriptedModel
 from prowess.policy.actor import agent_of, local_person
 from prowess.skill.kinds import Function
 from prowess.skill.model import Skill

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from prowess import ScriptedModel
 from prowess.errors import Conflict, Invalid, NotFound
+from prowess.llm.scripted import ScriptedModel
 from prowess.policy.actor import Actor
 from prowess.run.call import Step
 

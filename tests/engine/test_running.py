@@ -7,15 +7,8 @@ import json
 
 import pytest
 
-from prowess import ScriptedModel
-from prowess.errors import (
-    AssertionFailed,
-    Invalid,
-    NoHandler,
-    NoModel,
-    NotFound,
-    TimedOut,
-)
+from prowess.errors import AssertionFailed, Invalid, NoHandler, NoModel, NotFound, TimedOut
+from prowess.llm.scripted import ScriptedModel
 from prowess.run.call import Step
 
 pytestmark = pytest.mark.anyio

@@ -7,17 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from prowess import Actor, Plugin, ScriptedModel
-from prowess.errors import (
-    ApprovalRequired,
-    AssertionFailed,
-    NotFound,
-    SpendExceeded,
-    TimedOut,
-    Unavailable,
-)
+from prowess.errors import ApprovalRequired, AssertionFailed, NotFound, SpendExceeded, TimedOut, Unavailable
 from prowess.llm.model import Reply, Request, Usage
-from prowess.policy.actor import agent_of, local_person
+from prowess.llm.scripted import ScriptedModel
+from prowess.plugins import Plugin
+from prowess.policy.actor import Actor, agent_of, local_person
 from prowess.run.call import Call, Output, Step
 
 pytestmark = pytest.mark.anyio
@@ -144,7 +138,7 @@ class Shouting:
 async def test_a_plugin_can_bring_a_handler_and_the_fields_of_its_output_are_inputs_of_the_next(
     place, monkeypatch, greeter
 ):
-    monkeypatch.setattr("prowess.plugins.plugins", lambda: [Plugin(name="loud", handlers=(Shouting(),))])
+    monkeypatch.setattr("prowess.plugins.working_plugins", lambda: [Plugin(name="loud", handlers=(Shouting(),))])
     chain = greeter.sidecar.replace("prompts/greet.j2", "dspy/shout.json").replace(
         "prompt_template\n    name: greet", "dspy_module\n    name: shout\n    fallback: Polite Answer"
     )
@@ -162,7 +156,7 @@ async def test_a_handler_that_breaks_is_a_failed_run_and_nothing_else(place, mon
         async def run(self, _call: Call) -> Output:
             raise ZeroDivisionError("secret detail")
 
-    monkeypatch.setattr("prowess.plugins.plugins", lambda: [Plugin(name="broken", handlers=(Broken(),))])
+    monkeypatch.setattr("prowess.plugins.working_plugins", lambda: [Plugin(name="broken", handlers=(Broken(),))])
     greeter(place, sidecar=WORKER, **{"dspy/work.json": MODULE})
     async with place.open() as prowess:
         result = await prowess.attempt("", "greeter", "work")
@@ -206,7 +200,7 @@ class Acting:
 
 async def test_a_dry_run_ends_before_anything_acts(place, monkeypatch):
     handler = Acting()
-    monkeypatch.setattr("prowess.plugins.plugins", lambda: [Plugin(name="acting", handlers=(handler,))])
+    monkeypatch.setattr("prowess.plugins.working_plugins", lambda: [Plugin(name="acting", handlers=(handler,))])
     place.skill("worker", files={"agents/prowess.yaml": WORKER, "dspy/work.json": MODULE, "prompts/greet.j2": "Hi."})
     async with place.open() as prowess:
         result = await prowess.run("", "worker", dry_run=True)
@@ -262,7 +256,7 @@ async def test_a_time_out_of_the_handlers_own_is_not_taken_for_the_end_of_its_ti
         async def run(self, _call: Call) -> Output:
             raise TimeoutError("the socket")
 
-    monkeypatch.setattr("prowess.plugins.plugins", lambda: [Plugin(name="impatient", handlers=(Impatient(),))])
+    monkeypatch.setattr("prowess.plugins.working_plugins", lambda: [Plugin(name="impatient", handlers=(Impatient(),))])
     place.skill("worker", files={"agents/prowess.yaml": WORKER, "dspy/work.json": MODULE, "prompts/greet.j2": "Hi."})
     async with place.open() as prowess:
         result = await prowess.attempt("", "worker")

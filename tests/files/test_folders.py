@@ -16,10 +16,10 @@ import pytest
 
 from prowess.errors import Invalid, NotFound
 from prowess.skill.limits import Limits
-from prowess.storage import reading
-from prowess.storage.finding import find_skills, leads_out
-from prowess.storage.folders import read_folder, read_path
-from prowess.storage.stamps import is_settled, stamp_of
+from prowess.storage.files import safe_read
+from prowess.storage.files.freshness import is_settled, make_stamp
+from prowess.storage.files.skill_packages import read_folder, read_path
+from prowess.storage.files.skill_paths import find_skills, leaves_project
 
 SKILL = "---\nname: tidy\ndescription: Tidies.\n---\nTidy up.\n"
 
@@ -120,7 +120,7 @@ def test_a_file_that_is_swapped_before_it_is_opened_is_not_read(tmp_path, monkey
                 os.mkfifo(folder / "SKILL.md")
         return real(path, flags, *args, **kwargs)
 
-    monkeypatch.setattr(reading.os, "open", swap_then_open)
+    monkeypatch.setattr(safe_read.os, "open", swap_then_open)
     with pytest.raises(Invalid, match=r"symbolic link|named pipe|cannot be read"):
         read_folder(folder)
 
@@ -128,7 +128,7 @@ def test_a_file_that_is_swapped_before_it_is_opened_is_not_read(tmp_path, monkey
 def test_a_file_that_grows_while_it_is_read_is_held_to_the_limit(tmp_path, monkeypatch):
     folder = put(tmp_path / "tidy", {"SKILL.md": SKILL})
     grown = [b"x" * 60_000] * 4
-    monkeypatch.setattr(reading.os, "read", lambda *_: grown.pop() if grown else b"")
+    monkeypatch.setattr(safe_read.os, "read", lambda *_: grown.pop() if grown else b"")
     with pytest.raises(Invalid, match=r"'SKILL\.md'"):
         read_folder(folder, Limits(file_bytes=100_000))
 
@@ -360,9 +360,9 @@ def test_of_all_links_only_one_to_a_skill_is_given_and_none_is_followed(tmp_path
     (root / "category").symlink_to(tmp_path / "outside")
     (root / "three.md").symlink_to(tmp_path / "outside/tidy/SKILL.md")
     assert found(root) == ["one", "two"]
-    assert leads_out(root / "two", root)
+    assert leaves_project(root / "two", root)
     (root / "four").symlink_to(root / "one")
-    assert not leads_out(root / "four", root)
+    assert not leaves_project(root / "four", root)
 
 
 def test_an_archive_with_the_skill_ending_is_found(tmp_path):
@@ -378,7 +378,7 @@ def test_an_archive_with_the_skill_ending_is_found(tmp_path):
 def test_a_file_that_changed_just_before_it_was_read_is_not_settled(tmp_path):
     path = tmp_path / "a"
     path.write_text("x")
-    changed = stamp_of(path.stat())
+    changed = make_stamp(path.stat())
     now = changed[1]
     assert not is_settled(changed, now)
     assert not is_settled(changed, now + 50_000_000)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from prowess.storage import trace
-from prowess.storage.trace import trace_folders, trace_holds, trace_sqlite
+from prowess.storage.files import freshness
+from prowess.storage.files.freshness import fingerprint_folders, fingerprint_matches, fingerprint_sqlite
 
 HOUR = 3_600_000_000_000
 
@@ -20,7 +20,7 @@ HOUR = 3_600_000_000_000
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
     """An hour later by the clock, so that what was written just now is settled."""
     now = time.time_ns
-    monkeypatch.setattr(trace.time, "time_ns", lambda: now() + HOUR)  # the module is the same for all
+    monkeypatch.setattr(freshness.time, "time_ns", lambda: now() + HOUR)  # the module is the same for all
 
 
 @pytest.fixture
@@ -51,10 +51,10 @@ def put_aside(root: Path) -> None:
 @pytest.mark.usefixtures("later")
 def test_what_is_no_part_of_a_skill_does_not_count(root: Path) -> None:
     put_aside(root)
-    made = trace_folders([str(root)])
+    made = fingerprint_folders([str(root)])
     put_aside(root)
-    assert trace_holds(made)
-    assert trace_folders([str(root)]) == made != b""
+    assert fingerprint_matches(made)
+    assert fingerprint_folders([str(root)]) == made != b""
 
 
 def rewrite(root: Path) -> None:
@@ -98,19 +98,19 @@ CHANGES = [
 def test_a_trace_holds_until_something_changes(root: Path, change) -> None:
     (root.parent / "link").symlink_to(root)
     (root / "loop").symlink_to(root)
-    traces = [trace_folders([str(root)]), trace_folders([str(root.parent / "link"), str(root / "one")])]
+    traces = [fingerprint_folders([str(root)]), fingerprint_folders([str(root.parent / "link"), str(root / "one")])]
     touch_nothing(root)
-    assert [trace_holds(one) for one in traces] == [True, True]
+    assert [fingerprint_matches(one) for one in traces] == [True, True]
     change(root)
-    assert [trace_holds(one) for one in traces] == [False, False]
-    again = trace_folders([str(root)])
+    assert [fingerprint_matches(one) for one in traces] == [False, False]
+    again = fingerprint_folders([str(root)])
     assert again not in (traces[0], b"")
-    assert trace_holds(again)
+    assert fingerprint_matches(again)
 
 
 @pytest.mark.usefixtures("later")
 def test_what_is_no_trace_does_not_hold(root: Path) -> None:
-    made = trace_folders([str(root)])
+    made = fingerprint_folders([str(root)])
     for other in (
         b"",
         b"x",
@@ -123,17 +123,17 @@ def test_what_is_no_trace_does_not_hold(root: Path) -> None:
         b"9" + made,
         made[:40],
     ):
-        assert not trace_holds(other)
-    assert trace_holds(trace_folders([]))
+        assert not fingerprint_matches(other)
+    assert fingerprint_matches(fingerprint_folders([]))
 
 
 @pytest.mark.usefixtures("later")
 def test_there_is_no_trace_of_what_is_not_there(root: Path) -> None:
-    assert trace_folders([str(root), str(root / "none")]) == b""
+    assert fingerprint_folders([str(root), str(root / "none")]) == b""
 
 
 def test_what_changed_just_now_cannot_be_told(root: Path) -> None:
-    assert trace_folders([str(root)]) == b""
+    assert fingerprint_folders([str(root)]) == b""
 
 
 @pytest.mark.usefixtures("later")
@@ -141,17 +141,17 @@ def test_a_link_to_a_folder_is_looked_through_until_it_leads_elsewhere(root: Pat
     shutil.copytree(root, tmp_path / "copy")
     link = tmp_path / "link"
     link.symlink_to(root)
-    made = trace_folders([str(link)])
-    assert trace_holds(made)
+    made = fingerprint_folders([str(link)])
+    assert fingerprint_matches(made)
     link.unlink()
     link.symlink_to(tmp_path / "copy")
-    assert not trace_holds(made)
+    assert not fingerprint_matches(made)
 
 
 @pytest.mark.usefixtures("later")
 def test_too_much_to_look_at_cannot_be_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace, "ENTRIES", 5)
-    assert trace_folders([str(root)]) == b""
+    monkeypatch.setattr(freshness, "ENTRIES", 5)
+    assert fingerprint_folders([str(root)]) == b""
 
 
 @pytest.mark.usefixtures("later")
@@ -163,11 +163,11 @@ def test_a_folder_that_may_not_be_listed_counts_as_it_is(root: Path, monkeypatch
             raise PermissionError(13, "Permission denied")
         return listed(folder)
 
-    monkeypatch.setattr(trace.os, "scandir", scandir)
-    made = trace_folders([str(root)])
-    assert trace_holds(made)
+    monkeypatch.setattr(freshness.os, "scandir", scandir)
+    made = fingerprint_folders([str(root)])
+    assert fingerprint_matches(made)
     (root / "two").chmod(0o700)
-    assert not trace_holds(made)
+    assert not fingerprint_matches(made)
 
 
 # SQLite
@@ -185,29 +185,29 @@ def database(tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("later")
 def test_reading_a_database_leaves_its_trace_as_it_is(database: Path) -> None:
-    before = trace_sqlite(str(database))
+    before = fingerprint_sqlite(str(database))
     connection = sqlite3.connect(database, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
     assert connection.execute("SELECT * FROM t").fetchall() == []
-    assert before == trace_sqlite(str(database)) != ""
+    assert before == fingerprint_sqlite(str(database)) != ""
     connection.close()
-    assert before == trace_sqlite(str(database))
+    assert before == fingerprint_sqlite(str(database))
 
 
 @pytest.mark.usefixtures("later")
 def test_writing_to_a_database_gives_another_trace_at_each_commit(database: Path) -> None:
     link = database.parent / "link.db"
     link.symlink_to(database)
-    traces = [trace_sqlite(str(link))]
+    traces = [fingerprint_sqlite(str(link))]
     connection = sqlite3.connect(link, isolation_level=None)
     for _ in range(3):
         connection.execute("INSERT INTO t VALUES (1)")
-        traces.append(trace_sqlite(str(link)))
+        traces.append(fingerprint_sqlite(str(link)))
     connection.close()
     assert len(set(traces)) == 4
     assert "" not in traces
 
 
 def test_a_database_that_changed_just_now_or_is_not_there_cannot_be_told(database: Path) -> None:
-    assert trace_sqlite(str(database)) == ""
-    assert trace_sqlite(str(database.parent / "none.db")) == ""
+    assert fingerprint_sqlite(str(database)) == ""
+    assert fingerprint_sqlite(str(database.parent / "none.db")) == ""

@@ -12,15 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from prowess.catalog.directory import DirectoryStore
-from prowess.catalog.versions import MemoryVersions
+from prowess.catalog.directory_store import DirectoryStore
+from prowess.catalog.version_log import MemoryVersions
 from prowess.errors import Conflict, Refused, Unavailable
 from prowess.skill.package import File, Package
-from prowess.storage import atomic, rename
-from prowess.storage.atomic import recover, remove, staged, write_file, write_folder
-from prowess.storage.finding import PREFIX
-from prowess.storage.folders import read_folder
-from prowess.storage.lock import locked
+from prowess.storage.files import atomic_write
+from prowess.storage.files import atomic_write as rename
+from prowess.storage.files.atomic_write import recover_folder, remove_path, stage_package, write_file, write_folder
+from prowess.storage.files.folder_lock import lock_folder
+from prowess.storage.files.skill_packages import read_folder
+from prowess.storage.files.skill_paths import TEMP_PREFIX
 
 SKILL = "---\nname: tidy\ndescription: Tidies.\n---\nTidy up.\n"
 
@@ -34,7 +35,7 @@ def put(root: Path, files: dict[str, str | bytes]) -> Path:
 
 
 def leftovers(folder: Path) -> list[str]:
-    return [path.name for path in folder.iterdir() if path.name.startswith(PREFIX)]
+    return [path.name for path in folder.iterdir() if path.name.startswith(TEMP_PREFIX)]
 
 
 @pytest.fixture(params=["exchange", "two steps"])
@@ -84,7 +85,7 @@ def test_writing_through_a_link_is_refused_and_what_it_leads_to_stays(tmp_path):
     with pytest.raises(Refused, match="symbolic link"):
         write_file(tmp_path / "file", b"x")
     with pytest.raises(Refused, match="symbolic link"):
-        remove(tmp_path / "tidy", tmp_path)
+        remove_path(tmp_path / "tidy", tmp_path)
     assert (tmp_path / "elsewhere/keep.md").read_text() == "k"
     assert leftovers(tmp_path) == []
 
@@ -93,7 +94,7 @@ def test_removing_does_not_follow_links(tmp_path):
     put(tmp_path / "elsewhere", {"keep.md": "k"})
     folder = put(tmp_path / "tidy", {"SKILL.md": SKILL})
     (folder / "link").symlink_to(tmp_path / "elsewhere")
-    remove(folder, tmp_path)
+    remove_path(folder, tmp_path)
     assert not folder.exists()
     assert (tmp_path / "elsewhere/keep.md").read_text() == "k"
 
@@ -101,7 +102,7 @@ def test_removing_does_not_follow_links(tmp_path):
 def test_a_folder_without_write_permission_is_removed_all_the_same(tmp_path):
     folder = put(tmp_path / "tidy", {"SKILL.md": SKILL, "a/b.md": "x"})
     (folder / "a").chmod(0o500)
-    remove(folder, tmp_path)
+    remove_path(folder, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -121,19 +122,19 @@ def test_a_file_that_is_there_is_not_overwritten_when_that_is_not_wanted(tmp_pat
 
 
 def test_a_store_that_is_opened_meanwhile_leaves_a_file_that_is_being_written_alone(tmp_path, monkeypatch):
-    real = atomic._write
+    real = atomic_write._write
 
     def open_a_store_first(*args):
         DirectoryStore(tmp_path, scope="user", versions=MemoryVersions())
         return real(*args)
 
-    monkeypatch.setattr(atomic, "_write", open_a_store_first)
+    monkeypatch.setattr(atomic_write, "_write", open_a_store_first)
     write_file(tmp_path / "a.md", b"1")
     assert [path.name for path in tmp_path.iterdir()] == ["a.md"]
 
 
 def test_what_is_staged_and_not_placed_leaves_nothing(tmp_path):
-    with staged(package(), tmp_path):
+    with stage_package(package(), tmp_path):
         assert len(leftovers(tmp_path)) == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -160,7 +161,7 @@ def test_a_replacement_that_fails_half_way_puts_the_old_back(tmp_path, monkeypat
 
 
 def killed_half_way(root: Path, journal: dict[str, str], old: dict[str, str | bytes]) -> Path:
-    folder = root / f"{PREFIX}dead"
+    folder = root / f"{TEMP_PREFIX}dead"
     put(folder, {"journal.json": json.dumps(journal), "new/SKILL.md": "half"})
     put(folder / "old", old)
     return folder
@@ -168,7 +169,7 @@ def killed_half_way(root: Path, journal: dict[str, str], old: dict[str, str | by
 
 def test_recovery_brings_back_what_was_about_to_be_replaced(tmp_path):
     killed_half_way(tmp_path, {"old": "tidy", "target": "tidy"}, {"SKILL.md": SKILL})
-    assert recover(tmp_path) == 1
+    assert recover_folder(tmp_path) == 1
     assert read_folder(tmp_path / "tidy").paths == ("SKILL.md",)
     assert (tmp_path / "tidy/SKILL.md").read_text() == SKILL
     assert leftovers(tmp_path) == []
@@ -177,7 +178,7 @@ def test_recovery_brings_back_what_was_about_to_be_replaced(tmp_path):
 def test_recovery_leaves_what_is_new_in_its_place(tmp_path):
     put(tmp_path / "tidy", {"SKILL.md": "new"})
     killed_half_way(tmp_path, {"old": "tidy.md", "target": "tidy"}, {"SKILL.md": SKILL})
-    recover(tmp_path)
+    recover_folder(tmp_path)
     assert (tmp_path / "tidy/SKILL.md").read_text() == "new"
     assert [path.name for path in tmp_path.iterdir()] == ["tidy"]
 
@@ -188,7 +189,7 @@ def test_a_forged_journal_brings_nothing_back_outside(tmp_path, place):
     root.mkdir()
     (root / "link").symlink_to(tmp_path)
     killed_half_way(root, {"old": place, "target": place}, {"SKILL.md": SKILL})
-    recover(root)
+    recover_folder(root)
     assert not (tmp_path / "escaped").exists()
     assert leftovers(root) == []
 
@@ -197,8 +198,8 @@ def test_a_leftover_that_is_a_link_is_removed_and_not_followed(tmp_path):
     put(tmp_path / "elsewhere", {"keep.md": "k", "old": "x", "journal.json": '{"old": "y", "target": "y"}'})
     root = tmp_path / "root"
     root.mkdir()
-    (root / f"{PREFIX}link").symlink_to(tmp_path / "elsewhere")
-    recover(root)
+    (root / f"{TEMP_PREFIX}link").symlink_to(tmp_path / "elsewhere")
+    recover_folder(root)
     assert list(root.iterdir()) == []
     assert (tmp_path / "elsewhere/keep.md").exists()
     assert (tmp_path / "elsewhere/old").exists()
@@ -224,7 +225,7 @@ def test_what_comes_back_is_not_overwritten_unless_asked(tmp_path):
 
 def test_recovery_makes_the_category_again_that_the_old_came_from(tmp_path):
     killed_half_way(tmp_path, {"old": "category/tidy", "target": "category/tidy"}, {"SKILL.md": SKILL})
-    recover(tmp_path)
+    recover_folder(tmp_path)
     assert (tmp_path / "category/tidy/SKILL.md").read_text() == SKILL
     assert leftovers(tmp_path) == []
 
@@ -232,10 +233,10 @@ def test_recovery_makes_the_category_again_that_the_old_came_from(tmp_path):
 def test_what_cannot_be_brought_back_is_kept_until_it_can(tmp_path):
     put(tmp_path, {"category": "a file that is in the way"})
     killed_half_way(tmp_path, {"old": "category/tidy", "target": "category/tidy"}, {"SKILL.md": SKILL})
-    recover(tmp_path)
-    assert (tmp_path / f"{PREFIX}dead/old/SKILL.md").read_text() == SKILL
+    recover_folder(tmp_path)
+    assert (tmp_path / f"{TEMP_PREFIX}dead/old/SKILL.md").read_text() == SKILL
     (tmp_path / "category").unlink()
-    recover(tmp_path)
+    recover_folder(tmp_path)
     assert (tmp_path / "category/tidy/SKILL.md").read_text() == SKILL
     assert leftovers(tmp_path) == []
 
@@ -266,11 +267,11 @@ def test_a_writer_waits_for_the_lock_on_the_folder(tmp_path):
 
 
 def test_a_holder_that_does_not_let_go_is_told_by_the_name_of_the_folder(tmp_path):
-    with locked(tmp_path):
-        with pytest.raises(Unavailable, match="locked by another program") as caught, locked(tmp_path, patience=0):
+    with lock_folder(tmp_path):
+        with pytest.raises(Unavailable, match="locked by another program") as caught, lock_folder(tmp_path, patience=0):
             raise AssertionError("two hold the lock")
         assert str(tmp_path) in caught.value.hint
-    with locked(tmp_path, patience=0):
+    with lock_folder(tmp_path, patience=0):
         pass
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prowess.errors import Invalid
-from prowess.handlers.arguments import arguments, filled_text
-from prowess.skill.declared_command import split_line
+from prowess.handlers.cli_command import fill_arguments, fill_text
+from prowess.skill.declarations import split_command_line
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,12 @@ from prowess.skill.declared_command import split_line
     ],
 )
 def test_a_line_is_split_by_its_quotes_and_by_nothing_else(line, words):
-    assert split_line(line) == words
+    assert split_command_line(line) == words
 
 
 def test_a_line_with_an_open_quote_is_refused():
     with pytest.raises(Invalid, match="cannot be read"):
-        split_line("echo 'x")
+        split_command_line("echo 'x")
 
 
 @pytest.mark.parametrize(
@@ -48,19 +48,19 @@ def test_a_line_with_an_open_quote_is_refused():
     ],
 )
 def test_values_fill_an_argument_whole_or_in_part(template, values, expected):
-    assert arguments([template], values) == [expected]
+    assert fill_arguments([template], values) == [expected]
 
 
 @pytest.mark.parametrize("template", ["{{ a | upper }}", "{% if a %}x{% endif %}", "{{ a", "{{ a b }}", "{{ a() }}"])
 def test_other_marks_are_refused(template):
     with pytest.raises(Invalid, match="template of a command"):
-        arguments([template], {"a": "x"})
+        fill_arguments([template], {"a": "x"})
 
 
 @pytest.mark.parametrize("values", [{}, {"a": None}, {"a": "text"}, {"a": {"c": 1}}, {"a": []}])
 def test_an_input_without_a_value_is_named(values):
     with pytest.raises(Invalid, match=r"needs the input 'a\.b'"):
-        arguments(["x{{ a.b }}"], values)
+        fill_arguments(["x{{ a.b }}"], values)
 
 
 @pytest.mark.parametrize(
@@ -69,29 +69,29 @@ def test_an_input_without_a_value_is_named(values):
 )
 def test_a_value_does_not_begin_an_option(template, values):
     with pytest.raises(Invalid, match="begins with '-'"):
-        arguments(["-o", template], values)
+        fill_arguments(["-o", template], values)
 
 
 def test_it_may_where_the_template_says_that_only_values_follow():
-    assert arguments(["-v", "--", "{{ a }}"], {"a": "-rf"}) == ["-v", "--", "-rf"]
+    assert fill_arguments(["-v", "--", "{{ a }}"], {"a": "-rf"}) == ["-v", "--", "-rf"]
 
 
 def test_a_value_that_is_two_dashes_says_nothing_of_the_kind():
     with pytest.raises(Invalid):
-        arguments(["x{{ a }}", "{{ b }}"], {"a": "--", "b": "-rf"})
+        fill_arguments(["x{{ a }}", "{{ b }}"], {"a": "--", "b": "-rf"})
 
 
 def test_arguments_that_belong_together_are_left_out_together():
     templates = ["list", ("--lang", "{{ lang }}"), ("--since={{ since }}",)]
-    assert arguments(templates, {"since": "2026"}) == ["list", "--since=2026"]
-    assert arguments(templates, {"lang": "de", "since": None}) == ["list", "--lang", "de"]
+    assert fill_arguments(templates, {"since": "2026"}) == ["list", "--since=2026"]
+    assert fill_arguments(templates, {"lang": "de", "since": None}) == ["list", "--lang", "de"]
 
 
 @given(st.text(), st.text())
 def test_no_text_becomes_two_arguments_or_an_option(first, second):
     values = {"a": first, "b": second}
     try:
-        made = arguments(["run", "{{ a }}", "--b={{ b }}", "{{ a }}{{ b }}"], values)
+        made = fill_arguments(["run", "{{ a }}", "--b={{ b }}", "{{ a }}{{ b }}"], values)
     except Invalid:
         assert first.startswith("-") or (not first and second.startswith("-"))
         return
@@ -101,4 +101,4 @@ def test_no_text_becomes_two_arguments_or_an_option(first, second):
 
 @given(st.text())
 def test_a_text_for_stdin_is_as_it_was_given(value):
-    assert filled_text("<{{ a }}>", {"a": value}) == f"<{value}>"
+    assert fill_text("<{{ a }}>", {"a": value}) == f"<{value}>"

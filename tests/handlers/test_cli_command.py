@@ -9,9 +9,9 @@ import pytest
 
 from prowess.errors import Invalid, OutputInvalid, Refused, RunFailed, TimedOut, Unavailable
 from prowess.handlers.cli_command import CliCommandHandler
-from prowess.handlers.command_runs import CommandRuns
-from prowess.run.grants import Grants
-from prowess.sandbox.commands.locked import LockedCommands
+from prowess.handlers.command_runner import CommandRunner
+from prowess.policy.grants import Grants
+from prowess.sandbox.commands.sandbox import LockedCommandSandbox
 from prowess.sandbox.roots import Root
 from prowess.skill.forms import read_package
 from prowess.skill.kinds import CliCommand
@@ -38,7 +38,7 @@ def run(call_of):
         call = call_of(CliCommand(name="Tool", handler=handler, metadata=metadata), inputs or {}, skill=about)
         if calls is not None:
             calls.append(call)
-        commands = CommandRuns(LockedCommands(), files_of, grants_of)
+        commands = CommandRunner(LockedCommandSandbox(), files_of, grants_of)
         return asyncio.run(CliCommandHandler(commands).run(call))
 
     return ran

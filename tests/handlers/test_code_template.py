@@ -11,11 +11,10 @@ import pytest
 
 from prowess.errors import Invalid, NoModel, Refused, RunFailed, TimedOut, Unavailable
 from prowess.handlers.code_template import CodeTemplateHandler
-from prowess.handlers.host_module import HostModule
+from prowess.handlers.host_functions import HostModule
 from prowess.llm.scripted import Answer, ScriptedModel
-from prowess.run.asking import Foreseen
-from prowess.run.call import Call
-from prowess.sandbox.sandbox import SandboxLimits
+from prowess.run.call import Call, DryRunEnded
+from prowess.sandbox.protocol import SandboxLimits
 from prowess.sandbox.wasm.sandbox import WasmSandbox
 from prowess.skill.kinds import CodeTemplate
 from prowess.workspace.workspace import Workspace
@@ -148,7 +147,7 @@ def test_without_a_model_the_run_is_unavailable_so_that_a_fallback_serves(run):
 
 def test_a_dry_run_shows_the_script_and_does_not_run_it(run):
     calls: list[Call] = []
-    with pytest.raises(Foreseen):
+    with pytest.raises(DryRunEnded):
         run("import prowess\nprowess.llm_query('Would you?')", model=ScriptedModel([]), dry=True, call=calls)
     assert "prowess.llm_query('Would you?')" in calls[0].notes.rendered
     assert calls[0].notes.sent == []

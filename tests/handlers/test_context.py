@@ -13,14 +13,13 @@ from pathlib import Path
 import pytest
 
 from prowess.errors import Invalid, NotFound, ProwessError, Refused, TryLater
-from prowess.handlers import run_files
-from prowess.handlers.context import MOST_FILES, MOST_LOGGED_LINES, MOST_REQUESTS, ContextCalls
-from prowess.outbound.request import OutboundAnswer, OutboundRequest
-from prowess.outbound.target import target_of
-from prowess.run.call import Call
-from prowess.run.grants import Grants
-from prowess.run.hiding import Hiding
-from prowess.sandbox import beneath
+from prowess.handlers import function_context
+from prowess.handlers.function_context import MAX_FILES, MAX_LOG_LINES, MAX_REQUESTS, FunctionContext
+from prowess.net.request import HttpRequest, HttpResponse
+from prowess.net.target import parse_target
+from prowess.policy.grants import Grants
+from prowess.run.call import Call, SecretFilter
+from prowess.sandbox import safe_files
 from prowess.sandbox.roots import Root
 from prowess.skill.kinds import Function
 
@@ -31,23 +30,21 @@ class Echo:
     """Answers every request with what it says, except for hosts that are not given."""
 
     def __init__(self, body: bytes = b"hello", error: ProwessError | None = None) -> None:
-        self.requests: list[OutboundRequest] = []
+        self.requests: list[HttpRequest] = []
         self.body = body
         self.error = error
 
-    async def send(self, request: OutboundRequest) -> OutboundAnswer:
+    async def send(self, request: HttpRequest) -> HttpResponse:
         self.requests.append(request)
         assert request.witness is not None
         if self.error:
             note = request.witness.refuse if isinstance(self.error, Refused) else request.witness.touch
-            note("hosts", target_of(request.url).shown)
+            note("hosts", parse_target(request.url).shown)
             raise self.error
         hops = ("api.example.org", "cdn.example.org")
         for hop in hops:
             request.witness.touch("hosts", hop)
-        return OutboundAnswer(
-            status=201, headers={"x-a": "1"}, body=self.body, url="https://cdn.example.org/", hops=hops
-        )
+        return HttpResponse(status=201, headers={"x-a": "1"}, body=self.body, url="https://cdn.example.org/", hops=hops)
 
 
 @pytest.fixture
@@ -59,15 +56,15 @@ def call(call_of: Callable[..., Call]) -> Call:
 def served(call: Call):
     """The functions of a context for grants; each is called and awaited by its name."""
 
-    def make(outbound: Echo | None = None, **grants) -> ContextCalls:
+    def make(outbound: Echo | None = None, **grants) -> FunctionContext:
         given = Grants(**grants)
         call.confide(given.env)
-        return ContextCalls(call, given, outbound=outbound or Echo())
+        return FunctionContext(call, given, outbound=outbound or Echo())
 
     return make
 
 
-def ask(context: ContextCalls, name: str, *args, **kwargs):
+def ask(context: FunctionContext, name: str, *args, **kwargs):
     return asyncio.run(context.functions()[name](*args, **kwargs))
 
 
@@ -161,7 +158,7 @@ def test_a_request_that_is_none_is_not_sent(served, args, kwargs):
 
 def test_requests_are_counted(served):
     context = served()
-    for _ in range(MOST_REQUESTS):
+    for _ in range(MAX_REQUESTS):
         ask(context, "fetch", "https://a.org/")
     with pytest.raises(Refused, match="100 requests"):
         ask(context, "fetch", "https://a.org/")
@@ -229,7 +226,7 @@ def test_files_of_given_folders_are_on_the_receipt(served, call, tmp_path):
 def test_a_folder_that_was_not_given_is_refused_for_the_reason_that_is_known(call_of, temporary):
     call = call_of(Function(name="execute", content="x"), {}, skill={"extra": {"roots": ["rw:data", "rw:.", "/srv"]}})
     denied = {"data": "There is no folder 'data'.", ".": "It is the whole workspace.", "/srv": "Nobody allows it."}
-    context = ContextCalls(call, Grants(denied=denied), outbound=Echo())
+    context = FunctionContext(call, Grants(denied=denied), outbound=Echo())
     for path, reason in (("data/a", "There is no folder 'data'."), ("/srv/a/b", "Nobody allows it.")):
         with pytest.raises(Refused, match="was not given") as caught:
             ask(context, "write_file", path, "x")
@@ -247,7 +244,7 @@ def test_what_is_neither_text_nor_bytes_is_not_written(served, content):
 
 def test_files_are_counted(served):
     context = served()
-    for _ in range(MOST_FILES):
+    for _ in range(MAX_FILES):
         with pytest.raises(NotFound):
             ask(context, "read_file", "a")
     with pytest.raises(Refused, match="200 files"):
@@ -263,9 +260,9 @@ def test_what_is_logged_is_kept_and_seen_by_whoever_watches(served, steps):
 
 def test_a_log_that_is_full_says_so_and_takes_no_more(served):
     context = served()
-    for number in range(MOST_LOGGED_LINES + 5):
+    for number in range(MAX_LOG_LINES + 5):
         ask(context, "log", str(number))
-    assert len(context.log_lines) == MOST_LOGGED_LINES + 1
+    assert len(context.log_lines) == MAX_LOG_LINES + 1
     assert context.log_lines[-1] == "(The log is full.)"
     long = served()
     ask(long, "log", "x" * 100_000)
@@ -280,7 +277,7 @@ def test_values_of_the_environment_are_not_logged(served, steps):
 
 
 def test_secrets_are_hidden_in_data_and_other_values_are_not():
-    hiding = Hiding({"API_KEY": KEY, "PIN_TOKEN": "12345678", "MODEL": "large-model"})
+    hiding = SecretFilter({"API_KEY": KEY, "PIN_TOKEN": "12345678", "MODEL": "large-model"})
     value = {"model": "large-model", "keys": [KEY, f"Bearer {KEY}", 1, 12345678, None, True], KEY: 1.5}
     assert hiding.data(value) == {
         "model": "large-model",
@@ -289,11 +286,11 @@ def test_secrets_are_hidden_in_data_and_other_values_are_not():
     }
     assert hiding.data(["large-model", 1.5]) == ["large-model", 1.5]
     assert hiding.text("large-model") == "[redacted]"
-    assert Hiding({}).text("as it is") == "as it is"
+    assert SecretFilter({}).text("as it is") == "as it is"
 
 
 def test_a_run_has_so_much_in_its_own_folder_and_no_more(served, temporary, monkeypatch):
-    monkeypatch.setattr(run_files, "OWN_BYTES", 10)
+    monkeypatch.setattr(function_context, "MAX_OWN_BYTES", 10)
     context = served()
     ask(context, "write_file", "a", "123456")
     ask(context, "write_file", "a", "12345678")
@@ -321,14 +318,14 @@ def test_nothing_happens_any_more_once_the_run_has_ended(served, call, tmp_path,
 
 def test_a_run_that_is_ended_while_it_writes_ends_after_that(served, call, tmp_path, temporary, monkeypatch):
     begun, go_on = threading.Event(), threading.Event()
-    written = beneath.write
+    written = safe_files.write
 
     def slow(*args) -> None:
         begun.set()
         go_on.wait(10)
         written(*args)
 
-    monkeypatch.setattr(beneath, "write", slow)
+    monkeypatch.setattr(safe_files, "write", slow)
     context = served(roots=(Root(name="data", path=tmp_path.resolve(), writable=True),))
 
     async def run() -> None:

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from prowess.errors import Invalid, OutputInvalid, Refused, RunFailed, TimedOut, TryLater, Unavailable
-from prowess.handlers.function import FunctionHandler, runtime_of
-from prowess.handlers.host_module import HostModule
-from prowess.outbound.request import OutboundAnswer, OutboundRequest
-from prowess.outbound.target import target_of
+from prowess.handlers.function import FunctionHandler, choose_runtime
+from prowess.handlers.host_functions import HostModule
+from prowess.net.request import HttpRequest, HttpResponse
+from prowess.net.target import parse_target
+from prowess.policy.grants import Grants
 from prowess.run.call import Call
-from prowess.run.grants import Grants
-from prowess.sandbox.confining.lock import NEEDED, reachable
+from prowess.sandbox.confine.lockdown import NEEDED, probe_confinement
 from prowess.sandbox.process.sandbox import ProcessSandbox
+from prowess.sandbox.protocol import ScriptOutcome
 from prowess.sandbox.roots import Root
-from prowess.sandbox.sandbox import Ran
 from prowess.sandbox.wasm.sandbox import WasmSandbox
 from prowess.skill.kinds import Function, Instructions
 from prowess.skill.needs import Needs
@@ -33,20 +33,20 @@ class Fruit:
     """A host that has fruit, and keeps what it was asked."""
 
     def __init__(self) -> None:
-        self.requests: list[OutboundRequest] = []
+        self.requests: list[HttpRequest] = []
         self.error: Exception | None = None
         self.waiting: asyncio.Event | None = None
 
-    async def send(self, request: OutboundRequest) -> OutboundAnswer:
+    async def send(self, request: HttpRequest) -> HttpResponse:
         self.requests.append(request)
         if self.waiting:
             await self.waiting.wait()
         if self.error:
             assert request.witness is not None
-            request.witness.refuse("hosts", target_of(request.url).shown)
+            request.witness.refuse("hosts", parse_target(request.url).shown)
             raise self.error
         body = json.dumps({"fruit": ["apple", "pear"]}).encode()
-        return OutboundAnswer(
+        return HttpResponse(
             status=200, headers={"content-type": "application/json"}, body=body, url=request.url, hops=("fruit.org",)
         )
 
@@ -57,9 +57,9 @@ class Recording:
     def __init__(self) -> None:
         self.scripts = []
 
-    async def run(self, script, functions, limits=None) -> Ran:  # noqa: ARG002  (as all sandboxes are asked)
+    async def run(self, script, functions, limits=None) -> ScriptOutcome:  # noqa: ARG002  (as all sandboxes are asked)
         self.scripts.append(script)
-        return Ran(ended="done", submitted=True, result="ran", confined=("files", "calls"))
+        return ScriptOutcome(ended="done", submitted=True, result="ran", confined=("files", "calls"))
 
     async def close(self) -> None:
         pass
@@ -75,7 +75,7 @@ def sandbox(sandbox_home: Path) -> Iterator[WasmSandbox]:
 @pytest.fixture
 def native() -> Iterator[ProcessSandbox]:
     """The sandbox of processes, where the system can confine them."""
-    if not set(NEEDED) <= set(reachable()):
+    if not set(NEEDED) <= set(probe_confinement()):
         pytest.skip("processes cannot be confined here")
     opened = ProcessSandbox()
     yield opened
@@ -473,7 +473,7 @@ async def execute(args, ctx: SkillContext):
 )
 def test_the_language_and_the_needs_decide_what_runs_a_function(language, runtime, expected):
     function = Function(name="execute", content="x", language=language)
-    assert runtime_of(function, Needs(runtime=runtime)) == expected
+    assert choose_runtime(function, Needs(runtime=runtime)) == expected
 
 
 def test_a_runtime_that_is_not_there_makes_the_run_unavailable(run):

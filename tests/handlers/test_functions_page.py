@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from prowess.handlers.context import MOST_FILES, MOST_LOGGED_CHARS, MOST_LOGGED_LINES, MOST_REQUESTS
-from prowess.handlers.function import MEMORY, MOST_CALLS
-from prowess.handlers.run_files import OWN_BYTES
-from prowess.outbound.guarded import AT_ONCE, PARTIES
-from prowess.sandbox.roots import READ_BYTES, WRITE_BYTES
-from prowess.sandbox.sandbox import DEFAULT_LIMITS, OF_CONTEXT
+from prowess.handlers.function import MAX_CALLS, MEMORY_BYTES
+from prowess.handlers.function_context import MAX_FILES, MAX_LOG_CHARS, MAX_LOG_LINES, MAX_OWN_BYTES, MAX_REQUESTS
+from prowess.net.client import MAX_CONCURRENT, PARTIES
+from prowess.sandbox.protocol import CONTEXT_FUNCTIONS, DEFAULT_LIMITS
+from prowess.sandbox.roots import MAX_READ_BYTES, MAX_WRITE_BYTES
 from prowess.skill.kinds import Function
 from prowess.skill.needs import NEED_FIELDS
 
@@ -19,7 +18,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "functions.md").read_text
 
 
 def test_every_call_of_the_context_is_on_the_page():
-    assert all(f"`ctx.{name}(" in PAGE for name in OF_CONTEXT)
+    assert all(f"`ctx.{name}(" in PAGE for name in CONTEXT_FUNCTIONS)
     assert "`ctx.env`" in PAGE
 
 
@@ -31,13 +30,13 @@ def test_every_need_of_a_function_is_on_the_page():
     "shown",
     [
         f"{Function.model_fields['timeout_seconds'].default:g} s, or",
-        f"{MEMORY['wasm'] >> 20} MiB; {MEMORY['native'] >> 20:,} MiB for a native function; {MEMORY['deno'] >> 20} MiB",
-        f"{MOST_CALLS:,}, of these {MOST_REQUESTS} requests and {MOST_FILES} files",
-        f"| {READ_BYTES >> 20} MiB |",
-        f"| {WRITE_BYTES >> 20} MiB |",
-        f"| the run's own folder | {OWN_BYTES >> 20} MiB |",
-        f"those of runs that it starts included | {AT_ONCE // PARTIES} |",
-        f"{MOST_LOGGED_LINES:,} lines, {MOST_LOGGED_CHARS:,} characters",
+        f"{MEMORY_BYTES['wasm'] >> 20} MiB; {MEMORY_BYTES['native'] >> 20:,} MiB for a native function; {MEMORY_BYTES['deno'] >> 20} MiB",
+        f"{MAX_CALLS:,}, of these {MAX_REQUESTS} requests and {MAX_FILES} files",
+        f"| {MAX_READ_BYTES >> 20} MiB |",
+        f"| {MAX_WRITE_BYTES >> 20} MiB |",
+        f"| the run's own folder | {MAX_OWN_BYTES >> 20} MiB |",
+        f"those of runs that it starts included | {MAX_CONCURRENT // PARTIES} |",
+        f"{MAX_LOG_LINES:,} lines, {MAX_LOG_CHARS:,} characters",
         f"at most {DEFAULT_LIMITS.result_bytes >> 20} MiB",
     ],
 )

@@ -9,14 +9,14 @@ import pytest
 
 from prowess.errors import Invalid, NoModel, NotFound, OutputInvalid, RunFailed, Unavailable
 from prowess.handlers.json_generation import JsonGenerationHandler
-from prowess.llm.cautious import CautiousModel
 from prowess.llm.model import Reply
 from prowess.llm.scripted import ScriptedModel
-from prowess.run.asking import Foreseen
+from prowess.llm.wrappers import CautiousModel
+from prowess.prompts.prompt import Prompt
+from prowess.prompts.registry import Registry
+from prowess.prompts.shelf import MemoryShelf
+from prowess.run.call import DryRunEnded
 from prowess.skill.kinds import Approach, Example, JsonGeneration, PromptTemplate
-from prowess.templates.prompt import Prompt
-from prowess.templates.registry import Registry
-from prowess.templates.shelves import MemoryShelf
 
 PERSON = {
     "type": "object",
@@ -282,7 +282,7 @@ def test_without_a_model_it_says_so(asker, renderer, call_of):
 
 
 def test_a_dry_run_ends_with_what_would_be_sent(generate):
-    with pytest.raises(Foreseen):
+    with pytest.raises(DryRunEnded):
         generate([], dry=True)
 
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from prowess.errors import Invalid, OutputInvalid, Refused, RunFailed, TimedOut, TryLater
 from prowess.handlers.http_call import HttpCallHandler
-from prowess.handlers.request_filling import FORM, Filling
-from prowess.outbound.guarded import GuardedOutbound
+from prowess.handlers.http_request import FORM_TYPE, RequestFiller
+from prowess.net.client import GuardedHttpClient
+from prowess.policy.grants import Grants
 from prowess.run.call import Call, Output
-from prowess.run.grants import Grants
-from prowess.skill.declared_request import declared_request
+from prowess.skill.declarations import parse_request
 from prowess.skill.kinds import HttpCall
 
 HOST = "api.example.com"
@@ -82,7 +82,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def run(server: Server, call_of) -> Iterator[Callable[..., Output]]:
     """What a request gives; `waits` has the seconds between its tries, `calls` the calls themselves."""
-    outbound = GuardedOutbound()
+    outbound = GuardedHttpClient()
 
     def ran(handler: str, inputs=None, *, env=None, denied=None, skill=None, hosts=(HOST,), **metadata) -> Output:
         async def grants_of(call: Call) -> Grants:
@@ -170,10 +170,10 @@ def test_a_body_is_a_form_where_its_type_says_so(server, run):
         "https://api.example.com/",
         {"a": "x&y=z", "b": [1, 2]},
         body={"a": "{{ a }}", "b": "{{ b }}"},
-        headers={"Content-Type": FORM},
+        headers={"Content-Type": FORM_TYPE},
     )
     method, _, headers, content = server.heard[0]
-    assert (method, headers["content-type"]) == ("POST", FORM)
+    assert (method, headers["content-type"]) == ("POST", FORM_TYPE)
     assert parse_qs(content.decode()) == {"a": ["x&y=z"], "b": ["1", "2"]}
 
 
@@ -438,7 +438,7 @@ def test_an_answer_that_is_too_large_is_told(server, run):
         ("{{ text }}", {"Content-Type": "application/json"}, b'"plain"', "application/json"),
         ("{{ list.1.n }}", {}, b"2", "application/json"),
         ("{{ gone }}", {}, b"", None),
-        ("a={{ sum }}", {"Content-Type": FORM}, b"a=1%2B1+%26", FORM),
+        ("a={{ sum }}", {"Content-Type": FORM_TYPE}, b"a=1%2B1+%26", FORM_TYPE),
         (["{{ text }}"], {"Content-Type": "application/vnd.api+json"}, b'["plain"]', "application/vnd.api+json"),
     ],
 )
@@ -453,7 +453,7 @@ def test_a_body_is_what_its_value_and_its_type_make_it(server, run, body, header
     ("settings", "inputs"),
     [
         ({"body": {"a": 1}, "headers": {"Content-Type": "text/csv"}}, {}),
-        ({"body": ["a"], "headers": {"Content-Type": FORM}}, {}),
+        ({"body": ["a"], "headers": {"Content-Type": FORM_TYPE}}, {}),
         ({"body": {"a": "{{ x }}"}}, {"x": float("nan")}),
         ({"body": {"a": "-{{ x }}"}}, {"x": [1]}),
         ({"headers": {"X-A": "{{ x }}"}}, {"x": "a\r\nHost: evil.test"}),
@@ -491,11 +491,11 @@ HOSTILE = st.one_of(
 
 @given(HOSTILE, HOSTILE)
 def test_no_value_leaves_its_place_in_a_url(first, second):
-    declared = declared_request(
+    declared = parse_request(
         HttpCall(name="x", handler="GET https://h.test/a/{{ a }}/z?q={{ b }}", metadata={"query": {"r": "-{{ a }}"}})
     )
     try:
-        url = Filling(inputs={"a": first, "b": second}, env={"KEY": SECRET}).fill(declared).url
+        url = RequestFiller(inputs={"a": first, "b": second}, env={"KEY": SECRET}).fill(declared).url
     except Invalid:
         assert first in ("", ".", "..")
         return
@@ -510,11 +510,11 @@ def test_no_value_leaves_its_place_in_a_url(first, second):
 
 @given(HOSTILE, st.recursive(st.none() | st.booleans() | st.integers() | HOSTILE, st.lists, max_leaves=5))
 def test_no_value_leaves_its_place_in_a_json_body(text, value):
-    declared = declared_request(
+    declared = parse_request(
         HttpCall(
             name="x", handler="https://h.test/", metadata={"body": {"a": "-{{ a }}-", "b": "{{ b }}", "c": ["{{ a }}"]}}
         )
     )
-    body = Filling(inputs={"a": text, "b": value}, env={"KEY": SECRET}).fill(declared).body
+    body = RequestFiller(inputs={"a": text, "b": value}, env={"KEY": SECRET}).fill(declared).body
     clean = json.loads(json.dumps([text, value], ensure_ascii=False).encode(errors="replace"))
     assert json.loads(body) == {"a": f"-{clean[0]}-", "b": clean[1], "c": [clean[0]]}

@@ -14,14 +14,13 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from prowess.handlers.http_call import HttpCallHandler
-from prowess.outbound.guarded import GuardedOutbound
+from prowess.net.client import GuardedHttpClient
+from prowess.policy.grants import Grants
 from prowess.run.call import Call
-from prowess.run.grants import Grants
-from prowess.skill.forms.convert import write_package
-from prowess.skill.forms.recognise import read_package
-from prowess.skill.needs import needs_of
+from prowess.skill.forms.conversion import read_package, write_package
+from prowess.skill.needs import read_needs
 from prowess.skill.package import Package
-from prowess.skill.profiles.declared_requests import unsendable_requests
+from prowess.skill.profiles.declarations import check_requests
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "http-calls.md"
 DESCRIPTOR, SIDECAR = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -64,13 +63,13 @@ def test_the_example_of_the_page_asks_and_gives_what_it_says(form, asked, call_o
     port, heard = asked
     skill = read_package(PACKAGES[form]).skill
     artifact = next(one for one in skill.artifacts if one.kind == "http_call")
-    needs = needs_of(skill)
+    needs = read_needs(skill)
 
     async def grants_of(call: Call) -> Grants:
         routes = {"api.example.com": f"http://127.0.0.1:{port}"}
         return Grants(hosts=needs.hosts, routes=routes, env=dict.fromkeys(needs.env, "sk-canary-91"))
 
-    outbound = GuardedOutbound()
+    outbound = GuardedHttpClient()
     about = {"extra": skill.extra, "parameters": skill.parameters, "output_schema": skill.output_schema}
     if form == "sidecar":
         about["parameters"] = read_package(PACKAGES["descriptor"]).skill.parameters
@@ -87,7 +86,7 @@ def test_the_example_of_the_page_asks_and_gives_what_it_says(form, asked, call_o
 def test_the_example_of_the_page_has_no_problems(form):
     reading = read_package(PACKAGES[form])
     assert [problem for problem in reading.problems if problem.severity == "error"] == []
-    assert list(unsendable_requests(reading)) == []
+    assert list(check_requests(reading)) == []
 
 
 def test_its_settings_come_back_from_the_native_form():
@@ -114,6 +113,6 @@ def test_its_settings_come_back_from_the_native_form():
 def test_a_request_that_could_not_be_sent_is_a_problem_of_the_skill(form, changed, by, told):
     package = PACKAGES[form]
     texts = {file.path: file.content.decode().replace(changed, by) for file in package.files}
-    problems = list(unsendable_requests(read_package(Package.of_texts("issue-finder", texts))))
+    problems = list(check_requests(read_package(Package.of_texts("issue-finder", texts))))
     assert [problem.code for problem in problems] == ["request-invalid"]
     assert told in problems[0].message

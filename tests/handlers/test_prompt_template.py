@@ -11,25 +11,24 @@ import pytest
 
 from prowess.errors import Invalid, NoModel, OutputInvalid, TimedOut
 from prowess.handlers.prompt_template import PromptTemplateHandler
-from prowess.llm.config import ModelConfig
-from prowess.llm.model import Message, Reply
+from prowess.llm.model import Message, ModelConfig, Reply
 from prowess.llm.models import Models
 from prowess.llm.scripted import ScriptedModel
 from prowess.policy.actor import Actor
-from prowess.run.asking import Asker, Foreseen
-from prowess.run.call import Call
-from prowess.run.spending import Caps, Spending
+from prowess.prompts.renderer import WorkerRenderer
+from prowess.run.call import Call, DryRunEnded
+from prowess.run.model_client import ModelClient
+from prowess.run.spending import SpendCaps, Spending
 from prowess.run.telemetry import NoTelemetry
 from prowess.skill.kinds import Approach, Example, PromptTemplate
 from prowess.skill.model import Skill
-from prowess.templates.rendering import WorkerRenderer
 
 
 @pytest.fixture
-def asker(tmp_path: Path) -> Asker:
+def asker(tmp_path: Path) -> ModelClient:
     """Reaches the models that calls bring; nothing here has a price, so no purse is opened."""
     models = Models(ModelConfig(home=tmp_path / ".prowess"))
-    return Asker(models, Spending(_no_records, lambda _: Caps(per_session=5, per_day=20)), NoTelemetry())
+    return ModelClient(models, Spending(_no_records, lambda _: SpendCaps(per_session=5, per_day=20)), NoTelemetry())
 
 
 def _no_records() -> None:
@@ -288,7 +287,7 @@ def test_a_dry_run_ends_with_exactly_what_would_be_sent(finish):
     model = ScriptedModel([])
     call = called(model, CHECK, Approach(name="a", content="Be kind."), inputs={"entity": "a"}, dry=True)
 
-    with pytest.raises(Foreseen):
+    with pytest.raises(DryRunEnded):
         finish(call)
     [sent] = call.notes.sent
     assert sent.model == "scripted:test"

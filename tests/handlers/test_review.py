@@ -9,14 +9,13 @@ import re
 import pytest
 
 from prowess.errors import Invalid, NotFound, Refused, RunFailed, SpendExceeded, TimedOut, Unavailable
-from prowess.handlers.asset import asset_of
-from prowess.handlers.review import ReviewHandler
+from prowess.handlers.review import ReviewHandler, find_asset
 from prowess.llm.scripted import Answer, ScriptedModel
-from prowess.run.asking import Foreseen
+from prowess.prompts.prompt import Criterion, Rubric
+from prowess.prompts.registry import Registry
+from prowess.prompts.shelf import MemoryShelf
+from prowess.run.call import DryRunEnded
 from prowess.skill.kinds import Review
-from prowess.templates.registry import Registry
-from prowess.templates.rubric import Criterion, Rubric
-from prowess.templates.shelves import MemoryShelf
 
 
 def criterion(id, weight=1.0):
@@ -339,7 +338,7 @@ def test_data_that_nests_deep_is_judged_without_indentation():
     deep = "x"
     for _ in range(200):
         deep = [deep]
-    assert asset_of({"asset": [deep] * 1_000}).text == json.dumps([deep] * 1_000)
+    assert find_asset({"asset": [deep] * 1_000}).text == json.dumps([deep] * 1_000)
 
 
 @pytest.mark.parametrize("inputs", [{}, {"asset": ""}, {"asset": " \n"}, {"asset": "x" * 1_000_001}])
@@ -377,6 +376,6 @@ def test_a_dry_run_shows_every_request_and_sends_none(review, asker, call_of):
     handler = ReviewHandler(asker, Registry(lambda: [MemoryShelf(BINARY)]), per_criterion=True)
     call = call_of(ARTIFACT, {"asset": ASSET}, model=ScriptedModel([]), dry=True)
 
-    with pytest.raises(Foreseen):
+    with pytest.raises(DryRunEnded):
         asyncio.run(handler.run(call))
     assert [sent.purpose for sent in call.notes.sent] == ["evaluation", "evaluation"]

@@ -7,17 +7,16 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.handlers.asset import asset_of
-from prowess.handlers.judging import read_verdicts
-from prowess.run.results import ReviewResult
-from prowess.templates.rubric import Criterion, Rubric
+from prowess.handlers.results import ReviewResult
+from prowess.handlers.review import find_asset, read_verdicts
+from prowess.prompts.prompt import Criterion, Rubric
 
 CRITERIA = tuple(
     Criterion(id=one, name=one.title(), description="d", pass_condition="p", fail_condition="f")
     for one in ("brief", "kind")
 )
 RUBRIC = Rubric(id="tone", scoring_mode="binary", criteria=CRITERIA)
-ASSET = asset_of({"asset": "Dear Ann, thank you."})
+ASSET = find_asset({"asset": "Dear Ann, thank you."})
 
 GOOD = {
     "criterion_id": st.sampled_from(["brief", "kind"]),

@@ -10,10 +10,10 @@ import pytest
 
 from prowess.handlers.review import ReviewHandler
 from prowess.llm.scripted import ScriptedModel
+from prowess.prompts.prompt import Criterion, Rubric
+from prowess.prompts.registry import Registry
+from prowess.prompts.shelf import MemoryShelf
 from prowess.skill.kinds import Review
-from prowess.templates.registry import Registry
-from prowess.templates.rubric import Criterion, Rubric
-from prowess.templates.shelves import MemoryShelf
 
 CRITERIA = tuple(
     Criterion(id=one, name=one.title(), description="d", pass_condition="p", fail_condition="f")

@@ -9,11 +9,11 @@ import sys
 import pytest
 
 from prowess.errors import Invalid, Refused, RunFailed, Unavailable
-from prowess.handlers.command_runs import CommandRuns
-from prowess.handlers.script import PYTHON_COMMAND, ScriptHandler, interpreter_of
-from prowess.run.grants import Grants
+from prowess.handlers.command_runner import CommandRunner
+from prowess.handlers.script import PYTHON_COMMAND, ScriptHandler, find_interpreter
+from prowess.policy.grants import Grants
 from prowess.sandbox.commands.command import CommandLimits
-from prowess.sandbox.commands.locked import LockedCommands
+from prowess.sandbox.commands.sandbox import LockedCommandSandbox
 from prowess.sandbox.roots import Root
 from prowess.skill.kinds import Script
 
@@ -34,8 +34,8 @@ def run(call_of):
         call = call_of(Script(name="tool", path=path), inputs or {}, skill=skill)
         if calls is not None:
             calls.append(call)
-        sandbox = LockedCommands(**({"searched": searched} if searched else {}))
-        commands = CommandRuns(sandbox, files_of, grants_of, CommandLimits(seconds=20))
+        sandbox = LockedCommandSandbox(**({"searched": searched} if searched else {}))
+        commands = CommandRunner(sandbox, files_of, grants_of, CommandLimits(seconds=20))
         return asyncio.run(ScriptHandler(commands, provision).run(call))
 
     return ran
@@ -85,7 +85,7 @@ def test_a_javascript_file_runs_in_node(run):
     ],
 )
 def test_the_first_line_says_what_runs_a_script_or_else_its_suffix(path, content, expected):
-    assert interpreter_of(path, content) == expected
+    assert find_interpreter(path, content) == expected
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_the_first_line_says_what_runs_a_script_or_else_its_suffix(path, content
 )
 def test_a_script_that_nothing_runs_is_refused_with_what_does(path, content):
     with pytest.raises(Invalid) as caught:
-        interpreter_of(path, content)
+        find_interpreter(path, content)
     assert "python3, bash" in caught.value.hint
 
 

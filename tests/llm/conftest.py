@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from prowess.llm.config import ModelConfig
-from prowess.llm.model import Model, Reply
+from prowess.llm.model import Model, ModelConfig, Reply
 from prowess.llm.models import Models
 from prowess.llm.scripted import ScriptedModel
 

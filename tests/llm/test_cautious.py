@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from prowess.errors import RunFailed, TimedOut, TryLater, Unavailable
-from prowess.llm.cautious import CautiousModel
 from prowess.llm.model import Message, Reply, Request
 from prowess.llm.scripted import Answer, ScriptedModel
+from prowess.llm.wrappers import CautiousModel
 
 pytestmark = pytest.mark.anyio
 

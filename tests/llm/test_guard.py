@@ -8,10 +8,10 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from prowess.errors import ProwessError, Refused, RunFailed, TimedOut, TryLater, Unavailable
-from prowess.llm.guard import LONGEST_WAIT, GuardedModel
 from prowess.llm.model import Message, Reply, Request
-from prowess.llm.pace import Pace
+from prowess.llm.models import RateLimit
 from prowess.llm.scripted import ScriptedModel
+from prowess.llm.wrappers import MAX_WAIT_SECONDS, GuardedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -83,7 +83,7 @@ async def test_a_try_waits_as_long_as_the_provider_asks(ask, waits):
 
 
 async def test_there_is_no_further_try_where_the_provider_asks_for_too_long(ask, waits):
-    inner = ScriptedModel([passing(LONGEST_WAIT + 1), "never asked for"])
+    inner = ScriptedModel([passing(MAX_WAIT_SECONDS + 1), "never asked for"])
 
     with pytest.raises(Unavailable):
         await ask(GuardedModel(inner, sleep=waits.sleep))
@@ -239,7 +239,7 @@ async def test_an_answer_of_nothing_at_all_is_an_error():
 
 async def test_requests_of_one_model_start_evenly(ask, waits):
     inner = ScriptedModel([f"{number}" for number in range(5)])
-    model = GuardedModel(inner, pace=Pace(120, clock=waits.clock, sleep=waits.sleep))
+    model = GuardedModel(inner, pace=RateLimit(120, clock=waits.clock, sleep=waits.sleep))
 
     for _ in range(5):
         await ask(model)
@@ -249,7 +249,7 @@ async def test_requests_of_one_model_start_evenly(ask, waits):
 
 async def test_a_further_try_waits_for_its_turn_too(waits):
     inner = ScriptedModel([passing(), "ok"])
-    model = GuardedModel(inner, pace=Pace(1, clock=waits.clock, sleep=waits.sleep), sleep=waits.sleep)
+    model = GuardedModel(inner, pace=RateLimit(1, clock=waits.clock, sleep=waits.sleep), sleep=waits.sleep)
 
     await model.complete(ASKING)
 
@@ -262,7 +262,7 @@ async def test_turns_that_are_asked_for_at_once_are_given_one_after_another():
     async def noted(seconds: float) -> None:
         starts.append(seconds)
 
-    pace = Pace(60, clock=lambda: 0.0, sleep=noted)
+    pace = RateLimit(60, clock=lambda: 0.0, sleep=noted)
 
     await asyncio.gather(*(pace.turn() for _ in range(4)))
 
@@ -270,7 +270,7 @@ async def test_turns_that_are_asked_for_at_once_are_given_one_after_another():
 
 
 async def test_who_comes_late_does_not_wait(waits):
-    pace = Pace(60, clock=waits.clock, sleep=waits.sleep)
+    pace = RateLimit(60, clock=waits.clock, sleep=waits.sleep)
 
     await pace.turn()
     waits.now += 10

@@ -8,10 +8,9 @@ import threading
 
 import pytest
 
-from prowess.build.models import model_config
+from prowess.engine.runtime import make_model_config
 from prowess.errors import Invalid, NoModel, NotFound, Refused, Unavailable
-from prowess.llm.config import ModelConfig
-from prowess.llm.family import family_of
+from prowess.llm.model import ModelConfig, family_of
 from prowess.llm.models import Models
 from prowess.llm.providers import PROVIDERS
 from prowess.settings import read_settings
@@ -34,7 +33,7 @@ def test_all_that_the_settings_say_about_models_is_known_wherever_models_are(tmp
         "PROWESS_MODEL_REQUESTS_PER_MINUTE": "30",
     }
 
-    config = model_config(read_settings(environment))
+    config = make_model_config(read_settings(environment))
 
     assert (config.default, config.evaluation, config.base_url) == (
         "compatible:tiny",
@@ -181,7 +180,7 @@ def test_a_provider_whose_part_is_not_installed_says_how_to_install_it():
         "        if name.partition('.')[0] in ('openai', 'anthropic', 'pydantic_ai', 'google', 'genai_prices'):\n"
         "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
         "sys.meta_path.insert(0, Absent())\n"
-        "from prowess.llm.config import ModelConfig\n"
+        "from prowess.llm.model import ModelConfig\n"
         "from prowess.llm.model import Usage\n"
         "from prowess.llm.models import Models\n"
         "from prowess.llm.prices import cost_of\n"

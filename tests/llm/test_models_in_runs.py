@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prowess import RunFailed, SpendExceeded, Unavailable
+from prowess.errors import RunFailed, SpendExceeded, Unavailable
 from prowess.llm.model import Reply, Usage
 
 pytestmark = pytest.mark.anyio

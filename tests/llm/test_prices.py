@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prowess.llm.model import Usage
-from prowess.llm.prices import DEFAULT_MAX_TOKENS, cost_of, most_cost
+from prowess.llm.prices import DEFAULT_MAX_TOKENS, cost_of, max_cost
 
 
 def test_a_cost_is_the_tokens_times_their_price():
@@ -37,9 +37,9 @@ def test_the_models_of_each_provider_have_a_price(name):
 )
 def test_a_model_that_is_not_on_the_list_or_runs_elsewhere_has_none(name):
     assert cost_of(name, Usage(input_tokens=1, output_tokens=1)) is None
-    assert most_cost(name, 1, 1) is None
+    assert max_cost(name, 1, 1) is None
 
 
 def test_the_most_that_a_request_costs_is_with_the_longest_answer():
-    assert most_cost("openai:gpt-4o", 1_000_000, 1_000_000) == pytest.approx(12.5)
-    assert most_cost("openai:gpt-4o", 0, None) == pytest.approx(10 * DEFAULT_MAX_TOKENS / 1e6)
+    assert max_cost("openai:gpt-4o", 1_000_000, 1_000_000) == pytest.approx(12.5)
+    assert max_cost("openai:gpt-4o", 0, None) == pytest.approx(10 * DEFAULT_MAX_TOKENS / 1e6)

@@ -247,7 +247,7 @@ async def test_a_server_that_is_not_there_is_unavailable(bench, ask):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         free = taken.getsockname()[1]
-    from prowess.llm.provided import open_compatible
+    from prowess.llm.remote import open_compatible
 
     model = open_compatible("x", name="compatible:x", base_url=f"http://127.0.0.1:{free}/v1", key="", family="x")
 

@@ -8,11 +8,9 @@ import json
 import pytest
 
 from prowess.errors import Invalid, NotFound, RunFailed, TimedOut, Unavailable
-from prowess.llm.config import ModelConfig
-from prowess.llm.model import Message, Reply, Request, ToolCall, Usage
+from prowess.llm.model import Message, ModelConfig, Reply, Request, ToolCall, Usage
 from prowess.llm.models import Models
-from prowess.llm.script_file import read_script
-from prowess.llm.scripted import Answer, ScriptedModel
+from prowess.llm.scripted import Answer, ScriptedModel, read_script
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from prowess.errors import AnswerUnusable, NotFound, RunFailed, SpendExceeded, T
 from prowess.llm.model import Usage
 from prowess.policy.actor import Actor
 from prowess.run.call import Call
-from prowess.run.spending import Caps, Spending
+from prowess.run.spending import SpendCaps, Spending
 from prowess.skill.kinds import Instructions
 from prowess.skill.model import Skill
 from prowess.storage import spend
@@ -34,7 +34,7 @@ def call(session: str = "s1", organization: str = "acme") -> Call:
 @pytest.fixture
 def spending(database: Database) -> Callable[..., Spending]:
     def make(*, per_session: float = 5, per_day: float = 20) -> Spending:
-        return Spending(lambda: database, lambda _: Caps(per_session=per_session, per_day=per_day))
+        return Spending(lambda: database, lambda _: SpendCaps(per_session=per_session, per_day=per_day))
 
     return make
 
@@ -138,9 +138,9 @@ async def test_what_has_no_price_touches_no_purse(database, spent, amount):
         touched.append(database)
         return database
 
-    def caps(actor: Actor) -> Caps:
+    def caps(actor: Actor) -> SpendCaps:
         touched.append(actor)
-        return Caps(per_session=0, per_day=0)
+        return SpendCaps(per_session=0, per_day=0)
 
     async with Spending(records, caps).reserved(call(), amount) as reservation:
         reservation.actual = 3.0
@@ -202,10 +202,10 @@ async def test_a_cap_can_be_used_up_to_the_last_cent(spending, spent):
 async def test_whoever_is_cancelled_while_setting_aside_gets_it_back(database, spent):
     started, go_on = threading.Event(), threading.Event()
 
-    def caps(_: Actor) -> Caps:
+    def caps(_: Actor) -> SpendCaps:
         started.set()
         go_on.wait(20)
-        return Caps(per_session=5, per_day=20)
+        return SpendCaps(per_session=5, per_day=20)
 
     task = asyncio.ensure_future(using(Spending(lambda: database, caps).reserved(call(), 2.0), AssertionError()))
     await asyncio.to_thread(started.wait, 20)
@@ -233,7 +233,7 @@ async def test_a_bill_that_cannot_be_written_does_not_cost_the_answer(database, 
                 yield connection
 
     records = Failing()
-    async with Spending(lambda: records, lambda _: Caps(per_session=5, per_day=20)).reserved(
+    async with Spending(lambda: records, lambda _: SpendCaps(per_session=5, per_day=20)).reserved(
         call(), 2.0
     ) as reservation:
         reservation.actual = 0.5

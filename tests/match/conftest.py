@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from prowess.catalog.document import Document
+from prowess.catalog.store import SearchDocument
 from prowess.match.index import Index
 from prowess.match.matcher import Matcher
 from prowess.match.ranking import rank
 from prowess.match.recommendation import Recommendation
 
 OFFICE = (
-    Document(
+    SearchDocument(
         slug="invoice-reader",
         title="Invoice Reader",
         description=(
@@ -25,46 +25,46 @@ OFFICE = (
         tags=("Finance", "pdf"),
         triggers=("what do we owe this supplier", "read this bill"),
     ),
-    Document(
+    SearchDocument(
         slug="quotation-writer",
         title="Quotation Writer",
         description="Drafts quotations for customers with prices, discounts and delivery terms.",
         tags=("finance", "writing"),
     ),
-    Document(
+    SearchDocument(
         slug="changelog-writer",
         title="Changelog Writer",
         description="Writes release notes from merged pull requests, grouped by what users notice.",
         tags=("git", "writing"),
     ),
-    Document(
+    SearchDocument(
         slug="meeting-minutes",
         title="Meeting Minutes",
         description="Turns the transcript of a meeting into minutes with decisions and action items.",
         tags=("writing",),
     ),
-    Document(
+    SearchDocument(
         slug="sql-tuner",
         title="SQL Tuner",
         description="Explains slow database queries and proposes indexes, with the query plan as evidence.",
         tags=("database",),
         keywords=("postgresql", "vacuum", "deadlock"),
     ),
-    Document(
+    SearchDocument(
         slug="key-rotation",
         title="Key Rotation",
         description="Renews credentials of services before they expire and tells their owners.",
         tags=("security",),
         patterns=(r"rotate (?:the )?(?:api )?keys?", r"\bCVE-\d{4}-\d{4,7}\b"),
     ),
-    Document(
+    SearchDocument(
         slug="consistency-checker",
         title="Consistency Checker",
         description="Compares the chapters of a manuscript and lists statements that cannot both be true.",
         tags=("analysis",),
         triggers=("are there any contradictions", "does the timeline add up"),
     ),
-    Document(
+    SearchDocument(
         slug="greenhouse-keeper",
         title="Greenhouse Keeper",
         description="Plans watering and ventilation of a greenhouse from its sensors.",
@@ -74,62 +74,64 @@ OFFICE = (
             "```sh\nflumoxscript --hygrometer\n```\n\nWhitefly is fought with encarsia wasps; encarsia needs warmth.\n"
         ),
     ),
-    Document(
+    SearchDocument(
         slug="vacation-planner",
         title="Vacation Planner",
         description="Plans the leave days of a team so that somebody is always on duty.",
         tags=("people",),
     ),
-    Document(
+    SearchDocument(
         slug="accessibility-audit",
         title="Accessibility Audit",
         description="Checks web pages for contrast, keyboard use and screen readers, and ranks what to fix.",
         tags=("web", "analysis"),
     ),
-    Document(
+    SearchDocument(
         slug="vertragspruefung",
         title="Vertragsprüfung",
         description="Prüft Mietverträge auf unwirksame Klauseln und erklärt die Kündigung einer Wohnung.",
         tags=("recht",),
     ),
-    Document(
+    SearchDocument(
         slug="fapiao-helper",
         title="发票助手",
         description="整理增值税发票,核对金额并生成报销单。",
         tags=("中文",),
     ),
-    Document(
+    SearchDocument(
         slug="keigo-coach",
         title="敬語コーチ",
         description="ビジネスメールの敬語を確認し、丁寧な表現に直します。",
         tags=("日本語",),
     ),
-    Document(
+    SearchDocument(
         slug="resume-helper-ko",
         title="이력서 도우미",
         description="이력서와 자기소개서를 검토하고 문장을 다듬습니다.",
         tags=("한국어",),
     ),
-    Document(
+    SearchDocument(
         slug="cafe-menu", title="Café Menu", description="Composes the menu of a café with crème brûlée and pâté."
     ),
-    Document(slug="silent-one", title="Silent Invoices", description="  ", tags=("Finance",), body="Invoices, totals."),
+    SearchDocument(
+        slug="silent-one", title="Silent Invoices", description="  ", tags=("Finance",), body="Invoices, totals."
+    ),
 )
 
 
-def with_digest(document: Document) -> Document:
+def with_digest(document: SearchDocument) -> SearchDocument:
     """The document with a digest that is another one for other content, as a store gives it."""
     return replace(document, digest=hashlib.sha256(repr(replace(document, digest="")).encode()).hexdigest())
 
 
 @pytest.fixture(scope="session")
-def office() -> tuple[Document, ...]:
+def office() -> tuple[SearchDocument, ...]:
     """The skills of the office; `silent-one` has no description."""
     return tuple(map(with_digest, OFFICE))
 
 
 @pytest.fixture(scope="session")
-def index(office: tuple[Document, ...]) -> Index:
+def index(office: tuple[SearchDocument, ...]) -> Index:
     """The index of the office."""
     return Index.build(office)
 
@@ -141,7 +143,7 @@ def matcher(index: Index) -> Matcher:
 
 
 @pytest.fixture(scope="session")
-def digested() -> Callable[[Document], Document]:
+def digested() -> Callable[[SearchDocument], SearchDocument]:
     """`with_digest`, for tests."""
     return with_digest
 

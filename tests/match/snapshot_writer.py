@@ -17,10 +17,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from prowess.catalog.document import Document
+from prowess.catalog.store import SearchDocument
 from prowess.match.index import Index
-from prowess.match.lexicon import static
-from prowess.match.snapshot import Saved, Snapshot
+from prowess.match.lexicon import static_embedder
+from prowess.match.snapshot import SavedIndex, Snapshot
 
 STEPS = ("fsync", "mkdir", "rename", "replace", "unlink")
 
@@ -28,18 +28,20 @@ STEPS = ("fsync", "mkdir", "rename", "replace", "unlink")
 def generation(number: int) -> Index:
     """An index of which every skill says which one it is of."""
     return Index.build(
-        Document(slug=f"skill-{place}", description=f"Reads invoices, generation {number}.", digest=f"{number}-{place}")
+        SearchDocument(
+            slug=f"skill-{place}", description=f"Reads invoices, generation {number}.", digest=f"{number}-{place}"
+        )
         for place in range(5 + number % 3)
     )
 
 
-def saved(number: int) -> Saved:
-    return Saved(index=generation(number), positions={"number": str(number)}, record=f"{number}".encode() * 1000)
+def saved(number: int) -> SavedIndex:
+    return SavedIndex(index=generation(number), positions={"number": str(number)}, record=f"{number}".encode() * 1000)
 
 
 def state(folder: Path) -> dict[str, Any]:
     """What a reader finds."""
-    found = Snapshot(folder).load(static())
+    found = Snapshot(folder).load(static_embedder())
     if found is None:
         return {"number": None, "whole": True}
     number = int(found.positions["number"])

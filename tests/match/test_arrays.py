@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.match.arrays import distinct, document_counts, starts_of, sums_of, taken
+from prowess.match.arrays import count_documents, offsets_of, sort_unique, take_slices, weighted_sums
 
 LISTS = st.lists(st.lists(st.integers(0, 9), max_size=12), max_size=8)
 
@@ -19,19 +19,19 @@ def flat(lists):
 @given(LISTS, st.data())
 def test_some_lists_are_taken_in_their_order(lists, data):
     chosen = [place for place in range(len(lists)) if data.draw(st.booleans())]
-    found = taken(flat(lists), starts_of([len(some) for some in lists]), np.array(chosen, np.int64))
+    found = take_slices(flat(lists), offsets_of([len(some) for some in lists]), np.array(chosen, np.int64))
     assert found.tolist() == flat([lists[place] for place in chosen]).tolist()
 
 
 @given(st.lists(st.integers(0, 2**64 - 1)))
 def test_distinct_numbers_are_ascending_and_come_once(numbers):
-    assert distinct(np.array(numbers, np.uint64)).tolist() == sorted(set(numbers))
+    assert sort_unique(np.array(numbers, np.uint64)).tolist() == sorted(set(numbers))
 
 
 @given(LISTS)
 def test_a_word_counts_once_for_each_document_it_is_in(lists):
     documents = np.repeat(np.arange(len(lists)), [len(some) for some in lists])
-    counts = document_counts(flat(lists), documents, 10)
+    counts = count_documents(flat(lists), documents, 10)
     assert counts.tolist() == [sum(word in some for some in lists) for word in range(10)]
 
 
@@ -40,6 +40,6 @@ def test_a_word_counts_once_for_each_document_it_is_in(lists):
 def test_sums_of_weighed_vectors_are_exact(kind, lists):
     vectors = np.random.default_rng(5).integers(-128, 128, (10, 4), np.int8)
     weights = np.array([255, 0, 1, 254, 255, 128, 127, 2, 200, 255], kind)
-    found = sums_of(vectors, weights, flat(lists), starts_of([len(some) for some in lists]))
+    found = weighted_sums(vectors, weights, flat(lists), offsets_of([len(some) for some in lists]))
     expected = [sum((vectors[n].astype(int) * int(weights[n]) for n in some), np.zeros(4, int)) for some in lists]
     assert found.tolist() == [row.tolist() for row in expected]

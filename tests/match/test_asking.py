@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from prowess.catalog.document import Document
+from prowess.catalog.store import SearchDocument
 from prowess.match.index import Index
-from prowess.match.ranking import MOST, listed, rank
+from prowess.match.ranking import MAX_RESULTS, list_tagged, rank
 
 INVOICE = "please extract the totals and due dates from this supplier invoice"
 
@@ -26,21 +26,21 @@ def test_only_skills_with_all_the_tags_are_ranked(index):
 
 
 def test_without_a_query_the_skills_with_the_tags_are_listed_by_slug(index, office):
-    assert slugs(listed(index, limit=100)) == sorted(document.slug for document in office)
-    assert slugs(listed(index, limit=100, tags=["writing"])) == [
+    assert slugs(list_tagged(index, limit=100)) == sorted(document.slug for document in office)
+    assert slugs(list_tagged(index, limit=100, tags=["writing"])) == [
         "changelog-writer",
         "meeting-minutes",
         "quotation-writer",
     ]
-    assert slugs(listed(index, limit=2)) == ["accessibility-audit", "cafe-menu"]
-    assert listed(index, limit=0) == listed(index, limit=-1) == []
-    assert {one.score for one in listed(index, limit=100)} == {0.0}
+    assert slugs(list_tagged(index, limit=2)) == ["accessibility-audit", "cafe-menu"]
+    assert list_tagged(index, limit=0) == list_tagged(index, limit=-1) == []
+    assert {one.score for one in list_tagged(index, limit=100)} == {0.0}
 
 
 def test_a_skill_without_a_description_is_listed_and_never_ranks(index):
-    assert "silent-one" in slugs(listed(index, limit=100, tags=["finance"]))
+    assert "silent-one" in slugs(list_tagged(index, limit=100, tags=["finance"]))
     for message in ("silent invoices", "/silent-one", "silent-one", "totals of invoices"):
-        assert "silent-one" not in slugs(rank(index, message, limit=MOST))
+        assert "silent-one" not in slugs(rank(index, message, limit=MAX_RESULTS))
 
 
 # The name of a skill
@@ -69,18 +69,20 @@ def test_a_path_or_an_address_is_no_call(index, message):
 
 
 def test_a_slug_of_one_word_is_a_call_only_with_a_mark():
-    index = Index.build([Document(slug="review", description="Reviews code.")])
+    index = Index.build([SearchDocument(slug="review", description="Reviews code.")])
     assert "names it" in rank(index, "/review", limit=1)[0].why
     assert "names it" not in rank(index, "please review this", limit=1)[0].why
 
 
 def test_what_a_message_points_at_is_ranked_among_any_number_of_others():
     crowd = [
-        Document(slug=f"invoice-tool-{number}", description="Extracts totals and due dates from supplier invoices.")
+        SearchDocument(
+            slug=f"invoice-tool-{number}", description="Extracts totals and due dates from supplier invoices."
+        )
         for number in range(200)
     ]
-    named = Document(slug="zeta-probe", description="Unrelated words about astronomy.")
-    fitting = Document(slug="omega", description="Something about gardens.", patterns=(r"due dates from",))
+    named = SearchDocument(slug="zeta-probe", description="Unrelated words about astronomy.")
+    fitting = SearchDocument(slug="omega", description="Something about gardens.", patterns=(r"due dates from",))
     index = Index.build([*crowd, named, fitting])
     found = rank(index, f"{INVOICE} with zeta-probe", limit=2)
     assert set(slugs(found)) == {"zeta-probe", "omega"}
@@ -98,8 +100,8 @@ def test_a_call_is_heard_among_many_compound_words(matcher):
 def test_context_tells_apart_what_the_message_leaves_open():
     index = Index.build(
         [
-            Document(slug="tidy-garden", description="Tidies up the garden."),
-            Document(slug="tidy-kitchen", description="Tidies up the kitchen."),
+            SearchDocument(slug="tidy-garden", description="Tidies up the garden."),
+            SearchDocument(slug="tidy-kitchen", description="Tidies up the kitchen."),
         ]
     )
     assert first_slug_with(index, "tidy up", "the kitchen is a mess") == "tidy-kitchen"

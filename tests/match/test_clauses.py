@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.match.clauses import MOST_PARTS, parts, wanted
-from prowess.match.words import split, words_of
+from prowess.match.words import MAX_CLAUSES, extract_words, remove_exclusions, split_clauses, split_words
 
 PROSE = st.lists(
     st.sampled_from(
@@ -68,7 +67,7 @@ PROSE = st.lists(
 )
 def test_what_a_skill_is_not_for_is_left_out_and_what_follows_stays(clause):
     text = f"Reads bills. {clause} Also converts currencies."
-    words = words_of(wanted(text))
+    words = extract_words(remove_exclusions(text))
     assert "quotations" not in words
     assert {"bills", "converts", "currencies"} <= set(words)
 
@@ -86,7 +85,7 @@ def test_what_a_skill_is_not_for_is_left_out_and_what_follows_stays(clause):
     ],
 )
 def test_the_clause_may_stand_anywhere(text):
-    assert words_of(wanted(text)) == ["reads", "bills"]
+    assert extract_words(remove_exclusions(text)) == ["reads", "bills"]
 
 
 @pytest.mark.parametrize(
@@ -102,16 +101,16 @@ def test_the_clause_may_stand_anywhere(text):
     ],
 )
 def test_an_ordinary_not_stays(text):
-    assert words_of(wanted(text)) == words_of(text)
+    assert extract_words(remove_exclusions(text)) == extract_words(text)
 
 
 def test_a_description_without_such_a_clause_stays_as_it_is():
     text = "Reads bills, totals and due dates. Use it for suppliers: all of them — always!"
-    assert wanted(text) == text
+    assert remove_exclusions(text) == text
 
 
 def test_sentences_and_list_members_are_parts_of_their_own():
-    assert parts("Reads supplier bills. Use it for invoices, credit notes - and reminders: everything") == [
+    assert split_clauses("Reads supplier bills. Use it for invoices, credit notes - and reminders: everything") == [
         "Reads supplier bills.",
         "Use it for invoices",
         "credit notes",
@@ -121,20 +120,20 @@ def test_sentences_and_list_members_are_parts_of_their_own():
 
 
 def test_what_is_too_short_to_stand_alone_joins_the_part_before():
-    assert parts("Reads bills, PDF, CSV") == ["Reads bills PDF CSV"]
+    assert split_clauses("Reads bills, PDF, CSV") == ["Reads bills PDF CSV"]
 
 
 def test_no_text_has_more_than_so_many_parts():
     text = ". ".join(f"This is sentence number {number}" for number in range(100))
-    assert len(parts(text)) == MOST_PARTS
-    assert split(" ".join(parts(text))) == split(text)
+    assert len(split_clauses(text)) == MAX_CLAUSES
+    assert split_words(" ".join(split_clauses(text))) == split_words(text)
 
 
 @given(PROSE | st.text(st.characters(codec=None)))
 def test_no_word_is_lost_in_parts(text):
-    assert Counter(word for part in parts(text) for word in split(part)) == Counter(split(text))
+    assert Counter(word for part in split_clauses(text) for word in split_words(part)) == Counter(split_words(text))
 
 
 @given(st.text(st.characters(codec=None)) | PROSE)
 def test_leaving_clauses_out_adds_nothing(text):
-    assert not Counter(split(wanted(text))) - Counter(split(text))
+    assert not Counter(split_words(remove_exclusions(text))) - Counter(split_words(text))

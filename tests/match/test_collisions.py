@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from prowess.catalog.document import Document
-from prowess.match.collisions import find_collisions, probes
+from prowess.catalog.store import SearchDocument
+from prowess.match.collisions import find_collisions, sample_messages
 from prowess.match.recommendation import Evidence, Recommendation
 
 
@@ -14,7 +14,7 @@ from prowess.match.recommendation import Evidence, Recommendation
 class Overlap:
     """Ranks by the share of the message's words that a description has; enough to see who competes."""
 
-    documents: list[Document]
+    documents: list[SearchDocument]
 
     def rank(
         self,
@@ -34,7 +34,7 @@ def _words(text: str) -> set[str]:
     return set(text.lower().replace(".", " ").replace(",", " ").split())
 
 
-def _result(document: Document, shared: set[str], score: float) -> Recommendation:
+def _result(document: SearchDocument, shared: set[str], score: float) -> Recommendation:
     return Recommendation(
         slug=document.slug, title=document.title, description=document.description, tags=(), scope="workspace",
         digest="", score=score, decision="offer" if score > 0.5 else "no",
@@ -42,8 +42,8 @@ def _result(document: Document, shared: set[str], score: float) -> Recommendatio
     )  # fmt: skip
 
 
-def doc(slug: str, description: str, **fields) -> Document:
-    return Document(slug=slug, title=description.partition(".")[0], description=description, **fields)
+def doc(slug: str, description: str, **fields) -> SearchDocument:
+    return SearchDocument(slug=slug, title=description.partition(".")[0], description=description, **fields)
 
 
 PDF_A = doc("pdf-reader", "Extract all tables, figures and totals from scanned yearly reports.")
@@ -106,17 +106,17 @@ def test_what_a_skill_is_not_for_is_not_what_its_users_say():
     document = doc(
         "reader", "Reads scanned invoices and totals. Not for receipts of restaurants.", triggers=("read my invoice",)
     )
-    asked = probes(document)
+    asked = sample_messages(document)
     assert "read my invoice" in asked
     assert not any("receipts" in probe for probe in asked)
 
 
 def test_a_skill_that_says_nothing_is_asked_for_by_its_name():
-    assert probes(Document(slug="tidy-desk")) == ["tidy desk"]
-    assert probes(Document(slug="home.tidy-desk")) == ["home tidy desk"]
+    assert sample_messages(SearchDocument(slug="tidy-desk")) == ["tidy desk"]
+    assert sample_messages(SearchDocument(slug="home.tidy-desk")) == ["home tidy desk"]
 
 
 def test_a_sentence_that_says_nothing_is_not_asked():
-    assert probes(doc("reader", "Reads scanned invoices and totals. Use this when you can.")) == [
+    assert sample_messages(doc("reader", "Reads scanned invoices and totals. Use this when you can.")) == [
         "Reads scanned invoices and totals."
     ]

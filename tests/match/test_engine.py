@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 import prowess.match.matcher
-from prowess import Prowess
-from prowess.build.matching import open_matcher, snapshot_folder
 from prowess.catalog.catalog import Catalog
+from prowess.engine.matcher import open_matcher, snapshot_folder
 from prowess.match.index import Index
 from prowess.match.matcher import Matcher
 from prowess.match.ranking import rank
+from prowess.open import Prowess
 from prowess.settings import read_settings
 from prowess.skill.package import Package
 
@@ -133,7 +133,7 @@ def test_an_edited_file_is_seen_by_newcomers_and_by_a_running_engine(workspace, 
         assert await asyncio.to_thread(offered, workspace, "music for the clarinet") == ["sql-tuner"]
         assert await asyncio.to_thread(offered, workspace, QUERIES) == []
         assert slugs(await engine.match(QUERIES)) == ["sql-tuner"]
-        clock[0] += 2 * prowess.match.matcher.FRESHNESS
+        clock[0] += 2 * prowess.match.matcher.FRESHNESS_SECONDS
         assert await engine.match(QUERIES) == []
         assert slugs(await engine.match("music for the clarinet")) == ["sql-tuner"]
 

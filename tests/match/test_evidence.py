@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from prowess.match.ranking import MOST, rank
+from prowess.match.ranking import MAX_RESULTS, rank
 from prowess.match.recommendation import FIELD_NAMES
-from prowess.match.snapshot import Saved, Snapshot
-from prowess.match.words import split
+from prowess.match.snapshot import SavedIndex, Snapshot
+from prowess.match.words import split_words
 
 BODY_WORDS = ("hygrometer", "misting", "nozzles", "whitefly", "encarsia", "wasps", "flumoxscript", "morning")
 
@@ -58,14 +58,14 @@ HARD = (
 
 def test_the_text_of_a_body_is_never_disclosed(index, office):
     for message in (*BODY_WORDS, " ".join(BODY_WORDS), "encarsai hygrometr"):
-        for one in rank(index, message, limit=MOST):
-            said = set(split(message))
+        for one in rank(index, message, limit=MAX_RESULTS):
+            said = set(split_words(message))
             told = json.dumps(one.as_json(explain=True), ensure_ascii=False).lower()
             assert not [word for word in BODY_WORDS if word in told], (message, one.slug, said)
 
 
 def test_no_text_of_a_body_is_written_to_disk(index, tmp_path):
-    assert Snapshot(tmp_path).save(Saved(index=index, positions={}, record=b""))
+    assert Snapshot(tmp_path).save(SavedIndex(index=index, positions={}, record=b""))
     written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"greenhouse" in written
     assert not [word for word in BODY_WORDS if word.encode() in written]
@@ -99,8 +99,8 @@ def test_json_holds_the_figures_only_where_they_are_asked_for(first):
 @given(MESSAGES)
 @example("encarsia hygrometer invioce")
 def test_evidence_is_made_of_words_of_the_message_and_every_result_has_a_reason(index, message):
-    said = set(split(message))
-    for one in rank(index, message, limit=MOST):
+    said = set(split_words(message))
+    for one in rank(index, message, limit=MAX_RESULTS):
         assert one.why
         for item in one.evidence:
             assert item.count > 0

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from prowess.catalog.document import Document
-from prowess.match.index import MOST_SEGMENTS, Index
-from prowess.match.ranking import MOST, listed, rank
-from prowess.match.snapshot import Saved, Snapshot
+from prowess.catalog.store import SearchDocument
+from prowess.match.index import MAX_SEGMENTS, Index
+from prowess.match.ranking import MAX_RESULTS, list_tagged, rank
+from prowess.match.snapshot import SavedIndex, Snapshot
 
 VOCABULARY = [
     "invoice",
@@ -64,7 +64,7 @@ SLUGS = [*"abcdef", *(f"slug-{number}" for number in range(6))]
 words = st.lists(st.sampled_from(VOCABULARY), max_size=8).map(" ".join)
 short = st.lists(st.sampled_from(VOCABULARY), max_size=3).map(tuple)
 documents = st.builds(
-    Document,
+    SearchDocument,
     slug=st.sampled_from(SLUGS),
     title=words,
     description=words,
@@ -77,16 +77,21 @@ documents = st.builds(
 )
 
 
-def signed(document: Document) -> Document:
+def signed(document: SearchDocument) -> SearchDocument:
     """With a digest that is another one for other content, as a store gives it."""
     return replace(document, digest=f"{hash(replace(document, digest='')) & (1 << 64) - 1:016x}")
 
 
 def answers(index: Index) -> list[object]:
     """All that can be asked."""
-    found: list[object] = [index.digest, index.size, sorted(index.known().items()), listed(index, limit=MOST)]
+    found: list[object] = [
+        index.digest,
+        index.size,
+        sorted(index.known().items()),
+        list_tagged(index, limit=MAX_RESULTS),
+    ]
     for message in MESSAGES:
-        found.append(rank(index, message, limit=MOST))
+        found.append(rank(index, message, limit=MAX_RESULTS))
         found.append(rank(index, message, limit=3, tags=["garden"], context="a bill for the vacation"))
     return found
 
@@ -96,17 +101,17 @@ class Following(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.there: dict[str, Document] = {}
+        self.there: dict[str, SearchDocument] = {}
         self.index = Index.build([])
 
     @initialize(first=st.lists(documents, max_size=8))
-    def begin(self, first: list[Document]) -> None:
+    def begin(self, first: list[SearchDocument]) -> None:
         for document in map(signed, first):
             self.there.setdefault(document.slug, document)
         self.index = Index.build(map(signed, first))
 
     @rule(some=st.lists(documents, max_size=3), gone=st.lists(st.sampled_from(SLUGS), max_size=2))
-    def change(self, some: list[Document], gone: list[str]) -> None:
+    def change(self, some: list[SearchDocument], gone: list[str]) -> None:
         coming = {document.slug: signed(document) for document in some}
         for slug in gone:
             self.there.pop(slug, None)
@@ -122,7 +127,7 @@ TestFollowing = Following.TestCase
 TestFollowing.settings = settings(max_examples=20, stateful_step_count=10)
 
 
-def many(count: int, seed: int) -> list[Document]:
+def many(count: int, seed: int) -> list[SearchDocument]:
     chance = random.Random(seed)
 
     def some(most: int) -> str:
@@ -130,7 +135,7 @@ def many(count: int, seed: int) -> list[Document]:
 
     return [
         signed(
-            Document(
+            SearchDocument(
                 slug=f"skill-{number}",
                 title=some(3),
                 description=some(12),
@@ -154,20 +159,20 @@ def test_many_small_changes_give_the_answers_of_one_build_and_few_segments(base)
         there.pop(gone, None)
         there[document.slug] = document
         index = index.updated([document], [gone] if gone else [])
-        assert len(index.parts) <= MOST_SEGMENTS
+        assert len(index.parts) <= MAX_SEGMENTS
         assert index.size == len(there)
         if step % 10 == 9:
             assert answers(index) == answers(Index.build(there.values()))
 
 
 def test_an_index_stays_as_it_was_when_a_newer_one_is_made_of_it(index):
-    before = [rank(index, message, limit=MOST) for message in MESSAGES]
-    newer = index.updated([Document(slug="sql-tuner", description="Quite another thing.")], ["invoice-reader"])
-    assert [rank(index, message, limit=MOST) for message in MESSAGES] == before
-    listing = {one.slug: one.description for one in listed(newer, limit=MOST)}
+    before = [rank(index, message, limit=MAX_RESULTS) for message in MESSAGES]
+    newer = index.updated([SearchDocument(slug="sql-tuner", description="Quite another thing.")], ["invoice-reader"])
+    assert [rank(index, message, limit=MAX_RESULTS) for message in MESSAGES] == before
+    listing = {one.slug: one.description for one in list_tagged(newer, limit=MAX_RESULTS)}
     assert "invoice-reader" not in listing
     assert listing["sql-tuner"] == "Quite another thing."
-    assert "invoice-reader" in {one.slug for one in listed(index, limit=MOST)}
+    assert "invoice-reader" in {one.slug for one in list_tagged(index, limit=MAX_RESULTS)}
 
 
 @given(st.randoms(use_true_random=False))
@@ -179,9 +184,9 @@ def test_the_order_in_which_skills_come_does_not_matter(chance: random.Random):
 
 
 def test_of_several_with_one_slug_the_first_counts(digested):
-    first, second = Document(slug="one", description="First."), Document(slug="one", description="Second.")
+    first, second = SearchDocument(slug="one", description="First."), SearchDocument(slug="one", description="Second.")
     index = Index.build(map(digested, [first, second]))
-    assert [one.description for one in listed(index, limit=5)] == ["First."]
+    assert [one.description for one in list_tagged(index, limit=5)] == ["First."]
 
 
 def test_removing_what_is_not_there_changes_nothing(index):
@@ -200,7 +205,7 @@ def test_building_in_portions_gives_the_same(monkeypatch):
     from prowess.match import index as module
 
     whole = answers(Index.build(many(50, 4)))
-    monkeypatch.setattr(module, "PORTION", 7)
+    monkeypatch.setattr(module, "SEGMENT_SIZE", 7)
     assert answers(Index.build(many(50, 4))) == whole
 
 
@@ -208,7 +213,7 @@ def test_building_in_portions_gives_the_same(monkeypatch):
 def test_a_snapshot_gives_the_same_answers_and_can_be_followed_on(tmp_path, seed):
     some = many(120, seed)
     index = Index.build(some[:100]).updated(some[100:110], ["skill-3", "skill-50"])
-    assert Snapshot(tmp_path).save(Saved(index=index, positions={"a": "1"}, record=b"r"))
+    assert Snapshot(tmp_path).save(SavedIndex(index=index, positions={"a": "1"}, record=b"r"))
     loaded = Snapshot(tmp_path).load(index.embedder)
     assert loaded is not None
     assert (loaded.positions, loaded.record) == ({"a": "1"}, b"r")
@@ -218,7 +223,7 @@ def test_a_snapshot_gives_the_same_answers_and_can_be_followed_on(tmp_path, seed
     assert answers(on) == answers(Index.build(left(some, {"skill-3", "skill-50", "skill-7"})))
 
 
-def left(some: Iterable[Document], gone: set[str]) -> list[Document]:
+def left(some: Iterable[SearchDocument], gone: set[str]) -> list[SearchDocument]:
     return [document for document in some if document.slug not in gone]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prowess.catalog.document import Document
+from prowess.catalog.store import SearchDocument
 from prowess.match.index import Index
 from prowess.match.ranking import rank
 
@@ -12,8 +12,8 @@ from prowess.match.ranking import rank
 def ask(message: str, *patterns: str):
     """The one skill of a catalog, whose patterns are the only thing it shares with the message."""
     documents = [
-        Document(slug="patterned", description="Zebra umbrella quartz.", patterns=patterns),
-        Document(slug="plain", description="Another thing altogether."),
+        SearchDocument(slug="patterned", description="Zebra umbrella quartz.", patterns=patterns),
+        SearchDocument(slug="plain", description="Another thing altogether."),
     ]
     return {one.slug: one for one in rank(Index.build(documents), message, limit=5)}.get("patterned")
 
@@ -110,7 +110,7 @@ def test_a_pattern_counts_for_its_own_skill_only(matcher):
 
 
 def test_patterns_hold_after_a_change_and_go_with_their_skill(index, office):
-    other = Document(slug="other", description="Nothing of it.", patterns=("ship it",))
+    other = SearchDocument(slug="other", description="Nothing of it.", patterns=("ship it",))
     more = index.updated([other])
     for message, slug in (("ship it", "other"), ("rotate the api keys", "key-rotation")):
         assert rank(more, message, limit=1)[0].slug == slug

@@ -5,15 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.match.keyterms import MOST, counted
-from prowess.match.keyterms import key_terms as chosen
-from prowess.match.vocabulary import Vocabulary
+from prowess.match.entry import MAX_KEY_TERMS, count_words
+from prowess.match.entry import pick_key_terms as chosen
+from prowess.match.lexicon import Vocabulary
 
 MANY = " ".join(f"{one}{two}" for one in ("amber", "basalt", "cobalt", "dolomite") for two in "abcdefghijklmnop")
 
 
 def key_terms(body):
-    counts, vocabulary = counted(body), Vocabulary()
+    counts, vocabulary = count_words(body), Vocabulary()
     vocabulary.learn(counts)
     return chosen(counts, vocabulary.word_weights)
 
@@ -23,7 +23,7 @@ def test_a_short_body_gives_all_its_telling_words_once():
 
 
 def test_there_are_at_most_thirty():
-    assert len(key_terms(MANY)) == MOST == 30
+    assert len(key_terms(MANY)) == MAX_KEY_TERMS == 30
 
 
 def test_a_word_that_comes_often_is_among_them():
@@ -56,4 +56,4 @@ def test_a_long_body_is_read_as_far_as_it_may_count():
 def test_any_body_has_key_terms_that_are_the_same_each_time(body):
     found = key_terms(body)
     assert found == key_terms(body)
-    assert len(found) == len(set(found)) <= MOST
+    assert len(found) == len(set(found)) <= MAX_KEY_TERMS

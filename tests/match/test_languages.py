@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prowess.catalog.document import Document
+from prowess.catalog.store import SearchDocument
 from prowess.match.index import Index
 from prowess.match.ranking import rank
 
@@ -45,8 +45,8 @@ def test_a_german_compound_means_its_parts(first, message):
 def test_accents_do_not_matter_on_either_side(written, asked):
     index = Index.build(
         [
-            Document(slug="one", description=f"Something about a {written} in town."),
-            Document(slug="two", description="Something about a harbour in town."),
+            SearchDocument(slug="one", description=f"Something about a {written} in town."),
+            SearchDocument(slug="two", description="Something about a harbour in town."),
         ]
     )
     best = rank(index, asked, limit=1)[0]

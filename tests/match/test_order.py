@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prowess.catalog.document import Document
+from prowess.catalog.store import SearchDocument
 from prowess.match.index import Index
-from prowess.match.ranking import MOST, rank
+from prowess.match.ranking import MAX_RESULTS, rank
 from prowess.match.recommendation import DECISIONS
-from prowess.match.stopwords import STOP_WORDS
+from prowess.match.words import STOP_WORDS
 
 INVOICE = "please extract the totals and due dates from this supplier invoice"
 
@@ -19,7 +19,7 @@ def slugs(found):
 
 
 def test_the_limit_bounds_the_results(index, matcher):
-    whole = rank(index, INVOICE, limit=MOST)
+    whole = rank(index, INVOICE, limit=MAX_RESULTS)
     assert len(whole) > 3
     for limit in (1, 2, 3):
         assert slugs(rank(index, INVOICE, limit=limit)) == slugs(whole)[:limit]
@@ -30,7 +30,7 @@ def test_the_limit_bounds_the_results(index, matcher):
 
 @pytest.mark.parametrize("message", [INVOICE, "writing", "check the pages", "/sql-tuner for the greenhouse", "发票"])
 def test_scores_run_from_one_to_zero_down_the_list_and_agree_with_the_decisions(index, message):
-    found = rank(index, message, limit=MOST)
+    found = rank(index, message, limit=MAX_RESULTS)
     scores = [one.score for one in found]
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
@@ -52,8 +52,8 @@ class Blind:
 def equals(count: int) -> Index:
     """Skills that say the same: their slugs differ by words that carry no meaning."""
     text = "Waters the plants of the balcony."
-    same = [Document(slug=f"{word}-plants", description=text) for word in sorted(STOP_WORDS)[:count]]
-    others = [Document(slug=f"other-{number}", description="Something else.") for number in range(2 * count)]
+    same = [SearchDocument(slug=f"{word}-plants", description=text) for word in sorted(STOP_WORDS)[:count]]
+    others = [SearchDocument(slug=f"other-{number}", description="Something else.") for number in range(2 * count)]
     return Index.build([*same, *others], Blind())
 
 

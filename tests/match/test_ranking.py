@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from prowess.catalog.document import Document
+from prowess.catalog.store import SearchDocument
 from prowess.match.index import Index
-from prowess.match.ranking import listed, rank
+from prowess.match.ranking import list_tagged, rank
 
 INVOICE = "please extract the totals and due dates from this supplier invoice"
 
@@ -107,8 +107,8 @@ def first_slug(index, message):
 
 def test_not_for_invoices_leaves_the_invoices_to_others(digested):
     documents = [
-        Document(slug="quotes", description="Writes quotes for customers. Not for invoices, bills or reminders."),
-        Document(slug="bills", description="Writes invoices, bills and reminders for customers."),
+        SearchDocument(slug="quotes", description="Writes quotes for customers. Not for invoices, bills or reminders."),
+        SearchDocument(slug="bills", description="Writes invoices, bills and reminders for customers."),
     ]
     plain = replace(documents[0], description="Writes quotes for customers.")
     found = rank(Index.build(map(digested, documents)), "write invoices and bills", limit=2)
@@ -148,8 +148,8 @@ def test_the_evidence_of_a_mistyped_word_is_the_word_as_it_was_typed(first):
 
 def test_a_word_that_skills_have_is_never_taken_for_another():
     documents = [
-        Document(slug="form", description="Fills out the form."),
-        Document(slug="farm", description="Runs the farm."),
+        SearchDocument(slug="form", description="Fills out the form."),
+        SearchDocument(slug="farm", description="Runs the farm."),
     ]
     index = Index.build(documents)
     assert [item.terms for item in rank(index, "farm", limit=2)[0].evidence] == [("farm",), ("farm",)]
@@ -183,11 +183,11 @@ def test_a_message_without_words_ranks_nothing(matcher, message):
 
 def test_an_empty_catalog_finds_nothing():
     empty = Index.build([])
-    assert rank(empty, INVOICE, limit=5) == listed(empty, limit=5) == []
+    assert rank(empty, INVOICE, limit=5) == list_tagged(empty, limit=5) == []
     assert empty.size == 0
 
 
 def test_a_catalog_that_became_empty_finds_nothing(index, office):
     empty = index.updated([], [document.slug for document in office])
-    assert rank(empty, INVOICE, limit=5) == listed(empty, limit=5) == []
+    assert rank(empty, INVOICE, limit=5) == list_tagged(empty, limit=5) == []
     assert empty.digest == Index.build([]).digest

@@ -16,26 +16,28 @@ from pathlib import Path
 import pytest
 
 from prowess.catalog.catalog import CatalogChanges
-from prowess.catalog.document import Document
+from prowess.catalog.store import SearchDocument
 from prowess.match import snapshot as module
 from prowess.match.index import Index
-from prowess.match.lexicon import static
+from prowess.match.lexicon import static_embedder
 from prowess.match.matcher import Matcher
 from prowess.match.ranking import rank
-from prowess.match.snapshot import Saved, Snapshot
+from prowess.match.snapshot import SavedIndex, Snapshot
 from prowess.match.vectors.static import StaticEmbedder
 
 MESSAGE = "extract the totals from this supplier invoice"
 SMALL = (
-    Document(slug="invoice-reader", description="Extracts totals from supplier invoices.", digest="1", tags=("pdf",)),
-    Document(slug="sql-tuner", description="Explains slow queries.", digest="2", patterns=("slow",)),
+    SearchDocument(
+        slug="invoice-reader", description="Extracts totals from supplier invoices.", digest="1", tags=("pdf",)
+    ),
+    SearchDocument(slug="sql-tuner", description="Explains slow queries.", digest="2", patterns=("slow",)),
 )
 
 
 class Fixed:
     """A catalog in which nothing changes; counts how often all of it is read."""
 
-    def __init__(self, documents: Collection[Document] = SMALL) -> None:
+    def __init__(self, documents: Collection[SearchDocument] = SMALL) -> None:
         self.given = list(documents)
         self.read = 0
 
@@ -47,7 +49,7 @@ class Fixed:
         slugs: Collection[str] | None = None,
         *,
         away: Callable[[str], None] = lambda _: None,  # noqa: ARG002
-    ) -> Iterator[Document]:
+    ) -> Iterator[SearchDocument]:
         self.read += slugs is None
         return iter([one for one in self.given if slugs is None or one.slug in slugs])
 
@@ -67,7 +69,9 @@ class Fixed:
 def answered(folder: Path, catalog: Fixed | None = None, embedder: StaticEmbedder | None = None) -> int:
     """Ask a new matcher over a snapshot folder; how often it read the whole catalog for a right answer."""
     catalog = catalog or Fixed()
-    matcher = Matcher(lambda: catalog, catalog, snapshot=Snapshot(folder), embedder=lambda: embedder or static())
+    matcher = Matcher(
+        lambda: catalog, catalog, snapshot=Snapshot(folder), embedder=lambda: embedder or static_embedder()
+    )
     expected = rank(Index.build(catalog.given, embedder), MESSAGE, limit=10)
     assert matcher.rank(MESSAGE) == expected
     assert matcher.match("it is so slow")[0].slug == "sql-tuner"
@@ -122,7 +126,7 @@ def test_a_file_with_more_than_was_written_is_replaced(kept, name):
 
 
 def test_no_flipped_bit_goes_unnoticed_and_none_raises(kept):
-    before = Snapshot(kept).load(static())
+    before = Snapshot(kept).load(static_embedder())
     assert before is not None
     expected = rank(before.index, MESSAGE, limit=10)
     for path in (kept / "current", segment_of(kept)):
@@ -130,7 +134,7 @@ def test_no_flipped_bit_goes_unnoticed_and_none_raises(kept):
         places = {*range(min(len(content), 200)), *range(0, len(content), max(1, len(content) // 300))}
         for place in sorted(places):
             path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
-            loaded = Snapshot(kept).load(static())
+            loaded = Snapshot(kept).load(static_embedder())
             # Between header and arrays lie bytes that nobody reads.
             assert loaded is None or rank(loaded.index, MESSAGE, limit=10) == expected
         path.write_bytes(content)
@@ -195,7 +199,7 @@ def test_another_embedder_has_another_index(kept):
 
 
 def test_a_newer_format_replaces_an_older_one(kept, monkeypatch):
-    monkeypatch.setattr(module, "FORMAT", module.FORMAT + 1)
+    monkeypatch.setattr(module, "SNAPSHOT_FORMAT", module.SNAPSHOT_FORMAT + 1)
     assert answered(kept) == 1
     assert answered(kept) == 0
 
@@ -230,7 +234,7 @@ def without_privilege() -> Iterator[None]:
 @pytest.fixture
 def open_place() -> Iterator[Path]:
     """A folder that an ordinary user can reach."""
-    static()
+    static_embedder()
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
         yield Path(place)
@@ -274,35 +278,35 @@ def test_a_full_disk_only_costs_time(kept, monkeypatch):
 
 
 def test_while_another_writes_nothing_is_saved_and_nothing_waits(kept):
-    from prowess.storage.lock import locked
+    from prowess.storage.files.folder_lock import lock_folder
 
     index = Index.build(SMALL[:1])
-    with locked(kept):
-        assert not Snapshot(kept).save(Saved(index=index, positions={}, record=b""))
-    assert Snapshot(kept).save(Saved(index=index, positions={}, record=b""))
+    with lock_folder(kept):
+        assert not Snapshot(kept).save(SavedIndex(index=index, positions={}, record=b""))
+    assert Snapshot(kept).save(SavedIndex(index=index, positions={}, record=b""))
 
 
 def test_a_change_writes_what_changed_and_leaves_the_rest(tmp_path, office):
     snapshot = Snapshot(tmp_path)
     index = Index.build(office)
-    assert snapshot.save(Saved(index=index, positions={}, record=b""))
+    assert snapshot.save(SavedIndex(index=index, positions={}, record=b""))
     first = segment_of(tmp_path)
     stamp = first.stat().st_mtime_ns
-    newer = index.updated([Document(slug="new", description="New words.")], ["sql-tuner"])
-    assert snapshot.save(Saved(index=newer, positions={}, record=b""))
+    newer = index.updated([SearchDocument(slug="new", description="New words.")], ["sql-tuner"])
+    assert snapshot.save(SavedIndex(index=newer, positions={}, record=b""))
     assert first.stat().st_mtime_ns == stamp
     assert len(list(tmp_path.glob("*.segment"))) == 2
-    loaded = Snapshot(tmp_path).load(static())
+    loaded = Snapshot(tmp_path).load(static_embedder())
     assert loaded is not None
     assert loaded.index.digest == newer.digest
     assert [one.slug for one in rank(loaded.index, "new words", limit=1)] == ["new"]
 
 
 def test_who_reads_an_older_index_keeps_it(tmp_path, office):
-    assert Snapshot(tmp_path).save(Saved(index=Index.build(office), positions={}, record=b""))
-    older = Snapshot(tmp_path).load(static())
+    assert Snapshot(tmp_path).save(SavedIndex(index=Index.build(office), positions={}, record=b""))
+    older = Snapshot(tmp_path).load(static_embedder())
     assert older is not None
     expected = rank(older.index, MESSAGE, limit=10)
-    assert Snapshot(tmp_path).save(Saved(index=Index.build(SMALL[1:]), positions={}, record=b""))
+    assert Snapshot(tmp_path).save(SavedIndex(index=Index.build(SMALL[1:]), positions={}, record=b""))
     assert len(list(tmp_path.glob("*.segment"))) == 1
     assert rank(older.index, MESSAGE, limit=10) == expected

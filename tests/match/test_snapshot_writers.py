@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from prowess.match.index import Index
-from prowess.match.lexicon import static
-from prowess.match.ranking import listed, rank
-from prowess.match.snapshot import Saved, Snapshot
+from prowess.match.lexicon import static_embedder
+from prowess.match.ranking import list_tagged, rank
+from prowess.match.snapshot import SavedIndex, Snapshot
 
 WRITER = Path(__file__).with_name("snapshot_writer.py")
 
@@ -42,7 +42,7 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_index(tmp_path: Path) -> N
         number = max([number, *(int(line) for line in writer.stdout if line.endswith("\n"))])
         writer.stdout.close()
         assert writer.wait() == -signal.SIGKILL
-        saved = Snapshot(tmp_path).load(static())
+        saved = Snapshot(tmp_path).load(static_embedder())
         assert saved is not None
         assert int(saved.positions["number"]) in (number, number + 1)
         assert_whole(saved)
@@ -57,7 +57,7 @@ def test_many_readers_beside_a_writer_always_find_a_whole_index(tmp_path: Path) 
         def read(_: int) -> int:
             seen: set[str] = set()
             while len(seen) < 12:
-                saved = Snapshot(tmp_path).load(static())
+                saved = Snapshot(tmp_path).load(static_embedder())
                 if saved is not None:
                     assert_whole(saved)
                     seen.add(saved.positions["number"])
@@ -77,7 +77,7 @@ def test_two_writers_take_turns_and_neither_spoils_the_other(tmp_path: Path) -> 
         for _ in range(40):
             for writer in writers:
                 writer.stdout.readline()
-            saved = Snapshot(tmp_path).load(static())
+            saved = Snapshot(tmp_path).load(static_embedder())
             if saved is not None:
                 assert_whole(saved)
     finally:
@@ -85,7 +85,7 @@ def test_two_writers_take_turns_and_neither_spoils_the_other(tmp_path: Path) -> 
             writer.kill()
             writer.stdout.close()
             writer.wait()
-    saved = Snapshot(tmp_path).load(static())
+    saved = Snapshot(tmp_path).load(static_embedder())
     assert saved is not None
     assert_whole(saved)
 
@@ -94,8 +94,8 @@ def test_threads_that_save_through_one_snapshot_leave_a_whole_index(tmp_path: Pa
     snapshot = Snapshot(tmp_path)
     indexes = [Index.build(office[: 3 + number]) for number in range(8)]
     with ThreadPoolExecutor(4) as writers:
-        list(writers.map(lambda index: snapshot.save(Saved(index=index, positions={}, record=b"")), indexes * 5))
-    saved = Snapshot(tmp_path).load(static())
+        list(writers.map(lambda index: snapshot.save(SavedIndex(index=index, positions={}, record=b"")), indexes * 5))
+    saved = Snapshot(tmp_path).load(static_embedder())
     assert saved is not None
     assert saved.index.digest in {index.digest for index in indexes}
 
@@ -105,11 +105,11 @@ def start(folder: Path, number: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
 
 
-def assert_whole(saved: Saved) -> None:
+def assert_whole(saved: SavedIndex) -> None:
     """Everything in it is of one and the same generation."""
     number = saved.positions["number"]
     assert saved.record == number.encode() * 1000
-    assert {one.digest.partition("-")[0] for one in listed(saved.index, limit=100)} == {number}
-    assert len(listed(saved.index, limit=100)) == saved.index.size == 5 + int(number) % 3
+    assert {one.digest.partition("-")[0] for one in list_tagged(saved.index, limit=100)} == {number}
+    assert len(list_tagged(saved.index, limit=100)) == saved.index.size == 5 + int(number) % 3
     best = rank(saved.index, "read invoices", limit=1)[0]
     assert f"generation {number}." in best.description

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from prowess.catalog.document import Document
+from prowess.catalog.store import SearchDocument
 from prowess.match.recommendation import Decision, Evidence, Recommendation
-from prowess.match.triggers import evaluate
+from prowess.match.trigger_eval import evaluate_triggers
 from prowess.skill.evals import TriggerCase
 
 
@@ -45,7 +45,9 @@ def case(query: str, should_trigger: bool = True) -> TriggerCase:
     return TriggerCase(query=query, should_trigger=should_trigger, file="evals/triggers.json")
 
 
-GREET = Document(slug="greet", title="Greeting", description="Says hello to people.", triggers=("wave at someone",))
+GREET = SearchDocument(
+    slug="greet", title="Greeting", description="Says hello to people.", triggers=("wave at someone",)
+)
 
 
 def test_precision_and_recall_count_what_triggered():
@@ -53,7 +55,7 @@ def test_precision_and_recall_count_what_triggered():
         {"hello": [found("greet")], "people": [found("greet", "maybe")], "noise": [found("greet")], "missed": []}
     )
     cases = [case("hello"), case("people"), case("missed"), case("noise", False), case("quiet", False)]
-    report = evaluate(ranker, GREET, cases)
+    report = evaluate_triggers(ranker, GREET, cases)
     assert report.hits == 2
     assert report.precision == pytest.approx(2 / 3)
     assert report.recall == pytest.approx(2 / 3)
@@ -66,14 +68,14 @@ def test_precision_and_recall_count_what_triggered():
     ("maybe", "maybe", True), ("offer", "maybe", False), ("offer", "offer", True), ("maybe", "no", False),
 ])  # fmt: skip
 def test_the_least_decision_that_counts_can_be_chosen(at, decision, triggered):
-    report = evaluate(Scripted({"q": [found("greet", decision)]}), GREET, [case("q")], at=at)
+    report = evaluate_triggers(Scripted({"q": [found("greet", decision)]}), GREET, [case("q")], at=at)
     assert report.outcomes[0].triggered is triggered
 
 
 def test_a_skill_must_be_among_the_first():
     ranker = Scripted({"q": [found("other"), found("third"), found("greet")]})
-    assert evaluate(ranker, GREET, [case("q")], limit=3).recall == 1
-    report = evaluate(ranker, GREET, [case("q")], limit=2)
+    assert evaluate_triggers(ranker, GREET, [case("q")], limit=3).recall == 1
+    report = evaluate_triggers(ranker, GREET, [case("q")], limit=2)
     assert report.recall == 0
     assert report.outcomes[0].place == 3
     assert report.outcomes[0].instead == ("other", "third")
@@ -83,13 +85,15 @@ def test_confusions_count_who_took_the_missed_queries():
     ranker = Scripted(
         {"a": [found("other")], "b": [found("other"), found("third")], "c": [found("third")], "d": [found("x", "no")]}
     )
-    report = evaluate(ranker, GREET, [case(query) for query in "abcd"])
+    report = evaluate_triggers(ranker, GREET, [case(query) for query in "abcd"])
     assert report.confusions == {"other": 2, "third": 1}
     assert "nothing was offered" in report.outcomes[3].verdict
 
 
 def test_the_words_to_add_are_those_the_skill_never_says():
-    report = evaluate(Scripted(), GREET, [case("salute the people"), case("saluting a colleague"), case("wave")])
+    report = evaluate_triggers(
+        Scripted(), GREET, [case("salute the people"), case("saluting a colleague"), case("wave")]
+    )
     words = dict(report.add)
     assert next(iter(words)) in ("salute", "saluting")
     assert words["salute"] == 2
@@ -99,10 +103,10 @@ def test_the_words_to_add_are_those_the_skill_never_says():
 
 def test_the_words_to_drop_are_those_that_drew_it_in():
     ranker = Scripted({"a": [found("greet", terms=("hello", "people"))], "b": [found("greet", terms=("Hello",))]})
-    report = evaluate(ranker, GREET, [case("a", False), case("b", False)])
+    report = evaluate_triggers(ranker, GREET, [case("a", False), case("b", False)])
     assert report.drop == (("hello", 2), ("people", 1))
 
 
 def test_nothing_asked_is_nothing_wrong():
-    report = evaluate(Scripted(), GREET, [])
+    report = evaluate_triggers(Scripted(), GREET, [])
     assert (report.precision, report.recall, report.f1) == (1, 1, 1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.match.words import LONGEST_WORD, spelled_out, split, stems_of, words_of
+from prowess.match.words import LONGEST_WORD, extract_words, slug_words, split_words, stem_words
 
 ANY_TEXT = st.text(st.characters(codec=None))
 
@@ -31,7 +31,7 @@ ANY_TEXT = st.text(st.characters(codec=None))
     ],
 )
 def test_words_are_lower_case_without_accents_and_split_where_people_see_two(text, words):
-    assert words_of(text) == words
+    assert extract_words(text) == words
 
 
 @pytest.mark.parametrize(
@@ -46,37 +46,37 @@ def test_words_are_lower_case_without_accents_and_split_where_people_see_two(tex
     ],
 )
 def test_chinese_japanese_and_korean_give_pairs_of_characters(text, pairs):
-    assert words_of(text) == pairs
+    assert extract_words(text) == pairs
 
 
 def test_half_width_katakana_and_composed_hangul_are_the_same_words_as_the_usual_ones():
-    assert words_of("ｶﾀｶﾅ") == words_of("カタカナ")
-    assert words_of("한국") == words_of("한국")
+    assert extract_words("ｶﾀｶﾅ") == extract_words("カタカナ")
+    assert extract_words("한국") == extract_words("한국")
 
 
 def test_stop_words_are_left_out_unless_nothing_else_is_said():
-    assert words_of("please help me with the invoices") == ["invoices"]
-    assert words_of("can you help me with this") == ["can", "you", "help", "me", "with", "this"]
+    assert extract_words("please help me with the invoices") == ["invoices"]
+    assert extract_words("can you help me with this") == ["can", "you", "help", "me", "with", "this"]
 
 
 def test_a_slug_is_spelled_out_with_its_namespace():
-    assert spelled_out("acme.release-notes") == "acme release notes"
+    assert slug_words("acme.release-notes") == "acme release notes"
 
 
 def test_words_of_one_stem_are_one_term():
-    assert len(set(stems_of(["test", "tests", "testing", "tested"]))) == 1
-    assert len(set(stems_of(["invoice", "vacation"]))) == 2
+    assert len(set(stem_words(["test", "tests", "testing", "tested"]))) == 1
+    assert len(set(stem_words(["invoice", "vacation"]))) == 2
 
 
 @given(ANY_TEXT)
 def test_any_text_gives_the_same_list_of_short_words_each_time(text):
-    words = words_of(text)
-    assert words == words_of(text)
+    words = extract_words(text)
+    assert words == extract_words(text)
     assert all(word and len(word) <= LONGEST_WORD for word in words)
-    assert set(words) <= set(split(text))
+    assert set(words) <= set(split_words(text))
 
 
 @pytest.mark.parametrize("text", ["a" * 200_000, "word " * 40_000, "\ud800" * 200_000, "漢" * 200_000, "aB" * 100_000])
 def test_a_very_long_text_is_read_as_far_as_it_may_count(text):
-    assert all(len(word) <= LONGEST_WORD for word in words_of(text))
-    assert words_of(text) == words_of(text + text)
+    assert all(len(word) <= LONGEST_WORD for word in extract_words(text))
+    assert extract_words(text) == extract_words(text + text)

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from prowess.build.places import PACKS
-from prowess.catalog.document import Document
+from prowess.catalog.store import SearchDocument
+from prowess.engine.places import PACKS
 from prowess.interfaces.cli.main import run
 from prowess.match.index import Index
 from prowess.match.ranking import rank
 from prowess.skill.text.hidden import show_hidden
 from prowess.skill.validate import validate
-from prowess.storage.folders import read_folder
+from prowess.storage.files.skill_packages import read_folder
 
 ROLES = sorted(folder.name for folder in PACKS.iterdir())
 
@@ -41,7 +41,7 @@ def told(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 @pytest.fixture(scope="module")
 def own() -> Index:
     """The packs as somebody's own skills."""
-    return Index.build([Document.of(validate(read_folder(PACKS / role)).reading.skill) for role in ROLES])
+    return Index.build([SearchDocument.of(validate(read_folder(PACKS / role)).reading.skill) for role in ROLES])
 
 
 def fields(role: str) -> dict:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from prowess.build.places import PACKS
+from prowess.engine.places import PACKS
 
 LINT = PACKS / "backend/scripts/lint.sh"
 LINKS = PACKS / "docs/scripts/check-links.sh"

@@ -7,7 +7,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from prowess.build.places import PACKS
+from prowess.engine.places import PACKS
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from prowess.errors import ProwessError
 from prowess.policy.actor import Actor, agent_of
+from prowess.policy.configuration import read_policy
 from prowess.policy.gate import Admission, admit
-from prowess.policy.policies import read_policy
 from prowess.policy.subject import Subject
 from prowess.skill.package import Package
 from prowess.storage.database import Database

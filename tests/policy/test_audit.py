@@ -12,7 +12,7 @@ from prowess.errors import Refused
 from prowess.policy.actor import PERMISSIONS, Actor
 from prowess.policy.approvals import Approvals
 from prowess.policy.audit import Audit
-from prowess.policy.policies import Policies
+from prowess.policy.configuration import Policies
 from prowess.policy.subject import Subject
 from prowess.storage.policy_tables import audit
 

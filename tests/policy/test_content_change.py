@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from prowess.errors import ApprovalRequired
 from prowess.policy.actor import Actor
 from prowess.policy.approvals import Approvals
-from prowess.policy.gate import last_approved
+from prowess.policy.gate import find_last_approved
 from prowess.policy.subject import Subject
-from prowess.skill.diff import diff_packages
+from prowess.skill.edit import diff_packages
 from prowess.skill.package import File, Package
 
 SubjectOf = Callable[..., Subject]
@@ -164,8 +164,8 @@ def test_a_diff_that_is_handed_in_is_on_the_card(
     old, new = subject_of(package), subject_of(newer)
     Approvals(desk.database).resolve(ann, desk.admit(agent, "enable", old).error.approval_id, approved=True)
     with desk.database.read() as connection:
-        before = last_approved(connection, agent, "enable", new)
-        assert last_approved(connection, agent, "enable", old) is None
+        before = find_last_approved(connection, agent, "enable", new)
+        assert find_last_approved(connection, agent, "enable", old) is None
     assert before is not None
     assert before.digest == package.digest
     diff = "\n".join(change.text for change in diff_packages(package, newer))

@@ -9,8 +9,7 @@ import pytest
 
 from prowess.errors import Invalid, NotFound, Refused
 from prowess.policy.actor import Actor
-from prowess.policy.env_grants import EnvGrants, env_states
-from prowess.policy.policies import read_policy
+from prowess.policy.configuration import EnvGrants, list_env_grants, read_policy
 
 DIGESTS = ["a" * 64, "b" * 64]
 
@@ -112,7 +111,7 @@ def test_grants_of_another_organization_are_not_touched(admin: Admin) -> None:
 
 def test_what_is_said_about_each_name() -> None:
     allowed = {"A": [DIGESTS[0]], "B": [DIGESTS[1]], "D": [DIGESTS[0]]}
-    found = env_states("triage", DIGESTS[0], ("A", "B", "C"), allowed, there={"A", "B", "C"})
+    found = list_env_grants("triage", DIGESTS[0], ("A", "B", "C"), allowed, there={"A", "B", "C"})
     assert {one.name: one.state for one in found} == {"A": "allowed", "B": "changed", "C": "asked", "D": "unused"}
-    without = env_states("triage", DIGESTS[0], ("A", "B"), allowed, there=())
+    without = list_env_grants("triage", DIGESTS[0], ("A", "B"), allowed, there=())
     assert {one.name: one.state for one in without} == {"A": "unset", "B": "changed", "D": "unused"}

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from prowess.policy.actor import Actor
 from prowess.policy.approvals import Approvals
-from prowess.policy.gate import foresee_all
+from prowess.policy.gate import preview_all
 from prowess.policy.organization import OrgPolicy
 from prowess.policy.subject import Subject
 
@@ -26,7 +26,7 @@ def foreseen(desk: Any) -> Answers:
         queries: list[str] = []
         with desk.database.read() as connection:
             sa.event.listen(connection, "before_cursor_execute", lambda *told: queries.append(told[2]))
-            rulings = foresee_all(connection, actor, "run", subjects, OrgPolicy())
+            rulings = preview_all(connection, actor, "run", subjects, OrgPolicy())
         assert len(queries) <= 1 + len(subjects) // 500
         return [ruling.answer for ruling in rulings]
 

@@ -10,9 +10,9 @@ import pytest
 from prowess.errors import ApprovalDenied, ApprovalRequired, Refused, Unavailable
 from prowess.policy.actor import Actor, agent_of
 from prowess.policy.approvals import Approvals
-from prowess.policy.gate import MOST_WAITING
+from prowess.policy.configuration import Policies
+from prowess.policy.gate import PENDING_LIMIT
 from prowess.policy.organization import OrgPolicy
-from prowess.policy.policies import Policies
 from prowess.policy.subject import Subject
 from prowess.storage.policy_tables import audit
 
@@ -200,7 +200,7 @@ def test_a_no_stands_for_an_agent_in_all_its_sessions_until_its_time_is_over(
 def test_one_requester_has_no_more_questions_waiting_than_a_person_could_answer(
     desk: Any, ann: Actor, agent: Actor, synced: Subject
 ) -> None:
-    for number in range(MOST_WAITING):
+    for number in range(PENDING_LIMIT):
         assert isinstance(desk.admit(agent, "enable", synced, session_id=f"s{number}").error, ApprovalRequired)
 
     refused = desk.admit(agent, "enable", synced, session_id="another").error
@@ -211,7 +211,7 @@ def test_one_requester_has_no_more_questions_waiting_than_a_person_could_answer(
     assert isinstance(desk.admit(agent, "enable", synced, session_id="s7").error, ApprovalRequired)
     assert isinstance(desk.admit(ann, "enable", synced, session_id="another").error, ApprovalRequired)
     waiting = Approvals(desk.database).list(ann)
-    assert len(waiting) == MOST_WAITING + 1
+    assert len(waiting) == PENDING_LIMIT + 1
     desk.let_time_pass(next(row.id for row in waiting if row.requester == agent.label))
     assert isinstance(desk.admit(agent, "enable", synced, session_id="another").error, ApprovalRequired)
 

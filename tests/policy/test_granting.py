@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from prowess.policy.granting import Surroundings, granted
-from prowess.policy.grants import Grants
+from prowess.policy.grants import GrantContext, Grants, resolve_grants
 from prowess.policy.organization import OrgPolicy
 from prowess.sandbox.roots import Root
 from prowess.skill.needs import Needs
@@ -42,7 +41,7 @@ def find(path: Path) -> Path | None:
 
 
 def given(needs: Needs, *, environment: dict[str, str] | None = None, program: bool = False, **settings: Any) -> Grants:
-    around = Surroundings(
+    around = GrantContext(
         environment=environment or {},
         workspace=WORK,
         find=find,
@@ -50,7 +49,7 @@ def given(needs: Needs, *, environment: dict[str, str] | None = None, program: b
         hidden=(Path("/space/.prowess"),),
         skills=(Path("/space/skills"),),
     )
-    return granted(needs, OrgPolicy.of(settings), around, slug="triage", digest=DIGEST, program=program)
+    return resolve_grants(needs, OrgPolicy.of(settings), around, slug="triage", digest=DIGEST, program=program)
 
 
 # --- the environment
@@ -154,8 +153,8 @@ def test_any_other_folder_is_not_and_it_is_said_why(said: str, why: str) -> None
 
 @pytest.mark.parametrize(("said", "given_paths"), [("kept", []), (".", []), ("kept/beside", ["/space/kept/beside"])])
 def test_no_folder_is_given_that_a_database_lies_in(said: str, given_paths: list[str]) -> None:
-    around = Surroundings(environment={}, workspace=WORK, find=find, closed=(WORK / "kept" / "agents.db",))
-    found = granted(Needs(roots=(said,)), OrgPolicy(), around, slug="triage", digest=DIGEST)
+    around = GrantContext(environment={}, workspace=WORK, find=find, closed=(WORK / "kept" / "agents.db",))
+    found = resolve_grants(Needs(roots=(said,)), OrgPolicy(), around, slug="triage", digest=DIGEST)
     assert [str(root.path) for root in found.roots] == given_paths
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from prowess.errors import Invalid, NotFound
 from prowess.policy.organization import SETTING_NAMES, UNREADABLE, OrgPolicy, check_setting
-from prowess.policy.roles import role_names, role_of
+from prowess.policy.roles import find_role, role_names
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -134,6 +134,6 @@ def test_every_stored_value_makes_a_policy(stored: dict[str, Any]) -> None:
         check_setting(name, stored[name])
     for name in ("builder", "", "x", *(policy.roles or {})):
         try:
-            assert role_of(name, policy).name == name
+            assert find_role(name, policy).name == name
         except NotFound:
             assert name not in role_names(policy)

@@ -8,8 +8,8 @@ import pytest
 
 from prowess.errors import Invalid, Refused
 from prowess.policy.actor import PERMISSIONS, Actor
+from prowess.policy.configuration import Policies
 from prowess.policy.organization import OrgPolicy
-from prowess.policy.policies import Policies
 
 
 @pytest.fixture

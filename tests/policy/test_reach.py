@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from prowess.policy.actions import ACTIONS
-from prowess.policy.actor import Actor, agent_of
+from prowess.policy.actor import ACTIONS, Actor, agent_of
 from prowess.policy.gate import judge
 from prowess.policy.organization import OrgPolicy
 from prowess.policy.rules import Ruling
@@ -132,6 +131,6 @@ def approve(desk: Any) -> Callable[..., None]:
 
 
 def test_every_action_is_a_use_or_a_change_or_for_persons() -> None:
-    from prowess.policy.actions import FOR_PERSONS, USES, WRITES
+    from prowess.policy.actor import PERSON_ACTIONS, USE_ACTIONS, WRITE_ACTIONS
 
-    assert set(ACTIONS) == USES | WRITES | FOR_PERSONS
+    assert set(ACTIONS) == USE_ACTIONS | WRITE_ACTIONS | PERSON_ACTIONS

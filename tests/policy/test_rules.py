@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.policy.actions import ACTIONS
-from prowess.policy.actor import PERMISSIONS, Actor, agent_of
+from prowess.policy.actor import ACTIONS, PERMISSIONS, Actor, agent_of
 from prowess.policy.gate import judge
 from prowess.policy.organization import SETTING_NAMES, OrgPolicy
-from prowess.policy.roles import Role, role_of
-from prowess.policy.rules import rule
+from prowess.policy.roles import Role, find_role
+from prowess.policy.rules import apply_rules
 from prowess.policy.subject import Subject
 
 ADMIN = Actor(name="ann", organization="acme", user="ann")
@@ -174,9 +173,9 @@ def test_an_unknown_role_may_do_nothing() -> None:
 
     for action in ACTIONS:
         assert judge(lost, action, LOCAL, OrgPolicy()).rule == "unknown-role"
-    assert rule(lost, "load", LOCAL, OrgPolicy(), None).rule == "unknown-role"
-    assert rule(lost, "load", LOCAL, OrgPolicy(), role_of("builder", OrgPolicy())).rule == "unknown-role"
-    assert rule(ADMIN, "load", LOCAL, OrgPolicy(), role_of("builder", OrgPolicy())).rule == "unknown-role"
+    assert apply_rules(lost, "load", LOCAL, OrgPolicy(), None).rule == "unknown-role"
+    assert apply_rules(lost, "load", LOCAL, OrgPolicy(), find_role("builder", OrgPolicy())).rule == "unknown-role"
+    assert apply_rules(ADMIN, "load", LOCAL, OrgPolicy(), find_role("builder", OrgPolicy())).rule == "unknown-role"
 
 
 TAGGED = Subject(slug="news", digest="d1", tags=("communication",))
@@ -255,7 +254,7 @@ def test_there_is_an_answer_for_everything(
     actor: Actor, action: str, subject: Subject | None, settings: dict[str, Any], role: Role | None
 ) -> None:
     for policy in (OrgPolicy(**settings), OrgPolicy.of(settings)):
-        for ruling in (rule(actor, action, subject, policy, role), judge(actor, action, subject, policy)):
+        for ruling in (apply_rules(actor, action, subject, policy, role), judge(actor, action, subject, policy)):
             assert ruling.answer in ("allow", "ask", "deny")
             assert ruling.rule
             assert ruling.reason

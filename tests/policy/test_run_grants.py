@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from prowess.engine.granting import RunGrants
+from prowess.engine.grants import GrantResolver
 from prowess.policy.actor import Actor
-from prowess.policy.env_grants import EnvGrants
-from prowess.policy.policies import Policies
+from prowess.policy.configuration import EnvGrants, Policies
 from prowess.run.call import Call
 from prowess.skill.kinds import Artifact, CliCommand, Function
 from prowess.skill.model import Skill
@@ -32,8 +31,8 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def grants(desk: Any, workspace: Path, home: Path) -> RunGrants:
-    return RunGrants(
+def grants(desk: Any, workspace: Path, home: Path) -> GrantResolver:
+    return GrantResolver(
         records=lambda: desk.database,
         has_records=lambda: True,
         environment={"KEY": "s3cret", "PATH": "/bin"},
@@ -51,7 +50,7 @@ def call_of(actor: Actor, digest: str = DIGEST, artifact: Artifact | None = None
 
 
 async def test_what_is_allowed_while_it_is_open_holds_for_the_next_run(
-    desk: Any, grants: RunGrants, ann: Actor
+    desk: Any, grants: GrantResolver, ann: Actor
 ) -> None:
     needs = {"env": ["KEY"], "hosts": ["api.example.com"]}
     assert (await grants.of(call_of(ann, **needs))).env == {}
@@ -65,14 +64,14 @@ async def test_what_is_allowed_while_it_is_open_holds_for_the_next_run(
     assert (await grants.of(call_of(ann, **needs))).env == {}
 
 
-async def test_another_organization_is_given_nothing_of_it(desk: Any, grants: RunGrants, ann: Actor) -> None:
+async def test_another_organization_is_given_nothing_of_it(desk: Any, grants: GrantResolver, ann: Actor) -> None:
     EnvGrants(desk.database).allow(ann, slug="triage", digest=DIGEST, asked=("KEY",), name="KEY")
     other = Actor(name="ann", organization="other", user="ann")
     assert (await grants.of(call_of(other, env=["KEY"]))).env == {}
 
 
 async def test_links_are_followed_before_a_folder_is_judged(
-    desk: Any, grants: RunGrants, ann: Actor, workspace: Path, tmp_path: Path
+    desk: Any, grants: GrantResolver, ann: Actor, workspace: Path, tmp_path: Path
 ) -> None:
     found = await grants.of(call_of(ann, roots=["notes", "out", "rw:.agents/skills", "notes/../../elsewhere"]))
     assert [root.path for root in found.roots] == [(workspace / "notes").resolve()]
@@ -85,7 +84,7 @@ async def test_links_are_followed_before_a_folder_is_judged(
 
 
 async def test_a_function_is_given_the_workspace_and_a_program_only_folders_in_it(
-    grants: RunGrants, ann: Actor
+    grants: GrantResolver, ann: Actor
 ) -> None:
     roots = [".", ".prowess", "notes"]
     found = await grants.of(call_of(ann, roots=roots))
@@ -99,7 +98,7 @@ async def test_a_skill_that_asks_for_nothing_is_given_nothing_and_nothing_is_rea
     def never() -> Any:
         raise AssertionError
 
-    grants = RunGrants(records=never, has_records=never, environment={}, workspace=tmp_path, closed=())
+    grants = GrantResolver(records=never, has_records=never, environment={}, workspace=tmp_path, closed=())
     assert (await grants.of(call_of(ann))).denied == {}
 
 
@@ -107,7 +106,7 @@ async def test_without_records_only_what_needs_no_word_is_given(ann: Actor, work
     def never() -> Any:
         raise AssertionError
 
-    grants = RunGrants(
+    grants = GrantResolver(
         records=never, has_records=lambda: False, environment={"KEY": "v"}, workspace=workspace, closed=()
     )
     found = await grants.of(call_of(ann, env=["KEY"], roots=["notes"], binaries=["git"]))

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from prowess.errors import ProwessError
-from prowess.interfaces.cli.failures import EXIT_CODES, exit_code
+from prowess.interfaces.cli.error_output import EXIT_CODES, exit_code
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -65,18 +65,17 @@ def test_no_source_file_is_too_large():
 
 def test_the_choices_of_the_command_line_are_those_of_the_engine():
     """They are written down twice, so that `--help` need not import the engine."""
-    from prowess.catalog.outlet import EXPORT_FORMS
-    from prowess.interfaces.cli.commands import export, stats, traces, validate
-    from prowess.interfaces.cli.commands import list as listing
+    from prowess.catalog.exporter import EXPORT_FORMS
+    from prowess.interfaces.cli.commands import packages, skills, stats, traces
     from prowess.skill.model import SCOPES
     from prowess.skill.profiles import PROFILE_NAMES
+    from prowess.storage.trace_stats import GROUPINGS
     from prowess.traces.export import EXPORT_FORMATS
-    from prowess.traces.reports import GROUPINGS
     from prowess.traces.trace import STATUSES
 
-    assert listing.SCOPES == SCOPES
-    assert set(validate.PROFILES) == set(PROFILE_NAMES)
-    assert set(export.FORMS) == set(EXPORT_FORMS)
-    assert traces.STATUSES == STATUSES
-    assert set(traces.FORMATS) == set(EXPORT_FORMATS)
+    assert skills.SCOPES == SCOPES
+    assert set(packages.PROFILES) == set(PROFILE_NAMES)
+    assert set(packages.EXPORT_FORMS) == set(EXPORT_FORMS)
+    assert traces.TRACE_STATUSES == STATUSES
+    assert set(traces.EXPORT_FORMATS) == set(EXPORT_FORMATS)
     assert set(stats.GROUPINGS) == set(GROUPINGS)

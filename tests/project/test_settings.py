@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prowess.build.stores import limits_of
+from prowess.engine.stores import make_limits
 from prowess.errors import Invalid
 from prowess.settings import read_settings
 
@@ -18,7 +18,7 @@ def test_everything_has_a_default(tmp_path, monkeypatch):
     assert settings.workspace == tmp_path
     assert settings.account_database == f"sqlite:///{tmp_path}/.prowess/agents.db"
     assert settings.workspace_database == f"sqlite:///{tmp_path}/.prowess/agents.db"
-    assert limits_of(settings).files == 1000
+    assert make_limits(settings).files == 1000
 
 
 def test_the_environment_says_where_things_live(tmp_path):
@@ -35,8 +35,8 @@ def test_the_environment_says_where_things_live(tmp_path):
     assert settings.home == tmp_path / "elsewhere"
     assert settings.workspace == tmp_path / "ws"
     assert settings.account_database == "postgresql://host/name"
-    assert limits_of(settings).files == 7
-    assert limits_of(settings).file_bytes == 5 * 1024 * 1024
+    assert make_limits(settings).files == 7
+    assert make_limits(settings).file_bytes == 5 * 1024 * 1024
 
 
 def test_an_explicit_workspace_wins(tmp_path):

@@ -9,8 +9,9 @@ import logging
 
 import pytest
 
-from prowess import Prowess, ScriptedModel
 from prowess.errors import ProwessError
+from prowess.llm.scripted import ScriptedModel
+from prowess.open import Prowess
 from prowess.settings import read_settings
 from prowess.storage.database import open_database
 from prowess.storage.run_tables import traces

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from prowess.policy.actor import Actor
+from prowess.prompts.database_shelf import DatabaseShelf, RegistryWriter
+from prowess.prompts.folder_shelf import FolderShelf
+from prowess.prompts.shelf import EntryKind, MemoryShelf, Shelf, read_entry
 from prowess.storage.database import Database, open_database
-from prowess.templates.registry_entry import read_entry
-from prowess.templates.registry_writing import RegistryWriter
-from prowess.templates.shelves import EntryKind, MemoryShelf, Shelf
-from prowess.templates.shelves_database import DatabaseShelf
-from prowess.templates.shelves_folder import FolderShelf
 
 ANN = Actor(name="ann", organization="acme", user="ann")
 CRITERION = {

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prowess.prompts.shelf import read_entry
 from prowess.skill.limits import Limits
-from prowess.templates.registry_entry import read_entry
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers() | st.text(max_size=20),

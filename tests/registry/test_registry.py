@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prowess.catalog.catalog import Catalog
-from prowess.catalog.memory import MemoryStore
+from prowess.catalog.memory_store import MemoryStore
 from prowess.errors import Invalid, NotFound, Unavailable
+from prowess.prompts.prompt import Prompt
+from prowess.prompts.registry import Registry
+from prowess.prompts.shelf import MemoryShelf, RegistryEntry
 from prowess.skill.kinds import PromptTemplate, Review
 from prowess.skill.model import Skill
-from prowess.skill.semver import latest
-from prowess.templates.prompt import Prompt
-from prowess.templates.registry import Registry
-from prowess.templates.shelves import Entry, MemoryShelf
+from prowess.skill.semver import latest_version
 
 VERSIONS = ["", "0.9.0", "1.0.0-rc.1", "1.0.0", "1.10.0", "1.9.0", "2.0.0-beta", "draft"]
 
@@ -41,7 +41,11 @@ class Broken:
     """A shelf with one prompt that cannot be used."""
 
     def entries(self, kind, organization, id=None):  # noqa: ARG002
-        return [Entry(kind=kind, id="outline", version="1.0.0", origin="here", value=None)] if id == "outline" else []
+        return (
+            [RegistryEntry(kind=kind, id="outline", version="1.0.0", origin="here", value=None)]
+            if id == "outline"
+            else []
+        )
 
 
 def test_without_a_version_the_latest_release_is_found():
@@ -163,7 +167,7 @@ def test_near_comes_before_far_and_late_before_early_whatever_lies_where(places,
     having = [
         (number, one)
         for number, versions in enumerate(places)
-        for one in ([latest(versions)] if version is None else [version])
+        for one in ([latest_version(versions)] if version is None else [version])
         if one in versions
     ]
     if having:

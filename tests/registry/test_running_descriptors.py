@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from prowess import ScriptedModel
 from prowess.errors import Invalid, NotFound
+from prowess.llm.scripted import ScriptedModel
 from prowess.policy.actor import Actor
 
 pytestmark = pytest.mark.anyio

@@ -9,10 +9,9 @@ import pytest
 
 from prowess.errors import Conflict, Invalid, NotFound, ProwessError, Refused
 from prowess.policy.actor import Actor, agent_of
+from prowess.prompts.database_shelf import DatabaseShelf, RegistryWriter
+from prowess.prompts.shelf import read_entry
 from prowess.storage.ledger import read_audit, verify_audit
-from prowess.templates.registry_entry import read_entry
-from prowess.templates.registry_writing import RegistryWriter
-from prowess.templates.shelves_database import DatabaseShelf
 
 
 @pytest.fixture

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from prowess.llm.config import ModelConfig
+from prowess.llm.model import ModelConfig
 from prowess.llm.models import Models
 from prowess.policy.actor import Actor
-from prowess.run.asking import Asker
 from prowess.run.call import Call
-from prowess.run.spending import Caps, Spending
+from prowess.run.model_client import ModelClient
+from prowess.run.spending import SpendCaps, Spending
 from prowess.run.telemetry import NoTelemetry
 from prowess.skill.kinds import Artifact, Description
 from prowess.skill.model import Skill
 
 
 @pytest.fixture
-def asker(tmp_path: Path) -> Asker:
+def asker(tmp_path: Path) -> ModelClient:
     """Reaches the models that calls bring; nothing here has a price, so no purse is opened."""
     models = Models(ModelConfig(home=tmp_path / ".prowess"))
-    return Asker(models, Spending(_no_records, lambda _: Caps(per_session=5, per_day=20)), NoTelemetry())
+    return ModelClient(models, Spending(_no_records, lambda _: SpendCaps(per_session=5, per_day=20)), NoTelemetry())
 
 
 def _no_records() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from prowess.errors import Invalid
-from prowess.run.allowance import allowance_of
+from prowess.run.allowance import read_allowance
 from prowess.skill.model import Skill
 
 
@@ -18,15 +18,15 @@ def skill(**more: Any) -> Skill:
 @pytest.mark.parametrize("asked", [0, -1, float("nan"), float("inf")])
 def test_a_time_that_is_no_number_above_0_is_refused(asked: float):
     with pytest.raises(Invalid, match="seconds"):
-        allowance_of(skill(), asked=asked)
+        read_allowance(skill(), asked=asked)
 
 
 @pytest.mark.parametrize("observed", ["everything", [], 3, False])
 def test_a_wish_about_traces_that_cannot_be_read_keeps_texts_out_of_them(observed: object):
-    allowance = allowance_of(skill(extra={"observability": observed}))
+    allowance = read_allowance(skill(extra={"observability": observed}))
     assert (allowance.log_input, allowance.log_output) == (False, False)
 
 
 def test_without_a_wish_about_traces_they_hold_everything():
-    allowance = allowance_of(skill(extra={"observability": None}))
+    allowance = read_allowance(skill(extra={"observability": None}))
     assert (allowance.log_input, allowance.log_output) == (True, True)

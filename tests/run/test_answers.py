@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prowess.run.answers import read_answer, unfit, whole_object
+from prowess.run.answers import output_error, parse_whole_object, read_answer
 from prowess.skill.kinds import Description
 from prowess.skill.schema import SchemaError, compile_schema
 
@@ -34,36 +34,36 @@ def test_a_value_that_fits_is_found_among_others(turns_during):
     ['{"a": 1}', '\ufeff {"a": 1}\n', '```json\n{"a": 1}\n```', '```\n{"a": 1}\n```', '```JSON \r\n{"a": 1}\n```'],
 )
 def test_an_object_alone_or_in_a_fence_is_a_whole_answer(text):
-    assert whole_object(text, longest=100) == {"a": 1}
+    assert parse_whole_object(text, longest=100) == {"a": 1}
 
 
 @pytest.mark.parametrize(
     "text", ["", "yes", "[]", "3", '{"a": 1} indeed', 'So: {"a": 1}', "[" * 10_000, '{"a": "' + "x" * 100 + '"}']
 )
 def test_anything_else_is_none(text):
-    assert whole_object(text, longest=100) == {}
+    assert parse_whole_object(text, longest=100) == {}
 
 
 def test_an_object_that_names_a_field_twice_is_none():
-    assert whole_object('{"a": 1, "a": 2}', longest=100) == {}
-    assert whole_object('{"a": {"b": 1, "b": 1}}', longest=100) == {}
+    assert parse_whole_object('{"a": 1, "a": 2}', longest=100) == {}
+    assert parse_whole_object('{"a": {"b": 1, "b": 1}}', longest=100) == {}
 
 
 @pytest.mark.parametrize("longest", [100, 10_000_000])
 @pytest.mark.parametrize("blank", ["\n", " \n", "\r\n", " "])
 def test_a_fence_that_never_ends_is_read_once(longest, blank):
-    assert whole_object("```" + blank * 1_000_000 + "x", longest=longest) == {}
+    assert parse_whole_object("```" + blank * 1_000_000 + "x", longest=longest) == {}
 
 
 def test_the_error_says_how_often_was_asked_and_has_every_fault(call_of):
     call = call_of(Description(name="greet"))
     errors = [SchemaError(path=f"/{number}", message="it is no text", rule="type") for number in range(5)]
 
-    error = unfit(call, errors, attempts=2, hint="Say what is wanted.")
+    error = output_error(call, errors, attempts=2, hint="Say what is wanted.")
 
     assert error.message.startswith(
         "'greet' was asked 2 times and gave nothing that satisfies its output schema: /0: it"
     )
     assert "/3" not in error.message
     assert [problem.field for problem in error.problems] == ["/0", "/1", "/2", "/3", "/4"]
-    assert "asked once" in unfit(call, errors, hint="").message
+    assert "asked once" in output_error(call, errors, hint="").message

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from prowess.run.assertions.runner import AssertionRunner
-from prowess.run.assertions.subject import Subject
+from prowess.run.assertions.assertion import CheckedOutput
+from prowess.run.assertions.evaluation import AssertionRunner
 from prowess.run.call import Output
 from prowess.skill.kinds import Description
 
@@ -53,7 +53,7 @@ def test_a_long_output_is_looked_at_while_others_go_on(asker, call_of, turns_dur
 
 def test_what_an_output_says_is_found_once_for_all_assertions(turns_during):
     async def asked():
-        subject = Subject(Output(kind="description", text='So: {"a": [1]}'))
+        subject = CheckedOutput(Output(kind="description", text='So: {"a": [1]}'))
         return [await subject.data(), *await asyncio.gather(subject.data(), subject.data())]
 
     first, *others = turns_during(asked)[0]

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prowess.errors import Invalid
-from prowess.skill.assertion_specs import CHECKS, FORMATS, MOST_ASSERTIONS, check_assertions, read_assertion
+from prowess.skill.assertion_specs import (
+    ASSERTION_CHECKS,
+    MAX_ASSERTIONS,
+    OUTPUT_FORMATS,
+    check_assertions,
+    read_assertion,
+)
 from prowess.skill.forms import read_package
 from prowess.skill.package import File, Package
 from prowess.skill.validate import accept, validate
@@ -36,7 +42,7 @@ PRINTED = [
 GOOD = [
     {"type": "structural", "check": "json_schema", "schema": {"type": "object"}},
     {"type": "structural", "check": "required_fields", "fields": ["title", "report.summary"]},
-    *({"type": "structural", "check": "format", "format": name} for name in FORMATS),
+    *({"type": "structural", "check": "format", "format": name} for name in OUTPUT_FORMATS),
     {"type": "length", "check": "char_range", "min": 0},
     {"type": "length", "check": "token_range", "max": 10},
     {"type": "pattern", "check": "match", "pattern": "(?i)^summary"},
@@ -165,7 +171,7 @@ def test_assertions_in_no_readable_form_are_reported_rather_than_lost(written, p
 
 
 def test_more_assertions_than_are_evaluated_are_refused():
-    many = [PRINTED[1]] * (MOST_ASSERTIONS + 1)
+    many = [PRINTED[1]] * (MAX_ASSERTIONS + 1)
 
     assert told(many) == [("assertions-many", "Check Prompt@anthropic.assertions")]
 
@@ -180,7 +186,9 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
-WORDS = st.sampled_from(sorted({*CHECKS, *(check for checks in CHECKS.values() for check in checks)}))
+WORDS = st.sampled_from(
+    sorted({*ASSERTION_CHECKS, *(check for checks in ASSERTION_CHECKS.values() for check in checks)})
+)
 KEYS = ("type", "check", "schema", "fields", "format", "min", "max", "pattern", "prompt", "expected", "severity")
 
 

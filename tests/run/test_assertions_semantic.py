@@ -11,9 +11,8 @@ import pytest
 from prowess.errors import SpendExceeded, TimedOut, Unavailable
 from prowess.llm.model import Reply, Usage
 from prowess.llm.scripted import Answer, ScriptedModel
-from prowess.run.asking import Foreseen
-from prowess.run.assertions.runner import AssertionRunner
-from prowess.run.call import Output
+from prowess.run.assertions.evaluation import AssertionRunner
+from prowess.run.call import DryRunEnded, Output
 from prowess.skill.kinds import Description
 
 QUESTION = "Does this output reference specific page names from the workspace? Answer yes or no."
@@ -247,7 +246,7 @@ def test_evaluations_are_asked_of_the_model_for_evaluations(asker, call_of):
 def test_a_dry_run_ends_where_it_would_ask_with_every_question_noted(asker, call_of):
     call = call_of(Description(name="a", assertions=(PAGES, PAGES)), model=ScriptedModel([]), dry=True)
 
-    with pytest.raises(Foreseen):
+    with pytest.raises(DryRunEnded):
         asyncio.run(AssertionRunner(asker).check(call, Output(kind="description", text="x")))
     assert [sent.purpose for sent in call.notes.sent] == ["evaluation", "evaluation"]
 

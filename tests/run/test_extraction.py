@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prowess.errors import OutputInvalid
-from prowess.run.extraction import LONGEST_TEXT, extract_json
+from prowess.run.answers import MAX_TEXT_CHARS, extract_json
 
 PLAIN = st.text(alphabet=st.characters(exclude_characters="[]{}`~", exclude_categories=["Cs"]), max_size=60)
 LEAVES = (
@@ -103,7 +103,7 @@ def test_a_value_that_is_preferred_comes_before_those_that_stand_before_it():
         ("[" * 200 + "]" * 200, "deeper than"),
         ("[" * 100_000 + "]" * 100_000, "too deep"),
         ("[" + "9" * 5000 + "]", "too long"),
-        ("x" * (LONGEST_TEXT + 1), "are the most"),
+        ("x" * (MAX_TEXT_CHARS + 1), "are the most"),
         ("__import__('os').system('true')", "there is no JSON in it"),
     ],
 )

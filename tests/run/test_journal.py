@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prowess.errors import Refused
-from prowess.run.journal import Journal
+from prowess.run.checkpoints import Journal
 
 NAMES = ("search", "llm_query", "checkpoint")
 CALLS = st.lists(st.tuples(st.sampled_from(NAMES), st.lists(st.integers(0, 3), max_size=2)), max_size=12)

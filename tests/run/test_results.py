@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.run.results import VERDICTS, CriterionResult, GenerationResult, ReviewResult, undecided
+from prowess.handlers.results import VERDICTS, CriterionResult, GenerationResult, ReviewResult, undecided_result
+from prowess.prompts.prompt import Criterion, Rubric
 from prowess.skill.schema import SchemaError
-from prowess.templates.rubric import Criterion, Rubric
 
 WORDS = st.text(max_size=12) | st.sampled_from(["x", "Not met: x", "Undecided: x", "x: Undecided: x"])
 WEIGHTS = st.floats(min_value=0, exclude_min=True, allow_infinity=False) | st.sampled_from([1.0, 1e-300, 1e300])
@@ -93,7 +93,7 @@ def test_a_generation_has_data_or_errors_and_at_least_one_attempt(data, errors, 
 ONE = Criterion(id="a", name="A", description="d", pass_condition="p", fail_condition="f")
 
 
-@pytest.mark.parametrize("results", [(), (undecided(ONE, "w"), undecided(ONE, "w")), ("b",)])
+@pytest.mark.parametrize("results", [(), (undecided_result(ONE, "w"), undecided_result(ONE, "w")), ("b",)])
 def test_results_for_other_criteria_than_those_of_the_rubric_are_refused(results):
     other = CriterionResult(criterion_id="b", criterion_name="B", verdict="pass", reasoning="r")
     rubric = Rubric(id="r", scoring_mode="binary", criteria=(ONE,))

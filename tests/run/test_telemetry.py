@@ -14,9 +14,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from prowess import ScriptedModel
 from prowess.errors import Unavailable
 from prowess.llm.model import Message, Reply, Request, Usage
+from prowess.llm.scripted import ScriptedModel
 from prowess.redaction import Redactor
 from prowess.run.call import Notes
 from prowess.run.telemetry import NoTelemetry, SpanTelemetry, open_telemetry

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from prowess.sandbox.confining.lock import NEEDED, reachable
+from prowess.sandbox.confine.lockdown import NEEDED, probe_confinement
 from prowess.sandbox.process.sandbox import ProcessSandbox
-from prowess.sandbox.sandbox import DEFAULT_LIMITS, Ran
-from prowess.sandbox.script import script_of
+from prowess.sandbox.protocol import DEFAULT_LIMITS, ScriptOutcome
+from prowess.sandbox.script import script_from_template
 from prowess.sandbox.wasm.sandbox import WasmSandbox
 
 
@@ -26,11 +26,13 @@ def sandbox(sandbox_home: Path) -> Iterator[WasmSandbox]:
 
 
 @pytest.fixture
-def run(sandbox: WasmSandbox) -> Callable[..., Ran]:
+def run(sandbox: WasmSandbox) -> Callable[..., ScriptOutcome]:
     """What comes of a script with inputs, host functions and changed limits."""
 
-    def ran(code: str, inputs: dict[str, Any] | None = None, functions: dict[str, Any] | None = None, **limits) -> Ran:
-        made = script_of(code, inputs or {})
+    def ran(
+        code: str, inputs: dict[str, Any] | None = None, functions: dict[str, Any] | None = None, **limits
+    ) -> ScriptOutcome:
+        made = script_from_template(code, inputs or {})
         return asyncio.run(sandbox.run(made, functions or {}, replace(DEFAULT_LIMITS, **limits)))
 
     return ran
@@ -39,7 +41,7 @@ def run(sandbox: WasmSandbox) -> Callable[..., Ran]:
 @pytest.fixture(scope="session")
 def native() -> Iterator[ProcessSandbox]:
     """The sandbox of processes, where the system can confine them."""
-    if not set(NEEDED) <= set(reachable()):
+    if not set(NEEDED) <= set(probe_confinement()):
         pytest.skip("processes cannot be confined here")
     opened = ProcessSandbox()
     yield opened
@@ -47,11 +49,13 @@ def native() -> Iterator[ProcessSandbox]:
 
 
 @pytest.fixture
-def run_native(native: ProcessSandbox) -> Callable[..., Ran]:
+def run_native(native: ProcessSandbox) -> Callable[..., ScriptOutcome]:
     """What comes of a script in a process of its own, with inputs, host functions and changed limits."""
 
-    def ran(code: str, inputs: dict[str, Any] | None = None, functions: dict[str, Any] | None = None, **limits) -> Ran:
-        made = script_of(code, inputs or {})
+    def ran(
+        code: str, inputs: dict[str, Any] | None = None, functions: dict[str, Any] | None = None, **limits
+    ) -> ScriptOutcome:
+        made = script_from_template(code, inputs or {})
         return asyncio.run(native.run(made, functions or {}, replace(DEFAULT_LIMITS, **limits)))
 
     return ran

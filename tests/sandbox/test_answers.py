@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.sandbox.answers import LARGE, answer_of, is_large
+from prowess.sandbox.messages import OFFLOAD_SIZE, encode_answer, is_large
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 JSON = st.recursive(PLAIN, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
@@ -37,7 +37,7 @@ class Noticed(dict[str, Any]):
         return super().items()
 
 
-@pytest.mark.parametrize(("size", "beside"), [(10, False), (2 * LARGE, True)])
+@pytest.mark.parametrize(("size", "beside"), [(10, False), (2 * OFFLOAD_SIZE, True)])
 def test_large_arguments_are_read_beside_the_event_loop(run, size, beside):
     async def length(text: str) -> int:
         return len(text)
@@ -51,7 +51,12 @@ def test_large_arguments_are_read_beside_the_event_loop(run, size, beside):
 
 
 @pytest.mark.parametrize(
-    "answer", [{"text": "é\n" * LARGE}, {"many": [1] * (LARGE + 1)}, {str(number): [number] for number in range(LARGE)}]
+    "answer",
+    [
+        {"text": "é\n" * OFFLOAD_SIZE},
+        {"many": [1] * (OFFLOAD_SIZE + 1)},
+        {str(number): [number] for number in range(OFFLOAD_SIZE)},
+    ],
 )
 def test_large_answers_are_written_beside_the_event_loop(run, answer):
     noticed = Noticed(answer)
@@ -67,7 +72,7 @@ def test_large_answers_are_written_beside_the_event_loop(run, answer):
 def test_what_is_large_is_found_out_without_going_through_all_of_it():
     class Endless(list[int]):
         def __len__(self) -> int:
-            return LARGE + 1
+            return OFFLOAD_SIZE + 1
 
         def __iter__(self) -> Any:
             raise AssertionError("nobody looks at what is in it")
@@ -80,4 +85,4 @@ def test_what_is_large_is_found_out_without_going_through_all_of_it():
 def test_an_answer_says_what_was_given(value):
     import asyncio
 
-    assert json.loads(asyncio.run(answer_of(value))) == {"value": value}
+    assert json.loads(asyncio.run(encode_answer(value))) == {"value": value}

@@ -16,7 +16,7 @@ import pytest
 from prowess.sandbox import child as speaking
 from prowess.sandbox import frames
 from prowess.sandbox.child import Child
-from prowess.sandbox.sandbox import DEFAULT_LIMITS
+from prowess.sandbox.protocol import DEFAULT_LIMITS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are confined on Linux alone")
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from prowess.errors import Invalid, NotFound
-from prowess.sandbox.commands.command import Command, CommandLimits, Completed
-from prowess.sandbox.commands.finding import PYTHON, find_program
-from prowess.sandbox.commands.inside.measuring import size_of
-from prowess.sandbox.commands.locked import LockedCommands
-from prowess.sandbox.folders import PREFIX, remove_folder
+from prowess.sandbox.commands.command import Command, CommandLimits, CommandOutcome
+from prowess.sandbox.commands.inside.usage import folder_size
+from prowess.sandbox.commands.sandbox import LockedCommandSandbox
+from prowess.sandbox.folders import FOLDER_PREFIX, remove_folder
+from prowess.sandbox.programs import PYTHON, find_program
 from prowess.sandbox.roots import Root
 from prowess.skill.limits import MIB
 
@@ -25,18 +25,20 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands are co
 
 
 @pytest.fixture
-def commands() -> LockedCommands:
-    return LockedCommands()
+def commands() -> LockedCommandSandbox:
+    return LockedCommandSandbox()
 
 
 @pytest.fixture
-def run(commands: LockedCommands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Completed]:
+def run(
+    commands: LockedCommandSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., CommandOutcome]:
     """What comes of a command; nothing is left of its folder."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
-    def ran(*argv: str, limits: dict | None = None, **given) -> Completed:
+    def ran(*argv: str, limits: dict | None = None, **given) -> CommandOutcome:
         done = asyncio.run(commands.run(Command(argv=argv, **given), CommandLimits(**(limits or {}))))
-        assert not [entry for entry in tmp_path.iterdir() if entry.name.startswith(PREFIX)]
+        assert not [entry for entry in tmp_path.iterdir() if entry.name.startswith(FOLDER_PREFIX)]
         return done
 
     return ran
@@ -209,7 +211,7 @@ for n in range(1500):
 
 def test_the_first_command_removes_what_a_killed_process_left(run, tmp_path, monkeypatch):  # the fixture looks
     monkeypatch.setattr("prowess.sandbox.folders.SETTLED_SECONDS", -60.0)
-    (tmp_path / f"{PREFIX}left").mkdir()
+    (tmp_path / f"{FOLDER_PREFIX}left").mkdir()
     run("true")
 
 
@@ -338,8 +340,8 @@ def test_a_folder_is_measured_and_removed_whatever_lies_in_it(tmp_path):
     (folder / "link").symlink_to(tmp_path)
     (folder / ".0").mkdir()
     (tmp_path / "kept").write_text("kept")
-    assert 10_000 <= size_of(str(folder), MIB) <= MIB
-    assert size_of(str(folder), 1000) == 1001
+    assert 10_000 <= folder_size(str(folder), MIB) <= MIB
+    assert folder_size(str(folder), 1000) == 1001
     remove_folder(folder)
     assert [entry.name for entry in tmp_path.iterdir()] == ["kept"]
 
@@ -351,7 +353,7 @@ def test_programs_are_looked_for_where_that_is_said_and_nowhere_else(tmp_path, m
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotFound):
         find_program("tool")
-    done = asyncio.run(LockedCommands(searched=(str(tmp_path), "/usr/bin", "/bin")).run(Command(argv=("tool",))))
+    done = asyncio.run(LockedCommandSandbox(searched=(str(tmp_path), "/usr/bin", "/bin")).run(Command(argv=("tool",))))
     assert done.stdout == b"hello\n"
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from prowess.sandbox.commands.command import Command, CommandLimits, Completed
-from prowess.sandbox.commands.finding import PYTHON
-from prowess.sandbox.commands.locked import LockedCommands
-from prowess.sandbox.folders import PREFIX
+from prowess.sandbox.commands.command import Command, CommandLimits, CommandOutcome
+from prowess.sandbox.commands.sandbox import LockedCommandSandbox
+from prowess.sandbox.folders import FOLDER_PREFIX
+from prowess.sandbox.programs import PYTHON
 from prowess.sandbox.roots import Root
 from prowess.skill.limits import MIB
 
@@ -93,14 +93,14 @@ def canaries(tmp_path: Path) -> Iterator[Canaries]:
 
 
 @pytest.fixture
-def attempt(canaries, tmp_path, monkeypatch) -> Callable[..., Completed]:
+def attempt(canaries, tmp_path, monkeypatch) -> Callable[..., CommandOutcome]:
     """What comes of a hostile program in Python, or of a shell script; all that has to hold afterwards does."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("CANARY_KEY", SECRET)
-    commands = LockedCommands()
+    commands = LockedCommandSandbox()
     bystander = subprocess.Popen(["sleep", "600"])
 
-    def made(code: str, *, shell: bool = False, mark: str = "") -> Completed:
+    def made(code: str, *, shell: bool = False, mark: str = "") -> CommandOutcome:
         before = canaries.state()
         names = {
             "FILE": canaries.file,
@@ -119,7 +119,7 @@ def attempt(canaries, tmp_path, monkeypatch) -> Callable[..., Completed]:
         assert canaries.state() == before
         assert not canaries.was_called()
         assert bystander.poll() is None
-        assert not [entry for entry in tmp_path.iterdir() if entry.name.startswith(PREFIX)]
+        assert not [entry for entry in tmp_path.iterdir() if entry.name.startswith(FOLDER_PREFIX)]
         assert not mark or not _running(mark)
         after = asyncio.run(commands.run(Command(argv=("sh", "-c", "echo fine; ls")), LIMITS))
         assert (after.ended, after.stdout) == ("done", b"fine\n")
@@ -246,7 +246,7 @@ def test_no_file_is_made_that_runs_as_whoever_it_belongs_to(tmp_path, code):
     )
     argv = (PYTHON, "-c", f"{start}try:\n    {code}\nexcept OSError as e: print(e)\nos.chmod(made, 0o711)")
     command = Command(argv=argv, roots=(Root(name="lent", path=lent, writable=True),))
-    done = asyncio.run(LockedCommands().run(command, LIMITS))
+    done = asyncio.run(LockedCommandSandbox().run(command, LIMITS))
     assert (done.ended, done.exit_code) == ("done", 0), done.stderr
     assert (lent / "a").stat().st_mode & 0o777 == 0o711
     for path in (lent, *lent.iterdir()):
@@ -259,7 +259,7 @@ def test_a_folder_that_was_lent_is_given_back_with_its_mode(tmp_path):
     lent.mkdir()
     lent.chmod(0o750)
     command = Command(argv=("chmod", "777", "lent"), roots=(Root(name="lent", path=lent, writable=True),))
-    done = asyncio.run(LockedCommands().run(command, LIMITS))
+    done = asyncio.run(LockedCommandSandbox().run(command, LIMITS))
     assert (done.ended, lent.stat().st_mode & 0o7777) == ("done", 0o750)
 
 

@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 
 from prowess.errors import Invalid, Refused, Unavailable
-from prowess.handlers.host_module import NAMES
+from prowess.handlers.host_functions import HOST_FUNCTION_NAMES
 from prowess.sandbox import frames
 from prowess.sandbox.deno.sandbox import DenoSandbox, find_deno
-from prowess.sandbox.folders import PREFIX
-from prowess.sandbox.sandbox import DEFAULT_LIMITS, Ran
-from prowess.sandbox.script import function_of
+from prowess.sandbox.folders import FOLDER_PREFIX
+from prowess.sandbox.protocol import DEFAULT_LIMITS, ScriptOutcome
+from prowess.sandbox.script import script_from_function
 
-Run = Callable[..., Ran]
+Run = Callable[..., ScriptOutcome]
 PAGE = (Path(__file__).parents[2] / "docs" / "typescript.md").read_text()
 TYPES = Path(__file__).parents[2] / "src" / "prowess" / "sandbox" / "deno" / "inside"
 
@@ -44,9 +44,9 @@ def run() -> Run:
 
     def ran(
         code: str, args: dict[str, Any] | None = None, functions: dict[str, Any] | None = None, env=None, **limits: Any
-    ) -> Ran:
+    ) -> ScriptOutcome:
         language = limits.pop("language", "typescript")
-        made = function_of(code, args or {}, env=env, language=language, file="execute.ts")
+        made = script_from_function(code, args or {}, env=env, language=language, file="execute.ts")
         return asyncio.run(DenoSandbox().run(made, functions or {}, replace(DEFAULT_LIMITS, **limits)))
 
     return ran
@@ -285,7 +285,7 @@ def test_a_cancelled_run_has_ended(run: Run):
         async def log(message: str) -> None:
             begun.set()
 
-        made = function_of(body("ctx.log('x'); for (;;) await new Promise((r) => setTimeout(r, 1));"), {},
+        made = script_from_function(body("ctx.log('x'); for (;;) await new Promise((r) => setTimeout(r, 1));"), {},
                            language="typescript", file="execute.ts")  # fmt: skip
         running = asyncio.ensure_future(DenoSandbox().run(made, {"log": log}))
         await begun.wait()
@@ -458,7 +458,7 @@ def test_nothing_is_left_of_a_run(run: Run, tmp_path, monkeypatch, code):
 def test_the_first_run_removes_what_a_killed_process_left(run: Run, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("prowess.sandbox.folders.SETTLED_SECONDS", -60.0)
-    (tmp_path / f"{PREFIX}left").mkdir()
+    (tmp_path / f"{FOLDER_PREFIX}left").mkdir()
     run(body("return 1;"))
     assert list(tmp_path.iterdir()) == []
 
@@ -467,7 +467,8 @@ def test_many_run_at_once(run: Run):
     async def all_of_them() -> list[Any]:
         sandbox = DenoSandbox()
         made = [
-            function_of(f"export const execute = () => {n};", {}, language="typescript", file="a.ts") for n in range(6)
+            script_from_function(f"export const execute = () => {n};", {}, language="typescript", file="a.ts")
+            for n in range(6)
         ]
         return [ran.result for ran in await asyncio.gather(*(sandbox.run(one, {}) for one in made))]
 
@@ -484,7 +485,7 @@ def test_without_deno_the_error_says_how_to_install_it(run: Run, monkeypatch):
 
 
 def test_a_program_that_is_no_deno_is_unavailable(tmp_path):
-    script = function_of("export const execute = () => 1;", {}, language="typescript", file="a.ts")
+    script = script_from_function("export const execute = () => 1;", {}, language="typescript", file="a.ts")
     with pytest.raises(Unavailable):
         asyncio.run(DenoSandbox(program=tmp_path / "none").run(script, {}))
 
@@ -515,7 +516,7 @@ def test_the_page_tells_of_every_part_of_the_context():
 
 def test_every_function_of_the_host_has_its_type():
     declared = re.findall(r"^export function (\w+)", (TYPES / "prowess.d.ts").read_text(), re.MULTILINE)
-    assert sorted(declared) == sorted(NAMES)
+    assert sorted(declared) == sorted(HOST_FUNCTION_NAMES)
 
 
 def test_the_types_fit_the_printed_function(tmp_path):

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from prowess.errors import Refused
-from prowess.sandbox.sandbox import Ran
-from prowess.sandbox.script import function_of
+from prowess.sandbox.protocol import ScriptOutcome
+from prowess.sandbox.script import script_from_function
 from prowess.sandbox.wasm.sandbox import WasmSandbox
 
 PICTURE = b"\x89PNG\xff\x00"
@@ -61,11 +61,11 @@ def world() -> World:
 
 
 @pytest.fixture
-def call(sandbox: WasmSandbox, world: World) -> Callable[..., Ran]:
+def call(sandbox: WasmSandbox, world: World) -> Callable[..., ScriptOutcome]:
     """What comes of a function that is called with arguments."""
 
-    def called(code: str, inputs: dict[str, Any] | None = None, **more: Any) -> Ran:
-        return asyncio.run(sandbox.run(function_of(code, inputs or {}, **more), world.functions()))
+    def called(code: str, inputs: dict[str, Any] | None = None, **more: Any) -> ScriptOutcome:
+        return asyncio.run(sandbox.run(script_from_function(code, inputs or {}, **more), world.functions()))
 
     return called
 
@@ -244,7 +244,7 @@ def test_nothing_of_a_call_is_left_for_the_next(call):
 
 
 def test_a_seed_gives_the_same_random_numbers_and_no_seed_gives_others(sandbox):
-    script = function_of("import random\ndef execute(args, ctx): return random.random()", {})
+    script = script_from_function("import random\ndef execute(args, ctx): return random.random()", {})
     drawn = [asyncio.run(sandbox.run(replace(script, seed=seed), {})).result for seed in ("a", "a", "b", "", "")]
     assert drawn[0] == drawn[1]
     assert len(set(drawn)) == 4

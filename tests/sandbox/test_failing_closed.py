@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from prowess.errors import Unavailable
-from prowess.sandbox.confining.lock import NEEDED, reachable
+from prowess.sandbox.confine.lockdown import NEEDED, probe_confinement
 from prowess.sandbox.deno.sandbox import find_deno
-from prowess.sandbox.process.inside.child import UNCONFINED
+from prowess.sandbox.process.inside.zygote import UNCONFINED
 
 USED_UP = """
 import asyncio, socket
@@ -50,7 +50,7 @@ def where_rules_are_used_up(run: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_nothing_is_run_where_files_cannot_be_confined(name):
-    if not set(NEEDED) <= set(reachable()):
+    if not set(NEEDED) <= set(probe_confinement()):
         pytest.skip("processes cannot be confined here")
     if name == "deno":
         try:
@@ -63,7 +63,7 @@ def test_nothing_is_run_where_files_cannot_be_confined(name):
 
 
 def test_a_process_that_cannot_be_confined_after_all_ends_without_asking_for_its_task():
-    if not set(NEEDED) <= set(reachable()):
+    if not set(NEEDED) <= set(probe_confinement()):
         pytest.skip("processes cannot be confined here")
     confinement = "Confinement(read=['/'], seconds=9, memory_bytes=1 << 28)"
     said = where_rules_are_used_up(f"serve((line := socket.socketpair())[0].fileno(), {confinement}, print, socket)")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prowess.errors import Invalid
-from prowess.sandbox.script import script_of
+from prowess.sandbox.script import script_from_template
 
 HOSTILE = [
     "'",
@@ -92,7 +92,7 @@ def test_any_text_is_itself_in_every_place(sandbox):
     texts = st.lists(pieces, max_size=4).map("".join).map(lambda text: text.encode("utf-8", "replace").decode())
 
     async def check(value: str) -> None:
-        ran = await sandbox.run(script_of(EVERYWHERE, {"value": value, "plain": "p", "secret": "S"}), {})
+        ran = await sandbox.run(script_from_template(EVERYWHERE, {"value": value, "plain": "p", "secret": "S"}), {})
         assert ran.result == seen(value), ran.error
 
     with asyncio.Runner() as runner:
@@ -121,7 +121,7 @@ def test_any_value_is_itself_as_an_expression_and_json_within_a_text(sandbox):
 
     async def check(value: object) -> None:
         code = "import prowess\nprowess.submit([{{ value }}, '{{ value }}', inputs['value']])"
-        ran = await sandbox.run(script_of(code, {"value": value}), {})
+        ran = await sandbox.run(script_from_template(code, {"value": value}), {})
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         assert ran.result == [value, text, value], ran.error
 
@@ -188,14 +188,14 @@ def test_a_trace_shows_the_script_as_it_was_written(run):
 
 def test_every_name_that_no_input_has_is_named_with_its_line():
     with pytest.raises(Invalid) as caught:
-        script_of("a = {{ one }}\nb = '{{ two.three }}'\nc = {{ four }}", {"four": 4, "two": {}})
+        script_from_template("a = {{ one }}\nb = '{{ two.three }}'\nc = {{ four }}", {"four": 4, "two": {}})
     assert [(problem.field, problem.line) for problem in caught.value.problems] == [("one", 1), ("two.three", 2)]
 
 
 @pytest.mark.parametrize("code", ["x = {{ a | upper }}", "{% for x in y %}\npass\n{% endfor %}"])
 def test_what_only_prompts_know_is_refused_with_its_line(code):
     with pytest.raises(Invalid) as caught:
-        script_of(code, {"a": 1})
+        script_from_template(code, {"a": 1})
     assert caught.value.problems[0].line == 1
 
 
@@ -206,7 +206,7 @@ def test_what_only_prompts_know_is_refused_with_its_line(code):
 )
 def test_inputs_that_are_not_plain_are_refused(inputs):
     with pytest.raises(Invalid):
-        script_of("pass", inputs)
+        script_from_template("pass", inputs)
 
 
 def test_inputs_that_nest_too_deep_are_refused():
@@ -214,4 +214,4 @@ def test_inputs_that_nest_too_deep_are_refused():
     for _ in range(100):
         value = [value]
     with pytest.raises(Invalid):
-        script_of("pass", {"a": value})
+        script_from_template("pass", {"a": value})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from prowess.sandbox import folders
-from prowess.sandbox.folders import PREFIX, new_folder, remove_folder, sweep_folders
+from prowess.sandbox.folders import FOLDER_PREFIX, new_folder, remove_folder, sweep_folders
 
 LEAVING = """
 import os, signal
@@ -76,7 +76,7 @@ def test_what_is_in_use_stays(other):
 
 def test_what_has_just_been_made_stays(temporary, monkeypatch):
     monkeypatch.setattr(folders, "SETTLED_SECONDS", 3600.0)
-    (temporary / f"{PREFIX}fresh").mkdir()
+    (temporary / f"{FOLDER_PREFIX}fresh").mkdir()
     assert sweep_folders() == []
 
 
@@ -84,8 +84,8 @@ def test_what_is_no_folder_of_a_run_stays(temporary):
     (temporary / "elsewhere").mkdir()
     (temporary / "elsewhere" / "file").write_text("mine")
     (temporary / "other-folder").mkdir()
-    (temporary / f"{PREFIX}file").write_text("mine")
-    (temporary / f"{PREFIX}link").symlink_to(temporary / "elsewhere")
+    (temporary / f"{FOLDER_PREFIX}file").write_text("mine")
+    (temporary / f"{FOLDER_PREFIX}link").symlink_to(temporary / "elsewhere")
     assert sweep_folders() == []
     assert (temporary / "elsewhere" / "file").read_text() == "mine"
     assert len(list(temporary.iterdir())) == 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prowess.sandbox.wasm.inside.stopping import Clock
+from prowess.sandbox.wasm.inside.engine import GuestClock
 
 SWALLOW = """
 def greedy():
@@ -82,7 +82,7 @@ def test_what_is_printed_up_to_the_limit_is_kept(run):
 
 def test_waiting_for_the_host_is_not_the_scripts_time():
     moment = 100.0
-    clock = Clock(10.0, now=lambda: moment)
+    clock = GuestClock(10.0, now=lambda: moment)
     moment += 6
     clock.pause()
     moment += 1_000

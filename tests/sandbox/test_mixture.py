@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from prowess.sandbox.sandbox import SandboxLimits
-from prowess.sandbox.script import script_of
+from prowess.sandbox.protocol import SandboxLimits
+from prowess.sandbox.script import script_from_template
 from prowess.sandbox.wasm.sandbox import WasmSandbox
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,7 @@ async def echo(value: object) -> object:
 
 
 async def one(sandbox: WasmSandbox, kind: str, number: int) -> None:
-    script = script_of(KINDS[kind], {"n": number})
+    script = script_from_template(KINDS[kind], {"n": number})
     if kind == "cancelled":
         begun = asyncio.Event()
 

@@ -12,7 +12,7 @@ import pytest
 
 from prowess.errors import Invalid, Refused, Unavailable
 from prowess.sandbox.process.packages import ensure_packages
-from prowess.sandbox.script import function_of
+from prowess.sandbox.script import script_from_function
 
 
 def wheel(
@@ -58,7 +58,7 @@ def test_packages_come_with_all_that_they_require(tmp_path, environment):
 def test_a_native_function_imports_them(tmp_path, environment, native):
     found = ensure_packages(tmp_path / "home", ["apple", "pear<2"], environment)
     code = "import apple, pear\ndef execute(args, ctx):\n    return [apple.VERSION, pear.VERSION]\n"
-    ran = asyncio.run(native.run(function_of(code, {}, packages=found), {}))
+    ran = asyncio.run(native.run(script_from_function(code, {}, packages=found), {}))
     assert (ran.ended, ran.result) == ("done", ["1.0", "1.0"])
 
 

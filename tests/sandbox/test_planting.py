@@ -8,10 +8,9 @@ import pytest
 
 from prowess.catalog.discovery import PLAIN_NAMES, project_folders
 from prowess.errors import Refused
-from prowess.sandbox import beneath
-from prowess.sandbox.planting import is_hidden
-from prowess.sandbox.roots import Folders, Root
-from prowess.sandbox.weeding import Weeding
+from prowess.sandbox import safe_files
+from prowess.sandbox.commands.write_guard import WriteGuard
+from prowess.sandbox.roots import Root, SkillFolders, is_hidden
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def root(data: Path) -> Root:
 
 
 def write(root: Root, path: str, own: Path) -> None:
-    Folders([root], own=own).to_write(path).write(b"x")
+    SkillFolders([root], own=own).to_write(path).write(b"x")
 
 
 @pytest.mark.parametrize(
@@ -74,14 +73,14 @@ def test_what_is_hidden_in_a_root_is_not_read_unless_the_root_is_hidden_itself(d
     (data / ".git").mkdir()
     (data / ".git" / "config").write_text("secret")
     with pytest.raises(Refused, match="hidden"):
-        Folders([Root(name="data", path=data)], own=tmp_path).to_read("data/.git/config")
-    named = Folders([Root(name="data/.git", path=data / ".git")], own=tmp_path)
+        SkillFolders([Root(name="data", path=data)], own=tmp_path).to_read("data/.git/config")
+    named = SkillFolders([Root(name="data/.git", path=data / ".git")], own=tmp_path)
     assert named.to_read("data/.git/config").read() == b"secret"
 
 
 def test_what_a_program_plants_is_removed_and_named(root, data):
     (data / ".gitkeep").touch()
-    weeding = Weeding([root])
+    weeding = WriteGuard([root])
     (data / ".agents" / "skills" / "report").mkdir(parents=True)
     (data / ".agents" / "skills" / "report" / "SKILL.md").write_text("x")
     (data / "skills").symlink_to("/")
@@ -93,7 +92,7 @@ def test_what_a_program_plants_is_removed_and_named(root, data):
 
 
 def test_a_folder_whose_permissions_are_taken_away_hides_nothing(root, data):
-    weeding = Weeding([root])
+    weeding = WriteGuard([root])
     (data / "sub" / "skills").mkdir(parents=True)
     (data / "sub").chmod(0o311)
     assert weeding.clear() == ["data/sub/skills"]
@@ -101,7 +100,7 @@ def test_a_folder_whose_permissions_are_taken_away_hides_nothing(root, data):
 
 def test_a_hidden_file_that_was_changed_is_put_aside(root, data):
     (data / ".envrc").write_text("mine")
-    weeding = Weeding([root])
+    weeding = WriteGuard([root])
     (data / ".envrc").unlink()
     (data / ".envrc").write_text("theirs")
     assert weeding.clear() == ["data/.envrc"]
@@ -112,17 +111,17 @@ def test_a_hidden_file_that_was_changed_is_put_aside(root, data):
 def test_no_program_writes_where_a_hidden_folder_or_skills_are(root, data, inside):
     (data / inside).mkdir(parents=True)
     with pytest.raises(Refused, match="may not write to 'data'"):
-        Weeding([root])
+        WriteGuard([root])
 
 
 def test_a_root_that_is_only_read_is_left_alone(data):
-    weeding = Weeding([Root(name="data", path=data)])
+    weeding = WriteGuard([Root(name="data", path=data)])
     (data / ".hidden").touch()
     assert weeding.clear() == []
 
 
 def test_what_is_planted_deep_and_without_permissions_is_removed_too(root, data):
-    weeding = Weeding([root])
+    weeding = WriteGuard([root])
     deep = data / ".a" / "/".join(["d"] * 300)
     deep.mkdir(parents=True)
     (data / ".a" / "d" / "d").chmod(0)
@@ -134,15 +133,15 @@ def test_nothing_is_removed_over_a_link_that_takes_the_place_of_a_folder_meanwhi
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / ".ssh").mkdir()
-    weeding = Weeding([root])
+    weeding = WriteGuard([root])
     (data / "sub" / ".ssh").mkdir(parents=True)
-    top = beneath.top
+    top = safe_files.top
 
     def exchanged(path: str):
         (data / "sub").rename(data / "moved")
         (data / "sub").symlink_to(outside)
         return top(path)
 
-    monkeypatch.setattr(beneath, "top", exchanged)
+    monkeypatch.setattr(safe_files, "top", exchanged)
     assert weeding.clear() == ["data/sub/.ssh"]
     assert (outside / ".ssh").is_dir()

@@ -14,16 +14,17 @@ from pathlib import Path
 import pytest
 
 from prowess.errors import Unavailable
-from prowess.sandbox.confining import seccomp, syscalls
-from prowess.sandbox.confining.kernel import MACHINES, machine
-from prowess.sandbox.confining.lock import NEEDED, reachable
-from prowess.sandbox.process import zygote as forking
-from prowess.sandbox.process.inside.child import MOST_THREADS
+from prowess.sandbox.confine import seccomp
+from prowess.sandbox.confine import seccomp as syscalls
+from prowess.sandbox.confine.kernel import MACHINES, machine
+from prowess.sandbox.confine.lockdown import NEEDED, probe_confinement
+from prowess.sandbox.process import sandbox as forking
+from prowess.sandbox.process.inside.zygote import MAX_THREADS
 from prowess.sandbox.process.sandbox import ProcessSandbox
-from prowess.sandbox.script import function_of, script_of
+from prowess.sandbox.script import script_from_function, script_from_template
 
 SOURCES = Path(forking.__file__).parents[3]
-ONE = function_of("def execute(args, ctx):\n    return 1", {})
+ONE = script_from_function("def execute(args, ctx):\n    return 1", {})
 
 
 def confined(code: str, **lock: object) -> subprocess.CompletedProcess[str]:
@@ -36,14 +37,14 @@ def confined(code: str, **lock: object) -> subprocess.CompletedProcess[str]:
         "file_bytes": 1 << 20,
         **lock,
     }
-    start = "import sys; sys.path.append(sys.argv[1]); from prowess.sandbox.confining.lock import lock\n"
+    start = "import sys; sys.path.append(sys.argv[1]); from prowess.sandbox.confine.lockdown import lock\n"
     command = [sys.executable, "-ISB", "-c", f"{start}reached = lock(**{locking!r})\n{code}", str(SOURCES)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
 @pytest.fixture
 def needs_linux() -> None:
-    if not set(NEEDED) <= set(reachable()):
+    if not set(NEEDED) <= set(probe_confinement()):
         pytest.skip("processes cannot be confined here")
 
 
@@ -211,7 +212,7 @@ print(*reached)
 
 @pytest.mark.usefixtures("needs_linux")
 def test_what_a_machine_reaches_is_found_out_without_confining_this_process(tmp_path):
-    assert set(NEEDED) <= set(reachable())
+    assert set(NEEDED) <= set(probe_confinement())
     (tmp_path / "file").write_text("x")
     assert (tmp_path / "file").read_text() == "x"
 
@@ -229,9 +230,9 @@ def test_packages_that_a_script_brings_can_be_imported_and_no_others(native, tmp
     (tmp_path / "brought" / "brought.py").write_text("VALUE = 7\n")
     (tmp_path / "other.py").write_text("VALUE = 8\n")
     code = "def execute(args, ctx):\n    import brought\n    try: import other\n    except ImportError: return brought.VALUE"
-    ran = asyncio.run(native.run(function_of(code, {}, packages=tmp_path / "brought"), {}))
+    ran = asyncio.run(native.run(script_from_function(code, {}, packages=tmp_path / "brought"), {}))
     assert (ran.ended, ran.result) == ("done", 7)
-    assert asyncio.run(native.run(script_of("import brought", {}), {})).error.type == "ModuleNotFoundError"
+    assert asyncio.run(native.run(script_from_template("import brought", {}), {})).error.type == "ModuleNotFoundError"
 
 
 def test_threads_and_what_is_written_in_c_work(native):
@@ -242,17 +243,17 @@ async def execute(args, ctx):
     moment = datetime.datetime(2026, 7, 1, tzinfo=zoneinfo.ZoneInfo('Europe/Berlin'))
     return [there, hashlib.sha256(b'').hexdigest()[:8], str(decimal.Decimal(1) / 8), moment.utcoffset().seconds]
 """
-    assert asyncio.run(native.run(function_of(code, {}), {})).result == [True, "e3b0c442", "0.125", 7200]
+    assert asyncio.run(native.run(script_from_function(code, {}), {})).result == [True, "e3b0c442", "0.125", 7200]
 
 
 def test_threads_have_a_limit_where_the_system_counts_them(native):
     code = "import resource\ndef execute(args, ctx):\n    return resource.getrlimit(resource.RLIMIT_NPROC)"
-    soft, hard = asyncio.run(native.run(function_of(code, {}), {})).result
-    assert 0 < soft <= hard <= MOST_THREADS
+    soft, hard = asyncio.run(native.run(script_from_function(code, {}), {})).result
+    assert 0 < soft <= hard <= MAX_THREADS
 
 
 def test_random_numbers_differ_between_runs(native):
-    script = function_of("import random\ndef execute(args, ctx):\n    return random.random()", {})
+    script = script_from_function("import random\ndef execute(args, ctx):\n    return random.random()", {})
     assert asyncio.run(native.run(script, {})).result != asyncio.run(native.run(script, {})).result
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.sandbox.reading import MOST_VALUES, plain_json, read_ran
-from prowess.sandbox.script import script_of
+from prowess.sandbox.messages import MAX_VALUES, parse_json, parse_outcome
+from prowess.sandbox.script import script_from_template
 
-SCRIPT = script_of("pass", {})
+SCRIPT = script_from_template("pass", {})
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: (
@@ -25,7 +25,7 @@ JSON = st.recursive(
 def test_whatever_a_guest_says_is_read_or_refused(word, said):
     payload = json.dumps({"word": word}).encode() + b"\n" + json.dumps(said).encode()
     try:
-        ran = read_ran(payload, SCRIPT, 0)
+        ran = parse_outcome(payload, SCRIPT, 0)
     except ValueError:
         return
     json.dumps(ran.result, allow_nan=False, ensure_ascii=False).encode()
@@ -35,13 +35,13 @@ def test_whatever_a_guest_says_is_read_or_refused(word, said):
 @given(st.binary())
 def test_nonsense_is_refused(payload):
     with pytest.raises(ValueError):
-        read_ran(payload, SCRIPT, 0)
+        parse_outcome(payload, SCRIPT, 0)
 
 
 @pytest.mark.parametrize("text", ["NaN", "[-Infinity]", "[" * 100 + "]" * 100, "[" * 50_000, "9" * 5_000, "{", ""])
 def test_what_cannot_be_kept_is_refused(text):
     with pytest.raises(ValueError):
-        plain_json(text)
+        parse_json(text)
 
 
 @pytest.mark.parametrize(
@@ -51,22 +51,22 @@ def test_what_cannot_be_kept_is_refused(text):
         ['",' * 200_000],
         ["\\" * 99, "," * 200_000, '\\"'],
         [{"a": 1, "b": [2, ","]}] * 20_000,
-        list(range(MOST_VALUES)),
+        list(range(MAX_VALUES)),
     ],
 )
 def test_long_texts_and_many_values_are_read(value):
-    assert plain_json(json.dumps(value)) == value
+    assert parse_json(json.dumps(value)) == value
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        list(range(MOST_VALUES + 1)),
-        [[1, 2]] * MOST_VALUES,
-        {str(number): "," for number in range(MOST_VALUES + 1)},
-        ["\\"] * (MOST_VALUES + 1),
+        list(range(MAX_VALUES + 1)),
+        [[1, 2]] * MAX_VALUES,
+        {str(number): "," for number in range(MAX_VALUES + 1)},
+        ["\\"] * (MAX_VALUES + 1),
     ],
 )
 def test_too_many_values_are_refused_before_they_are_read(value):
     with pytest.raises(ValueError, match="values"):
-        plain_json(json.dumps(value))
+        parse_json(json.dumps(value))

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prowess.errors import Invalid, NotFound, ProwessError, Refused
-from prowess.sandbox import beneath
-from prowess.sandbox.roots import MOST_NAMES, Folders, Root
+from prowess.sandbox import safe_files
+from prowess.sandbox.roots import MAX_PATH_NAMES, Root, SkillFolders
 
 OUTSIDE = b"canary"
 
@@ -34,18 +34,18 @@ def place(tmp_path: Path) -> Path:
     return tmp_path.resolve()
 
 
-def read(folders: Folders, path: str, **limits: int) -> bytes:
+def read(folders: SkillFolders, path: str, **limits: int) -> bytes:
     return folders.to_read(path).read(**limits)
 
 
-def write(folders: Folders, path: str, content: bytes, **limits: int) -> None:
+def write(folders: SkillFolders, path: str, content: bytes, **limits: int) -> None:
     folders.to_write(path).write(content, **limits)
 
 
 @pytest.fixture
-def folders(place: Path) -> Folders:
+def folders(place: Path) -> SkillFolders:
     roots = Root(name="data", path=place / "in"), Root(name="data/sub", path=place / "in" / "sub", writable=True)
-    return Folders(roots, own=place / "own")
+    return SkillFolders(roots, own=place / "own")
 
 
 def test_a_path_begins_with_the_name_of_a_folder(folders):
@@ -68,7 +68,7 @@ def test_every_other_path_is_in_the_folder_without_a_name(folders, place):
 
 
 def test_beside_a_root_of_the_whole_workspace_the_runs_own_folder_takes_what_is_written_and_what_is_there(place):
-    folders = Folders([Root(name=".", path=place)], own=place / "own")
+    folders = SkillFolders([Root(name=".", path=place)], own=place / "own")
     assert read(folders, "in/a.txt") == b"apple"
     write(folders, "in/a.txt", b"mine")
     assert read(folders, "in/a.txt") == b"mine"
@@ -111,7 +111,7 @@ def test_what_is_no_path_is_invalid(folders, path):
 
 def test_a_path_of_too_many_names_is_invalid(folders):
     with pytest.raises(Invalid, match="names"):
-        write(folders, "a/" * MOST_NAMES + "b", b"")
+        write(folders, "a/" * MAX_PATH_NAMES + "b", b"")
 
 
 def test_names_of_any_letters_are_names(folders):
@@ -154,12 +154,16 @@ def test_a_given_folder_whose_place_a_link_takes_is_not_followed(folders, place)
 def test_a_link_above_a_given_folder_is_not_followed(place):
     (place / "way").symlink_to(place)
     with pytest.raises(Refused, match="leads over a link"):
-        read(Folders([Root(name="data", path=place / "way" / "in")], own=place / "own"), "data/a.txt")
+        read(SkillFolders([Root(name="data", path=place / "way" / "in")], own=place / "own"), "data/a.txt")
 
 
 def test_a_given_folder_that_is_gone_is_not_found(place):
     with pytest.raises(NotFound):
-        write(Folders([Root(name="data", path=place / "never", writable=True)], own=place / "own"), "data/a.txt", b"x")
+        write(
+            SkillFolders([Root(name="data", path=place / "never", writable=True)], own=place / "own"),
+            "data/a.txt",
+            b"x",
+        )
     assert not (place / "never").exists()
 
 
@@ -185,7 +189,7 @@ def test_pipes_sockets_and_folders_are_no_files_and_nobody_waits_for_them(folder
 
 def test_a_device_is_no_file(place):
     with pytest.raises(Refused, match="no ordinary file"):
-        read(Folders([Root(name="dev", path=Path("/dev").resolve())], own=place / "own"), "dev/zero")
+        read(SkillFolders([Root(name="dev", path=Path("/dev").resolve())], own=place / "own"), "dev/zero")
 
 
 def test_a_file_that_is_too_large_is_not_read(folders, place):
@@ -198,7 +202,7 @@ def test_a_file_that_is_too_large_is_not_read(folders, place):
 def test_a_file_that_lies_about_its_size_is_not_read_further_than_it_may(place):
     with pytest.raises(Invalid, match="more than the 10 bytes"):
         read(
-            Folders([Root(name="proc", path=Path("/proc") / str(os.getpid()))], own=place / "own"),
+            SkillFolders([Root(name="proc", path=Path("/proc") / str(os.getpid()))], own=place / "own"),
             "proc/status",
             most=10,
         )
@@ -230,8 +234,8 @@ def test_a_file_that_is_read_only_is_not_replaced(folders, place):
 
 
 def test_a_write_that_fails_leaves_nothing_behind(place):
-    with beneath.top(str(place / "own")) as own, pytest.raises(OSError, match="name"):
-        beneath.write(own, "n" * 256, b"x")
+    with safe_files.top(str(place / "own")) as own, pytest.raises(OSError, match="name"):
+        safe_files.write(own, "n" * 256, b"x")
     assert os.listdir(place / "own") == []
 
 
@@ -246,17 +250,17 @@ def test_no_descriptor_stays_open(folders, place):
 
 
 def test_a_folder_that_is_swapped_for_a_link_after_it_was_opened_does_not_matter(place):
-    with beneath.top(str(place / "in")) as root, beneath.folder(root, ["sub"]) as sub:
+    with safe_files.top(str(place / "in")) as root, safe_files.folder(root, ["sub"]) as sub:
         (place / "in" / "sub").rename(place / "in" / "moved")
         (place / "in" / "sub").symlink_to(place / "out")
-        assert beneath.read(sub, "b.bin", most=10) == b"\xff\x00"
-        beneath.write(sub, "secret.txt", b"mine")
+        assert safe_files.read(sub, "b.bin", most=10) == b"\xff\x00"
+        safe_files.write(sub, "secret.txt", b"mine")
     assert (place / "out" / "secret.txt").read_bytes() == OUTSIDE
     assert (place / "in" / "moved" / "secret.txt").read_bytes() == b"mine"
 
 
 def test_whoever_swaps_folders_for_links_meanwhile_gets_nothing_from_outside(place):
-    folders = Folders([Root(name="data", path=place / "in", writable=True)], own=place / "own")
+    folders = SkillFolders([Root(name="data", path=place / "in", writable=True)], own=place / "own")
     (place / "in" / "sub" / "secret.txt").write_bytes(b"inside")
     done = threading.Event()
 
@@ -288,7 +292,7 @@ def test_whoever_swaps_folders_for_links_meanwhile_gets_nothing_from_outside(pla
     assert sorted(os.listdir(place / "out")) == ["secret.txt"]
 
 
-@pytest.mark.skipif(not beneath.has_openat2(), reason="this kernel has no openat2")
+@pytest.mark.skipif(not safe_files.has_openat2(), reason="this kernel has no openat2")
 @given(st.lists(st.sampled_from(["sub", "deep", "way", "up", "a.txt", "none", "pipe"]), min_size=1, max_size=4))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 def test_both_ways_of_opening_a_folder_agree(tmp_path_factory, names):
@@ -299,8 +303,8 @@ def test_both_ways_of_opening_a_folder_agree(tmp_path_factory, names):
         os.mkfifo(top / "in" / "pipe")
         (top / "in" / "way").symlink_to("sub")
         (top / "in" / "sub" / "up").symlink_to("../..")
-    with beneath.top(str((top / "in").resolve())) as root:
-        assert _opened(beneath.at_once, root, names) == _opened(beneath.step_by_step, root, names)
+    with safe_files.top(str((top / "in").resolve())) as root:
+        assert _opened(safe_files.at_once, root, names) == _opened(safe_files.step_by_step, root, names)
 
 
 def _opened(way, root: int, names: list[str]) -> object:
@@ -333,7 +337,7 @@ def test_no_path_reaches_what_is_outside(tmp_path_factory, names, whole):
         (top / "out" / "secret.txt").write_bytes(OUTSIDE)
         (top / "in" / "way").symlink_to("../out")
         (top / "in" / "sub" / "way").symlink_to("../../out/secret.txt")
-    folders = Folders([Root(name="data", path=top / "in", writable=True)], own=top / "own")
+    folders = SkillFolders([Root(name="data", path=top / "in", writable=True)], own=top / "own")
     path = ("/" if whole else "") + "/".join(names)
     for work in (lambda: write(folders, path, b"x"), lambda: read(folders, path)):
         with contextlib.suppress(Refused, NotFound, Invalid):

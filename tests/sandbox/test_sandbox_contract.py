@@ -13,11 +13,11 @@ import pytest
 
 from prowess.errors import Invalid, NotFound, Unavailable
 from prowess.sandbox.deno.sandbox import DenoSandbox, find_deno
-from prowess.sandbox.sandbox import DEFAULT_LIMITS, Ran, Sandbox
-from prowess.sandbox.script import Language, Script, function_of
+from prowess.sandbox.protocol import DEFAULT_LIMITS, Sandbox, ScriptOutcome
+from prowess.sandbox.script import Language, Script, script_from_function
 from prowess.skill.limits import MIB
 
-Run = Callable[..., Ran]
+Run = Callable[..., ScriptOutcome]
 
 
 class Member:
@@ -30,11 +30,13 @@ class Member:
     def script(self, python: str, typescript: str, args: dict[str, Any] | None = None, env: Any = None) -> Script:
         if self._language == "python":
             code = "async def execute(args, ctx):\n" + "".join(f"    {line}\n" for line in python.splitlines())
-            return function_of(code, args or {}, env=env)
+            return script_from_function(code, args or {}, env=env)
         code = f"export async function execute(args: any, ctx: any) {{\n{typescript}\n}}"
-        return function_of(code, args or {}, env=env, language=self._language, file="execute.ts")
+        return script_from_function(code, args or {}, env=env, language=self._language, file="execute.ts")
 
-    def run(self, python: str, typescript: str, args: Any = None, functions: Any = None, **limits: Any) -> Ran:
+    def run(
+        self, python: str, typescript: str, args: Any = None, functions: Any = None, **limits: Any
+    ) -> ScriptOutcome:
         made = self.script(python, typescript, args, limits.pop("env", None))
         return asyncio.run(self.sandbox.run(made, functions or {}, replace(DEFAULT_LIMITS, **limits)))
 
@@ -208,7 +210,7 @@ def test_runs_do_not_wait_for_each_other(member: Member):
     async def meet(message: str) -> None:
         await both.wait()
 
-    async def all_of_them() -> list[Ran]:
+    async def all_of_them() -> list[ScriptOutcome]:
         made = member.script("await ctx.log('x')\nreturn 1", "await ctx.log('x'); return 1;")
         return await asyncio.gather(*(member.sandbox.run(made, {"log": meet}) for _ in range(3)))
 
@@ -216,7 +218,7 @@ def test_runs_do_not_wait_for_each_other(member: Member):
 
 
 def test_a_cancelled_run_has_ended_when_the_cancellation_comes_back(member: Member):
-    async def cancelled() -> Ran:
+    async def cancelled() -> ScriptOutcome:
         began = asyncio.Event()
 
         async def begin(message: str) -> None:

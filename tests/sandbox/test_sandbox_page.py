@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from prowess.handlers.host_module import NAMES
-from prowess.run.purse import MOST_QUESTIONS
-from prowess.sandbox.reading import MOST_VALUES
-from prowess.sandbox.sandbox import DEFAULT_LIMITS
-from prowess.sandbox.script import MOST_DEPTH
-from prowess.sandbox.wasm.sandbox import AT_ONCE
+from prowess.handlers.host_functions import HOST_FUNCTION_NAMES
+from prowess.run.allowance import MAX_QUESTIONS
+from prowess.sandbox.messages import MAX_VALUES
+from prowess.sandbox.protocol import DEFAULT_LIMITS
+from prowess.sandbox.script import MAX_DEPTH
+from prowess.sandbox.wasm.sandbox import MAX_CONCURRENT
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "sandbox.md").read_text()
 
@@ -27,7 +27,7 @@ def test_the_example_prints_what_it_says(sandbox_home, tmp_path):
 
 
 def test_every_function_is_on_the_page():
-    assert all(f"`{name}(" in PAGE for name in (*NAMES, "submit"))
+    assert all(f"`{name}(" in PAGE for name in (*HOST_FUNCTION_NAMES, "submit"))
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def test_every_function_is_on_the_page():
         f"{DEFAULT_LIMITS.seconds:g} s",
         f"{DEFAULT_LIMITS.memory_bytes >> 20} MiB",
         f"{DEFAULT_LIMITS.output_chars:,} characters",
-        f"submitted | {DEFAULT_LIMITS.result_bytes >> 20} MiB and {MOST_VALUES:,} values in {MOST_DEPTH} levels",
-        f"{DEFAULT_LIMITS.calls} calls, {MOST_QUESTIONS} questions, {DEFAULT_LIMITS.traffic_bytes >> 20} MiB",
-        f"one call | {DEFAULT_LIMITS.call_bytes >> 20} MiB and {MOST_VALUES:,} values in {MOST_DEPTH} levels",
+        f"submitted | {DEFAULT_LIMITS.result_bytes >> 20} MiB and {MAX_VALUES:,} values in {MAX_DEPTH} levels",
+        f"{DEFAULT_LIMITS.calls} calls, {MAX_QUESTIONS} questions, {DEFAULT_LIMITS.traffic_bytes >> 20} MiB",
+        f"one call | {DEFAULT_LIMITS.call_bytes >> 20} MiB and {MAX_VALUES:,} values in {MAX_DEPTH} levels",
         f"{DEFAULT_LIMITS.answer_bytes >> 20} MiB in answer",
-        f"{AT_ONCE} scripts at a time",
+        f"{MAX_CONCURRENT} scripts at a time",
     ],
 )
 def test_every_limit_is_on_the_page(shown):

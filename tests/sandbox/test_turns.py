@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from prowess.errors import Refused
-from prowess.handlers.host_module import MOST_DEPTH
-from prowess.sandbox.process.sandbox import AT_ONCE as AT_ONCE_NATIVE
-from prowess.sandbox.sandbox import Sandbox
-from prowess.sandbox.script import script_of
-from prowess.sandbox.turns import LEVELS, Turns
-from prowess.sandbox.wasm.sandbox import AT_ONCE
+from prowess.handlers.host_functions import MAX_SKILL_DEPTH
+from prowess.sandbox.process.sandbox import MAX_CONCURRENT as AT_ONCE_NATIVE
+from prowess.sandbox.protocol import Sandbox
+from prowess.sandbox.script import script_from_template
+from prowess.sandbox.script_run import MAX_NESTING, RunSlots
+from prowess.sandbox.wasm.sandbox import MAX_CONCURRENT
 
 pytestmark = pytest.mark.anyio
 
-ASK = script_of("import prowess\nprowess.submit(prowess.inner())", {})
-PLAIN = script_of("import prowess\nprowess.submit('innermost')", {})
+ASK = script_from_template("import prowess\nprowess.submit(prowess.inner())", {})
+PLAIN = script_from_template("import prowess\nprowess.submit('innermost')", {})
 PATIENCE_SECONDS = 120
 
 
@@ -27,7 +27,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def within(turns: list[Turns], work: Any) -> None:
+async def within(turns: list[RunSlots], work: Any) -> None:
     """Take one turn of each within the one before, and then do something."""
     if not turns:
         await work()
@@ -37,7 +37,7 @@ async def within(turns: list[Turns], work: Any) -> None:
 
 
 async def test_no_more_have_a_turn_at_a_time_than_there_is_room_for():
-    turns, now, most = Turns(2), 0, 0
+    turns, now, most = RunSlots(2), 0, 0
 
     async def work() -> None:
         nonlocal now, most
@@ -51,7 +51,7 @@ async def test_no_more_have_a_turn_at_a_time_than_there_is_room_for():
 
 
 async def test_what_all_that_have_a_turn_wait_for_gets_one_too():
-    turns = Turns(2)
+    turns = RunSlots(2)
     all_there = asyncio.Barrier(2)
 
     async def inner() -> None:
@@ -66,10 +66,10 @@ async def test_what_all_that_have_a_turn_wait_for_gets_one_too():
 
 
 async def test_turns_of_two_sandboxes_within_each_other_wait_for_nothing_forever():
-    one, other = Turns(1), Turns(1)
+    one, other = RunSlots(1), RunSlots(1)
     both = asyncio.Barrier(2)
 
-    async def run(first: Turns, second: Turns) -> None:
+    async def run(first: RunSlots, second: RunSlots) -> None:
         async with first.taken():
             await both.wait()
             await within([second, first], lambda: asyncio.sleep(0))
@@ -79,24 +79,24 @@ async def test_turns_of_two_sandboxes_within_each_other_wait_for_nothing_forever
 
 
 async def test_a_turn_that_is_over_leaves_the_next_on_the_first_level():
-    turns = Turns(1)
-    for _ in range(2 * LEVELS):
+    turns = RunSlots(1)
+    for _ in range(2 * MAX_NESTING):
         await within([turns], lambda: asyncio.sleep(0))
 
 
 async def test_runs_lie_so_deep_within_each_other_and_no_deeper():
-    turns = Turns(4)
-    await within([turns] * LEVELS, lambda: asyncio.sleep(0))
+    turns = RunSlots(4)
+    await within([turns] * MAX_NESTING, lambda: asyncio.sleep(0))
     with pytest.raises(Refused):
-        await within([turns] * (LEVELS + 1), lambda: asyncio.sleep(0))
+        await within([turns] * (MAX_NESTING + 1), lambda: asyncio.sleep(0))
 
 
 def test_skills_run_each_other_no_deeper_than_runs_may_lie():
-    assert MOST_DEPTH < LEVELS
+    assert MAX_SKILL_DEPTH < MAX_NESTING
 
 
 def test_event_loops_do_not_wait_for_each_other():
-    turns = Turns(1)
+    turns = RunSlots(1)
 
     def other() -> None:
         asyncio.run(within([turns], lambda: asyncio.sleep(0)))
@@ -125,7 +125,7 @@ async def nested(sandbox: Sandbox, at_once: int) -> list[Any]:
 
 
 async def test_scripts_that_all_wait_for_scripts_come_to_their_end(sandbox):
-    assert await nested(sandbox, AT_ONCE) == ["innermost"] * AT_ONCE
+    assert await nested(sandbox, MAX_CONCURRENT) == ["innermost"] * MAX_CONCURRENT
 
 
 async def test_native_runs_that_all_wait_for_native_runs_come_to_their_end(native):

@@ -17,15 +17,15 @@ from pathlib import Path
 import pytest
 
 from prowess.errors import RunFailed, Unavailable
-from prowess.sandbox.confining.lock import reachable
-from prowess.sandbox.sandbox import SandboxLimits
-from prowess.sandbox.script import script_of
-from prowess.sandbox.wasm.sandbox import AT_ONCE, WasmSandbox
+from prowess.sandbox.confine.lockdown import probe_confinement
+from prowess.sandbox.protocol import SandboxLimits
+from prowess.sandbox.script import script_from_template
+from prowess.sandbox.wasm.sandbox import MAX_CONCURRENT, WasmSandbox
 from prowess.sandbox.wasm.worker import Worker
 
 pytestmark = pytest.mark.anyio
 
-SPIN = script_of("import prowess\nprowess.started()\nwhile True: pass", {})
+SPIN = script_from_template("import prowess\nprowess.started()\nwhile True: pass", {})
 LONG = SandboxLimits(fuel=10**15, seconds=600)
 PATIENCE_SECONDS = 60
 
@@ -54,14 +54,14 @@ def spinning(sandbox: WasmSandbox) -> tuple[asyncio.Task, asyncio.Event]:
 
 
 async def test_scripts_wait_for_their_host_at_the_same_time(sandbox):
-    barrier = asyncio.Barrier(AT_ONCE)
+    barrier = asyncio.Barrier(MAX_CONCURRENT)
 
     async def meet() -> int:
         return await barrier.wait()
 
-    script = script_of("import prowess\nprowess.submit(prowess.meet())", {})
-    rans = await asyncio.gather(*(sandbox.run(script, {"meet": meet}) for _ in range(AT_ONCE)))
-    assert sorted(ran.result for ran in rans) == list(range(AT_ONCE))
+    script = script_from_template("import prowess\nprowess.submit(prowess.meet())", {})
+    rans = await asyncio.gather(*(sandbox.run(script, {"meet": meet}) for _ in range(MAX_CONCURRENT)))
+    assert sorted(ran.result for ran in rans) == list(range(MAX_CONCURRENT))
 
 
 async def test_host_functions_run_in_the_context_of_their_run(sandbox):
@@ -73,7 +73,9 @@ async def test_host_functions_run_in_the_context_of_their_run(sandbox):
     async def started_by(name: str) -> str:
         whose.set(name)
         return (
-            await sandbox.run(script_of("import prowess\nprowess.submit(prowess.look())", {}), {"look": look})
+            await sandbox.run(
+                script_from_template("import prowess\nprowess.submit(prowess.look())", {}), {"look": look}
+            )
         ).result
 
     names = ["ann", "bob", "cid"]
@@ -81,9 +83,11 @@ async def test_host_functions_run_in_the_context_of_their_run(sandbox):
 
 
 async def test_more_scripts_than_there_is_room_for_take_turns(sandbox):
-    scripts = [script_of("import prowess\nprowess.submit({{ n }})", {"n": n}) for n in range(3 * AT_ONCE)]
+    scripts = [
+        script_from_template("import prowess\nprowess.submit({{ n }})", {"n": n}) for n in range(3 * MAX_CONCURRENT)
+    ]
     rans = await asyncio.gather(*(sandbox.run(script, {}) for script in scripts))
-    assert [ran.result for ran in rans] == list(range(3 * AT_ONCE))
+    assert [ran.result for ran in rans] == list(range(3 * MAX_CONCURRENT))
 
 
 async def test_the_event_loop_goes_on_while_a_script_computes(sandbox):
@@ -104,7 +108,7 @@ async def test_a_cancelled_run_has_ended_and_its_worker_serves_on(sandbox):
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
-    assert (await sandbox.run(script_of("pass", {}), {})).ended == "done"
+    assert (await sandbox.run(script_from_template("pass", {}), {})).ended == "done"
     assert sandbox.pids == before
 
 
@@ -187,15 +191,18 @@ async def test_a_killed_worker_fails_its_runs_and_not_the_next(own):
     for run, _ in runs:
         with pytest.raises(RunFailed):
             await run
-    assert (await own.run(script_of("pass", {}), {})).ended == "done"
+    assert (await own.run(script_from_template("pass", {}), {})).ended == "done"
     assert own.pids != [worker]
 
 
 async def test_a_run_that_its_worker_had_not_begun_when_it_died_is_given_to_another(own):
-    await own.run(script_of("pass", {}), {})
+    await own.run(script_from_template("pass", {}), {})
     [worker] = own.pids
     os.kill(worker, signal.SIGSTOP)
-    runs = [asyncio.create_task(own.run(script_of("import prowess\nprowess.submit(1)", {}), {})) for _ in range(3)]
+    runs = [
+        asyncio.create_task(own.run(script_from_template("import prowess\nprowess.submit(1)", {}), {}))
+        for _ in range(3)
+    ]
     await asyncio.sleep(0)
     os.kill(worker, signal.SIGKILL)
     assert [(await run).result for run in runs] == [1, 1, 1]
@@ -203,29 +210,29 @@ async def test_a_run_that_its_worker_had_not_begun_when_it_died_is_given_to_anot
 
 
 async def test_a_worker_that_dies_at_rest_is_replaced(own):
-    await own.run(script_of("pass", {}), {})
+    await own.run(script_from_template("pass", {}), {})
     [worker] = own.pids
     with dying(worker):
         os.kill(worker, signal.SIGKILL)
-    assert (await own.run(script_of("pass", {}), {})).ended == "done"
+    assert (await own.run(script_from_template("pass", {}), {})).ended == "done"
 
 
 async def test_a_worker_that_does_not_end_a_script_in_time_is_ended(own, monkeypatch):
-    monkeypatch.setattr("prowess.sandbox.running.GRACE_SECONDS", 0.2)
-    await own.run(script_of("pass", {}), {})
+    monkeypatch.setattr("prowess.sandbox.script_run.GRACE_SECONDS", 0.2)
+    await own.run(script_from_template("pass", {}), {})
     [worker] = own.pids
     os.kill(worker, signal.SIGSTOP)
     with pytest.raises(RunFailed):
-        await own.run(script_of("pass", {}), {}, SandboxLimits(seconds=0.1))
+        await own.run(script_from_template("pass", {}), {}, SandboxLimits(seconds=0.1))
     assert not own.pids
 
 
 async def test_closing_ends_the_workers_and_a_later_run_starts_one(own):
-    await own.run(script_of("pass", {}), {})
+    await own.run(script_from_template("pass", {}), {})
     [worker] = own.pids
     await own.close()
     assert not _runs(worker)
-    assert (await own.run(script_of("pass", {}), {})).ended == "done"
+    assert (await own.run(script_from_template("pass", {}), {})).ended == "done"
 
 
 async def test_an_interpreter_that_is_no_component_is_unavailable(tmp_path):
@@ -236,24 +243,24 @@ async def test_an_interpreter_that_is_no_component_is_unavailable(tmp_path):
 
 
 async def test_the_worker_is_confined_as_processes_of_native_runs_are(sandbox):
-    await sandbox.run(script_of("pass", {}), {})
-    assert {word for word in reachable() if word != "processor"} <= set(sandbox.confined)
+    await sandbox.run(script_from_template("pass", {}), {})
+    assert {word for word in probe_confinement() if word != "processor"} <= set(sandbox.confined)
 
 
 def test_no_thread_of_the_worker_can_open_or_start_anything(sandbox):
-    asyncio.run(sandbox.run(script_of("pass", {}), {}))
+    asyncio.run(sandbox.run(script_from_template("pass", {}), {}))
     if "calls" not in sandbox.confined:
         pytest.skip("system calls cannot be filtered here")
     worker = sandbox.pids[0]
     told = [status.read_text() for status in Path(f"/proc/{worker}/task").glob("*/status")]
-    assert len(told) > AT_ONCE
+    assert len(told) > MAX_CONCURRENT
     for status in told:
         facts = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
         assert (facts["Seccomp"], facts["NoNewPrivs"], int(facts["CapBnd"], 16)) == ("2", "1", 0)
 
 
 async def test_a_run_says_by_what_its_worker_was_confined(sandbox):
-    ran = await sandbox.run(script_of("pass", {}), {})
+    ran = await sandbox.run(script_from_template("pass", {}), {})
     assert ran.confined == sandbox.confined != ()
 
 
@@ -265,7 +272,7 @@ def test_event_loops_in_several_threads_are_served_at_once(sandbox):
         await asyncio.to_thread(together.wait, 60)
 
     def serve(number: int) -> None:
-        script = script_of("import prowess\nprowess.meet()\nprowess.submit({{ n }})", {"n": number})
+        script = script_from_template("import prowess\nprowess.meet()\nprowess.submit({{ n }})", {"n": number})
         results.append(asyncio.run(sandbox.run(script, {"meet": meet})).result)
 
     threads = [threading.Thread(target=serve, args=(number,)) for number in range(2)]
@@ -280,7 +287,7 @@ def test_a_worker_serves_the_next_event_loop_when_one_is_closed(sandbox_home):
     own = WasmSandbox(sandbox_home)
     pids = set()
     for number in range(3):
-        script = script_of("import prowess\nprowess.submit({{ n }})", {"n": number})
+        script = script_from_template("import prowess\nprowess.submit({{ n }})", {"n": number})
         assert asyncio.run(own.run(script, {})).result == number
         pids.update(own.pids)
     asyncio.run(own.close())

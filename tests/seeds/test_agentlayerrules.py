@@ -7,13 +7,14 @@ import re
 
 import pytest
 
-from prowess.skill.edit import rewrite
+from prowess.skill.edit import rewrite_package
 from prowess.skill.forms import agentlayerrules, read_package, write_package
 from prowess.skill.forms.descriptor import CONFIG_FIELDS
 from prowess.skill.kinds import PromptTemplate, Review
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
-from prowess.skill.text.yaml import dump, load
+from prowess.skill.text.yaml import load
+from prowess.skill.text.yaml_writer import dump
 
 GENERATION = {
     "skill_id": "outline-writer",
@@ -265,7 +266,7 @@ def test_an_edited_prompt_is_written_into_its_registry_file_and_the_rest_of_the_
         one.model_copy(update={"content": "New {{topic}}", "version": "2.1.0"}) if one.name == "outline" else one
         for one in skill.artifacts
     )
-    written = rewrite(skill.model_copy(update={"artifacts": edited}), package)
+    written = rewrite_package(skill.model_copy(update={"artifacts": edited}), package)
     value = load(written.get(f"prompts/outline.{ending}").content.decode(), typed=True).value
     assert value == {**PROMPT, "template": "New {{topic}}", "version": "2.1.0"}
 

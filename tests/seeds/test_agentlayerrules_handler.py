@@ -8,7 +8,8 @@ from prowess.errors import Unavailable
 from prowess.sandbox.deno.sandbox import find_deno
 from prowess.skill.forms import read_package, write_package
 from prowess.skill.package import File, Package
-from prowess.skill.text.yaml import dump, load
+from prowess.skill.text.yaml import load
+from prowess.skill.text.yaml_writer import dump
 
 PYTHON = (
     "def execute(args, ctx):\n    return {'sections': [args['topic']]}\n\n\ndef run(args, ctx):\n    return 'ran'\n"

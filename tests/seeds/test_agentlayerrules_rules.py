@@ -13,10 +13,10 @@ import re
 import pytest
 
 from prowess.errors import NotFound
+from prowess.prompts.shelf import read_entry
 from prowess.skill.forms import read_package, write_package
 from prowess.skill.package import Package
-from prowess.skill.text.yaml import dump
-from prowess.templates.registry_entry import read_entry
+from prowess.skill.text.yaml_writer import dump
 
 RULES = {
     "SkillDescriptor": (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from prowess.tools.toolbox import Toolbox, tools
+from prowess.tools.toolbox import Toolbox, builtin_tools
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +41,7 @@ def fields(printed: Any) -> list[str]:
 async def test_the_tool_takes_the_printed_arguments(printed: Any):
     signature = printed("bernstein", "async def load_skill(\n", ") -> dict")
     names = re.findall(r"^(\w+):", signature, re.MULTILINE)
-    schema = tools()["load_skill"].parameters
+    schema = builtin_tools()["load_skill"].parameters
     assert list(schema["properties"]) == names
     assert schema["required"] == ["name"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from prowess.build.places import PACKS
+from prowess.engine.places import PACKS
 from prowess.session.role_prompt import RolePrompts
 from prowess.skill.validate import validate
-from prowess.storage.folders import read_folder
+from prowess.storage.files.skill_packages import read_folder
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from prowess.policy.actor import Actor, agent_of
-from prowess.tools.toolbox import Toolbox, tools
+from prowess.tools.toolbox import Toolbox, builtin_tools
 
 pytestmark = pytest.mark.anyio
 
@@ -39,8 +39,8 @@ async def test_the_five_tools_of_the_page_are_there_with_their_arguments(page: s
     assert set(re.findall(r"^\*\*`(\w+)`\*\*", page, re.MULTILINE)) == MANAGEMENT
     for name in ("skill_create", "skill_update", "skill_delete"):
         line = page[page.index(f"**`{name}`**") :].split("- Args: ")[1].splitlines()[0]
-        assert set(re.findall(r"`(\w+)\??`", line)) <= set(tools()[name].parameters["properties"])
-    assert [name for name in MANAGEMENT if tools()[name].effect == "destroys"] == ["skill_delete"]
+        assert set(re.findall(r"`(\w+)\??`", line)) <= set(builtin_tools()[name].parameters["properties"])
+    assert [name for name in MANAGEMENT if builtin_tools()[name].effect == "destroys"] == ["skill_delete"]
 
 
 async def test_each_agent_gets_the_tools_that_the_page_gives_it(page: str, place: Any):
@@ -55,7 +55,9 @@ async def test_each_agent_gets_the_tools_that_the_page_gives_it(page: str, place
         for agent in ("CHAPO", "SCOUT", "CAIO"):
             for name in ("skill_create", "skill_update", "skill_delete"):
                 arguments = {"id": "new", "name": "New", "description": "What it is for.", "instructions": "Do."}
-                given = {key: arguments[key] for key in arguments if key in tools()[name].parameters["properties"]}
+                given = {
+                    key: arguments[key] for key in arguments if key in builtin_tools()[name].parameters["properties"]
+                }
                 refused = await box_of(engine, agent).call(name, given)
                 assert refused.data["error"]["code"] == "refused"
                 assert refused.data["hint"]

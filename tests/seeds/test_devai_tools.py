@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from prowess.policy.actor import Actor, agent_of
-from prowess.tools.toolbox import Toolbox, tools
+from prowess.tools.toolbox import Toolbox, builtin_tools
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +40,7 @@ def box_of(engine: Any, agent: str) -> Toolbox:
 
 
 async def skills_of(engine: Any, agent: str) -> list[str]:
-    return [tool.name for tool in await box_of(engine, agent).offered() if tool.name not in tools()]
+    return [tool.name for tool in await box_of(engine, agent).offered() if tool.name not in builtin_tools()]
 
 
 async def test_the_printed_folder_is_a_tool_under_the_printed_name(printed: Any, place: Any, manifest: dict[str, Any]):

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from prowess.catalog.catalog import Catalog
-from prowess.catalog.memory import MemoryStore
+from prowess.catalog.memory_store import MemoryStore
 from prowess.match.matcher import Matcher
 from prowess.policy.actor import Actor
 from prowess.session.activate import Activation
-from prowess.session.admission import Gatekeeper
-from prowess.session.load import Loading
+from prowess.session.admission import Gate
+from prowess.session.load import Loader
 from prowess.session.sessions import Sessions
 from prowess.skill.package import Package
 from prowess.storage.database import Database
@@ -76,9 +76,9 @@ def activation(database: Database, store: CountedStore) -> Activation:
 
 
 @pytest.fixture
-def loading(database: Database, store: CountedStore) -> Loading:
-    gate = Gatekeeper(records=database, present=lambda: True, wake=lambda _: None)
-    return Loading(catalog=Catalog([store]), gate=gate)  # pyright: ignore[reportArgumentType]
+def loading(database: Database, store: CountedStore) -> Loader:
+    gate = Gate(records=database, present=lambda: True, wake=lambda _: None)
+    return Loader(catalog=Catalog([store]), gate=gate)  # pyright: ignore[reportArgumentType]
 
 
 def test_enabling_reads_one_outline_and_only_what_is_inserted(activation: Activation, store: CountedStore):
@@ -114,7 +114,7 @@ def test_a_prompt_of_skills_that_did_not_change_reads_no_content(activation: Act
     assert store.taken() == {"get_artifacts instructions,approach": 1}
 
 
-def test_loading_a_reference_reads_that_file_alone(loading: Loading, store: CountedStore):
+def test_loading_a_reference_reads_that_file_alone(loading: Loader, store: CountedStore):
     assert loading.load(ANN, "guide", reference="two.md").reference_content == "Two."
     assert store.reads["get_outline"] == 1
     assert store.taken() == {"read_file references/two.md": 1}
@@ -127,7 +127,7 @@ def test_loading_a_reference_reads_that_file_alone(loading: Loading, store: Coun
     assert store.taken() == {}
 
 
-def test_what_is_refused_is_not_read(loading: Loading, store: CountedStore):
+def test_what_is_refused_is_not_read(loading: Loader, store: CountedStore):
     reader = Actor(name="nobody", kind="agent", permissions=frozenset())
     assert loading.load(reader, "guide", reference="two.md").error
     assert loading.load(reader, "guide", script="run.sh").error

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from prowess.handlers.code_template import CodeTemplateHandler
-from prowess.handlers.host_module import NAMES, HostModule
-from prowess.llm.config import ModelConfig
+from prowess.handlers.host_functions import HOST_FUNCTION_NAMES, HostModule
+from prowess.llm.model import ModelConfig
 from prowess.llm.models import Models
 from prowess.llm.scripted import Answer, ScriptedModel
 from prowess.policy.actor import Actor
-from prowess.run.asking import Asker
 from prowess.run.call import Call
-from prowess.run.spending import Caps, Spending
+from prowess.run.model_client import ModelClient
+from prowess.run.spending import SpendCaps, Spending
 from prowess.run.telemetry import NoTelemetry
 from prowess.sandbox.wasm.sandbox import WasmSandbox
 from prowess.skill.forms import read_package
@@ -48,8 +48,8 @@ def run(skill, workspace, sandbox_home):
     """What the printed script gives for a type of entity, answered by a model."""
 
     def ran(entity_type: str, model: ScriptedModel):
-        asker = Asker(
-            Models(ModelConfig()), Spending(_no_records, lambda _: Caps(per_session=5, per_day=20)), NoTelemetry()
+        asker = ModelClient(
+            Models(ModelConfig()), Spending(_no_records, lambda _: SpendCaps(per_session=5, per_day=20)), NoTelemetry()
         )
         artifact = next(one for one in skill.artifacts if one.name == NAME)
         call = Call(
@@ -103,4 +103,4 @@ def test_no_input_becomes_code_of_the_printed_script(run, hostile):
 def test_every_host_function_that_the_page_names_is_there(printed):
     listed = printed("inklings", "Host functions available: ", ". See")
     named = {name.strip() for name in listed.replace("\n", " ").split(",")}
-    assert named <= {*NAMES, "submit"}
+    assert named <= {*HOST_FUNCTION_NAMES, "submit"}

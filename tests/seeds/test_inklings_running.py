@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from prowess import AssertionFailed, Invalid, Prowess, ScriptedModel
+from prowess.errors import AssertionFailed, Invalid
+from prowess.llm.scripted import ScriptedModel
+from prowess.open import Prowess
 from prowess.settings import read_settings
 from prowess.skill.package import Package
 

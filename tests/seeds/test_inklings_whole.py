@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from prowess import Prowess, ScriptedModel
-from prowess.llm.scripted import Answer
+from prowess.llm.scripted import Answer, ScriptedModel
+from prowess.open import Prowess
 from prowess.settings import read_settings
 from prowess.skill.package import Package
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from prowess.catalog.catalog import Catalog
-from prowess.catalog.document import Document
-from prowess.catalog.memory import MemoryStore
+from prowess.catalog.memory_store import MemoryStore
+from prowess.catalog.store import SearchDocument
 from prowess.match.matcher import Matcher
 from prowess.skill.package import Package
 
@@ -128,7 +128,9 @@ def test_no_content_of_an_artifact_is_disclosed(inklings: Matcher, printed):
 def agentcy(printed, served: Served) -> Matcher:
     text = printed("agentcy", "markdown\n---\n", "The body is prose", keep="---\n")
     matcher = served(Package.of_texts("health-triage.md", {"health-triage.md": text}))
-    return matcher.with_documents([Document(slug="postgres-silent", title="Postgres", tags=("database", "postgres"))])
+    return matcher.with_documents(
+        [SearchDocument(slug="postgres-silent", title="Postgres", tags=("database", "postgres"))]
+    )
 
 
 def slugs(found) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from prowess.errors import ApprovalRequired
 from prowess.policy.actor import Actor, agent_of
-from prowess.session.account import differences
+from prowess.session.explanation import diff_explanations
 
 pytestmark = pytest.mark.anyio
 
@@ -60,10 +60,10 @@ async def test_the_same_message_gives_the_same_account_also_after_a_restart(plac
     fill(place)
     async with place.open(ANN) as engine:
         first = await told(engine)
-        assert differences(first, await told(engine)) == []
+        assert diff_explanations(first, await told(engine)) == []
         assert first == await told(engine)
     async with place.open(ANN) as engine:
-        assert differences(first, await told(engine)) == []
+        assert diff_explanations(first, await told(engine)) == []
 
 
 async def test_looking_changes_nothing(place: Any):
@@ -88,7 +88,7 @@ async def test_an_account_says_what_is_not_as_it_was(place: Any):
         first = await told(engine, session=session, actor=AGENT)
 
         async def changed() -> list[str]:
-            return differences(first, await told(engine, session=session, actor=AGENT))
+            return diff_explanations(first, await told(engine, session=session, actor=AGENT))
 
         await engine.enable(session, "postgres-triage")
         now = await changed()
@@ -110,7 +110,7 @@ async def test_an_account_says_what_is_not_as_it_was(place: Any):
         now = await changed()
         assert now[0] == "the skills in reach are others"
         assert "another-triage is a candidate now" in now
-        assert "somebody else asks" in differences(first, await told(engine, session=session))
+        assert "somebody else asks" in diff_explanations(first, await told(engine, session=session))
 
 
 async def test_the_role_of_the_session_decides(place: Any):

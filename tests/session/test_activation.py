@@ -9,15 +9,7 @@ from typing import Any
 
 import pytest
 
-from prowess.errors import (
-    ApprovalDenied,
-    ApprovalRequired,
-    BudgetExceeded,
-    Conflict,
-    Invalid,
-    NotFound,
-    Refused,
-)
+from prowess.errors import ApprovalDenied, ApprovalRequired, BudgetExceeded, Conflict, Invalid, NotFound, Refused
 from prowess.policy.actor import Actor, agent_of
 from prowess.skill.package import Package
 

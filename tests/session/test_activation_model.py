@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from prowess.catalog.catalog import Catalog
-from prowess.catalog.memory import MemoryStore
+from prowess.catalog.memory_store import MemoryStore
 from prowess.errors import ApprovalRequired, BudgetExceeded, NotFound
 from prowess.policy.actor import Actor
 from prowess.policy.approvals import Approvals
-from prowess.policy.policies import Policies
+from prowess.policy.configuration import Policies
 from prowess.session.activate import Activation
 from prowess.session.sessions import Sessions
-from prowess.session.text import read_text
+from prowess.session.text import read_skill_text
 from prowess.skill.package import Package
 from prowess.storage.database import open_database
 
@@ -92,7 +92,7 @@ class Chat(RuleBasedStateMachine):
         skill = self.store.get_skill_by_name(slug)
         if skill is None:
             return NotFound
-        block = read_text(self.catalog, slug).block
+        block = read_skill_text(self.catalog, slug).block
         if self.enabled.get(slug) == block and self.stands(slug, staying=staying):
             return None
         others = sum(len(text) for name, text in self.enabled.items() if name != slug)

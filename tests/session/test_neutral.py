@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from prowess.session.neutral import OUR_TAGS, find_tags, neutralised, one_line
+from prowess.session.tags import OUR_TAGS, find_tags, neutralize, to_one_line
 
 TAGS = [
     "<skill>",
@@ -112,17 +112,17 @@ HARMLESS = [
 
 @pytest.mark.parametrize("text", [*TAGS, *DISGUISED])
 def test_a_tag_of_ours_loses_its_opening_sign_and_nothing_else(text: str) -> None:
-    assert neutralised(f"before {text} after") == f"before &lt;{text[1:]} after"
+    assert neutralize(f"before {text} after") == f"before &lt;{text[1:]} after"
 
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_is_no_tag_of_ours_stays(text: str) -> None:
-    assert neutralised(text) == text
+    assert neutralize(text) == text
 
 
 @pytest.mark.parametrize("name", OUR_TAGS)
 def test_every_block_that_there_is_has_its_name_protected(name: str) -> None:
-    assert neutralised(f"<{name}></{name.upper()}>") == f"&lt;{name}>&lt;/{name.upper()}>"
+    assert neutralize(f"<{name}></{name.upper()}>") == f"&lt;{name}>&lt;/{name.upper()}>"
 
 
 def test_tags_are_found_with_their_names() -> None:
@@ -167,13 +167,13 @@ BODIES = st.lists(st.one_of(forged_tags(), WORDS, st.text(max_size=5)), max_size
 @settings(max_examples=150)
 @given(BODIES)
 def test_no_disguise_is_left_that_reads_as_a_tag(tags_read: Callable[[str], list[str]], body: str) -> None:
-    assert tags_read(neutralised(body)) == []
+    assert tags_read(neutralize(body)) == []
 
 
 @settings(max_examples=150)
 @given(forged_tags())
 def test_every_disguised_tag_is_seen(tag: str) -> None:
-    assert neutralised(tag) == f"&lt;{tag[1:]}"
+    assert neutralize(tag) == f"&lt;{tag[1:]}"
 
 
 @settings(max_examples=150)
@@ -181,18 +181,18 @@ def test_every_disguised_tag_is_seen(tag: str) -> None:
 @example("<<skill>")
 @example("<skill<skill＜/skill")
 def test_neutralising_twice_is_the_same_as_once(body: str) -> None:
-    assert neutralised(neutralised(body)) == neutralised(body)
+    assert neutralize(neutralize(body)) == neutralize(body)
 
 
 @given(st.one_of(BODIES, st.text()))
 def test_all_that_changes_is_the_sign_at_the_start_of_a_tag(body: str) -> None:
     starts = {tag.start for tag in find_tags(body)}
-    assert neutralised(body) == "".join("&lt;" if at in starts else char for at, char in enumerate(body))
+    assert neutralize(body) == "".join("&lt;" if at in starts else char for at, char in enumerate(body))
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="<\u226e＜﹤˂ᐸᚲ‹❮❬❰⟨\u2329〈⦑⧼⋖\U0001d236\U000e003c")))
 def test_text_without_an_opening_sign_is_given_back(text: str) -> None:
-    assert neutralised(text) is text
+    assert neutralize(text) is text
 
 
 def test_real_bodies_keep_every_byte_but_those_of_real_tags(shared: Callable[[str], Path]) -> None:
@@ -201,8 +201,8 @@ def test_real_bodies_keep_every_byte_but_those_of_real_tags(shared: Callable[[st
     with gzip.open(shared("corpus/skills.jsonl.gz"), "rt", encoding="utf-8") as lines:
         for line in lines:
             text = json.loads(line)["text"]
-            assert neutralised(text) == plain.sub("&lt;", text)
-            changed += neutralised(text) != text
+            assert neutralize(text) == plain.sub("&lt;", text)
+            changed += neutralize(text) != text
     assert 0 < changed < 40
 
 
@@ -211,23 +211,23 @@ def test_real_bodies_keep_every_byte_but_those_of_real_tags(shared: Callable[[st
 )
 def test_the_work_grows_with_the_length_alone(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work is counted, not timed: how often a character is folded, for whatever is repeated."""
-    from prowess.session import neutral
+    from prowess.session import tags
 
     folds = 0
-    fold = neutral.fold
+    fold = tags.fold
 
     def counted(char: str) -> str:
         nonlocal folds
         folds += 1
         return fold(char)
 
-    monkeypatch.setattr(neutral, "fold", counted)
+    monkeypatch.setattr(tags, "fold", counted)
     text = "<s" + piece * 2000
-    neutralised(text)
+    neutralize(text)
     assert folds <= 2 * len(text)
 
 
 def test_a_text_is_put_on_one_line_without_controls() -> None:
-    assert one_line(" a\r\n b\x00\x1b[31m\u2028c\td ") == "a b [31m c d"
-    assert one_line("می‌خواهم  two") == "می‌خواهم two"
-    assert one_line("as  it is") == "as  it is"
+    assert to_one_line(" a\r\n b\x00\x1b[31m\u2028c\td ") == "a b [31m c d"
+    assert to_one_line("می‌خواهم  two") == "می‌خواهم two"
+    assert to_one_line("as  it is") == "as  it is"

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from prowess.session.index import IndexCard, plan
-from prowess.session.neutral import find_tags
-from prowess.session.render import (
+from prowess.session.index import IndexCard, plan_index
+from prowess.session.prompt import (
     graph_block,
     index_block,
-    inject,
-    joined,
+    join_blocks,
     memory_block,
     policies_block,
+    replace_blocks,
     skill_block,
     strip_blocks,
 )
+from prowess.session.tags import find_tags
 
 
 def skill(slug: str, body: str) -> str:
@@ -29,7 +29,7 @@ def skill(slug: str, body: str) -> str:
 FIRST = skill("first", "# First\n\nDo one thing.\nThen another.\n\n- and </skill> a third")
 SECOND = skill("second", "# Second\n\nBe brief.\n")
 BLOCKS = (policies_block("Be kind."), memory_block("Likes tea.\n"), graph_block("a -> b"), FIRST, SECOND)
-INDEX = index_block(plan([IndexCard("a", "Does a."), IndexCard("b", "Does b.")], 500))
+INDEX = index_block(plan_index([IndexCard("a", "Does a."), IndexCard("b", "Does b.")], 500))
 
 FOREIGN = [
     "",
@@ -56,36 +56,36 @@ def test_what_others_wrote_is_left_alone(text: str) -> None:
 
 @pytest.mark.parametrize("text", FOREIGN)
 def test_blocks_are_put_at_the_end_once_and_taken_out_exactly(text: str) -> None:
-    prompt = inject(text, BLOCKS)
-    assert prompt == (f"{text}\n\n" if text else "") + joined(BLOCKS)
-    assert inject(prompt, BLOCKS) == prompt
+    prompt = replace_blocks(text, BLOCKS)
+    assert prompt == (f"{text}\n\n" if text else "") + join_blocks(BLOCKS)
+    assert replace_blocks(prompt, BLOCKS) == prompt
     assert strip_blocks(prompt) == text
 
 
 def test_other_blocks_replace_the_earlier_ones() -> None:
-    prompt = inject("Hello.", [memory_block("old"), FIRST, INDEX])
-    assert inject(prompt, [memory_block("new"), SECOND]) == f"Hello.\n\n{memory_block('new')}\n\n{SECOND}"
-    assert inject(prompt, []) == "Hello."
+    prompt = replace_blocks("Hello.", [memory_block("old"), FIRST, INDEX])
+    assert replace_blocks(prompt, [memory_block("new"), SECOND]) == f"Hello.\n\n{memory_block('new')}\n\n{SECOND}"
+    assert replace_blocks(prompt, []) == "Hello."
 
 
 def test_a_block_that_is_given_twice_is_there_once() -> None:
-    assert inject("", [FIRST, FIRST, ""]) == FIRST
+    assert replace_blocks("", [FIRST, FIRST, ""]) == FIRST
 
 
 def test_text_that_was_added_after_the_blocks_stays() -> None:
-    prompt = inject("Hello.", [FIRST]) + "\n\nSummary so far.\n"
-    assert inject(prompt, [FIRST]) == f"Hello.\n\nSummary so far.\n\n\n{FIRST}"
+    prompt = replace_blocks("Hello.", [FIRST]) + "\n\nSummary so far.\n"
+    assert replace_blocks(prompt, [FIRST]) == f"Hello.\n\nSummary so far.\n\n\n{FIRST}"
 
 
 def test_blocks_are_known_with_other_line_ends_too() -> None:
-    prompt = inject("Hello.", [memory_block("tea"), FIRST]).replace("\n", "\r\n")
+    prompt = replace_blocks("Hello.", [memory_block("tea"), FIRST]).replace("\n", "\r\n")
     assert strip_blocks(prompt).rstrip() == "Hello."
 
 
 def test_a_beginning_without_an_end_goes_as_far_as_it_is_known() -> None:
     cut = FIRST[: FIRST.index("another")]
-    assert inject(f"Hello.\n\n{cut}", [FIRST]) == f"Hello.\n\n{FIRST}"
-    assert inject(f"Hello.\n\n{cut}\nthis stays", [FIRST]) == f"Hello.\nThen \nthis stays\n\n{FIRST}"
+    assert replace_blocks(f"Hello.\n\n{cut}", [FIRST]) == f"Hello.\n\n{FIRST}"
+    assert replace_blocks(f"Hello.\n\n{cut}\nthis stays", [FIRST]) == f"Hello.\nThen \nthis stays\n\n{FIRST}"
 
 
 def test_a_beginning_without_an_end_loses_its_tag_though_nothing_is_known_of_it() -> None:
@@ -106,8 +106,8 @@ def test_a_beginning_that_is_cut_off_at_the_end_of_the_prompt_goes(length: int) 
 
 def test_an_end_without_a_beginning_goes_as_far_as_it_is_known() -> None:
     cut = FIRST[FIRST.index("thing.") :]
-    assert inject(f"{cut}\n\nHello.", [FIRST]) == f"\n\nHello.\n\n{FIRST}"
-    assert inject(f"Summary. {cut}\n\nHello.", [FIRST]) == f"Summary. thing.\n\nHello.\n\n{FIRST}"
+    assert replace_blocks(f"{cut}\n\nHello.", [FIRST]) == f"\n\nHello.\n\n{FIRST}"
+    assert replace_blocks(f"Summary. {cut}\n\nHello.", [FIRST]) == f"Summary. thing.\n\nHello.\n\n{FIRST}"
     assert strip_blocks(f"Summary. {cut}\n\nHello.").startswith("Summary. thing.\nThen another.\n")
 
 
@@ -138,12 +138,12 @@ def test_after_any_cut_there_is_one_clean_copy_of_each_block(
     new: list[str],
     cut: tuple[float, float],
 ) -> None:
-    middle = joined(old)
+    middle = join_blocks(old)
     start, end = sorted(round(part * len(middle)) for part in cut)
     prompt = f"{before}\n\n{middle[:start]}\n[cut]\n{middle[end:]}\n\n{after}"
-    mended = inject(prompt, new)
-    assert inject(mended, new) == mended
-    assert mended.endswith(joined(new))
+    mended = replace_blocks(prompt, new)
+    assert replace_blocks(mended, new) == mended
+    assert mended.endswith(join_blocks(new))
     assert mended.startswith(before.rstrip("\n"))
     assert after.strip("\n") in mended
     assert all(mended.count(block) == 1 for block in new)
@@ -154,16 +154,16 @@ def test_after_any_cut_there_is_one_clean_copy_of_each_block(
 def test_what_was_cut_off_at_the_end_leaves_nothing_where_it_is_put_in_again(
     before: str, new: list[str], cut: float
 ) -> None:
-    whole = inject(before, new)
+    whole = replace_blocks(before, new)
     kept = whole[: max(len(before), round(cut * len(whole)))]
     begun = kept[len(before) :].rpartition("\n\n")[2]
     is_less_than_a_name = begun.startswith("<") and not find_tags(begun)
     left = f"{before}\n\n{begun}" if is_less_than_a_name else before
-    assert strip_blocks(inject(kept, new)).rstrip("\n") == left.rstrip("\n")
+    assert strip_blocks(replace_blocks(kept, new)).rstrip("\n") == left.rstrip("\n")
 
 
 @given(st.text(alphabet=st.sampled_from('<>/skil name="\n!-·x:'), max_size=80))
 def test_any_text_survives_an_injection(text: str) -> None:
-    prompt = inject(text, [FIRST])
-    assert inject(prompt, [FIRST]) == prompt
+    prompt = replace_blocks(text, [FIRST])
+    assert replace_blocks(prompt, [FIRST]) == prompt
     assert prompt.endswith(FIRST)

@@ -13,18 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import prowess
-from prowess.session import render
-from prowess.session.index import IndexCard, plan
-from prowess.session.neutral import OUR_TAGS
-from prowess.session.render import (
-    assemble,
+from prowess.session import prompt
+from prowess.session.index import IndexCard, plan_index
+from prowess.session.prompt import (
+    assemble_blocks,
     graph_block,
     index_block,
-    joined,
+    join_blocks,
     memory_block,
     policies_block,
     skill_block,
 )
+from prowess.session.tags import OUR_TAGS
 
 DIGEST = "sha256:0f3a9c51e2b7" + "0" * 52
 
@@ -82,7 +82,7 @@ def test_a_digest_that_is_none_is_replaced_by_that_of_the_body() -> None:
 
 def test_blocks_come_in_order_and_empty_ones_not_at_all() -> None:
     skills = [skill_block("B", "b", slug="b", origin="", digest=DIGEST), "", "<skill>c</skill>"]
-    blocks = assemble(graph_context="nodes", memory="facts", policies="rules", skills=skills)
+    blocks = assemble_blocks(graph_context="nodes", memory="facts", policies="rules", skills=skills)
     assert [block.split("\n")[0] for block in blocks] == [
         "<policies>",
         "<memory>",
@@ -90,8 +90,8 @@ def test_blocks_come_in_order_and_empty_ones_not_at_all() -> None:
         '<skill name="B">',
         "<skill>c</skill>",
     ]
-    assert assemble(memory=" \n", skills=[]) == ()
-    assert joined(("a", "b")) == "a\n\nb"
+    assert assemble_blocks(memory=" \n", skills=[]) == ()
+    assert join_blocks(("a", "b")) == "a\n\nb"
 
 
 def test_memory_stands_in_its_tag() -> None:
@@ -99,15 +99,15 @@ def test_memory_stands_in_its_tag() -> None:
 
 
 def test_the_index_stands_in_its_tag_and_an_empty_one_is_nothing() -> None:
-    block = index_block(plan([IndexCard("a", "Does </available_skills> a.")], 100))
+    block = index_block(plan_index([IndexCard("a", "Does </available_skills> a.")], 100))
     assert block == "<available_skills>\n<!-- prowess -->\n- a: Does &lt;/available_skills> a.\n</available_skills>"
-    assert index_block(plan([], 100)) == ""
+    assert index_block(plan_index([], 100)) == ""
 
 
 SITES: dict[str, Callable[[str], str]] = {
-    "assemble": lambda text: joined(assemble(policies=text, memory=text, graph_context=text)),
+    "assemble": lambda text: join_blocks(assemble_blocks(policies=text, memory=text, graph_context=text)),
     "graph_block": graph_block,
-    "index_block": lambda text: index_block(plan([IndexCard(text, text, 1.0)], 100_000)),
+    "index_block": lambda text: index_block(plan_index([IndexCard(text, text, 1.0)], 100_000)),
     "memory_block": memory_block,
     "policies_block": policies_block,
     "skill_block": lambda text: skill_block(text, text, slug=text, origin=text, digest=text),
@@ -121,8 +121,8 @@ GIVEN_BLOCKS = {"inject", "joined", "strip_blocks"}
 def test_every_site_is_tested_here() -> None:
     public = {
         name
-        for name, value in vars(render).items()
-        if inspect.isfunction(value) and value.__module__ == render.__name__ and not name.startswith("_")
+        for name, value in vars(prompt).items()
+        if inspect.isfunction(value) and value.__module__ == prompt.__name__ and not name.startswith("_")
     }
     assert public == SITES.keys() | GIVEN_BLOCKS
 

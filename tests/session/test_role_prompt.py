@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from prowess.build.places import PACKS
+from prowess.engine.places import PACKS
 from prowess.errors import Invalid, Unavailable
-from prowess.session.placeholders import fill_in
-from prowess.session.role_prompt import RolePrompts
+from prowess.session.role_prompt import RolePrompts, fill_placeholders
 
 INDEX = "<available_skills>\n- backend: Python server code.\n</available_skills>"
 HOUR = 3_600_000_000_000
@@ -280,7 +279,7 @@ def test_asking_for_many_roles_does_not_fill_the_memory(templates: Path, no_pack
 
 def test_missing_values_are_named_all_at_once() -> None:
     with pytest.raises(Invalid) as refused:
-        fill_in("{{ b }} {{ a }} {{ c }} {{ a }}", {"c": "x"}, source="prompt.md")
+        fill_placeholders("{{ b }} {{ a }} {{ c }} {{ a }}", {"c": "x"}, source="prompt.md")
     assert refused.value.message == "prompt.md has placeholders without a value: a, b."
 
 
@@ -303,11 +302,11 @@ def test_missing_values_are_named_all_at_once() -> None:
 )
 def test_more_than_placeholders_is_refused_with_its_line_and_never_rendered_halfway(syntax: str) -> None:
     with pytest.raises(Unavailable) as refused:
-        fill_in(f"One {{{{ name }}}}.\n\nThen {syntax}", {"name": "a\nb\nc"}, source="prompt.md")
+        fill_placeholders(f"One {{{{ name }}}}.\n\nThen {syntax}", {"name": "a\nb\nc"}, source="prompt.md")
     assert refused.value.message.startswith("prompt.md, line 3: ")
     assert "skill pack" in refused.value.hint
 
 
 def test_text_without_placeholders_stays_as_it_is() -> None:
     text = "a } }} { b {} {a} ${x} %s {\n{ c }\n}"
-    assert fill_in(text, {}, source="prompt.md") == text
+    assert fill_placeholders(text, {}, source="prompt.md") == text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prowess.session.tokens import estimate, tokens_of_chars
+from prowess.session.session import estimate_tokens, tokens_of_chars
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from prowess.session.tokens import estimate, tokens_of_chars
     [("", 0), ("a", 1), ("four", 1), ("fives", 2), ("é" * 4, 2), ("中文字", 3), ("日本語 and text", 6), ("\ud800", 1)],
 )
 def test_four_bytes_are_a_token_and_so_is_an_ideograph(text: str, tokens: int) -> None:
-    assert estimate(text) == tokens
+    assert estimate_tokens(text) == tokens
 
 
 def test_a_count_of_characters_is_estimated_alike() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prowess.skill.edit import rewrite
+from prowess.skill.edit import rewrite_package
 from prowess.skill.forms import read_package
 from prowess.skill.kinds import Instructions, PromptTemplate, Reference
 from prowess.skill.limits import Limits
@@ -48,7 +48,7 @@ def changed(skill, **values):
 
 
 def test_a_skill_that_did_not_change_keeps_all_its_files(skill, pack):
-    assert rewrite(skill, pack) is pack
+    assert rewrite_package(skill, pack) is pack
 
 
 def test_a_new_skill_is_written_in_the_native_form():
@@ -62,7 +62,7 @@ def test_a_new_skill_is_written_in_the_native_form():
             Reference(name="guide.md", path="references/guide.md", content="Read me."),
         ),
     )
-    package = rewrite(skill)
+    package = rewrite_package(skill)
     assert package.name == "notes"
     assert package.paths == ("SKILL.md", "agents/prowess.yaml", "prompts/check.j2", "references/guide.md")
     reading = read_package(package)
@@ -73,7 +73,7 @@ def test_a_new_skill_is_written_in_the_native_form():
 
 def test_skill_md_stays_byte_for_byte_when_only_the_sidecar_has_something_new(skill, pack):
     edited = changed(skill, author="Ada", policy={"hosts": ["example.org"]}, version="2.0.0")
-    package = rewrite(edited, pack)
+    package = rewrite_package(edited, pack)
     assert package.get("SKILL.md") == pack.get("SKILL.md")
     again = read_package(package).skill
     assert (again.author, again.policy, again.version) == ("Ada", {"hosts": ["example.org"]}, "2.0.0")
@@ -84,7 +84,7 @@ def test_skill_md_stays_byte_for_byte_when_only_the_sidecar_has_something_new(sk
     "values", [{"description": "Writes better notes."}, {"tags": ("a",)}, {"extra": {}}, {"slug": "other-notes"}]
 )
 def test_skill_md_is_written_anew_when_what_it_says_changed(skill, pack, values):
-    package = rewrite(changed(skill, **values), pack)
+    package = rewrite_package(changed(skill, **values), pack)
     assert package.get("SKILL.md") != pack.get("SKILL.md")
     again = read_package(package).skill
     for field in ("description", "tags", "extra", "slug", "body", "title"):
@@ -93,13 +93,13 @@ def test_skill_md_is_written_anew_when_what_it_says_changed(skill, pack, values)
 
 def test_a_changed_body_is_written_and_the_frontmatter_still_says_the_same(skill, pack):
     body = skill.artifacts[0].model_copy(update={"content": "# Notes\n\nOtherwise.\n"})
-    again = read_package(rewrite(changed(skill, artifacts=(body, *skill.artifacts[1:])), pack)).skill
+    again = read_package(rewrite_package(changed(skill, artifacts=(body, *skill.artifacts[1:])), pack)).skill
     assert again.body == "# Notes\n\nOtherwise.\n"
     assert (again.description, again.tags, again.extra) == (skill.description, skill.tags, skill.extra)
 
 
 def test_other_files_and_artifacts_that_did_not_change_keep_bytes_and_mode(skill, pack):
-    package = rewrite(changed(skill, title="New"), pack)
+    package = rewrite_package(changed(skill, title="New"), pack)
     for path in ("references/a.md", "scripts/run.sh", "examples/one.py", "LICENSE"):
         assert package.get(path) == pack.get(path)
     assert [one.name for one in read_package(package).skill.artifacts] == [one.name for one in skill.artifacts]
@@ -107,7 +107,7 @@ def test_other_files_and_artifacts_that_did_not_change_keep_bytes_and_mode(skill
 
 def test_an_added_artifact_gets_a_file_of_its_own(skill, pack):
     prompt = PromptTemplate(name="Check it", content="{{ a }}", variant="openai", ordinal=4)
-    package = rewrite(changed(skill, artifacts=(*skill.artifacts, prompt)), pack)
+    package = rewrite_package(changed(skill, artifacts=(*skill.artifacts, prompt)), pack)
     assert package.get("prompts/check-it.openai.j2").content == b"{{ a }}"
     again = read_package(package).skill.artifact("Check it", "openai")
     assert (again.ordinal, again.content) == (4, "{{ a }}")
@@ -115,7 +115,7 @@ def test_an_added_artifact_gets_a_file_of_its_own(skill, pack):
 
 def test_a_removed_artifact_takes_its_file_along(skill, pack):
     left = tuple(one for one in skill.artifacts if one.name != "a.md")
-    package = rewrite(changed(skill, artifacts=left), pack)
+    package = rewrite_package(changed(skill, artifacts=left), pack)
     assert package.get("references/a.md") is None
     assert package.get("references/b.md") is not None
 
@@ -125,19 +125,19 @@ def test_a_changed_file_artifact_is_written_and_keeps_its_mode(skill, pack):
         one.model_copy(update={"content": "#!/bin/sh\necho\n"}) if one.name == "run.sh" else one
         for one in skill.artifacts
     )
-    package = rewrite(changed(skill, artifacts=edited), pack)
+    package = rewrite_package(changed(skill, artifacts=edited), pack)
     assert package.get("scripts/run.sh") == File(path="scripts/run.sh", content=b"#!/bin/sh\necho\n", mode="0755")
 
 
 def test_the_stores_id_does_not_enter_the_files(skill, pack):
-    package = rewrite(changed(skill, title="New"), pack)
+    package = rewrite_package(changed(skill, title="New"), pack)
     assert b"id-1" not in package.get("agents/prowess.yaml").content
     assert read_package(package).skill.id == ""
 
 
 def test_an_edit_of_an_edit_changes_only_what_was_edited(skill, pack):
-    first = rewrite(changed(skill, title="New"), pack)
-    second = rewrite(changed(read_package(first).skill, title="Newer"), first)
+    first = rewrite_package(changed(skill, title="New"), pack)
+    second = rewrite_package(changed(read_package(first).skill, title="Newer"), first)
     differing = [path for path in second.paths if second.get(path) != first.get(path)]
     assert differing == ["agents/prowess.yaml"]
     assert second.paths == first.paths
@@ -146,7 +146,7 @@ def test_an_edit_of_an_edit_changes_only_what_was_edited(skill, pack):
 @pytest.mark.parametrize("path", ["../outside.j2", "SKILL.md", "agents/prowess.yaml", "/x.j2", "LICENSE/x.j2"])
 def test_a_path_that_an_artifact_may_not_have_is_replaced(skill, pack, path):
     prompt = PromptTemplate(name="check", content="{{ a }}", path=path)
-    package = rewrite(changed(skill, artifacts=(*skill.artifacts, prompt)), pack)
+    package = rewrite_package(changed(skill, artifacts=(*skill.artifacts, prompt)), pack)
     assert read_package(package).skill.artifact("check").path == "prompts/check.j2"
     assert package.get("LICENSE") == pack.get("LICENSE")
 
@@ -154,17 +154,17 @@ def test_a_path_that_an_artifact_may_not_have_is_replaced(skill, pack, path):
 def test_instructions_that_no_document_can_hold_get_a_file_of_their_own():
     content = "\x00a" * 200
     body = Instructions(name="instructions", content=content)
-    package = rewrite(Skill(slug="a", title="A", description="d", artifacts=(body,)))
+    package = rewrite_package(Skill(slug="a", title="A", description="d", artifacts=(body,)))
     assert package.get("instructions/instructions.md").content == content.encode()
     assert read_package(package).skill.body == content
 
 
 def test_a_file_that_is_not_text_is_reported_and_keeps_its_bytes(pack):
-    native = rewrite(changed(read_package(pack).skill, title="New"), pack)
+    native = rewrite_package(changed(read_package(pack).skill, title="New"), pack)
     native = native.with_files([File(path="code/odd.py", content=b"\xff\xfe")])
     reading = read_package(native)
     assert "not-text" in [problem.code for problem in reading.problems]
-    assert rewrite(changed(reading.skill, title="Newer"), native).get("code/odd.py").content == b"\xff\xfe"
+    assert rewrite_package(changed(reading.skill, title="Newer"), native).get("code/odd.py").content == b"\xff\xfe"
 
 
 # The author's frontmatter
@@ -204,7 +204,7 @@ def with_body(skill, body):
 def test_an_edit_of_the_body_leaves_the_frontmatter_byte_for_byte(end):
     text = OWN.replace("\n", end)
     pack, skill = own(text)
-    package = rewrite(with_body(skill, f"# Notes{end}{end}Otherwise.{end}"), pack)
+    package = rewrite_package(with_body(skill, f"# Notes{end}{end}Otherwise.{end}"), pack)
     assert package.get("SKILL.md").content == text.replace("Write them.", "Otherwise.").encode()
     again = read_package(package).skill
     assert again.extra == skill.extra
@@ -223,7 +223,7 @@ def test_an_edit_of_the_body_leaves_the_frontmatter_byte_for_byte(end):
 )
 def test_an_edit_of_a_field_leaves_all_other_lines(values, old, new):
     pack, skill = own()
-    package = rewrite(changed(skill, **values), pack)
+    package = rewrite_package(changed(skill, **values), pack)
     assert package.get("SKILL.md").content.decode() == OWN.replace(old, new)
     again = read_package(package).skill
     for field in ("slug", "title", "description", "version", "tags", "extra", "body"):
@@ -234,7 +234,7 @@ def test_a_field_that_other_clients_read_changes_or_goes_with_the_edit():
     pack, skill = own()
     extra = {**skill.extra, "model": "sonnet"}
     del extra["hooks"]
-    text = rewrite(changed(skill, extra=extra), pack).get("SKILL.md").content.decode()
+    text = rewrite_package(changed(skill, extra=extra), pack).get("SKILL.md").content.decode()
     assert text == OWN.replace("model: opus  # the large one\n", "model: sonnet\n").replace(
         "hooks: {start: [a, b]}\n", ""
     )
@@ -243,13 +243,13 @@ def test_a_field_that_other_clients_read_changes_or_goes_with_the_edit():
 def test_a_value_that_frontmatter_cannot_give_back_is_kept_in_the_sidecar():
     pack, skill = own()
     extra = {**skill.extra, "model": {"large": True, "size": None}}
-    assert read_package(rewrite(changed(skill, extra=extra), pack)).skill.extra == extra
+    assert read_package(rewrite_package(changed(skill, extra=extra), pack)).skill.extra == extra
 
 
 def test_frontmatter_that_cannot_be_mended_line_by_line_keeps_the_fields_of_other_clients():
     text = "---\n{name: notes, description: d, model: opus, disable-model-invocation: true}\n---\n# Notes\n"
     pack, skill = own(text)
-    package = rewrite(changed(skill, description="Better."), pack)
+    package = rewrite_package(changed(skill, description="Better."), pack)
     assert package.get("SKILL.md").content.decode() == (
         "---\nname: notes\ndescription: Better.\nmodel: opus\ndisable-model-invocation: true\n---\n# Notes\n"
     )
@@ -274,7 +274,7 @@ def test_frontmatter_that_cannot_be_mended_line_by_line_keeps_the_fields_of_othe
 )
 def test_an_edit_of_irregular_frontmatter_leaves_it_readable_with_all_its_fields(raw, values):
     pack, skill = own(f"---\n{raw}---\n# Notes\n")
-    reading = read_package(rewrite(changed(skill, **values), pack))
+    reading = read_package(rewrite_package(changed(skill, **values), pack))
     assert reading.document.how == "yaml"
     assert reading.document.fields["model"] == values.get("extra", {"model": "opus"})["model"]
     assert reading.document.fields["description"] == values["description"]
@@ -283,7 +283,7 @@ def test_an_edit_of_irregular_frontmatter_leaves_it_readable_with_all_its_fields
 
 def test_a_version_edited_by_hand_after_an_edit_counts():
     pack, skill = own()
-    package = rewrite(changed(skill, title="New"), pack)
+    package = rewrite_package(changed(skill, title="New"), pack)
     text = package.get("SKILL.md").content.replace(b"version: 1.10", b"version: 3.0")
     assert read_package(package.with_files([File(path="SKILL.md", content=text)])).skill.version == "3.0"
 
@@ -293,7 +293,7 @@ def test_raised_limits_hold_for_an_edit():
     text = OWN.replace("tags:\n", f"long: {'x' * 20_000}\ntags:\n") + "x" * 2_000_000
     pack = Package.of_texts("notes", {"SKILL.md": text}, limits)
     skill = read_package(pack, limits).skill
-    package = rewrite(changed(skill, description="Better."), pack, limits)
+    package = rewrite_package(changed(skill, description="Better."), pack, limits)
     again = read_package(package, limits)
     assert (again.skill.description, again.skill.extra, again.skill.body) == ("Better.", skill.extra, skill.body)
     assert [problem for problem in again.problems if problem.severity == "error"] == []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.skill.evals import MOST_BYTES, MOST_CASES, eval_paths, read_trigger_set
+from prowess.skill.evals import MAX_CASES, MAX_EVAL_BYTES, find_eval_paths, read_trigger_set
 
 
 def read(name: str, value: object, *, named: bool = False):
@@ -93,7 +93,7 @@ def test_files_of_other_tools_are_passed_by():
 
 @pytest.mark.parametrize(
     "data",
-    [b"{", b"\xff\xfe", b"[" * 100_000, b"", b"x" * (MOST_BYTES + 1), b'[{"query": "\\ud800"'],
+    [b"{", b"\xff\xfe", b"[" * 100_000, b"", b"x" * (MAX_EVAL_BYTES + 1), b'[{"query": "\\ud800"'],
     ids=["broken", "not-utf8", "deep", "empty", "large", "cut"],
 )
 def test_a_file_that_cannot_be_read_is_a_problem_and_no_error(data):
@@ -107,8 +107,8 @@ def test_yaml_that_is_refused_names_the_line():
 
 
 def test_more_queries_than_are_run_are_counted():
-    found = read("evals/t.json", [{"query": f"q{n}", "should_trigger": True} for n in range(MOST_CASES + 5)])
-    assert len(found.cases) == MOST_CASES
+    found = read("evals/t.json", [{"query": f"q{n}", "should_trigger": True} for n in range(MAX_CASES + 5)])
+    assert len(found.cases) == MAX_CASES
     assert [problem.code for problem in found.problems] == ["eval-too-many"]
 
 
@@ -118,7 +118,7 @@ def test_only_files_that_may_hold_queries_are_looked_at():
         "references/list.json", "tests/trigger-tests.yml", "package.json", "evals/notes.md",
     ]  # fmt: skip
     wanted = ["evals/mine.yaml", "evals/triggers.json", "tests/trigger-tests.yml", "trigger_tests.yaml"]
-    assert eval_paths(paths) == wanted
+    assert find_eval_paths(paths) == wanted
 
 
 _JSON = st.recursive(

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prowess.skill.borders import has_marker
+from prowess.skill.filenames import has_marker
 from prowess.skill.forms import CODES, read_package, write_package
 from prowess.skill.limits import Limits
 from prowess.skill.model import FORM_NAMES, Provenance, Skill
 from prowess.skill.package import File, Package
-from prowess.skill.text.yaml import dump
+from prowess.skill.text.yaml_writer import dump
 
 PLAIN = "---\nname: notes\ndescription: Writes release notes.\n---\n# Notes\n\nWrite them.\n"
 

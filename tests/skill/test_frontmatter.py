@@ -11,8 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from prowess.skill.limits import Limits
-from prowess.skill.text.codes import CODES
-from prowess.skill.text.document import Document
+from prowess.skill.text.document import TEXT_CODES, Document
 from prowess.skill.text.reader import read_document
 
 GOOD = "---\nname: tidy\ndescription: Tidies up.\n---\n\n# Tidy\n\nBody.\n"
@@ -301,7 +300,7 @@ def check(document: Document) -> None:
     assert document.how == "yaml" or document.problems
     assert set(document.fields) == set(document.lines)
     for problem in document.problems:
-        assert problem.code in CODES
+        assert problem.code in TEXT_CODES
         assert problem.hint
         assert problem.message
         assert problem.line is None or problem.line >= 1
@@ -376,6 +375,6 @@ def test_every_code_that_is_told_has_its_meaning_in_the_table_and_the_table_has_
     sources = "\n".join(path.read_text() for path in folder.glob("*.py") if path.name != "codes.py")
     told = set(re.findall(r'(?:problem|Remedy|_at)\(\s*(?:text, \w+(?:\.\w+\(\))?, )?"([a-z0-9-]+)"', sources))
     refused = set(re.findall(r'"((?:yaml|frontmatter)-[a-z-]+)"', sources))
-    assert told | refused == set(CODES)
-    assert all(meaning.endswith(".") for meaning in CODES.values())
-    assert list(CODES) == sorted(CODES)
+    assert told | refused == set(TEXT_CODES)
+    assert all(meaning.endswith(".") for meaning in TEXT_CODES.values())
+    assert list(TEXT_CODES) == sorted(TEXT_CODES)

@@ -9,11 +9,11 @@ import pytest
 
 from prowess.skill.companions import choose_companions
 from prowess.skill.forms import read_package, write_package
-from prowess.skill.forms.origin import apply
+from prowess.skill.forms.origin import apply_changes
 from prowess.skill.model import FORM_NAMES, Provenance
 from prowess.skill.package import Package
 from prowess.skill.profiles import PROFILE_NAMES
-from prowess.skill.text.yaml import dump
+from prowess.skill.text.yaml_writer import dump
 from prowess.skill.validate import validate
 
 PLAIN = "---\nname: notes\ndescription: Writes release notes.\n---\n# Notes\n\nWrite them.\n"
@@ -116,7 +116,7 @@ def test_an_empty_title_or_version_in_the_sidecar_leaves_what_skill_md_says() ->
 
 def test_an_index_of_many_digits_changes_nothing() -> None:
     change = {"at": f"/tags/{DIGITS}", "was": "a", "now": "b"}
-    assert apply({"tags": ["a"]}, (change,)) == {"tags": ["a"]}
+    assert apply_changes({"tags": ["a"]}, (change,)) == {"tags": ["a"]}
 
 
 def test_a_companion_that_is_called_exactly_as_its_id_is_no_fault() -> None:

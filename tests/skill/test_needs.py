@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.skill.declared_request import declared_request
+from prowess.skill.declarations import parse_request
 from prowess.skill.forms import read_package, write_package
-from prowess.skill.inline_metadata import inline_requirements
 from prowess.skill.kinds import (
     Artifact,
     CliCommand,
@@ -24,10 +23,18 @@ from prowess.skill.kinds import (
     Script,
 )
 from prowess.skill.model import FormName, Skill
-from prowess.skill.need_values import FORMS, MOST, read_values
-from prowess.skill.needs import NEED_FIELDS, Needs, needs_of, reach_of
+from prowess.skill.needs import (
+    MAX_NEED_VALUES,
+    NEED_FIELDS,
+    NEED_FORMATS,
+    Needs,
+    measure_reach,
+    parse_need,
+    read_inline_requirements,
+    read_needs,
+)
 from prowess.skill.package import Package
-from prowess.skill.profiles.requests import needed
+from prowess.skill.profiles.permissions import describe_needs
 from prowess.skill.validate import validate
 
 EXECUTE = Function(name="execute", content="def execute(args, ctx):\n    return 1\n")
@@ -70,8 +77,8 @@ def skill(*artifacts: Artifact, form: FormName = "native", **extra: Any) -> Skil
     ],
 )
 def test_a_need_is_read_in_one_way(name: str, written: str, read: str) -> None:
-    assert read_values(name, [written]) == ((read,), [])
-    assert read_values(name, [read]) == ((read,), [])
+    assert parse_need(name, [written]) == ((read,), [])
+    assert parse_need(name, [read]) == ((read,), [])
 
 
 @pytest.mark.parametrize(
@@ -86,22 +93,22 @@ def test_a_need_is_read_in_one_way(name: str, written: str, read: str) -> None:
         *(("requirements", text) for text in ("numpy @ https://evil.example/x.whl", "-r other.txt", "--index-url=x", "./local")),
         *(("requirements", text) for text in ("git+https://evil.example/x", "a b", "numpy>=", "numpy==1;x\n-r y", "# numpy")),
         *(("binaries", text) for text in ("/bin/sh", "../sh", "-c", "sh -c", "a;b", "")),
-        *((name, value) for name in FORMS for value in (None, 1, True, [], {}, ["x"], "", "x" * 301)),
+        *((name, value) for name in NEED_FORMATS for value in (None, 1, True, [], {}, ["x"], "", "x" * 301)),
     ],
 )  # fmt: skip
 def test_what_could_mean_something_else_is_no_need(name: str, written: Any) -> None:
-    assert read_values(name, [written]) == ((), [written])
+    assert parse_need(name, [written]) == ((), [written])
 
 
 def test_one_text_stands_for_a_list() -> None:
-    assert read_values("hosts", "a.example, b.example\nc.example")[0] == ("a.example", "b.example", "c.example")
-    assert read_values("requirements", "numpy>=2,<3\npandas\n") == (("numpy>=2,<3", "pandas"), [])
-    assert read_values("env", {"KEY": "value"}) == ((), [{"KEY": "value"}])
+    assert parse_need("hosts", "a.example, b.example\nc.example")[0] == ("a.example", "b.example", "c.example")
+    assert parse_need("requirements", "numpy>=2,<3\npandas\n") == (("numpy>=2,<3", "pandas"), [])
+    assert parse_need("env", {"KEY": "value"}) == ((), [{"KEY": "value"}])
 
 
 def test_only_so_many_values_count() -> None:
-    read, unread = read_values("hosts", [f"h{n}.example" for n in range(MOST + 5)])
-    assert (len(read), len(unread)) == (MOST, 5)
+    read, unread = parse_need("hosts", [f"h{n}.example" for n in range(MAX_NEED_VALUES + 5)])
+    assert (len(read), len(unread)) == (MAX_NEED_VALUES, 5)
 
 
 json_values = st.recursive(
@@ -117,25 +124,25 @@ def test_whatever_a_skill_writes_gives_needs_that_can_be_shown(said: dict[str, A
         CliCommand(name="b", handler=handler),
         Function(name="c", content=f"# /// script\n# {code}\n# ///\n"),
     )
-    needs = needs_of(skill(*artifacts, **said))
-    for name in FORMS:
-        assert all(FORMS[name].read(value) == value for value in getattr(needs, name))
-    assert all(line.isprintable() for line in needed(needs, ("function",)))
+    needs = read_needs(skill(*artifacts, **said))
+    for name in NEED_FORMATS:
+        assert all(NEED_FORMATS[name].read(value) == value for value in getattr(needs, name))
+    assert all(line.isprintable() for line in describe_needs(needs, ("function",)))
 
 
 def test_all_that_is_declared_is_read() -> None:
-    found = needs_of(skill(**NEEDS))
+    found = read_needs(skill(**NEEDS))
     assert {**found.as_json()} == NEEDS
-    assert needs_of(skill()) == Needs()
+    assert read_needs(skill()) == Needs()
 
 
 def test_a_form_without_these_fields_asks_for_nothing() -> None:
-    assert needs_of(skill(form="agentskills", **NEEDS)).as_json() == {}
+    assert read_needs(skill(form="agentskills", **NEEDS)).as_json() == {}
 
 
 @pytest.mark.parametrize("runtime", ["Native", "docker", 1, ["native"], None])
 def test_only_one_word_asks_for_the_native_runtime(runtime: Any) -> None:
-    assert needs_of(skill(runtime=runtime)).runtime == "wasm"
+    assert read_needs(skill(runtime=runtime)).runtime == "wasm"
 
 
 @pytest.mark.parametrize(
@@ -150,14 +157,14 @@ def test_only_one_word_asks_for_the_native_runtime(runtime: Any) -> None:
     ],
 )
 def test_the_host_of_a_declared_request_is_one_of_its_needs(handler: str, hosts: tuple[str, ...]) -> None:
-    assert needs_of(skill(HttpCall(name="call", handler=handler))).hosts == hosts
+    assert read_needs(skill(HttpCall(name="call", handler=handler))).hosts == hosts
 
 
 @pytest.mark.parametrize(
     ("handler", "binaries"), [("git log -1", ("git",)), ("/bin/sh -c x", ()), ("'unclosed", ()), ("", ())]
 )
 def test_the_program_of_a_declared_command_is_one_of_its_needs(handler: str, binaries: tuple[str, ...]) -> None:
-    assert needs_of(skill(CliCommand(name="run", handler=handler))).binaries == binaries
+    assert read_needs(skill(CliCommand(name="run", handler=handler))).binaries == binaries
 
 
 # --- packages that a file names itself
@@ -167,8 +174,8 @@ BLOCK = '# /// script\n# requires-python = ">=3.11"\n# dependencies = [\n#   "nu
 
 def test_the_block_of_a_function_names_packages() -> None:
     function = Function(name="execute", content=f"#!/usr/bin/env python\n{BLOCK}\ndef execute(args, ctx): ...\n")
-    assert needs_of(skill(function, requirements=["attrs", "rich"])).requirements == ("attrs", "rich", "numpy>=2")
-    assert needs_of(skill(function.model_copy(update={"language": "typescript"}))).requirements == ()
+    assert read_needs(skill(function, requirements=["attrs", "rich"])).requirements == ("attrs", "rich", "numpy>=2")
+    assert read_needs(skill(function.model_copy(update={"language": "typescript"}))).requirements == ()
 
 
 @pytest.mark.parametrize(
@@ -187,12 +194,12 @@ def test_the_block_of_a_function_names_packages() -> None:
     ],
 )
 def test_what_is_no_block_names_none(code: str) -> None:
-    assert inline_requirements(code) is None
+    assert read_inline_requirements(code) is None
 
 
 def test_a_block_may_hold_the_line_that_ends_one() -> None:
     block = "# /// script\n# dependencies = ['a']\n# x = '''\n# ///\n# '''\n# ///\n"
-    assert inline_requirements(block) == ["a"]
+    assert read_inline_requirements(block) == ["a"]
 
 
 # --- how far a run reaches
@@ -220,12 +227,12 @@ def test_a_block_may_hold_the_line_that_ends_one() -> None:
     ],
 )
 def test_how_far_a_run_reaches(made: Skill, artifacts: tuple[str, ...], reach: str) -> None:
-    assert reach_of(made, artifacts) == reach
+    assert measure_reach(made, artifacts) == reach
 
 
 @pytest.mark.parametrize("name", ["execute", "Execute", " execute", "EXECUTE!", "no such one"])
 def test_no_other_spelling_of_a_name_reaches_less_far(name: str) -> None:
-    assert reach_of(skill(PromptTemplate(name="p"), EXECUTE, runtime="native"), (name,)) == "machine"
+    assert measure_reach(skill(PromptTemplate(name="p"), EXECUTE, runtime="native"), (name,)) == "machine"
 
 
 def test_what_stands_in_for_an_artifact_counts_as_well() -> None:
@@ -234,8 +241,8 @@ def test_what_stands_in_for_an_artifact_counts_as_well() -> None:
         PromptTemplate(name="q", fallback="a.sh"),
         Script(name="a.sh", path="scripts/a.sh", fallback="p"),
     )
-    assert reach_of(skill(*chain), ("p",)) == "machine"
-    assert reach_of(skill(*chain)) == "machine"
+    assert measure_reach(skill(*chain), ("p",)) == "machine"
+    assert measure_reach(skill(*chain)) == "machine"
 
 
 # --- forms
@@ -261,7 +268,7 @@ def test_every_form_that_has_needs_reads_them_without_a_word(form: str) -> None:
     reading = read_package(Package.of_texts("s", PACKAGES[form]))
     assert reading.form == form
     assert reading.skill
-    assert needs_of(reading.skill).as_json() == NEEDS
+    assert read_needs(reading.skill).as_json() == NEEDS
     assert [problem.code for problem in reading.problems if problem.severity != "info"] == []
     assert "unknown-field" not in {problem.code for problem in reading.problems}
 
@@ -275,11 +282,11 @@ def test_needs_come_along_to_another_form_and_a_change_of_them_back(source: Any,
     there = write_package(skill, made, target)
     moved = read_package(there.package).skill
     assert moved
-    assert needs_of(moved).as_json() == NEEDS
+    assert read_needs(moved).as_json() == NEEDS
     changed = moved.model_copy(update={"extra": {**moved.extra, "hosts": ["other.example"]}})
     back = read_package(write_package(changed, there.package, source).package).skill
     assert back
-    assert needs_of(back).hosts == ("other.example",)
+    assert read_needs(back).hosts == ("other.example",)
 
 
 def test_the_sidecar_of_a_skill_from_another_form_says_its_needs_where_people_look() -> None:
@@ -294,7 +301,7 @@ def test_the_sidecar_counts_more_than_the_frontmatter() -> None:
     files = {**PACKAGES["native"], "SKILL.md": "---\nname: s\ndescription: d\nhosts: [evil.example]\n---\n\nDo it.\n"}
     skill = read_package(Package.of_texts("s", files)).skill
     assert skill
-    assert needs_of(skill).hosts == ("api.example.com", "*.example.org")
+    assert read_needs(skill).hosts == ("api.example.com", "*.example.org")
 
 
 # --- problems and requests
@@ -329,8 +336,8 @@ def test_what_a_skill_needs_is_told_in_words() -> None:
 
 
 def test_no_host_is_left_out_of_what_a_person_is_shown() -> None:
-    hosts = tuple(f"{'a' * 60}.{'b' * 60}.{'c' * 60}.h{number}.example" for number in range(MOST))
-    lines = needed(Needs(hosts=hosts), ())
+    hosts = tuple(f"{'a' * 60}.{'b' * 60}.{'c' * 60}.h{number}.example" for number in range(MAX_NEED_VALUES))
+    lines = describe_needs(Needs(hosts=hosts), ())
     assert all(len(line) < 1_300 for line in lines)
     assert all(any(host in line for line in lines) for host in hosts)
 
@@ -348,16 +355,16 @@ def test_no_host_is_left_out_of_what_a_person_is_shown() -> None:
 def test_a_person_is_shown_which_other_skills_the_code_runs(
     tools: tuple[str, ...], kinds: tuple[Kind, ...], told: list[str]
 ) -> None:
-    assert list(needed(Needs(allowed_tools=tools), kinds)) == told
+    assert list(describe_needs(Needs(allowed_tools=tools), kinds)) == told
 
 
 def test_a_person_is_shown_that_code_with_hosts_can_send_them_what_is_in_the_workspace() -> None:
     pages = "to read the pages of the workspace and ask models, and so to send what it finds there to these hosts"
-    assert needed(Needs(hosts=("a.example",)), ("function",)) == ("to reach a.example", pages)
-    assert needed(Needs(hosts=("a.example",)), ("http_call",)) == ("to reach a.example",)
+    assert describe_needs(Needs(hosts=("a.example",)), ("function",)) == ("to reach a.example", pages)
+    assert describe_needs(Needs(hosts=("a.example",)), ("http_call",)) == ("to reach a.example",)
 
 
 def test_the_host_that_is_declared_is_the_one_that_is_asked():
     call = HttpCall(name="call", handler="GET https://asked.example/x", metadata={"url": "https://shown.example/"})
-    assert needs_of(skill(call)).hosts == ("asked.example",)
-    assert declared_request(call).url == "https://asked.example/x"
+    assert read_needs(skill(call)).hosts == ("asked.example",)
+    assert parse_request(call).url == "https://asked.example/x"

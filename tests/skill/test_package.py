@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prowess.errors import Invalid
-from prowess.skill.diff import diff_packages
+from prowess.skill.edit import diff_packages
 from prowess.skill.limits import Limits
-from prowess.skill.package import File, Package, digest_of
+from prowess.skill.package import File, Package, compute_digest
 
 NAMES = st.from_regex(r"[a-z0-9]{1,6}(/[a-z0-9]{1,6}){0,2}\.md", fullmatch=True)
 FILES = st.dictionaries(NAMES, st.binary(max_size=40), min_size=1, max_size=6)
@@ -24,7 +24,7 @@ def test_the_digest_is_the_sha256_of_the_canonical_manifest():
     one, two = (hashlib.sha256(text).hexdigest() for text in (b"one", b"two"))
     manifest = f'[["a.md","0644",3,"{one}"],["b.md","0644",3,"{two}"]]'
     assert package.digest == hashlib.sha256(manifest.encode()).hexdigest()
-    assert package.digest == digest_of(reversed(package.manifest))
+    assert package.digest == compute_digest(reversed(package.manifest))
 
 
 @given(FILES, FILES)

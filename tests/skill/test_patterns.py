@@ -13,7 +13,7 @@ import re2
 from prowess.errors import Invalid, Problem
 from prowess.skill.package import Package
 from prowess.skill.profiles import PROFILE_NAMES, ProfileName
-from prowess.skill.profiles.patterns import refused_patterns
+from prowess.skill.profiles.declarations import check_patterns
 from prowess.skill.validate import accept, validate
 
 
@@ -107,7 +107,7 @@ def test_half_a_character_is_refused_and_not_an_exception() -> None:
     reading = validate(pack("fine")).reading
     assert reading.skill is not None
     half = replace(reading, skill=reading.skill.model_copy(update={"intent_patterns": ("\ud800",)}))
-    [problem] = refused_patterns(half)
+    [problem] = check_patterns(half)
     assert problem.code == "intent-pattern"
     assert "\ud800" not in problem.message
 

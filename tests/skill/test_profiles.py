@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from prowess.errors import Problem
-from prowess.skill.forms.codes import CODES as FORM_CODES
+from prowess.skill.forms.form import CODES as FORM_CODES
 from prowess.skill.package import File, Package
 from prowess.skill.profiles import PROFILE_NAMES, PROFILES
-from prowess.skill.profiles.codes import CODES as OWN_CODES
-from prowess.skill.profiles.codes import EXPLAINED_BY
-from prowess.skill.text.codes import CODES as TEXT_CODES
+from prowess.skill.profiles.profile import CODES as OWN_CODES
+from prowess.skill.profiles.profile import EXPLAINED_BY
+from prowess.skill.text.document import TEXT_CODES
 from prowess.skill.validate import validate
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "profiles.md"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.skill.python_source import DEEPEST, MOST_CODE, fault_in
+from prowess.skill.python_source import MAX_BRACKET_DEPTH, MAX_CODE_CHARS, find_source_fault
 
 GOOD = "def execute(args, ctx):\n    return 1\n"
 
@@ -36,7 +36,7 @@ GOOD = "def execute(args, ctx):\n    return 1\n"
     ],
 )
 def test_a_file_that_defines_its_function_has_no_fault(code: str) -> None:
-    assert fault_in(code, "execute") is None
+    assert find_source_fault(code, "execute") is None
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_file_that_defines_its_function_has_no_fault(code: str) -> None:
     ],
 )
 def test_a_fault_is_told_with_its_line(code: str, line: int, message: str) -> None:
-    fault = fault_in(code, "execute")
+    fault = find_source_fault(code, "execute")
     assert fault is not None
     assert (fault.line, fault.certain) == (line, True)
     assert message in fault.message
@@ -64,7 +64,7 @@ def test_a_fault_is_told_with_its_line(code: str, line: int, message: str) -> No
     "code", ["", "def run(args, ctx): ...", "class Tool:\n    def execute(self): ...\n", "'execute'"]
 )
 def test_a_file_without_the_function_is_a_fault(code: str) -> None:
-    fault = fault_in(code, "execute")
+    fault = find_source_fault(code, "execute")
     assert fault is not None
     assert "defines no function execute" in fault.message
 
@@ -80,20 +80,20 @@ def test_a_file_without_the_function_is_a_fault(code: str) -> None:
 )
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="this Python reads it")
 def test_what_may_be_newer_python_is_not_sure_to_be_a_fault(code: str) -> None:
-    fault = fault_in(code + GOOD, "execute")
+    fault = find_source_fault(code + GOOD, "execute")
     assert fault is not None
     assert not fault.certain
 
 
 @pytest.mark.parametrize("code", ['x = f"{d["a"]}"\n', "x = f'{\n1}'\n", "x = t'{1}'\n"])
 def test_newer_ways_to_write_a_text_are_no_fault(code: str) -> None:
-    assert fault_in(code + GOOD, "execute") is None
+    assert find_source_fault(code + GOOD, "execute") is None
 
 
 @pytest.mark.parametrize(
     "code",
     [
-        "(" * (DEEPEST + 1) + ")" * (DEEPEST + 1),
+        "(" * (MAX_BRACKET_DEPTH + 1) + ")" * (MAX_BRACKET_DEPTH + 1),
         "(" * 100_000,
         "[{(" * 50_000,
         "x = " + "not " * 50_000 + "1",
@@ -102,22 +102,24 @@ def test_newer_ways_to_write_a_text_are_no_fault(code: str) -> None:
         "x = 1" + "+1" * 50_000,
         "if a: ...\n" + "elif a: ...\n" * 5_000,
         "x = " + "lambda: " * 50_000 + "1",
-        "a\n" * MOST_CODE,
+        "a\n" * MAX_CODE_CHARS,
         "x = f'{" + "(" * 100_000,
     ],
 )
 def test_what_nobody_writes_is_not_judged(code: str) -> None:
-    assert fault_in(code, "execute") is None
+    assert find_source_fault(code, "execute") is None
 
 
 @given(st.text(alphabet="()[]{}'\"fbr#\\\n\t :=,.a1é\ud800", max_size=60))
 def test_any_text_has_an_answer(code: str) -> None:
-    fault = fault_in(code, "execute")
+    fault = find_source_fault(code, "execute")
     assert fault is None or fault.message
 
 
 def test_this_package_has_no_fault_but_that_it_has_no_such_function() -> None:
     root = Path(ast.__file__).parent
     texts = [path.read_text(encoding="utf-8") for path in sorted((root / "json").glob("*.py"))]
-    found = [fault_in(text, "execute") for text in [*texts, (root / "tokenize.py").read_text(encoding="utf-8")]]
+    found = [
+        find_source_fault(text, "execute") for text in [*texts, (root / "tokenize.py").read_text(encoding="utf-8")]
+    ]
     assert {fault.message for fault in found if fault} <= {"it defines no function execute"}

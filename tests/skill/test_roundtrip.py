@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prowess.skill.forms import read_package, write_package
-from prowess.skill.forms.convert import MEMBERS
-from prowess.skill.forms.origin import apply, changes
-from prowess.skill.forms.original import content_of
+from prowess.skill.forms.conversion import FORMS
+from prowess.skill.forms.origin import apply_changes, diff_values, dump_content
 from prowess.skill.kinds import (
     Approach,
     Asset,
@@ -36,7 +35,8 @@ from prowess.skill.limits import DEFAULT_LIMITS, MIB, Limits
 from prowess.skill.model import FORM_NAMES, Provenance, Skill
 from prowess.skill.needs import NEED_FIELDS
 from prowess.skill.package import File, Package
-from prowess.skill.text.yaml import dump, load
+from prowess.skill.text.yaml import load
+from prowess.skill.text.yaml_writer import dump
 
 PLAIN = "---\nname: notes\ndescription: Writes release notes.\n---\n# Notes\n\nWrite them.\n"
 
@@ -142,7 +142,7 @@ def data(made):
 
 
 def test_there_is_a_row_for_every_form():
-    assert tuple(MEMBERS) == FORM_NAMES
+    assert tuple(FORMS) == FORM_NAMES
 
 
 @pytest.mark.parametrize("form", FORM_NAMES)
@@ -186,11 +186,11 @@ def test_what_a_form_has_no_place_for_is_named_and_all_else_survives(source, tar
     assert all(problem.code == "left-out" and problem.severity == "warning" for problem in writing.left_out)
     lost = {problem.field.partition(".")[0] for problem in writing.left_out}
     names = {problem.field for problem in writing.left_out}
-    again = MEMBERS[target].read(writing.package, DEFAULT_LIMITS).skill
-    for field, value in content_of(skill).items():
+    again = FORMS[target].read(writing.package, DEFAULT_LIMITS).skill
+    for field, value in dump_content(skill).items():
         if field in ("artifacts", "metadata", "provenance", "extra") or field in lost:
             continue
-        assert content_of(again)[field] == value, field
+        assert dump_content(again)[field] == value, field
     kept = {(one.kind, one.name, one.variant, one.content) for one in again.artifacts}
     for one in skill.artifacts:
         assert (one.kind, one.name, one.variant, one.content) in kept or one.name in names
@@ -204,9 +204,9 @@ def test_a_skill_that_a_form_can_hold_comes_back_from_it_with_the_same_content(s
     there = write_package(skill, made, target)
     if there.left_out:
         return
-    middle = MEMBERS[target].read(there.package, DEFAULT_LIMITS).skill
+    middle = FORMS[target].read(there.package, DEFAULT_LIMITS).skill
     back = write_package(middle, there.package, source)
-    again = MEMBERS[source].read(back.package, DEFAULT_LIMITS).skill
+    again = FORMS[source].read(back.package, DEFAULT_LIMITS).skill
     assert comparable(again) == comparable(skill)
 
 
@@ -225,7 +225,7 @@ def test_line_ends_survive_every_document_form(end, target):
     text = "---\nname: notes\ndescription: d\nmodel: opus\n---\n# Notes\n\nWrite them.\n".replace("\n", end)
     made = package({"SKILL.md": text})
     there = write_package(read_package(made).skill, made, target).package
-    middle = MEMBERS[target].read(there, DEFAULT_LIMITS).skill
+    middle = FORMS[target].read(there, DEFAULT_LIMITS).skill
     back = write_package(middle, there, "agentskills").package.get("SKILL.md").content.decode()
     assert back.endswith(f"---{end}# Notes{end}{end}Write them.{end}")
     if target != "bernstein":
@@ -248,7 +248,7 @@ def test_raised_limits_hold_on_the_way_to_the_native_form_and_back(form):
 
 def comparable(skill):
     """What a skill says, apart from where its artifacts lie."""
-    values = content_of(skill)
+    values = dump_content(skill)
     for artifact in values["artifacts"]:
         if artifact["kind"] not in ("reference", "script", "asset"):
             del artifact["path"]
@@ -381,14 +381,14 @@ def test_any_skill_written_in_the_native_form_is_read_back_as_it_was(made):
 @given(JSON, JSON)
 @settings(max_examples=100, deadline=None)
 def test_changes_turn_one_value_into_the_other_and_leave_moved_ground_alone(plain, source):
-    made = tuple(changes(plain, source))
-    assert json.dumps(apply(plain, made), sort_keys=True) == json.dumps(source, sort_keys=True)
+    made = tuple(diff_values(plain, source))
+    assert json.dumps(apply_changes(plain, made), sort_keys=True) == json.dumps(source, sort_keys=True)
     assert (made == ()) == (json.dumps(plain, sort_keys=True) == json.dumps(source, sort_keys=True))
 
 
 def test_a_change_is_passed_over_once_the_skill_says_something_else_there():
-    made = tuple(changes({"version": "1.0.0", "tags": []}, {"tags": "[]", "odd": 1}))
-    assert apply({"version": "2.0.0", "tags": []}, made) == {"version": "2.0.0", "tags": "[]", "odd": 1}
+    made = tuple(diff_values({"version": "1.0.0", "tags": []}, {"tags": "[]", "odd": 1}))
+    assert apply_changes({"version": "2.0.0", "tags": []}, made) == {"version": "2.0.0", "tags": "[]", "odd": 1}
 
 
 def test_skill_md_without_frontmatter_comes_back_bare():
@@ -418,7 +418,7 @@ def test_real_skills_come_back_from_the_native_form(shared):
         assert native.left_out == ()
         again = read_package(native.package)
         assert comparable(again.skill) == comparable(reading.skill)
-        back = MEMBERS[reading.form].read(
+        back = FORMS[reading.form].read(
             write_package(again.skill, native.package, reading.form).package, DEFAULT_LIMITS
         )
         assert comparable(back.skill) == comparable(reading.skill)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prowess.errors import Invalid
-from prowess.skill.schema import LARGEST_SCHEMA, MOST_ERRORS, compile_schema, depth_of, with_defaults
+from prowess.skill.schema import MAX_ERRORS, MAX_SCHEMA_BYTES, compile_schema, fill_defaults, measure_depth
 
 PERSON = {
     "type": "object",
@@ -76,7 +76,7 @@ def test_no_message_and_no_place_holds_much_of_a_value(schema, value):
 
 
 def test_errors_are_told_up_to_a_number():
-    assert len(compile_schema({"items": {"type": "string"}}).errors([1] * 500)) == MOST_ERRORS
+    assert len(compile_schema({"items": {"type": "string"}}).errors([1] * 500)) == MAX_ERRORS
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_errors_are_told_up_to_a_number():
         ({"pattern": r"(a)\1"}, "/pattern"),
         ({"patternProperties": {"(?=a)": {}}}, "patternProperties"),
         ({"pattern": "((a{100}){100}){100}"}, "/pattern"),
-        ({"description": "x" * LARGEST_SCHEMA}, "are the most"),
+        ({"description": "x" * MAX_SCHEMA_BYTES}, "are the most"),
     ],
 )
 def test_a_schema_that_cannot_be_used_is_refused_with_the_reason(schema, why):
@@ -237,7 +237,7 @@ def test_a_schema_that_refers_to_itself_twice_costs_no_more_at_each_level(depth)
 def test_many_faults_in_a_large_value_do_not_all_have_to_be_found():
     schema = compile_schema({"allOf": [{"items": {"type": "string"}}] * 20})
 
-    assert len(schema.errors([1] * 100)) == MOST_ERRORS
+    assert len(schema.errors([1] * 100)) == MAX_ERRORS
     assert len(schema.errors([1] * 50_000)) == 1
 
 
@@ -340,18 +340,18 @@ def test_a_schema_that_changes_later_leaves_the_compiled_one_as_it_was():
 
 def test_defaults_are_filled_in_where_a_property_is_missing_and_are_nobodys_own():
     schema = {"properties": {"a": {"default": []}, "b": {"default": None}, "c": {}, "d": True}}
-    filled = with_defaults(schema, {"b": 1})
+    filled = fill_defaults(schema, {"b": 1})
     filled["a"].append(1)
 
     assert filled == {"a": [1], "b": 1}
-    assert with_defaults(schema, {}) == {"a": [], "b": None}
-    assert with_defaults(True, {"x": 1}) == with_defaults({"properties": 3}, {"x": 1}) == {"x": 1}
+    assert fill_defaults(schema, {}) == {"a": [], "b": None}
+    assert fill_defaults(True, {"x": 1}) == fill_defaults({"properties": 3}, {"x": 1}) == {"x": 1}
 
 
 def test_depth_is_counted_up_to_a_number():
-    assert depth_of(1, most=5) == 0
-    assert depth_of({"a": [1]}, most=5) == 2
-    assert depth_of([[[[1]]]], most=2) == 3
+    assert measure_depth(1, most=5) == 0
+    assert measure_depth({"a": [1]}, most=5) == 2
+    assert measure_depth([[[[1]]]], most=2) == 3
 
 
 @pytest.mark.parametrize(

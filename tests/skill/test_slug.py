@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prowess.errors import Invalid
-from prowess.skill.slug import NAME_LIMIT, check_slug, is_slug, slugify, tool_name
+from prowess.skill.slug import MAX_NAME_CHARS, check_slug, is_slug, slugify, tool_name
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_whatever_is_slugified_is_a_slug_or_nothing(text):
     slug = slugify(text)
     assert slug == "" or is_slug(slug)
     assert slugify(slug) == slug
-    assert len(slug.rpartition(".")[2]) <= NAME_LIMIT
+    assert len(slug.rpartition(".")[2]) <= MAX_NAME_CHARS
 
 
 def test_the_tool_of_a_skill_is_named_after_its_slug():

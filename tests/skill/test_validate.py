@@ -17,8 +17,8 @@ from prowess.errors import Invalid
 from prowess.skill.limits import Limits
 from prowess.skill.package import Package
 from prowess.skill.profiles import PROFILE_NAMES
-from prowess.skill.text.codes import CODES as TEXT_CODES
-from prowess.skill.validate import CODES, accept, validate
+from prowess.skill.text.document import TEXT_CODES
+from prowess.skill.validate import VALIDATION_CODES, accept, validate
 
 GOOD = "---\nname: notes\ndescription: Takes notes in meetings and sorts them.\n---\n# Notes\n\nWrite them down.\n"
 
@@ -81,7 +81,7 @@ PIECES = st.sampled_from(
 def test_validation_never_raises_and_never_says_the_same_twice(pieces: list[str], profile: Any) -> None:
     problems = validate(Package.of_texts("notes", {"SKILL.md": "".join(pieces)}), profile).problems
     assert len(set(problems)) == len(problems)
-    assert all(problem.code in CODES for problem in problems)
+    assert all(problem.code in VALIDATION_CODES for problem in problems)
     assert all(problem.message for problem in problems)
 
 
@@ -103,7 +103,7 @@ def test_every_irregular_file_is_told_why_and_every_code_has_a_meaning(shared: C
     irregular = 0
     for package in corpus(shared):
         report = validate(package)
-        assert {problem.code for problem in report.problems} <= CODES.keys()
+        assert {problem.code for problem in report.problems} <= VALIDATION_CODES.keys()
         assert {problem.code for problem in report.errors} <= REASONS
         document = report.reading.document
         if document is not None and document.how == "yaml":
@@ -119,7 +119,7 @@ def test_every_profile_explains_itself_on_real_files(shared: Callable[[str], Pat
     for package in list(corpus(shared))[::9]:
         for profile in PROFILE_NAMES:
             problems = validate(package, profile).problems
-            assert {problem.code for problem in problems} <= CODES.keys()
+            assert {problem.code for problem in problems} <= VALIDATION_CODES.keys()
             assert all(problem.message and problem.hint for problem in problems if problem.severity != "info")
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from prowess.errors import Invalid
 from prowess.skill.limits import Limits
-from prowess.skill.text.yaml import YamlRefused, dump, load
+from prowess.skill.text.yaml import YamlRefused, load
+from prowess.skill.text.yaml_writer import dump
 
 ROOMY = Limits(frontmatter_bytes=10_000_000, yaml_depth=50)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from prowess.catalog.database import DatabaseStore
+from prowess.catalog.database_store import DatabaseStore
 from prowess.catalog.database_versions import DatabaseVersions
-from prowess.catalog.memory import MemoryStore
+from prowess.catalog.memory_store import MemoryStore
 from prowess.catalog.store import Store
 from prowess.skill.package import Package
 from prowess.storage.database import open_database
@@ -40,7 +40,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     opened = open_database(url)
     try:
         if request.param == "directory":
-            from prowess.catalog.directory import DirectoryStore
+            from prowess.catalog.directory_store import DirectoryStore
 
             log = DatabaseVersions(opened, scope="workspace")
             yield DirectoryStore(tmp_path / "skills", scope="workspace", versions=log)

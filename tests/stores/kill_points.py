@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from prowess.catalog.database_versions import DatabaseVersions
-from prowess.catalog.directory import DirectoryStore
+from prowess.catalog.directory_store import DirectoryStore
 from prowess.skill.package import Package
-from prowess.storage import rename
-from prowess.storage.atomic import recover, write_file, write_folder
 from prowess.storage.database import open_database
-from prowess.storage.lock import locked
+from prowess.storage.files import atomic_write
+from prowess.storage.files.atomic_write import recover_folder, write_file, write_folder
+from prowess.storage.files.folder_lock import lock_folder
 
 STEPS = ("fsync", "mkdir", "rename", "replace", "unlink", "rmdir", "open", "link", "chmod")
 TRIAGE = "---\nname: Tidy\nslug: tidy\ndescription: Tidies.\n---\nOne file.\n"
@@ -119,7 +119,7 @@ def kill_before(step: int) -> None:
 
     for name in STEPS:
         setattr(os, name, guarded(getattr(os, name)))
-    rename.exchange = guarded(rename.exchange)
+    atomic_write.exchange = guarded(atomic_write.exchange)
 
 
 def run_killed(operation: Callable[[Path], None], folder: Path, step: int) -> bool:
@@ -137,8 +137,8 @@ def state(folder: Path) -> dict[str, object]:
     store = Store(folder)
     try:
         skill = store.skills.get_skill_by_name("tidy")
-        with locked(folder / "skills"):
-            recover(folder / "skills")
+        with lock_folder(folder / "skills"):
+            recover_folder(folder / "skills")
         return {
             "digest": skill.digest if skill else None,
             "found": sorted(path.name for path in (folder / "skills").iterdir()),
@@ -152,9 +152,9 @@ def state(folder: Path) -> dict[str, object]:
 def main() -> None:
     base = Path(sys.argv[1])
     for name, (prepare, operation, exchanging) in OPERATIONS.items():
-        real = rename.exchange
+        real = atomic_write.exchange
         if not exchanging:
-            rename.exchange = lambda *_: False
+            atomic_write.exchange = lambda *_: False
         prepared = base / name
         prepared.mkdir()
         prepare(prepared)
@@ -170,7 +170,7 @@ def main() -> None:
             line["after"] = state(folder)
             sys.stdout.write(json.dumps(line) + "\n")
             step += 1
-        rename.exchange = real
+        atomic_write.exchange = real
 
 
 if __name__ == "__main__":

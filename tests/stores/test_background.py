@@ -6,9 +6,9 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from prowess.storage.background import CROWD, DOZE_SECONDS, BackgroundWriter
+from prowess.storage.background_writer import IDLE_POLL_SECONDS, SECOND_THREAD_ITEMS, BackgroundWriter
 
-BATCH = 2 * CROWD
+BATCH = 2 * SECOND_THREAD_ITEMS
 WAIT = 30.0
 
 
@@ -113,7 +113,7 @@ def test_what_may_wait_is_written_whether_the_thread_dozes_or_sleeps() -> None:
     for number in range(50):
         with writer.lock:
             backlog.add([number])
-            writer.wake(within=DOZE_SECONDS)
+            writer.wake(within=IDLE_POLL_SECONDS)
         assert shelf.wait()
     assert shelf.written == list(range(50))
     writer.close()

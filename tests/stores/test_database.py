@@ -15,12 +15,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from prowess.catalog.database import DatabaseStore
+from prowess.catalog.database_store import DatabaseStore
 from prowess.errors import Conflict, Invalid, ProwessError, Unavailable
 from prowess.skill.package import Package
 from prowess.storage import sqlite
 from prowess.storage.database import Database, open_database
-from prowess.storage.faults import translate
+from prowess.storage.driver_errors import translate_error
 from prowess.storage.tables import skill_blobs, skills
 
 
@@ -155,7 +155,7 @@ def test_what_sqlite_reports_is_told_with_a_remedy(name: str, words: str) -> Non
     cause = sqlite3.OperationalError("x")
     cause.sqlite_errorname = name
 
-    error = translate(exc.OperationalError("SELECT", {}, cause), "agents.db")
+    error = translate_error(exc.OperationalError("SELECT", {}, cause), "agents.db")
 
     assert isinstance(error, Unavailable)
     assert words in error.message
@@ -176,7 +176,7 @@ def test_what_sqlite_reports_is_told_with_a_remedy(name: str, words: str) -> Non
 def test_what_postgresql_reports_is_told_with_a_remedy(state: str, family: type[ProwessError], words: str) -> None:
     cause = type("Error", (Exception,), {"sqlstate": state})("x")
 
-    error = translate(exc.DBAPIError("SELECT", {}, cause), "postgresql://localhost/agents")
+    error = translate_error(exc.DBAPIError("SELECT", {}, cause), "postgresql://localhost/agents")
 
     assert type(error) is family
     assert words in error.message
@@ -185,7 +185,7 @@ def test_what_postgresql_reports_is_told_with_a_remedy(state: str, family: type[
 
 def test_too_many_users_and_unheard_of_failures_are_unavailable() -> None:
     for error in (exc.TimeoutError("QueuePool limit"), exc.SQLAlchemyError("?")):
-        assert isinstance(translate(error, "agents.db"), Unavailable)
+        assert isinstance(translate_error(error, "agents.db"), Unavailable)
 
 
 def test_a_number_that_json_cannot_hold_is_invalid(database: Database) -> None:

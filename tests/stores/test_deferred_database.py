@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from prowess.catalog.database import DatabaseStore
+from prowess.catalog.database_store import DatabaseStore
 from prowess.errors import ProwessError, Unavailable
-from prowess.storage.database import open_database
-from prowess.storage.deferred import DeferredDatabase
-from prowess.storage.location import database_exists, shown
+from prowess.storage.database import DeferredDatabase, open_database
+from prowess.storage.database_url import database_exists, display_url
 
 
 @pytest.fixture
@@ -86,7 +85,7 @@ def test_a_database_that_cannot_be_opened_says_so_at_each_use(tmp_path):
     ],
 )
 def test_a_database_is_named_without_its_password(url, words):
-    assert shown(url) == words
+    assert display_url(url) == words
 
 
 def test_a_server_is_taken_to_be_there(tmp_path):

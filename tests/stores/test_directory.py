@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prowess.catalog.directory import DirectoryStore
+from prowess.catalog.directory_store import DirectoryStore
 from prowess.catalog.folder_writer import FolderWriter
-from prowess.catalog.versions import MemoryVersions
+from prowess.catalog.version_log import MemoryVersions
 from prowess.errors import Conflict, DuplicateSkill, NotFound, Unavailable
 from prowess.skill.limits import Limits
 from prowess.skill.package import File, Package
-from prowess.storage import reading
-from prowess.storage.finding import PREFIX
-from prowess.storage.folders import read_folder
+from prowess.storage.files import safe_read
+from prowess.storage.files.skill_packages import read_folder
+from prowess.storage.files.skill_paths import TEMP_PREFIX
 
 
 def skill_md(name: str, body: str = "Do it.") -> str:
@@ -57,8 +57,8 @@ def store(root: Path, log: MemoryVersions) -> DirectoryStore:
 @pytest.fixture
 def settled(monkeypatch):
     """Let every file look as if it had been written long before it was read."""
-    monkeypatch.setattr(reading, "is_settled", lambda *_: True)
-    monkeypatch.setattr("prowess.catalog.tree.is_settled", lambda *_: True)
+    monkeypatch.setattr(safe_read, "is_settled", lambda *_: True)
+    monkeypatch.setattr("prowess.catalog.folder_tree.is_settled", lambda *_: True)
 
 
 def slugs(store: DirectoryStore) -> list[str]:
@@ -291,8 +291,8 @@ def test_an_unchanged_folder_is_not_read_again(store, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError(f"read again: {args}")
 
-    monkeypatch.setattr(reading.os, "read", refuse)
-    monkeypatch.setattr(reading.os, "scandir", refuse)
+    monkeypatch.setattr(safe_read.os, "read", refuse)
+    monkeypatch.setattr(safe_read.os, "scandir", refuse)
     assert store.list_skills() == before
     assert store.faults() == []
 
@@ -302,13 +302,13 @@ def test_only_what_changed_is_read_again(store, root, monkeypatch):
     put(root, {f"s{number}/SKILL.md": skill_md(f"s{number}") for number in range(5)})
     store.list_skills()
     looked = []
-    real = reading.Reading.folder
+    real = safe_read.Reading.folder
 
     def watch(self, descriptor, location, inside=""):
         looked.append(location)
         return real(self, descriptor, location, inside)
 
-    monkeypatch.setattr(reading.Reading, "folder", watch)
+    monkeypatch.setattr(safe_read.Reading, "folder", watch)
     put(root, {"s3/SKILL.md": skill_md("s3", "changed")})
     store.list_skills()
     assert looked == [str(root / "s3")]
@@ -396,8 +396,8 @@ def test_after_any_edits_an_old_store_sees_what_a_new_one_sees(tmp_path_factory,
     old = DirectoryStore(root, scope="user", versions=log)
     with pytest.MonkeyPatch.context() as patch:
         if trusting:
-            patch.setattr(reading, "is_settled", lambda *_: True)
-            patch.setattr("prowess.catalog.tree.is_settled", lambda *_: True)
+            patch.setattr(safe_read, "is_settled", lambda *_: True)
+            patch.setattr("prowess.catalog.folder_tree.is_settled", lambda *_: True)
         for place, what, content in edits:
             wait_for_the_next_tick(base / "probe")
             edit(root, place, what, content)
@@ -473,7 +473,7 @@ def test_an_edit_of_any_form_leaves_one_skill_and_can_be_undone(store, root, slu
     assert back.digest == skill.digest
     assert codes(store) == {}
     assert len(slugs(store)) == 6
-    assert [path.name for path in root.iterdir() if path.name.startswith(PREFIX)] == []
+    assert [path.name for path in root.iterdir() if path.name.startswith(TEMP_PREFIX)] == []
 
 
 def test_a_single_file_that_is_replaced_by_the_same_file_stays_a_single_file(store, root):
@@ -527,7 +527,7 @@ def test_a_write_that_the_disk_refuses_changes_nothing(store, root, log, monkeyp
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("prowess.storage.atomic._write", full)
+    monkeypatch.setattr("prowess.storage.files.atomic_write._write", full)
     with pytest.raises(Unavailable, match="No space left"):
         store.save(pack("tidy", "new"), expected=saved.digest)
     assert store.get_skill_by_name("tidy") == saved
@@ -567,8 +567,8 @@ def test_many_packages_are_kept_each_on_its_own_merits(store):
 
 
 def test_what_a_killed_writer_left_is_cleared_when_the_store_is_opened(root, log):
-    put(root, {f"{PREFIX}dead/old/SKILL.md": skill_md("tidy"), f"{PREFIX}dead/new/SKILL.md": "half"})
-    put(root, {f"{PREFIX}dead/journal.json": json.dumps({"old": "tidy", "target": "tidy"})})
+    put(root, {f"{TEMP_PREFIX}dead/old/SKILL.md": skill_md("tidy"), f"{TEMP_PREFIX}dead/new/SKILL.md": "half"})
+    put(root, {f"{TEMP_PREFIX}dead/journal.json": json.dumps({"old": "tidy", "target": "tidy"})})
     store = DirectoryStore(root, scope="workspace", versions=log)
     assert slugs(store) == ["tidy"]
     assert [path.name for path in root.iterdir()] == ["tidy"]

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from prowess.catalog.database_versions import DatabaseVersions
-from prowess.catalog.directory import DirectoryStore
-from prowess.catalog.versions import MemoryVersions
+from prowess.catalog.directory_store import DirectoryStore
+from prowess.catalog.version_log import MemoryVersions
 from prowess.errors import Unavailable
-from prowess.storage import reading
+from prowess.storage.files import safe_read
 
 
 @pytest.fixture
@@ -30,8 +30,8 @@ def store(root: Path) -> DirectoryStore:
 @pytest.fixture
 def settled(monkeypatch):
     """Let every file look as if it had been written long before it was read."""
-    monkeypatch.setattr(reading, "is_settled", lambda *_: True)
-    monkeypatch.setattr("prowess.catalog.tree.is_settled", lambda *_: True)
+    monkeypatch.setattr(safe_read, "is_settled", lambda *_: True)
+    monkeypatch.setattr("prowess.catalog.folder_tree.is_settled", lambda *_: True)
 
 
 def put(folder: Path, name: str, body: str = "Do it.") -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from prowess.catalog.directory import DirectoryStore
-from prowess.catalog.versions import MemoryVersions
+from prowess.catalog.directory_store import DirectoryStore
+from prowess.catalog.version_log import MemoryVersions
 from prowess.errors import Conflict
 
 

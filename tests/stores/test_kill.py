@@ -10,8 +10,8 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from prowess.catalog.database import DatabaseStore
-from prowess.skill.package import digest_of
+from prowess.catalog.database_store import DatabaseStore
+from prowess.skill.package import compute_digest
 from prowess.storage.database import Database, open_database
 from prowess.storage.tables import skill_artifacts, skill_versions, skills
 
@@ -68,7 +68,7 @@ def check_whole(database: Database) -> None:
         assert skill is not None
         package = store.get_package(skill.id)
         assert package is not None
-        assert package.digest == skill.digest == digest_of(skill.manifest)
+        assert package.digest == skill.digest == compute_digest(skill.manifest)
         assert [artifact.kind for artifact in skill.artifacts] == ["instructions", "reference"]
         versions = store.versions(card.slug)
         assert [version.number for version in versions] == list(range(1, len(versions) + 1))

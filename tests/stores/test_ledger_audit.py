@@ -9,9 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from prowess.storage import ledger
-from prowess.storage.audit_chain import AuditVerdict, hash_of
 from prowess.storage.database import Database
-from prowess.storage.ledger import AuditEntry, AuditRow
+from prowess.storage.ledger import AuditEntry, AuditRow, AuditVerdict, hash_row
 from prowess.storage.policy_tables import audit
 
 ROWS = 24
@@ -144,7 +143,7 @@ def test_every_altered_row_with_a_fresh_hash_is_found_at_the_next_or_by_the_head
     head = rows[-1].hash
     for item in rows:
         altered = {**said(item), "outcome": "denied"}
-        forge = change(item.number, outcome="denied", hash=hash_of(altered))
+        forge = change(item.number, outcome="denied", hash=hash_row(altered))
         verdict = verdict_after(chain, forge)
         assert (verdict.ok, verdict.first_bad) == ((True, None) if item.number == ROWS else (False, item.number + 1))
         assert not verdict_after(chain, forge, head).ok
@@ -157,7 +156,7 @@ def test_an_end_that_was_written_anew_is_found_by_the_head_alone(chain: Database
         previous = rows[9].hash
         for item in rows[10:]:
             altered = {**said(item), "actor": "nobody", "previous": previous}
-            previous = hash_of(altered)
+            previous = hash_row(altered)
             change(item.number, actor="nobody", previous=altered["previous"], hash=previous)(connection)
 
     assert verdict_after(chain, forge).ok

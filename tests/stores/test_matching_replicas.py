@@ -12,9 +12,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from prowess import Prowess
-from prowess.build.matching import open_matcher
+from prowess.engine.matcher import open_matcher
 from prowess.match.matcher import Matcher
+from prowess.open import Prowess
 from prowess.settings import Settings, read_settings
 from prowess.skill.package import Package
 
@@ -97,7 +97,7 @@ def test_a_later_start_catches_up_from_where_its_index_stood(replica, clock, tmp
 
 
 def store_packages(settings: Settings, *names: str) -> None:
-    from prowess.build.stores import Stores
+    from prowess.engine.stores import Stores
 
     stores = Stores(settings)
     try:

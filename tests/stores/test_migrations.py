@@ -16,12 +16,12 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from prowess.catalog.database import DatabaseStore
+from prowess.catalog.database_store import DatabaseStore
 from prowess.errors import Invalid, Unavailable
 from prowess.skill.package import Package
-from prowess.storage import ledger, policy_tables, run_tables, session_tables, sessions, tables
-from prowess.storage.database import Database, open_database
-from prowess.storage.migrate import HEAD, MIGRATIONS
+from prowess.storage import ledger, policy_tables, run_tables, sessions, tables
+from prowess.storage import sessions as session_tables
+from prowess.storage.database import HEAD_REVISION, MIGRATIONS_FOLDER, Database, open_database
 from prowess.storage.owner import Owner
 
 metadata = tables.metadata
@@ -58,7 +58,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def script() -> ScriptDirectory:
-    return ScriptDirectory(str(MIGRATIONS))
+    return ScriptDirectory(str(MIGRATIONS_FOLDER))
 
 
 def revision(database: Database) -> str:
@@ -67,7 +67,7 @@ def revision(database: Database) -> str:
 
 
 def test_the_constant_is_the_newest_revision(script: ScriptDirectory) -> None:
-    assert script.get_heads() == [HEAD]
+    assert script.get_heads() == [HEAD_REVISION]
 
 
 def test_revisions_are_numbered_without_gaps(script: ScriptDirectory) -> None:
@@ -94,7 +94,10 @@ def test_alembic_by_itself_knows_every_table(tmp_path: Path) -> None:
     open_database(url).close()
 
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", CHECK, str(MIGRATIONS), url], capture_output=True, text=True, check=False
+        [sys.executable, "-W", "ignore", "-c", CHECK, str(MIGRATIONS_FOLDER), url],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -124,7 +127,7 @@ def test_both_databases_have_the_same_unique_indexes(empty_url: str) -> None:
 def test_migrating_down_and_up_again_gives_the_same_tables(empty_url: str) -> None:
     database = open_database(empty_url)
     config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("script_location", str(MIGRATIONS_FOLDER))
     with database.write() as connection:
         config.attributes["connection"] = connection
         command.downgrade(config, "base")
@@ -145,7 +148,7 @@ def test_versions_from_before_the_feed_are_older_than_any_position(
     store = DatabaseStore(database, scope="account")
     store.save_all([pack("one"), pack("two")])
     config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("script_location", str(MIGRATIONS_FOLDER))
     with database.write() as connection:
         config.attributes["connection"] = connection
         command.downgrade(config, "0001")
@@ -175,7 +178,7 @@ def test_skills_from_before_the_sessions_are_kept_whole_on_the_way_up_and_down(
 
     database.migrate()
 
-    assert contents(database) == {**before, **{name: [] for name in NEW}, "alembic_version": [(HEAD,)]}
+    assert contents(database) == {**before, **{name: [] for name in NEW}, "alembic_version": [(HEAD_REVISION,)]}
     use_sessions(database)
     downgraded(database, "0002")
     assert contents(database) == before
@@ -190,7 +193,7 @@ NEW = (
 
 def downgraded(database: Database, revision: str) -> None:
     config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("script_location", str(MIGRATIONS_FOLDER))
     with database.write() as connection:
         config.attributes["connection"] = connection
         command.downgrade(config, revision)
@@ -224,7 +227,7 @@ def test_programs_that_open_a_new_database_at_once_all_succeed(empty_url: str) -
 
     assert [opener.returncode for opener in openers] == [0] * 4, outputs
     database = open_database(empty_url)
-    assert revision(database) == HEAD
+    assert revision(database) == HEAD_REVISION
     database.close()
 
 
@@ -264,15 +267,15 @@ def test_a_migration_that_fails_leaves_nothing_behind(
     empty_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     broken = tmp_path / "migrations"
-    shutil.copytree(MIGRATIONS, broken, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(MIGRATIONS_FOLDER, broken, ignore=shutil.ignore_patterns("__pycache__"))
     (broken / "versions" / "9999_broken.py").write_text(
         "import sqlalchemy as sa\nfrom alembic import op\n\n"
-        f"revision, down_revision, branch_labels, depends_on = '9999', '{HEAD}', None, None\n\n\n"
+        f"revision, down_revision, branch_labels, depends_on = '9999', '{HEAD_REVISION}', None, None\n\n\n"
         "def upgrade():\n"
         "    op.create_table('half_done', sa.Column('id', sa.Text))\n"
         "    op.execute('SELECT * FROM nothing_by_that_name')\n"
     )
-    monkeypatch.setattr("prowess.storage.migrate.MIGRATIONS", broken)
+    monkeypatch.setattr("prowess.storage.database.MIGRATIONS_FOLDER", broken)
 
     with pytest.raises(Unavailable):
         open_database(empty_url)
@@ -281,11 +284,11 @@ def test_a_migration_that_fails_leaves_nothing_behind(
     database = open_database(empty_url)
     with database.read() as connection:
         assert set(sa.inspect(connection).get_table_names()) == {*metadata.tables, "alembic_version"}
-    assert revision(database) == HEAD
+    assert revision(database) == HEAD_REVISION
     database.close()
 
 
 def test_the_migrations_are_part_of_the_package() -> None:
-    names = {path.name for path in MIGRATIONS.rglob("*") if path.suffix in (".py", ".mako")}
+    names = {path.name for path in MIGRATIONS_FOLDER.rglob("*") if path.suffix in (".py", ".mako")}
 
     assert {"env.py", "script.py.mako", "0001_skills.py"} <= names

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from prowess.storage import sessions
 from prowess.storage.database import Database
 from prowess.storage.owner import Owner
-from prowess.storage.session_tables import session_skills
-from prowess.storage.session_tables import sessions as session_table
+from prowess.storage.sessions import session_skills
+from prowess.storage.sessions import sessions as session_table
 
 LIMIT = 16_000
 OWNER = Owner(organization_id="acme", user_id="ann")

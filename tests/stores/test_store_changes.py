@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from prowess.catalog import feed
-from prowess.catalog.database import DatabaseStore
+from prowess.catalog import store as feed
+from prowess.catalog.database_store import DatabaseStore
 from prowess.catalog.database_versions import DatabaseVersions
-from prowess.catalog.directory import DirectoryStore
-from prowess.catalog.document import Document
-from prowess.catalog.memory import MemoryStore
-from prowess.catalog.record import Wish, record
-from prowess.catalog.store import Store
-from prowess.catalog.versions import MemoryVersions
+from prowess.catalog.database_writes import SaveRequest, record
+from prowess.catalog.directory_store import DirectoryStore
+from prowess.catalog.memory_store import MemoryStore
+from prowess.catalog.store import SearchDocument, Store
+from prowess.catalog.version_log import MemoryVersions
 from prowess.skill.kinds import Example
 from prowess.skill.package import Package
 from prowess.skill.validate import accept
@@ -148,7 +147,7 @@ def test_an_index_reads_what_the_skills_are(store: Store, pack: Pack) -> None:
     every = {found.slug: found for found in store.documents()}
     some = {found.slug: found for found in store.documents(["skill-1", "absent", "Not a slug", "a\x00b"])}
 
-    assert every == {card.slug: Document.of(store.get_skill_by_name(card.slug)) for card in store.list_skills()}
+    assert every == {card.slug: SearchDocument.of(store.get_skill_by_name(card.slug)) for card in store.list_skills()}
     assert some == {"skill-1": every["skill-1"]}
     assert "Body 1." in some["skill-1"].body
     assert list(store.documents([])) == []
@@ -207,7 +206,7 @@ def test_a_transaction_that_commits_late_is_told_late(postgres_url: str, pack: P
 
     def write_slowly() -> None:
         with other.write() as connection:
-            record(connection, slow._tenant, [Wish(reading=accept(pack("late")))], slow.location)
+            record(connection, slow._tenant, [SaveRequest(reading=accept(pack("late")))], slow.location)
             began.set()
             assert go.wait(60)
 

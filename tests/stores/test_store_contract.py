@@ -12,7 +12,7 @@ from prowess.catalog.store import Store
 from prowess.errors import Conflict, DuplicateSkill, Invalid, NotFound, ProwessError
 from prowess.skill.kinds import Approach, Description, DspyModule, Example, PromptTemplate
 from prowess.skill.model import Skill, artifact_id
-from prowess.skill.outline import Outline
+from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
 
 HOSTILE = (
@@ -163,7 +163,7 @@ def test_an_outline_is_the_skill_without_the_content_of_its_parts(store: Store, 
     for slug in (saved.slug, "guide"):
         skill = store.get_skill_by_name(slug)
         assert skill is not None
-        assert store.get_outline(slug) == Outline.of(skill)
+        assert store.get_outline(slug) == SkillOutline.of(skill)
     assert store.get_outline("nothing-here") is None
 
 

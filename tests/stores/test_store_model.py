@@ -19,8 +19,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from prowess.catalog.database import DatabaseStore
-from prowess.catalog.memory import MemoryStore
+from prowess.catalog.database_store import DatabaseStore
+from prowess.catalog.memory_store import MemoryStore
 from prowess.catalog.store import Store
 from prowess.errors import Conflict, DuplicateSkill, NotFound, ProwessError
 from prowess.skill.kinds import Example

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from prowess.catalog.database import DatabaseStore
+from prowess.catalog.database_store import DatabaseStore
 from prowess.catalog.database_versions import DatabaseVersions
-from prowess.catalog.near import near_hint
-from prowess.catalog.record import Outcome, record
+from prowess.catalog.database_writes import SaveOutcome, record
+from prowess.catalog.store_rules import suggest_names
 from prowess.errors import Conflict, Invalid, NotFound, ProwessError, Unavailable
 from prowess.skill.kinds import Approach
 from prowess.skill.model import Skill
@@ -145,12 +145,12 @@ def test_a_batch_that_a_race_spoils_is_saved_one_by_one(
     store = DatabaseStore(database, scope="account")
     lost = iter([Conflict("lost"), Conflict("lost")])
 
-    def racing(*args: Any) -> list[Outcome]:
+    def racing(*args: Any) -> list[SaveOutcome]:
         for error in lost:
             raise error
         return record(*args)
 
-    monkeypatch.setattr("prowess.catalog.database.record", racing)
+    monkeypatch.setattr("prowess.catalog.database_store.record", racing)
 
     saved = store.save_all([pack("one"), pack("two")])
 
@@ -236,9 +236,9 @@ def test_a_damaged_row_hides_nothing_but_itself_and_is_healed_by_an_import(
 def test_a_hint_names_the_nearest_slugs_of_a_large_catalog_too() -> None:
     names = [f"skill-{number}" for number in range(5000)] + ["release-notes"]
 
-    assert "'release-notes'" in near_hint("release-note", names)
-    assert near_hint("zzz", names) == "List the skills to see them all."
-    assert near_hint("zzz", []) == "Nothing is kept here yet."
+    assert "'release-notes'" in suggest_names("release-note", names)
+    assert suggest_names("zzz", names) == "List the skills to see them all."
+    assert suggest_names("zzz", []) == "Nothing is kept here yet."
 
 
 def test_lost_bytes_are_told_by_the_name_of_the_file(database: Database, pack: Callable[..., Package]) -> None:

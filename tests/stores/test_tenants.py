@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from prowess.catalog.database import DatabaseStore
+from prowess.catalog.database_store import DatabaseStore
 from prowess.errors import NotFound, ProwessError
 from prowess.skill.package import Package
 from prowess.storage.database import Database

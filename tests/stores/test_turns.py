@@ -12,16 +12,16 @@ import pytest
 import sqlalchemy as sa
 
 from prowess.errors import Unavailable
-from prowess.storage import turns
+from prowess.storage import sqlite
 from prowess.storage.database import Database, open_database
-from prowess.storage.turns import Turns
+from prowess.storage.sqlite import WriterLock
 
 THREADS = 32
 TURNS = 20
 
 
 def test_one_is_in_at_a_time_and_every_thread_gets_all_its_turns() -> None:
-    shared = Turns()
+    shared = WriterLock()
     inside: list[int] = []
     most: list[int] = []
 
@@ -42,7 +42,7 @@ def test_one_is_in_at_a_time_and_every_thread_gets_all_its_turns() -> None:
 
 
 def test_a_thread_may_hold_it_twice_and_lets_go_when_something_fails() -> None:
-    shared = Turns()
+    shared = WriterLock()
     with pytest.raises(ZeroDivisionError), shared, shared:
         raise ZeroDivisionError
     got: list[bool] = []
@@ -60,7 +60,7 @@ def test_a_thread_may_hold_it_twice_and_lets_go_when_something_fails() -> None:
 def test_who_waited_while_another_waited_in_vain_is_told_so_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "LONG", 0.0)
+    monkeypatch.setattr(sqlite, "LONG_WAIT_SECONDS", 0.0)
     monkeypatch.setattr("prowess.storage.sqlite.BUSY_SECONDS", 0.05)
     database = open_database(tmp_path / "agents.db")
     other = sqlite3.connect(tmp_path / "agents.db", isolation_level=None)
@@ -69,15 +69,15 @@ def test_who_waited_while_another_waited_in_vain_is_told_so_at_once(
         with pytest.raises(Unavailable, match=words), database.write():
             pass
     other.close()
-    monkeypatch.setattr(turns, "LONG", 60.0)
+    monkeypatch.setattr(sqlite, "LONG_WAIT_SECONDS", 60.0)
     with database.write() as connection:
         assert connection.execute(sa.text("SELECT 1")).scalar() == 1
     database.close()
 
 
 def test_who_waits_too_long_is_told_so_and_those_before_are_not_disturbed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "PATIENCE", 0.01)
-    shared = Turns()
+    monkeypatch.setattr(sqlite, "WRITER_WAIT_SECONDS", 0.01)
+    shared = WriterLock()
     told: list[Unavailable] = []
 
     def other() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 
-from prowess.catalog.database import DatabaseStore
+from prowess.catalog.database_store import DatabaseStore
 from prowess.skill.package import Package
 from prowess.storage.database import open_database
 

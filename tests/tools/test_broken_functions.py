@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from prowess.catalog.memory import MemoryStore
-from prowess.engine.callables import callable_of
+from prowess.catalog.memory_store import MemoryStore
+from prowess.engine.callables import read_callable
 from prowess.policy.actor import Actor
 from prowess.skill.forms import read_package
 from prowess.skill.package import File, Package
-from prowess.tools.toolbox import Toolbox, tools
+from prowess.tools.toolbox import Toolbox, builtin_tools
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ NEW: dict[str, Any] = {"id": "counter", "name": "Counter", "description": "Count
 
 
 async def names(toolbox: Toolbox) -> list[str]:
-    return [tool.name for tool in await toolbox.offered() if tool.name not in tools()]
+    return [tool.name for tool in await toolbox.offered() if tool.name not in builtin_tools()]
 
 
 async def standing(toolbox: Toolbox) -> dict[str, Any]:
@@ -67,7 +67,7 @@ async def test_a_broken_function_that_a_store_holds_all_the_same_is_known_to_be_
     files = [File(path=path, content=text.encode()) for path, text in devai(BAD).items()]
     skill = read_package(Package.written("counter", files)).skill
     assert skill is not None
-    found = callable_of(MemoryStore("workspace"), skill)
+    found = read_callable(MemoryStore("workspace"), skill)
     assert found is not None
     assert found.fault == "execute.py, line 3: expected ':'"
 

@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator
 
 from prowess.policy.actor import Actor
 from prowess.skill.slug import tool_name
-from prowess.tools.functions import DESCRIPTION_LIMIT
-from prowess.tools.toolbox import Toolbox, tools
+from prowess.tools.skill_tools import DESCRIPTION_LIMIT
+from prowess.tools.toolbox import Toolbox, builtin_tools
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +44,7 @@ def write_function(place: Any, slug: str, code: str = CODE, **fields: Any) -> An
 
 async def listed(toolbox: Toolbox, **options: Any) -> list[str]:
     """The names of the tools that are skills."""
-    return [tool.name for tool in await toolbox.offered(**options) if tool.name not in tools()]
+    return [tool.name for tool in await toolbox.offered(**options) if tool.name not in builtin_tools()]
 
 
 async def test_a_skill_that_an_agent_made_is_its_tool_at_once(each_place: Any, box: Callable[..., Toolbox], ann: Actor):
@@ -52,7 +52,7 @@ async def test_a_skill_that_an_agent_made_is_its_tool_at_once(each_place: Any, b
         toolbox = box(engine)
         assert await listed(toolbox) == []
         made = await toolbox.call("skill_create", NEW)
-        (tool,) = [tool for tool in await toolbox.offered() if tool.name not in tools()]
+        (tool,) = [tool for tool in await toolbox.offered() if tool.name not in builtin_tools()]
         assert tool.name == made.data["tool"] == "skill_count_words"
         assert (tool.title, tool.description) == ("Count words", "Counts the words of a text.")
         assert tool.parameters["required"] == ["text"]
@@ -94,7 +94,7 @@ async def test_a_declared_request_or_command_is_a_tool_too(
 ):
     place.skill("reach-out", files={"agents/prowess.yaml": sidecar})
     async with place.open(ann) as engine:
-        (tool,) = [tool for tool in await box(engine).offered() if tool.name not in tools()]
+        (tool,) = [tool for tool in await box(engine).offered() if tool.name not in builtin_tools()]
         assert (tool.name, tool.reach) == ("skill_reach_out", reach)
 
 
@@ -231,7 +231,7 @@ async def test_no_agent_takes_the_name_of_a_tool(place: Any, box: Callable[..., 
         taught = {**NEW, "id": "b-c", "code": None, "instructions": "Teach."}
         assert (await toolbox.call("skill_create", taught)).ok
         await toolbox.call("skill_update", {"id": "b-c", "code": CODE})
-        (tool,) = [tool for tool in await toolbox.offered() if tool.name not in tools()]
+        (tool,) = [tool for tool in await toolbox.offered() if tool.name not in builtin_tools()]
         assert tool.description == "What b.c does."
 
 
@@ -291,7 +291,7 @@ async def test_a_call_checks_the_arguments_fills_in_defaults_and_gives_the_resul
         assert (answer.data["success"], answer.data["result"]) == (True, {"words": 3, "case": "lower"})
         trace = await engine.trace(answer.data["trace"])
         assert trace.status == "ok"
-        (tool,) = [tool for tool in await toolbox.offered() if tool.name not in tools()]
+        (tool,) = [tool for tool in await toolbox.offered() if tool.name not in builtin_tools()]
         Draft202012Validator(tool.result).validate(answer.data)
         for wrong in ({}, {"text": 3}, {"text": "\ud800"}, {"text": "a", "case": 1}):
             refused = await toolbox.call("skill_count_words", wrong)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from prowess.policy.actor import Actor
-from prowess.skill.needs import needs_of
+from prowess.skill.needs import read_needs
 from prowess.tools.toolbox import Toolbox
 
 pytestmark = pytest.mark.anyio
@@ -229,7 +229,7 @@ async def test_code_says_its_language_and_what_it_needs_and_both_can_change(
         skill = await engine.skill("resize-image")
         (function,) = [one for one in skill.artifacts if one.kind == "function"]
         assert (function.language, function.path, function.content) == ("typescript", "execute.ts", code)
-        assert needs_of(skill).as_json() == needs
+        assert read_needs(skill).as_json() == needs
         no_code = await toolbox.call("skill_update", {"id": "resize-image", "language": "python"})
         assert no_code.data["error"]["code"] == "invalid"
         python = {"id": "resize-image", "language": "python", "code": NEW["code"], "hosts": [], "env": []}
@@ -239,7 +239,7 @@ async def test_code_says_its_language_and_what_it_needs_and_both_can_change(
         (function,) = [one for one in skill.artifacts if one.kind == "function"]
         assert (function.language, function.path, function.content) == ("python", "execute.py", NEW["code"])
         assert "execute.ts" not in [entry.path for entry in skill.manifest]
-        assert needs_of(skill).as_json() == {"runtime": "native", "roots": ["rw:notes"], "requirements": ["pillow"]}
+        assert read_needs(skill).as_json() == {"runtime": "native", "roots": ["rw:notes"], "requirements": ["pillow"]}
         assert {tool.reach for tool in await toolbox.offered() if tool.digest} == {"machine"}
 
 

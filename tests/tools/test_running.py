@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from prowess import ScriptedModel
+from prowess.llm.scripted import ScriptedModel
 from prowess.policy.actor import Actor
 from prowess.policy.organization import OrgPolicy
-from prowess.policy.roles import role_of
+from prowess.policy.roles import find_role
 from prowess.tools.toolbox import Toolbox
 
 pytestmark = pytest.mark.anyio
@@ -116,7 +116,7 @@ async def test_a_person_is_asked_first_where_the_policy_says_so(greeter: Any, bo
     ("role", "offered"), [("builder", True), ("coordinator", True), ("communicator", True), ("scout", False)]
 )
 def test_the_tool_goes_to_the_roles_that_run(role: str, offered: bool):
-    found = role_of(role, OrgPolicy())
+    found = find_role(role, OrgPolicy())
     assert (found.offers("run_skill"), found.may("run")) == (offered, offered)
 
 
@@ -177,4 +177,4 @@ async def test_a_script_that_there_is_not_is_said_with_those_there_are(
     ("role", "offered"), [("builder", True), ("coordinator", True), ("communicator", True), ("scout", False)]
 )
 def test_scripts_go_to_the_roles_that_run(role: str, offered: bool):
-    assert role_of(role, OrgPolicy()).offers("run_skill_script") == offered
+    assert find_role(role, OrgPolicy()).offers("run_skill_script") == offered

@@ -11,12 +11,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from prowess.catalog.catalog import Catalog
-from prowess.catalog.memory import MemoryStore
-from prowess.engine.callables import Holdings
+from prowess.catalog.memory_store import MemoryStore
+from prowess.engine.callables import Inventory
 from prowess.policy.actor import Actor
 from prowess.policy.organization import OrgPolicy
-from prowess.policy.roles import role_of
-from prowess.tools.toolbox import Toolbox, tools
+from prowess.policy.roles import find_role
+from prowess.tools.toolbox import Toolbox, builtin_tools
 
 pytestmark = pytest.mark.anyio
 
@@ -69,12 +69,12 @@ def hold(answer: Any) -> None:
 
 
 def test_the_tools_are_these():
-    assert list(tools()) == NAMES
+    assert list(builtin_tools()) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_tool_has_a_description_and_a_schema_whose_every_argument_is_described(name: str):
-    tool = tools()[name]
+    tool = builtin_tools()[name]
     assert len(tool.description) > 30
     Draft202012Validator.check_schema(tool.parameters)
     Draft202012Validator.check_schema(tool.result)
@@ -93,7 +93,7 @@ async def test_every_tool_answers_a_good_call_in_the_form_it_promises(
         toolbox = box(engine)
         for name in NAMES:
             answer = await toolbox.call(name, GOOD[name])
-            Draft202012Validator(tools()[name].result).validate(answer.data)
+            Draft202012Validator(builtin_tools()[name].result).validate(answer.data)
             json.dumps(answer.data)
             if name in ("run_skill_script", "skill_delete"):
                 hold(answer)
@@ -118,7 +118,7 @@ async def test_every_wrong_argument_is_refused_with_a_hint(place: Any, box: Call
                     "parameters",
                     "inputs",
                 ) else None
-            for key in tools()[name].parameters.get("required", ()):
+            for key in builtin_tools()[name].parameters.get("required", ()):
                 answer = await toolbox.call(name, {other: good[other] for other in good if other != key})
                 hold(answer)
                 assert key in answer.data["error"]["message"]
@@ -222,7 +222,7 @@ async def test_an_organization_can_narrow_a_role_and_an_unknown_role_gets_nothin
 
 async def test_no_text_of_a_skill_is_in_any_tool(place: Any, box: Callable[..., Toolbox], ann: Actor):
     async with place.open(ann) as engine:
-        before = [(tool.name, tool.description, tool.parameters, tool.result) for tool in tools().values()]
+        before = [(tool.name, tool.description, tool.parameters, tool.result) for tool in builtin_tools().values()]
         place.write(
             "evil",
             {
@@ -243,13 +243,13 @@ def texts_of(schema: dict[str, Any]) -> list[str]:
     return [name for name, value in schema["properties"].items() if "string" in str(value) or "object" in str(value)]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if texts_of(tools()[name].parameters)])
+@pytest.mark.parametrize("name", [name for name in NAMES if texts_of(builtin_tools()[name].parameters)])
 async def test_half_a_surrogate_pair_is_refused_in_every_argument(
     place: Any, box: Callable[..., Toolbox], ann: Actor, name: str
 ):
     place.skill("triage")
     async with place.open(ann) as engine:
-        for key in texts_of(tools()[name].parameters):
+        for key in texts_of(builtin_tools()[name].parameters):
             half: Any = "fine until \ud800"
             if key == "tags":
                 half = ["fine", half]
@@ -292,7 +292,7 @@ async def test_the_role_of_the_session_limits_an_agent_that_has_none(
         assert offered_of(await toolbox.offered()) == NAMES
         assert await engine.sessions() == []
         await engine.session("chat", role="scout")
-        refused = [name for name in NAMES if not role_of("scout", OrgPolicy()).offers(name)]
+        refused = [name for name in NAMES if not find_role("scout", OrgPolicy()).offers(name)]
         assert offered_of(await toolbox.offered()) == [name for name in NAMES if name not in refused]
         for name in refused:
             answer = await toolbox.call(name, GOOD[name])
@@ -316,17 +316,17 @@ async def test_the_role_of_the_session_limits_what_is_written_too(place: Any, bo
 
 async def test_what_there_is_can_be_looked_up_once_for_many(place: Any, box: Callable[..., Toolbox], ann: Actor):
     async with place.open(ann) as engine:
-        assert await engine.holdings() == Holdings(skills=False, files=False)
+        assert await engine.holdings() == Inventory(skills=False, files=False)
         folder = place.skill("triage")
-        assert await engine.holdings() == Holdings(skills=True, files=False)
+        assert await engine.holdings() == Inventory(skills=True, files=False)
         place.skill("files", files={"scripts/run.sh": "true"})
         found = await engine.holdings()
-        assert found == Holdings(skills=True, files=True, scripts=True)
+        assert found == Inventory(skills=True, files=True, scripts=True)
         assert offered_of(await box(engine).offered(found)) == NAMES
-        nothing = await box(engine).offered(Holdings(skills=False, files=False))
+        nothing = await box(engine).offered(Inventory(skills=False, files=False))
         assert "search_skills" not in offered_of(nothing)
         shutil.rmtree(folder.parent)
-        assert await engine.holdings() == Holdings(skills=False, files=False)
+        assert await engine.holdings() == Inventory(skills=False, files=False)
 
 
 async def test_the_list_with_status_comes_in_pages(place: Any, box: Callable[..., Toolbox], ann: Actor):

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from prowess.redaction import Redactor
-from prowess.storage.clock import later, now
+from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.database import Database
 from prowess.storage.traces import TraceFilter, read_oldest
-from prowess.traces.closing import process_mark
-from prowess.traces.recorder import TraceRecorder
-from prowess.traces.rows import trace_of
+from prowess.traces.cleanup import process_identity
 from prowess.traces.trace import Trace
+from prowess.traces.trace_recorder import TraceRecorder
+from prowess.traces.trace_row import from_row
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def begun() -> Callable[..., Trace]:
             artifact_name="Check",
             artifact_kind="prompt_template",
             started_at=now(),
-            deadline_at=later(30),
-            process=process_mark(),
+            deadline_at=seconds_from_now(30),
+            process=process_identity(),
         )
         return replace(trace, **more)
 
@@ -50,7 +50,7 @@ def kept(database: Database) -> Callable[[], list[Trace]]:
     def read() -> list[Trace]:
         with database.read() as connection:
             rows = read_oldest(connection, TraceFilter(organization_id="acme", user_id=None), limit=100_000, whole=True)
-        return [trace_of(row) for row in rows]
+        return [from_row(row) for row in rows]
 
     return read
 

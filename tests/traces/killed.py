@@ -14,11 +14,11 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from prowess.redaction import Redactor
-from prowess.storage.clock import later, now
+from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.database import open_database
-from prowess.traces.closing import process_mark
-from prowess.traces.recorder import TraceRecorder
+from prowess.traces.cleanup import process_identity
 from prowess.traces.trace import Trace
+from prowess.traces.trace_recorder import TraceRecorder
 
 SAYING = threading.Lock()
 
@@ -34,8 +34,8 @@ def begun() -> Trace:
         artifact_name="Check",
         artifact_kind="prompt_template",
         started_at=now(),
-        deadline_at=later(3600),
-        process=process_mark(),
+        deadline_at=seconds_from_now(3600),
+        process=process_identity(),
         rendered_input="Read this. " * 100,
     )
 

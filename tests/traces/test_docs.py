@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prowess.storage.trace_rows import COLUMNS
-from prowess.traces.retention import DAYS
-from prowess.traces.storable import TEXT_CHARS
+from prowess.storage.traces import COLUMNS
+from prowess.traces.cleanup import RETENTION_DAYS
 from prowess.traces.trace import STATUSES
+from prowess.traces.trace_row import MAX_TEXT_CHARS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "traces.md").read_text()
 
@@ -21,5 +21,5 @@ def test_every_status_is_told_of():
 
 
 def test_the_limits_are_those_that_hold():
-    assert f"up to {TEXT_CHARS:,} characters" in PAGE
-    assert f"\n{DAYS} days, or as many" in PAGE
+    assert f"up to {MAX_TEXT_CHARS:,} characters" in PAGE
+    assert f"\n{RETENTION_DAYS} days, or as many" in PAGE

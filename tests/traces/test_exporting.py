@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.traces.export import as_example, exported
+from prowess.traces.export import export_traces, to_dspy_example
 from prowess.traces.trace import STATUSES, Trace
 
 VERDICTS = [
@@ -49,7 +49,7 @@ class Example(dict):
 
 
 def test_an_example_has_inputs_output_and_the_verdict_of_each_assertion():
-    row = as_example(trace(model_id="openai:gpt-5", estimated_cost=0.01))
+    row = to_dspy_example(trace(model_id="openai:gpt-5", estimated_cost=0.01))
     assert row is not None
     inputs = Example(**row).with_inputs(*row["input_keys"])
     assert inputs == {"entity": "Mara", "claims": [{"text": "She is old."}]}
@@ -63,10 +63,10 @@ def test_an_example_has_inputs_output_and_the_verdict_of_each_assertion():
 
 @pytest.mark.parametrize("status", STATUSES)
 def test_only_runs_that_gave_something_to_judge_are_examples(status):
-    row = as_example(trace(status=status))
+    row = to_dspy_example(trace(status=status))
     assert (row is not None) == (status in ("ok", "failed"))
     assert row is None or row["passed"] == (status == "ok")
-    assert as_example(trace(status=status, raw_output=None)) is None
+    assert to_dspy_example(trace(status=status, raw_output=None)) is None
 
 
 @given(
@@ -76,7 +76,7 @@ def test_only_runs_that_gave_something_to_judge_are_examples(status):
     )
 )
 def test_no_input_is_lost_or_mistaken_whatever_it_is_called(inputs):
-    row = as_example(trace(inputs=inputs))
+    row = to_dspy_example(trace(inputs=inputs))
     assert row is not None
     example = Example(**row)
     assert sorted(example.with_inputs(*row["input_keys"]).values()) == sorted(inputs.values())
@@ -86,8 +86,8 @@ def test_no_input_is_lost_or_mistaken_whatever_it_is_called(inputs):
 
 
 def test_a_row_has_every_column_and_is_json():
-    (row,) = exported([trace()], "jsonl")
+    (row,) = export_traces([trace()], "jsonl")
     assert Trace(**json.loads(json.dumps(row))) == trace()
-    assert [one["metadata"]["trace_id"] for one in exported([trace(), trace(id="x", status="running")], "dspy")] == [
-        "1"
-    ]
+    assert [
+        one["metadata"]["trace_id"] for one in export_traces([trace(), trace(id="x", status="running")], "dspy")
+    ] == ["1"]

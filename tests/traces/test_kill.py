@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from prowess.traces.closing import close_interrupted
+from prowess.traces.cleanup import close_interrupted
 
 PROGRAM = Path(__file__).with_name("killed.py")
 KILLS = 6

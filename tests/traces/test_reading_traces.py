@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from prowess import Actor, Invalid, NotFound, Prowess, Refused
-from prowess.storage import trace_rows as rows
-from prowess.storage.clock import later
+from prowess.errors import Invalid, NotFound, Refused
+from prowess.open import Prowess
+from prowess.policy.actor import Actor
+from prowess.storage import traces as rows
+from prowess.storage.clock import seconds_from_now
 from prowess.storage.database import open_database
 from prowess.traces.trace import Trace
 
@@ -33,10 +35,10 @@ def trace(id: str, *, ago: float = 60, **values: Any) -> Trace:
         "artifact_name": "check",
         "artifact_kind": "prompt_template",
         "status": "ok",
-        "started_at": later(-ago),
-        "deadline_at": later(60),
+        "started_at": seconds_from_now(-ago),
+        "deadline_at": seconds_from_now(60),
         "duration_ms": 10,
-        "created_at": later(-ago),
+        "created_at": seconds_from_now(-ago),
         "inputs": {"entity": "Mara"},
         "rendered_input": "Claims about Mara",
         "raw_output": "None contradict.",
@@ -165,7 +167,7 @@ def test_what_there_are_no_figures_or_formats_for_is_refused(place):
 
 
 def test_every_trace_is_exported_once_in_order_also_where_many_began_at_once(each_place, keep):
-    moment = later(-10)
+    moment = seconds_from_now(-10)
     keep(*(trace(f"id-{number:04}", started_at=moment) for number in range(120)), trace("first", ago=100))
 
     async def ids(prowess: Prowess) -> list[str]:
@@ -204,7 +206,7 @@ def followed(place, *deeds, **wanted: Any) -> list[tuple[str, str]]:
 
 def test_a_run_is_told_once_when_it_is_over(each_place, keep):
     keep(trace("before"))
-    began = later(0.5)
+    began = seconds_from_now(0.5)
     told = followed(
         each_place,
         lambda: keep(trace("slow", started_at=began, status="running"), trace("quick", ago=-1)),
@@ -216,11 +218,11 @@ def test_a_run_is_told_once_when_it_is_over(each_place, keep):
 
 
 def test_a_run_that_goes_on_for_long_is_told_all_the_same(each_place, keep):
-    began = later(0.5)
+    began = seconds_from_now(0.5)
     told = followed(
         each_place,
         lambda: keep(trace("slow", started_at=began, status="running")),
-        lambda: keep(trace("next", started_at=later(3_600))),
+        lambda: keep(trace("next", started_at=seconds_from_now(3_600))),
         lambda: keep(trace("slow", started_at=began, status="interrupted")),
         lambda: None,
         lambda: None,

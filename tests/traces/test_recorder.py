@@ -11,9 +11,8 @@ from dataclasses import replace
 import pytest
 
 from prowess.redaction import Redactor
-from prowess.storage.database import open_database
-from prowess.storage.deferred import DeferredDatabase
-from prowess.traces.recorder import TraceRecorder
+from prowess.storage.database import DeferredDatabase, open_database
+from prowess.traces.trace_recorder import TraceRecorder
 
 
 def done(trace, **more):
@@ -163,7 +162,7 @@ def test_an_end_for_which_there_is_no_room_is_given_up_and_counted_and_warned_of
 
 
 def test_a_database_that_cannot_be_written_costs_one_warning_and_no_run(tmp_path, begun, caplog, monkeypatch):
-    monkeypatch.setattr("prowess.traces.recorder.RETRY_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr("prowess.traces.trace_recorder.RETRY_SECONDS", (0.0, 0.0))
     (tmp_path / "bad.db").write_bytes(b"this is no database, whatever its name may say" * 50)
     recorder = TraceRecorder(DeferredDatabase(f"sqlite:///{tmp_path}/bad.db"), Redactor())
     with caplog.at_level(logging.WARNING):
@@ -181,7 +180,7 @@ def test_a_database_that_is_away_for_a_moment_costs_nothing(tmp_path, begun, mon
 
     from prowess.errors import Unavailable
 
-    monkeypatch.setattr("prowess.traces.recorder.RETRY_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr("prowess.traces.trace_recorder.RETRY_SECONDS", (0.0, 0.0))
     real = open_database(f"sqlite:///{tmp_path}/agents.db")
 
     class Away:

@@ -12,9 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from prowess.redaction import Redactor
 from prowess.storage.database import open_database
 from prowess.storage.traces import TraceFilter, read_oldest
-from prowess.traces.closing import close_interrupted, process_mark
-from prowess.traces.recorder import TraceRecorder
+from prowess.traces.cleanup import close_interrupted, process_identity
 from prowess.traces.trace import Trace
+from prowess.traces.trace_recorder import TraceRecorder
 
 WHICH = st.integers(0, 5)
 
@@ -31,7 +31,7 @@ def begun(number: int) -> Trace:
         artifact_kind="review",
         started_at=f"2026-03-01T00:00:0{number}Z",
         deadline_at="2126-03-01T00:00:00Z",
-        process=process_mark(),
+        process=process_identity(),
     )
 
 

@@ -11,8 +11,9 @@ import pytest
 import sqlalchemy as sa
 
 from prowess.storage.run_tables import traces
+from prowess.storage.trace_stats import GROUPINGS
 from prowess.storage.traces import TraceFilter
-from prowess.traces.reports import GROUPINGS, report_on
+from prowess.traces.report import build_report
 from prowess.traces.trace import STATUSES, Trace
 
 ACME = TraceFilter(organization_id="acme", user_id=None)
@@ -118,7 +119,7 @@ def test_every_figure_is_what_counting_by_hand_gives(database, keep, by):
             connection.execute(sa.delete(traces))
         kept = some_traces(count, seed=count)
         keep(*kept)
-        report = report_on(database, ACME, by)
+        report = build_report(database, ACME, by)
         stand_ins = {one.fallback_of for one in kept}
         groups: dict[str, list[Trace]] = {}
         for one in kept:
@@ -130,8 +131,8 @@ def test_every_figure_is_what_counting_by_hand_gives(database, keep, by):
 
 def test_the_most_run_stands_first_and_days_stand_in_their_order(database, keep):
     keep(trace(5, skill_slug="b"), trace(3, skill_slug="a"), trace(9, skill_slug="c"), trace(9 + 28, skill_slug="c"))
-    assert [row.name for row in report_on(database, ACME, "skill").rows] == ["c", "a", "b"]
-    assert [row.name for row in report_on(database, ACME, "day").rows] == ["2026-03-04", "2026-03-06", "2026-03-10"]
+    assert [row.name for row in build_report(database, ACME, "skill").rows] == ["c", "a", "b"]
+    assert [row.name for row in build_report(database, ACME, "day").rows] == ["2026-03-04", "2026-03-06", "2026-03-10"]
 
 
 def test_only_the_traces_that_are_asked_for_are_counted(database, keep):
@@ -144,7 +145,7 @@ def test_only_the_traces_that_are_asked_for_are_counted(database, keep):
 
     def runs(user: str | None = None, **more: str) -> int:
         which = TraceFilter(organization_id="acme", user_id=user, **more)
-        return report_on(database, which, "skill").total.runs
+        return build_report(database, which, "skill").total.runs
 
     assert (runs(), runs("ann"), runs("bob"), runs("eve")) == (3, 2, 1, 0)
     assert (runs(skill="writer"), runs("bob", skill="writer")) == (1, 0)
@@ -157,12 +158,12 @@ def test_what_another_artifact_stood_in_for_has_not_failed(database, keep):
         trace(2, artifact_name="check", fallback_of="trace-1"),
         trace(3, artifact_name="other", status="unavailable"),
     )
-    rows = {row.name: row for row in report_on(database, ACME, "artifact").rows}
+    rows = {row.name: row for row in build_report(database, ACME, "artifact").rows}
     assert (rows["checker/checker"].failures, rows["checker/checker"].replaced) == (0, 1)
     assert (rows["checker/other"].failures, rows["checker/other"].failure_rate) == (1, 1.0)
 
 
 def test_a_report_without_records_is_empty():
-    report = report_on(None, ACME, "model").as_json()
+    report = build_report(None, ACME, "model").as_json()
     assert (report["rows"], report["total"]["runs"], report["total"]["cost"]) == ([], 0, None)
     assert report["total"]["failure_rate"] is report["total"]["p99_ms"] is None

@@ -11,9 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prowess.redaction import Redactor
-from prowess.storage.trace_rows import finish_many
-from prowess.traces.rows import row_of, rows_as_they_are, trace_of
-from prowess.traces.storable import DEPTH, JSON_CHARS, TEXT_CHARS
+from prowess.storage.traces import finish_many
+from prowess.traces.trace_row import MAX_JSON_CHARS, MAX_JSON_DEPTH, MAX_TEXT_CHARS, from_row, to_row, to_rows_if_clean
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(max_size=5),
@@ -26,21 +25,21 @@ def test_a_plain_trace_comes_back_as_it_was(begun):
     trace = begun(
         inputs={"a": [1, {"b": "ü"}]}, rendered_input="x\n\ty", raw_output="", created_at="2026-03-01T00:00:00Z"
     )
-    assert trace_of(row_of(trace, Redactor(["nowhere-at-all"]))) == trace
+    assert from_row(to_row(trace, Redactor(["nowhere-at-all"]))) == trace
 
 
 @pytest.mark.parametrize("name", ["error", "rendered_input", "raw_output"])
 def test_a_long_text_is_cut_and_says_how_long_it_was(begun, name):
-    row = row_of(begun(**{name: "word " * 200_000}), Redactor())
+    row = to_row(begun(**{name: "word " * 200_000}), Redactor())
     assert row[name].endswith("\n[cut: 1000000 characters in all]")
-    assert len(row[name]) <= TEXT_CHARS + 60
+    assert len(row[name]) <= MAX_TEXT_CHARS + 60
 
 
-@pytest.mark.parametrize("place", [TEXT_CHARS - 9, TEXT_CHARS, 2 * TEXT_CHARS - 9, 2 * TEXT_CHARS])
+@pytest.mark.parametrize("place", [MAX_TEXT_CHARS - 9, MAX_TEXT_CHARS, 2 * MAX_TEXT_CHARS - 9, 2 * MAX_TEXT_CHARS])
 def test_a_secret_at_the_place_of_the_cut_is_not_kept_in_part(begun, place):
     secret = "canary-0815-value"
     for more in ("tail", "tail" * 200_000):
-        row = row_of(begun(raw_output="." * (place - 9) + secret + more), Redactor([secret]))
+        row = to_row(begun(raw_output="." * (place - 9) + secret + more), Redactor([secret]))
         assert "canary" not in row["raw_output"]
 
 
@@ -49,29 +48,29 @@ def test_a_secret_in_any_text_that_others_chose_is_not_kept(begun, name):
     secret = "canary-0815-value"
     redactor = Redactor([secret])
     trace = begun(status="ok", **{name: f"local:Bearer {secret}"})
-    assert row_of(trace, redactor)[name] == "local:Bearer [redacted]"
-    assert rows_as_they_are([begun(), trace], redactor) is None
+    assert to_row(trace, redactor)[name] == "local:Bearer [redacted]"
+    assert to_rows_if_clean([begun(), trace], redactor) is None
 
 
 def test_secrets_that_make_a_text_shorter_do_not_move_half_of_one_into_what_is_kept(begun):
     secret = "canary" + "0815/" * 2_000
     text = (secret + " ") * 200
-    row = row_of(begun(raw_output=text), Redactor([secret]))
+    row = to_row(begun(raw_output=text), Redactor([secret]))
     assert "canary" not in row["raw_output"]
     assert "0815/0815" not in row["raw_output"]
 
 
 def test_inputs_that_are_too_large_are_cut(begun):
-    row = row_of(begun(inputs={"many": ["text " * 100] * 100_000, "long": "x" * 3_000_000}), Redactor())
-    assert len(json.dumps(row["inputs"])) < 3 * JSON_CHARS
+    row = to_row(begun(inputs={"many": ["text " * 100] * 100_000, "long": "x" * 3_000_000}), Redactor())
+    assert len(json.dumps(row["inputs"])) < 3 * MAX_JSON_CHARS
     assert "more]" in row["inputs"]["many"][-1]
 
 
 def test_inputs_that_are_nested_too_deeply_or_in_themselves_are_cut(begun):
     deep: dict = {}
     deep["again"] = deep
-    row = row_of(begun(inputs=deep, detail={"a": "canary-0815-value"}), Redactor(["canary-0815-value"]))
-    assert json.dumps(row["inputs"]).count("again") == DEPTH
+    row = to_row(begun(inputs=deep, detail={"a": "canary-0815-value"}), Redactor(["canary-0815-value"]))
+    assert json.dumps(row["inputs"]).count("again") == MAX_JSON_DEPTH
     assert row["detail"] == {"a": "[redacted]"}
 
 
@@ -103,26 +102,26 @@ def test_whatever_a_run_was_given_and_gave_can_be_stored(database, begun, inputs
         inputs=inputs, raw_output=raw, error=raw, artifact_name=label, verdicts=[{"explanation": raw}], detail=inputs
     )
     with database.write() as connection:
-        finish_many(connection, [row_of(trace, Redactor(["canary-0815-value"]))])
+        finish_many(connection, [to_row(trace, Redactor(["canary-0815-value"]))])
 
 
 @given(inputs=st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=8), ANYTHING, max_size=4))
 def test_a_known_secret_stays_in_no_value(inputs):
-    from prowess.traces.storable import storable_json
+    from prowess.traces.trace_row import cap_json
 
     secret = "canary-0815-value"
-    stored = storable_json({"a": secret, "more": inputs, secret: f"x{secret}y"}, Redactor([secret]))
+    stored = cap_json({"a": secret, "more": inputs, secret: f"x{secret}y"}, Redactor([secret]))
     assert secret not in json.dumps(stored)
 
 
 def test_a_trace_with_what_it_said_of_itself_keeps_its_creation(begun):
     trace = replace(begun(), created_at="")
-    assert row_of(trace, Redactor())["created_at"].endswith("Z")
+    assert to_row(trace, Redactor())["created_at"].endswith("Z")
 
 
 def test_many_traces_as_large_as_they_may_be_are_written_together(recorder, begun, kept):
-    text = "0123456789abcde " * (TEXT_CHARS // 16)
+    text = "0123456789abcde " * (MAX_TEXT_CHARS // 16)
     with recorder._writer.lock:
         futures = [recorder.finish(begun(status="ok", rendered_input=text, raw_output=text)) for _ in range(40)]
     assert all(future.result(60) for future in futures)
-    assert [len(found.raw_output or "") for found in kept()] == [TEXT_CHARS] * 40
+    assert [len(found.raw_output or "") for found in kept()] == [MAX_TEXT_CHARS] * 40

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from prowess.redaction import Redactor
-from prowess.storage.trace_rows import insert_many
-from prowess.storage.traces import TraceFilter, get, place_of, read_newest, read_oldest
-from prowess.traces.rows import row_of
+from prowess.storage.traces import TraceFilter, get_row, insert_many, position_of, read_newest, read_oldest
+from prowess.traces.trace_row import to_row
 
 ALL = TraceFilter(organization_id="acme", user_id=None)
 
@@ -16,7 +15,7 @@ ALL = TraceFilter(organization_id="acme", user_id=None)
 def keep(database, begun):
     def add(*traces):
         with database.write() as connection:
-            insert_many(connection, [row_of(trace, Redactor()) for trace in traces])
+            insert_many(connection, [to_row(trace, Redactor()) for trace in traces])
 
     return add
 
@@ -32,9 +31,9 @@ def test_another_organization_and_another_user_are_never_among_them(database, ke
         own = TraceFilter(organization_id="acme", user_id="ada")
         assert ids(read_newest(connection, own, limit=10)) == [mine.id]
         assert set(ids(read_newest(connection, ALL, limit=10))) == {mine.id, hers.id}
-        assert get(connection, own, hers.id) is None
-        assert get(connection, ALL, theirs.id) is None
-        assert get(connection, ALL, hers.id)["user_id"] == "eve"
+        assert get_row(connection, own, hers.id) is None
+        assert get_row(connection, ALL, theirs.id) is None
+        assert get_row(connection, ALL, hers.id)["user_id"] == "eve"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,7 @@ def test_pages_have_every_row_once_also_of_runs_that_began_at_one_moment(databas
     with database.read() as connection:
         while page := read(connection, ALL, limit=4, after=after):
             found += ids(page)
-            after = place_of(page[-1])
+            after = position_of(page[-1])
     assert sorted(found) == sorted(trace.id for trace in traces)
 
 

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prowess.errors import Invalid, NotFound
-from prowess.workspace import folder as module
-from prowess.workspace.folder import PageLimits
-from prowess.workspace.page import read_page
+from prowess.workspace import pages as module
+from prowess.workspace.pages import PageLimits, read_page
 from prowess.workspace.workspace import Workspace
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from prowess.errors import Unavailable
-from prowess.workspace import history
-from prowess.workspace.links import links_of, path_from
+from prowess.workspace import workspace as history
+from prowess.workspace.pages import find_links, resolve_path
 
 
 def slugs(found):
@@ -54,13 +54,13 @@ def test_links_to_nothing_are_named_and_links_elsewhere_are_none(write, workspac
     ],
 )
 def test_a_path_is_seen_from_the_folder_of_its_page(page, target, path):
-    assert path_from(page, target) == path
+    assert resolve_path(page, target) == path
 
 
 def test_many_links_and_hostile_text_are_read_in_bounds():
-    assert len(links_of("".join(f"[[p{number}]]\n" for number in range(5_000)))) == 1_000
+    assert len(find_links("".join(f"[[p{number}]]\n" for number in range(5_000)))) == 1_000
     for text in ("[" * 200_000, "[[" * 100_000, "[a](" * 50_000, "[[a|" * 50_000, "`" * 200_000 + "[[x]]"):
-        assert len(links_of(text)) <= 1
+        assert len(find_links(text)) <= 1
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -95,7 +95,7 @@ def test_a_page_outside_any_repository_or_commit_has_no_history(write, workspace
 
 
 def test_without_a_repository_there_is_no_history(write, workspace, folder, monkeypatch):
-    monkeypatch.setitem(history._ENVIRONMENT, "GIT_CEILING_DIRECTORIES", str(folder.parent))
+    monkeypatch.setitem(history._GIT_ENVIRONMENT, "GIT_CEILING_DIRECTORIES", str(folder.parent))
     write("a.md")
     assert workspace.get_history("a") == []
 
@@ -148,6 +148,6 @@ def test_a_name_that_looks_like_an_option_or_a_pattern_is_a_name(repository, wor
 
 
 def test_git_that_takes_too_long_is_told(repository, workspace, monkeypatch):
-    monkeypatch.setattr(history, "SECONDS", 0.0)
+    monkeypatch.setattr(history, "GIT_SECONDS", 0.0)
     with pytest.raises(Unavailable, match="longer than"):
         workspace.get_history("mara")

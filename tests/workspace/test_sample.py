@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from prowess import Prowess
 from prowess.llm.scripted import ScriptedModel
+from prowess.open import Prowess
 from prowess.settings import read_settings
 from prowess.workspace.workspace import Workspace
 

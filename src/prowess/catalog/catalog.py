@@ -7,17 +7,15 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TypeVar
 
-from prowess.catalog.codes import fault_problem, slug_conflict
-from prowess.catalog.document import Document
-from prowess.catalog.near import near_hint
-from prowess.catalog.store import Fault, Store, store_key
+from prowess.catalog.store import Fault, SearchDocument, Store, fault_problem, slug_conflict, store_key
+from prowess.catalog.store_rules import suggest_names
 from prowess.errors import NotFound, ProwessError
 from prowess.skill.kinds import Kind
-from prowess.skill.model import SCOPES, Hidden, Scope, Skill, SkillCard, Version
-from prowess.skill.outline import Outline
+from prowess.skill.model import SCOPES, Scope, ShadowedSkill, Skill, SkillCard, Version
+from prowess.skill.outline import SkillOutline
 
 T = TypeVar("T")
-RECENT = 1.0
+RECENT_SECONDS = 1.0
 """For so many seconds a skill that is asked for by name is looked for where skills were found before."""
 Stores = Sequence[Store] | Callable[[], Sequence[Store]]
 
@@ -50,8 +48,8 @@ class Catalog:
 
     def __init__(self, stores: Stores) -> None:
         self._given = stores
-        self._seen: tuple[float, list[Store]] = (-RECENT, [])
-        self._advised: tuple[float, list[str], list[Fault]] = (-RECENT, [], [])
+        self._seen: tuple[float, list[Store]] = (-RECENT_SECONDS, [])
+        self._advised: tuple[float, list[str], list[Fault]] = (-RECENT_SECONDS, [], [])
 
     def stores(self) -> list[Store]:
         """The stores in the order in which they are asked."""
@@ -71,7 +69,7 @@ class Catalog:
     def _recent(self) -> list[Store]:
         """The stores as of a moment ago: looking for them takes longer than reading a skill."""
         when, found = self._seen
-        return found if monotonic() - when < RECENT else self.stores()
+        return found if monotonic() - when < RECENT_SECONDS else self.stores()
 
     def cards(self) -> list[SkillCard]:
         """One card a slug, sorted, each with what it hides."""
@@ -119,7 +117,7 @@ class Catalog:
 
     def documents(
         self, slugs: Collection[str] | None = None, *, away: Callable[[str], None] = lambda _: None
-    ) -> Iterator[Document]:
+    ) -> Iterator[SearchDocument]:
         """What an index reads of the skills that are served: of these slugs, or of all; each slug once.
 
         Ask for the `changes` first: what is written meanwhile is then told the next time. `away` is called with the key
@@ -153,11 +151,11 @@ class Catalog:
         """The same, with the store that keeps it. Stores are asked by name, nearest first; none is listed."""
         return self._find(slug, lambda store, name: store.get_skill_by_name(name))
 
-    def find_outline(self, slug: str) -> tuple[Store, Outline]:
+    def find_outline(self, slug: str) -> tuple[Store, SkillOutline]:
         """The outline of a skill, with the store that keeps it; it is addressed as in `get`."""
         return self._find(slug, lambda store, name: store.get_outline(name))
 
-    def outline(self, slug: str) -> Outline | None:
+    def outline(self, slug: str) -> SkillOutline | None:
         """The outline alone, and None where there is no such skill: for one who needs no advice about the name."""
         found = self._seek(slug, lambda store, name: store.get_outline(name), [])
         return found[1] if found else None
@@ -166,14 +164,14 @@ class Catalog:
         away: list[str] = []
         found = self._seek(slug, ask, away)
         if found is None:
-            raise self._not_found(slug, _addressed(slug, [])[1], away)
+            raise self._not_found(slug, _split_address(slug, [])[1], away)
         return found
 
     def _seek(self, slug: str, ask: Callable[[Store, str], T | None], away: list[str]) -> tuple[Store, T] | None:
         """Ask the stores of a moment ago, and where none has it, those that there are now; `away` takes the silent."""
         asked: list[Store] = []
         for known in (self._recent, self.stores):
-            stores, name = _addressed(slug, known())
+            stores, name = _split_address(slug, known())
             for store in stores:
                 if store in asked:
                     continue
@@ -189,7 +187,7 @@ class Catalog:
 
     def is_gone(self, slug: str) -> bool:
         """Whether every store that the address means was asked and none serves the skill; addressed as in `get`."""
-        stores, name = _addressed(slug, self.stores())
+        stores, name = _split_address(slug, self.stores())
         try:
             return all(store.get_outline(name) is None for store in stores)
         except (ProwessError, OSError):
@@ -200,7 +198,7 @@ class Catalog:
         try:
             store, skill = self.find(slug)
         except NotFound:
-            stores, name = _addressed(slug, self.stores())
+            stores, name = _split_address(slug, self.stores())
             for store, versions in _with_versions(stores, name):
                 return store, versions
             raise
@@ -220,7 +218,7 @@ class Catalog:
             return NotFound(
                 f"The skill {slug[:80]!r} at {broken.location!r} cannot be served: {first.message}", hint=first.hint
             )
-        hint = near_hint(name, slugs)
+        hint = suggest_names(name, slugs)
         if away:
             hint += f" Not asked, because they do not answer: {', '.join(away)}."
         return NotFound(f"There is no skill {slug[:80]!r}.", hint=hint)
@@ -228,7 +226,7 @@ class Catalog:
     def _advice(self) -> tuple[list[str], list[Fault]]:
         """The slugs and faults as of a moment ago: whoever tries many names does not have all skills listed for each."""
         when, slugs, faults = self._advised
-        if monotonic() - when < RECENT:
+        if monotonic() - when < RECENT_SECONDS:
             return slugs, faults
         view = self._look()
         slugs = [card.slug for card in view.cards]
@@ -249,7 +247,7 @@ class Catalog:
                 cards = store.list_skills()
                 view.faults.extend(store.faults())
             except (ProwessError, OSError) as error:
-                view.faults.append(_away(store, error))
+                view.faults.append(_store_fault(store, error))
                 continue
             for card in cards:
                 merged.setdefault(card.slug, []).append((store, card))
@@ -261,7 +259,7 @@ class Catalog:
         return view
 
 
-def _addressed(slug: str, stores: list[Store]) -> tuple[list[Store], str]:
+def _split_address(slug: str, stores: list[Store]) -> tuple[list[Store], str]:
     """Those of the stores that an address means, and the name to ask them for."""
     scope, colon, name = slug.partition(":")
     if colon and scope in SCOPES:
@@ -290,7 +288,7 @@ def _resolve(claims: list[tuple[Store, SkillCard]]) -> tuple[SkillCard, list[Fau
             problem = slug_conflict(card.slug, place, other)
             faults.append(Fault(location=other, slug=card.slug, problems=(problem,)))
     hidden = [card for _, card in first.values() if card.scope != winner.scope]
-    hides = tuple(Hidden(scope=card.scope, source=card.source, digest=card.digest) for card in hidden)
+    hides = tuple(ShadowedSkill(scope=card.scope, source=card.source, digest=card.digest) for card in hidden)
     return winner.model_copy(update={"hides": hides}), faults
 
 
@@ -303,7 +301,7 @@ def _location(store: Store, slug: str) -> str:
     return (skill.location if skill else "") or store.location
 
 
-def _away(store: Store, error: Exception) -> Fault:
+def _store_fault(store: Store, error: Exception) -> Fault:
     told = error.message if isinstance(error, ProwessError) else str(error)
     hint = error.hint if isinstance(error, ProwessError) else ""
     problem = fault_problem(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prowess.catalog.versions import Change, unknown_version
+from prowess.catalog.version_log import VersionChange, unknown_version
 from prowess.skill.model import FormName, Scope, Version
 from prowess.skill.package import Package
 from prowess.skill.slug import check_slug, is_slug
@@ -29,7 +29,7 @@ class DatabaseVersions:
         self._tenant = Tenant(scope=scope, place=place, organization_id=organization_id, user_id=user_id)
 
     def append(
-        self, slug: str, package: Package, *, form: FormName, change: Change, actor: str = "", note: str = ""
+        self, slug: str, package: Package, *, form: FormName, change: VersionChange, actor: str = "", note: str = ""
     ) -> Version:
         """Add the next version of a skill; it survives the death of the process once this returns."""
         entry = versions.Entry(

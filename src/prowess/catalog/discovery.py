@@ -1,18 +1,106 @@
-"""Finding the skill folders that agents already use, in a workspace and in a person's home.
+"""Find the skill folders that agents already use, in a workspace and in a home directory.
 
 This runs at every start and every listing, so it works on plain strings and looks at each folder once.
 """
 
-# ruff: noqa: PTH110, PTH112, PTH117, PTH118, PTH120
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-from prowess.catalog.agents import AGENTS
-from prowess.storage.finding import PASSED_BY, find_skills
+from prowess.storage.files.skill_paths import IGNORED_FOLDERS, find_skills
+
+
+class AgentFolders(NamedTuple):
+    """Where one agent keeps its skills: below a project, and, best first, below a home or a variable."""
+
+    agent: str
+    project: str
+    user: tuple[str, ...]
+
+
+AGENTS: tuple[AgentFolders, ...] = (
+    AgentFolders("aider-desk", ".aider-desk/skills", ("~/.aider-desk/skills",)),
+    AgentFolders("amp", ".agents/skills", ("$XDG_CONFIG_HOME/agents/skills", "~/.config/agents/skills")),
+    AgentFolders("antigravity", ".agents/skills", ("~/.gemini/antigravity/skills",)),
+    AgentFolders("antigravity-cli", ".agents/skills", ("~/.gemini/antigravity-cli/skills",)),
+    AgentFolders("astrbot", "data/skills", ("~/.astrbot/data/skills",)),
+    AgentFolders("autohand-code", ".autohand/skills", ("$AUTOHAND_HOME/skills", "~/.autohand/skills")),
+    AgentFolders("augment", ".augment/skills", ("~/.augment/skills",)),
+    AgentFolders("bob", ".bob/skills", ("~/.bob/skills",)),
+    AgentFolders("claude-code", ".claude/skills", ("$CLAUDE_CONFIG_DIR/skills", "~/.claude/skills")),
+    AgentFolders("openclaw", "skills", ("~/.openclaw/skills", "~/.clawdbot/skills", "~/.moltbot/skills")),
+    AgentFolders("cline", ".agents/skills", ("~/.agents/skills",)),
+    AgentFolders("codearts-agent", ".codeartsdoer/skills", ("~/.codeartsdoer/skills",)),
+    AgentFolders("codebuddy", ".codebuddy/skills", ("~/.codebuddy/skills",)),
+    AgentFolders("codemaker", ".codemaker/skills", ("~/.codemaker/skills",)),
+    AgentFolders("codestudio", ".codestudio/skills", ("~/.codestudio/skills",)),
+    AgentFolders("codex", ".agents/skills", ("$CODEX_HOME/skills", "~/.codex/skills")),
+    AgentFolders("command-code", ".commandcode/skills", ("~/.commandcode/skills",)),
+    AgentFolders("continue", ".continue/skills", ("~/.continue/skills",)),
+    AgentFolders("cortex", ".cortex/skills", ("~/.snowflake/cortex/skills",)),
+    AgentFolders("crush", ".crush/skills", ("~/.config/crush/skills",)),
+    AgentFolders("cursor", ".agents/skills", ("~/.cursor/skills",)),
+    AgentFolders("deepagents", ".agents/skills", ("~/.deepagents/agent/skills",)),
+    AgentFolders("devin", ".devin/skills", ("$XDG_CONFIG_HOME/devin/skills", "~/.config/devin/skills")),
+    AgentFolders("dexto", ".agents/skills", ("~/.agents/skills",)),
+    AgentFolders("droid", ".factory/skills", ("~/.factory/skills",)),
+    AgentFolders("eve", "agent/skills", ()),
+    AgentFolders("firebender", ".agents/skills", ("~/.firebender/skills",)),
+    AgentFolders("forgecode", ".forge/skills", ("~/.forge/skills",)),
+    AgentFolders("gemini-cli", ".agents/skills", ("~/.gemini/skills",)),
+    AgentFolders("github-copilot", ".agents/skills", ("~/.copilot/skills",)),
+    AgentFolders("goose", ".goose/skills", ("$XDG_CONFIG_HOME/goose/skills", "~/.config/goose/skills")),
+    AgentFolders("hermes-agent", ".hermes/skills", ("$HERMES_HOME/skills", "~/.hermes/skills")),
+    AgentFolders("inference-sh", ".inferencesh/skills", ("~/.inferencesh/skills",)),
+    AgentFolders("jazz", ".jazz/skills", ("~/.jazz/skills",)),
+    AgentFolders("junie", ".junie/skills", ("~/.junie/skills",)),
+    AgentFolders("iflow-cli", ".iflow/skills", ("~/.iflow/skills",)),
+    AgentFolders("kilo", ".kilocode/skills", ("~/.kilocode/skills",)),
+    AgentFolders("kimi-code-cli", ".agents/skills", ("~/.agents/skills",)),
+    AgentFolders("kiro-cli", ".kiro/skills", ("~/.kiro/skills",)),
+    AgentFolders("kode", ".kode/skills", ("~/.kode/skills",)),
+    AgentFolders("lingma", ".lingma/skills", ("~/.lingma/skills",)),
+    AgentFolders("loaf", ".agents/skills", ("~/.agents/skills",)),
+    AgentFolders("mcpjam", ".mcpjam/skills", ("~/.mcpjam/skills",)),
+    AgentFolders("mistral-vibe", ".vibe/skills", ("$VIBE_HOME/skills", "~/.vibe/skills")),
+    AgentFolders("moxby", ".moxby/skills", ("~/.moxby/skills",)),
+    AgentFolders("mux", ".mux/skills", ("~/.mux/skills",)),
+    AgentFolders("opencode", ".agents/skills", ("$XDG_CONFIG_HOME/opencode/skills", "~/.config/opencode/skills")),
+    AgentFolders("openhands", ".openhands/skills", ("~/.openhands/skills",)),
+    AgentFolders("ona", ".ona/skills", ("~/.ona/skills",)),
+    AgentFolders("pi", ".pi/skills", ("~/.pi/agent/skills",)),
+    AgentFolders("qoder", ".qoder/skills", ("~/.qoder/skills",)),
+    AgentFolders("qoder-cn", ".qoder/skills", ("~/.qoder-cn/skills",)),
+    AgentFolders("qwen-code", ".qwen/skills", ("~/.qwen/skills",)),
+    AgentFolders("replit", ".agents/skills", ("$XDG_CONFIG_HOME/agents/skills", "~/.config/agents/skills")),
+    AgentFolders("reasonix", ".reasonix/skills", ("~/.reasonix/skills",)),
+    AgentFolders("rovodev", ".rovodev/skills", ("~/.rovodev/skills",)),
+    AgentFolders("roo", ".roo/skills", ("~/.roo/skills",)),
+    AgentFolders("tabnine-cli", ".tabnine/agent/skills", ("~/.tabnine/agent/skills",)),
+    AgentFolders("terramind", ".terramind/skills", ("~/.terramind/skills",)),
+    AgentFolders("tinycloud", ".tinycloud/skills", ("~/.tinycloud/skills",)),
+    AgentFolders("trae", ".trae/skills", ("~/.trae/skills",)),
+    AgentFolders("trae-cn", ".trae/skills", ("~/.trae-cn/skills",)),
+    AgentFolders("warp", ".agents/skills", ("~/.agents/skills",)),
+    AgentFolders("windsurf", ".windsurf/skills", ("~/.codeium/windsurf/skills",)),
+    AgentFolders("zed", ".agents/skills", ("~/.agents/skills",)),
+    AgentFolders("zcode", ".zcode/skills", ("~/.zcode/skills",)),
+    AgentFolders("zencoder", ".zencoder/skills", ("~/.zencoder/skills",)),
+    AgentFolders("zenflow", ".zencoder/skills", ("~/.zencoder/skills",)),
+    AgentFolders("neovate", ".neovate/skills", ("~/.neovate/skills",)),
+    AgentFolders("pochi", ".pochi/skills", ("~/.pochi/skills",)),
+    AgentFolders("promptscript", ".agents/skills", ()),
+    AgentFolders("adal", ".adal/skills", ("~/.adal/skills",)),
+    AgentFolders("universal", ".agents/skills", ("$XDG_CONFIG_HOME/agents/skills", "~/.config/agents/skills")),
+)
+
+
+# ruff: noqa: PTH110, PTH112, PTH117, PTH118, PTH120
+
 
 PLAIN_NAMES = frozenset({"skills", "data/skills", "agent/skills"})
 """Project folders that other things are called as well: they count only where they hold skills."""
@@ -99,7 +187,7 @@ def _folders_in(parent: str) -> tuple[list[str], set[str]]:
             names = [entry.name for entry in listing if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return [], set()
-    visible = [name for name in names if not name.startswith(".") and name not in PASSED_BY]
+    visible = [name for name in names if not name.startswith(".") and name not in IGNORED_FOLDERS]
     return [os.path.join(parent, name) for name in sorted(visible)], {name for name in names if name.startswith(".")}
 
 

@@ -1,26 +1,89 @@
-"""Changing the files of a folder of skills: one writer at a time, and nothing goes that is not in the version log."""
+"""Write and remove skills in a folder: choose a free path, write atomically, append a version."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+import os
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count, islice
 from pathlib import Path
 
-from prowess.catalog.decide import changed_meanwhile
-from prowess.catalog.editing import Change
-from prowess.catalog.placing import free_place
-from prowess.catalog.site import Site, read_site
-from prowess.catalog.tree import Tree
-from prowess.catalog.versions import VersionLog
-from prowess.errors import ProwessError, Refused, Unavailable
+from prowess.catalog.editable_store import EditChange
+from prowess.catalog.folder_index import DiskSkill, read_disk_skill
+from prowess.catalog.folder_tree import FolderTree
+from prowess.catalog.store_rules import accepted_skill, digest_conflict
+from prowess.catalog.version_log import VersionLog
+from prowess.errors import Conflict, ProwessError, Refused, Unavailable
+from prowess.skill.companions import choose_companions, find_companion_ids, find_function_files
+from prowess.skill.filenames import has_marker, looks_like_skill
+from prowess.skill.forms import read_package, write_package
 from prowess.skill.forms.form import Reading
-from prowess.skill.limits import Limits
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Version
-from prowess.skill.package import Package
+from prowess.skill.package import File, Package
 from prowess.skill.validate import accept
-from prowess.storage.atomic import recover, remove, staged
-from prowess.storage.folders import read_folder
-from prowess.storage.lock import locked, locked_if_free
+from prowess.storage.files.atomic_write import recover_folder, remove_path, stage_package
+from prowess.storage.files.folder_lock import lock_folder, try_lock_folder
+from prowess.storage.files.skill_packages import read_folder
+
+_MAX_TRIES = 1000
+
+
+def as_stored(reading: Reading, limits: Limits = DEFAULT_LIMITS) -> Reading:
+    """The reading itself if a folder of its files is found again; else of the same skill in the native form."""
+    skill, package = accepted_skill(reading)
+    if _keeps_slug(package, skill.name, skill.slug, limits):
+        return reading
+    return accept(write_package(skill, package, "native", limits=limits).package, limits)
+
+
+def _read_back(package: Package, name: str) -> Package | None:
+    """What would be found in a folder of that name that holds these files; None if not all of them would be."""
+    top = [file for file in package.files if "/" not in file.path]
+    if has_marker(file.path for file in top):
+        return Package(name=name, files=package.files)
+    alone = [file for file in top if looks_like_skill(file.path, file.content)]
+    if len(alone) != 1:
+        return None
+    found = {alone[0].path, *_companions(package, alone[0])}
+    return Package(name=alone[0].path.rpartition(".")[0], files=package.files) if found == {*package.paths} else None
+
+
+def _companions(package: Package, descriptor: File) -> Iterator[str]:
+    for registry, wanted in find_companion_ids(descriptor.path, descriptor.content).items():
+        prefix = registry + "/"
+        there = {file.path.removeprefix(prefix): file.content for file in package.files if file.path.startswith(prefix)}
+        for name in choose_companions(registry, wanted, there, there.__getitem__):
+            yield prefix + name
+    functions = find_function_files(descriptor.path, descriptor.content)
+    yield from [path for path in functions if package.get(path) is not None][:1]
+
+
+def free_place(reading: Reading, root: Path, limits: Limits = DEFAULT_LIMITS) -> Path:
+    """A folder that is free and in which the skill keeps its slug: best its name, then its whole slug, then more."""
+    skill, package = accepted_skill(reading)
+    for path in islice(_candidates(skill.slug), _MAX_TRIES):
+        target = root / path
+        if not os.path.lexists(target) and _keeps_slug(package, target.name, skill.slug, limits):
+            return target
+    raise Conflict(f"There is no free place for {skill.slug!r} in {str(root)!r}.", hint="Choose another slug.")
+
+
+def _candidates(slug: str) -> Iterator[str]:
+    namespace, _, name = slug.rpartition(".")
+    yield name
+    yield slug
+    for number in count(2):
+        yield f"{slug}-{number}"
+        yield f"{namespace or 'more'}-{number}/{name}"
+
+
+def _keeps_slug(package: Package, name: str, slug: str, limits: Limits) -> bool:
+    found = _read_back(package, name)
+    if found is None:
+        return False
+    skill = read_package(found, limits).skill if found.name != package.name else None
+    return found.name == package.name or (skill is not None and skill.slug == slug)
 
 
 class FolderWriter:
@@ -29,7 +92,9 @@ class FolderWriter:
     A `frozen` folder belongs to an installed package: nothing is ever written there.
     """
 
-    def __init__(self, tree: Tree, root: Path, versions: VersionLog, limits: Limits, *, frozen: bool = False) -> None:
+    def __init__(
+        self, tree: FolderTree, root: Path, versions: VersionLog, limits: Limits, *, frozen: bool = False
+    ) -> None:
         self._frozen = frozen
         self._tree = tree
         self._root = root
@@ -40,9 +105,9 @@ class FolderWriter:
         """Finish for a writer that was killed; a live one holds the lock and is left alone."""
         if self._frozen:
             return
-        with suppress(OSError, ProwessError), locked_if_free(self._root) as free:
+        with suppress(OSError, ProwessError), try_lock_folder(self._root) as free:
             if free:
-                recover(self._root)
+                recover_folder(self._root)
 
     @contextmanager
     def alone(self) -> Generator[None]:
@@ -54,8 +119,8 @@ class FolderWriter:
             )
         try:
             self._root.mkdir(parents=True, exist_ok=True)
-            with locked(self._root):
-                recover(self._root)
+            with lock_folder(self._root):
+                recover_folder(self._root)
                 self._tree.refresh()
                 yield
         except OSError as error:
@@ -68,30 +133,30 @@ class FolderWriter:
             hint="Check its permissions and the space on the disk.",
         )
 
-    def files(self, site: Site) -> Package:
+    def files(self, site: DiskSkill) -> Package:
         """The files of a site as they are now."""
-        return read_site(site.location, str(self._root), self._limits, lone=site.lone).package
+        return read_disk_skill(site.location, str(self._root), self._limits, lone=site.lone).package
 
-    def remember(self, site: Site) -> Package:
+    def remember(self, site: DiskSkill) -> Package:
         """The files of a site; what somebody changed by hand since the last version becomes a version first."""
         package = self.files(site)
         if package.digest != site.digest:
-            raise changed_meanwhile(site.slug, site.digest, package.digest)
+            raise digest_conflict(site.slug, site.digest, package.digest)
         ends = self._log.ends(site.slug)
         if ends is None or ends[1].change == "delete" or ends[1].digest != package.digest:
             reading = accept(package, self._limits)
-            change: Change = "update" if ends else "create"
+            change: EditChange = "update" if ends else "create"
             self._log.append(site.slug, package, form=reading.form, change=change, note="as found in the folder")
         return package
 
-    def write(self, reading: Reading, site: Site | None, record: Callable[[], Version]) -> Version:
+    def write(self, reading: Reading, site: DiskSkill | None, record: Callable[[], Version]) -> Version:
         """Make the new files ready, record the version, then let them take their place: that of `site`, or a new one."""
         package = reading.package
         lone = site is not None and site.lone and package.paths == (Path(site.location).name,)
         home = None if site is None else Path(site.location) if lone else self._home(site)
         stays = home is not None and (lone or home.is_dir())
         target = home if home is not None and stays else free_place(reading, self._root, self._limits)
-        with staged(package, self._root, lone=lone) as stage:
+        with stage_package(package, self._root, lone=lone) as stage:
             version = record()
             target.parent.mkdir(parents=True, exist_ok=True)
             if home is None:
@@ -103,12 +168,12 @@ class FolderWriter:
         self._tree.find(str(target))
         return version
 
-    def remove(self, site: Site) -> None:
+    def remove(self, site: DiskSkill) -> None:
         """Remove a skill with its files."""
-        remove(self._home(site), self._root)
+        remove_path(self._home(site), self._root)
         self._tree.look_again(site.location, lone=site.lone)
 
-    def _home(self, site: Site) -> Path:
+    def _home(self, site: DiskSkill) -> Path:
         """What goes when the skill goes: its folder; its file; or the file's folder, if that holds nothing else."""
         location = Path(site.location)
         if site.lone and location.parent != self._root:

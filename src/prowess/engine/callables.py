@@ -10,16 +10,15 @@ from prowess.catalog.catalog import Catalog
 from prowess.catalog.store import Store
 from prowess.errors import Invalid, ProwessError
 from prowess.policy.subject import Subject
-from prowess.run.choose import HANDLERS, chosen
-from prowess.run.subject import subject_of_run
-from prowess.skill.declared_command import declared_command
-from prowess.skill.declared_request import declared_request
+from prowess.run.runner import subject_of_run
+from prowess.run.selection import IMPLEMENTATION_KINDS, select_artifacts
+from prowess.skill.declarations import parse_command, parse_request
 from prowess.skill.kinds import FILE_KINDS, Artifact, CliCommand, Function, HttpCall, JsonObject
 from prowess.skill.model import Skill
-from prowess.skill.profiles.functions import fault_of
+from prowess.skill.profiles.declarations import find_function_fault
 from prowess.skill.schema import compile_schema
 
-_ONE_BY_ONE = 64
+_LOOKUP_LIMIT = 64
 """So many changed skills are looked up by name; where there are more, all are listed."""
 
 
@@ -42,7 +41,7 @@ class CallableSkill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holdings:
+class Inventory:
     """What there is for agents to work on: any skill, any with files besides its instructions, any with scripts.
 
     `functions` are the skills that are called, by slug.
@@ -54,7 +53,7 @@ class Holdings:
     functions: tuple[CallableSkill, ...] = ()
 
 
-class Callables:
+class CallableIndex:
     """Remembers what a catalog holds, its callable skills above all. Blocking.
 
     Only what changed is read again, and nothing is while the catalog stands where it was.
@@ -65,10 +64,10 @@ class Callables:
         self._lock = threading.Lock()
         self._positions: Mapping[str, str] = {}
         self._known: dict[str, CallableSkill] = {}
-        self.seen = Holdings()
+        self.seen = Inventory()
         """What there was at the last look."""
 
-    def look(self) -> Holdings:
+    def look(self) -> Inventory:
         """What there is now."""
         with self._lock:
             found = self._catalog.changes(self._positions)
@@ -78,9 +77,9 @@ class Callables:
                 self._positions = found.positions
             return self.seen
 
-    def _held(self) -> Holdings:
+    def _held(self) -> Inventory:
         files = self._catalog.serves(FILE_KINDS)
-        return Holdings(
+        return Inventory(
             skills=files or self._catalog.serves(),
             files=files,
             scripts=files and self._catalog.serves({"script"}),
@@ -88,14 +87,14 @@ class Callables:
         )
 
     def _follow(self, changed: frozenset[str] | None) -> None:
-        if changed is not None and len(changed) <= _ONE_BY_ONE:
+        if changed is not None and len(changed) <= _LOOKUP_LIMIT:
             for slug in changed:
                 self._look_up(slug)
             return
-        if not self._catalog.serves(HANDLERS):
+        if not self._catalog.serves(IMPLEMENTATION_KINDS):
             self._known.clear()
             return
-        cards = {card.slug: card for card in self._catalog.cards() if not HANDLERS.isdisjoint(card.kinds)}
+        cards = {card.slug: card for card in self._catalog.cards() if not IMPLEMENTATION_KINDS.isdisjoint(card.kinds)}
         for slug in self._known.keys() - cards.keys():
             del self._known[slug]
         for slug, card in cards.items():
@@ -105,7 +104,7 @@ class Callables:
 
     def _look_up(self, slug: str) -> None:
         outline = self._catalog.outline(slug)
-        if outline is None or HANDLERS.isdisjoint(part.kind for part in outline.parts):
+        if outline is None or IMPLEMENTATION_KINDS.isdisjoint(part.kind for part in outline.parts):
             self._known.pop(slug, None)
         else:
             self._read(slug)
@@ -114,16 +113,16 @@ class Callables:
         """Take in a skill as it is now; one that went away meanwhile is forgotten."""
         self._known.pop(slug, None)
         try:
-            found = callable_of(*self._catalog.find(slug))
+            found = read_callable(*self._catalog.find(slug))
         except (ProwessError, OSError):
             return
         if found is not None:
             self._known[slug] = found
 
 
-def callable_of(store: Store, skill: Skill) -> CallableSkill | None:
+def read_callable(store: Store, skill: Skill) -> CallableSkill | None:
     """What a caller needs to know of a skill; None for one that is not called."""
-    artifact = _called(skill)
+    artifact = _find_callable_artifact(skill)
     if artifact is None:
         return None
     return CallableSkill(
@@ -133,24 +132,24 @@ def callable_of(store: Store, skill: Skill) -> CallableSkill | None:
         parameters=skill.parameters,
         artifact=artifact.name,
         subject=subject_of_run(store, skill, (artifact.name,)),
-        fault=_fault(skill, artifact),
+        fault=_find_fault(skill, artifact),
     )
 
 
-def _called(skill: Skill) -> Artifact | None:
+def _find_callable_artifact(skill: Skill) -> Artifact | None:
     """The first of the artifacts that run by themselves and are for calling."""
     try:
-        return next((one for one in chosen(skill) if _is_callable(one)), None)
+        return next((one for one in select_artifacts(skill) if _is_callable(one)), None)
     except Invalid:
         return None
 
 
 def _is_callable(artifact: Artifact) -> bool:
     """Whether it is of a kind that is called; a function that lies elsewhere is only named here."""
-    return artifact.kind in HANDLERS and (not isinstance(artifact, Function) or bool(artifact.content))
+    return artifact.kind in IMPLEMENTATION_KINDS and (not isinstance(artifact, Function) or bool(artifact.content))
 
 
-def _fault(skill: Skill, artifact: Artifact) -> str:
+def _find_fault(skill: Skill, artifact: Artifact) -> str:
     """Why a call could not succeed whatever it is given; '' where nothing is known against it."""
     try:
         if skill.parameters is not None:
@@ -158,19 +157,19 @@ def _fault(skill: Skill, artifact: Artifact) -> str:
     except Invalid as error:
         return f"Its parameters are no schema that can be used: {error.message}"
     if isinstance(artifact, Function):
-        return _function_fault(artifact)
+        return _find_function_fault(artifact)
     try:
         if isinstance(artifact, HttpCall):
-            declared_request(artifact)
+            parse_request(artifact)
         elif isinstance(artifact, CliCommand):
-            declared_command(artifact)
+            parse_command(artifact)
     except Invalid as error:
         return error.message
     return ""
 
 
-def _function_fault(function: Function) -> str:
-    fault = fault_of(function)
+def _find_function_fault(function: Function) -> str:
+    fault = find_function_fault(function)
     if fault is None or not fault.certain:
         return ""
     where = f", line {fault.line}" if fault.line else ""

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import Self
 
-from prowess.engine.accounting import Accounting
-from prowess.engine.activating import Activating
-from prowess.engine.calling import Calling
-from prowess.engine.deciding import Deciding
-from prowess.engine.finding import Finding
-from prowess.engine.granting import Granting
-from prowess.engine.keeping import Keeping
-from prowess.engine.registering import Registering
-from prowess.engine.reporting import Reporting
-from prowess.engine.running import Running
-from prowess.engine.tracing import Tracing
-from prowess.engine.writing import Writing
+from prowess.engine.approvals import Deciding
+from prowess.engine.grants import Granting
+from prowess.engine.registry import Registering
+from prowess.engine.runs import Calling, Running
+from prowess.engine.search import Accounting, Finding
+from prowess.engine.sessions import Activating
+from prowess.engine.skills import Keeping, Writing
+from prowess.engine.traces import Reporting, Tracing
 from prowess.errors import RunFailed
 
 

@@ -1,20 +1,83 @@
-"""cli_command: a program with arguments from a template, run confined and without a shell; what it prints is the output."""
+"""cli_command: run a program confined and without a shell, with arguments from templates; what it prints is the output.
+
+A value fills one argument or a part of one. It can neither become two arguments nor an option.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prowess.errors import Invalid, Refused, RunFailed
-from prowess.handlers.arguments import arguments, filled_text
-from prowess.handlers.command_runs import CommandRuns
-from prowess.handlers.promised import check_promised
+from prowess.handlers.command_runner import CommandRunner
+from prowess.policy.grants import Grants
 from prowess.run.call import Call, Output
-from prowess.run.grants import Grants
-from prowess.run.inputs import checked_inputs
-from prowess.skill.declared_command import CommandSettings, declared_command
+from prowess.run.schema_checks import check_inputs, check_output
+from prowess.skill.declarations import (
+    ArgumentTemplate,
+    CommandSettings,
+    Slot,
+    TextPieces,
+    find_slots,
+    parse_command,
+    parse_slots,
+)
 from prowess.skill.kinds import CliCommand, Kind
+
+_OTHER = re.compile(r"\{\{|\{%")
+_HINT = "A command knows {{ name }} only; whatever else is to be computed is computed before it."
+
+
+def fill_arguments(templates: Sequence[ArgumentTemplate], values: Mapping[str, Any]) -> list[str]:
+    """The arguments. A value that would begin an option is refused, unless an argument `--` stands before it."""
+    filled: list[str] = []
+    only_values = False
+    for template in templates:
+        if not isinstance(template, str) and any(slot.value(values) is None for slot in find_slots(list(template))):
+            continue
+        for one in (template,) if isinstance(template, str) else template:
+            filled.append(_argument(one, values, only_values=only_values))
+            only_values = only_values or one == "--"
+    return filled
+
+
+def fill_text(template: str, values: Mapping[str, Any]) -> str:
+    """A text with the values in place; `Invalid` names an input that has none."""
+    pieces = _pieces(template)
+    return "".join(piece if isinstance(piece, str) else _written(values, piece) for piece in pieces)
+
+
+def _pieces(template: str) -> TextPieces:
+    try:
+        pieces = parse_slots(template)
+    except Invalid:
+        pieces = (template,)
+    if any(isinstance(piece, str) and _OTHER.search(piece) for piece in pieces):
+        raise Invalid(f"{template[:80]!r} is not a template of a command.", hint=_HINT)
+    return pieces
+
+
+def _argument(template: str, values: Mapping[str, Any], *, only_values: bool) -> str:
+    text = fill_text(template, values)
+    if text.startswith("-") and isinstance(_pieces(template)[0], Slot) and not only_values:
+        raise Invalid(
+            f"The value for {template[:80]!r} begins with '-', so that the program would take it for an option.",
+            hint="Write the option with it, such as --name={{ name }}, or put the argument -- before it.",
+        )
+    return text
+
+
+def _written(values: Mapping[str, Any], slot: Slot) -> str:
+    value = slot.value(values)
+    if value is None:
+        raise Invalid(
+            f"The command needs the input {'.'.join(slot.path)[:80]!r}.",
+            hint="Give it, or give it a default in the schema.",
+        )
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 class CliCommandHandler:
@@ -26,7 +89,7 @@ class CliCommandHandler:
 
     kind: Kind = "cli_command"
 
-    def __init__(self, commands: CommandRuns) -> None:
+    def __init__(self, commands: CommandRunner) -> None:
         self._commands = commands
 
     async def run(self, call: Call) -> Output:
@@ -34,11 +97,11 @@ class CliCommandHandler:
         artifact = call.artifact
         if not isinstance(artifact, CliCommand):
             raise Invalid(f"{artifact.name!r} is a {artifact.kind}, not a command.")
-        (program, *words), settings = declared_command(artifact)
-        values = checked_inputs(call.inputs, call.skill.parameters)
-        argv = (program, *arguments((*words, *settings.args), values))
+        (program, *words), settings = parse_command(artifact)
+        values = check_inputs(call.inputs, call.skill.parameters)
+        argv = (program, *fill_arguments((*words, *settings.args), values))
         call.about_to(shlex.join(argv))
-        stdin = filled_text(settings.stdin, values)
+        stdin = fill_text(settings.stdin, values)
         grants = await self._commands.granted(call)
         _check_allowed(call, program, grants)
         finished = await self._commands.run(
@@ -53,7 +116,7 @@ class CliCommandHandler:
             executable=False,
         )
         output = _output(program, settings, finished.stdout)
-        check_promised(call, output.value)
+        check_output(call, output.value)
         return Output(kind=self.kind, text=output.text, data=output.data, result=finished.facts)
 
 

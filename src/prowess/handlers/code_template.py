@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from prowess.handlers.failures import Told, failure
-from prowess.handlers.host_module import HostCalls, HostModule
+from prowess.handlers.host_functions import HostFunctions, HostModule
+from prowess.handlers.sandbox_failures import CodeLabel, explain_failure
 from prowess.run.call import Call, Output
 from prowess.run.checkpoints import Checkpoints
-from prowess.run.inputs import checked_inputs
-from prowess.sandbox.sandbox import DEFAULT_LIMITS, Ran, Sandbox, SandboxLimits
-from prowess.sandbox.script import Script, script_of
+from prowess.run.schema_checks import check_inputs
+from prowess.sandbox.protocol import DEFAULT_LIMITS, Sandbox, SandboxLimits, ScriptOutcome
+from prowess.sandbox.script import Script, script_from_template
 from prowess.skill.kinds import Kind
 
 
@@ -43,8 +43,8 @@ class CodeTemplateHandler:
 
     async def run(self, call: Call) -> Output:
         """Run it."""
-        values = checked_inputs(call.inputs, call.skill.parameters)
-        script = script_of(call.artifact.content, values)
+        values = check_inputs(call.inputs, call.skill.parameters)
+        script = script_from_template(call.artifact.content, values)
         call.about_to(_rendered(call.artifact.content, values))
         calls = self._host.calls_of(call)
         ran = await self._ran(call, script, calls)
@@ -52,10 +52,12 @@ class CodeTemplateHandler:
         call.notes.raw = ran.stdout
         call.notes.detail["sandbox"] = facts
         if ran.ended != "done":
-            raise failure(Told(called=f"the script {call.artifact.name!r}"), ran, self._limits, calls.refusals)
+            raise explain_failure(
+                CodeLabel(called=f"the script {call.artifact.name!r}"), ran, self._limits, calls.refusals
+            )
         return _output(ran, {**facts, "stdout": ran.stdout})
 
-    async def _ran(self, call: Call, script: Script, calls: HostCalls) -> Ran:
+    async def _ran(self, call: Call, script: Script, calls: HostFunctions) -> ScriptOutcome:
         """What came of the script; its calls are in a journal, which is kept at each checkpoint until it has ended well."""
         kept = self._checkpoints
         if kept is None:
@@ -75,7 +77,7 @@ def _rendered(template: str, values: Mapping[str, Any]) -> str:
     return f"{template}\n\n# inputs: {json.dumps(values, ensure_ascii=False)}" if values else template
 
 
-def _output(ran: Ran, facts: dict[str, Any]) -> Output:
+def _output(ran: ScriptOutcome, facts: dict[str, Any]) -> Output:
     kind: Kind = "code_template"
     if not ran.submitted:
         return Output(kind=kind, text=ran.stdout, result=facts)

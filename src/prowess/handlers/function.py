@@ -9,31 +9,34 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal, cast
 
 from prowess.errors import Invalid, ProwessError, RunFailed, TimedOut, Unavailable
-from prowess.handlers.context import ContextCalls
-from prowess.handlers.failures import Told, failure
-from prowess.handlers.granted_env import granted_env, why_missing
-from prowess.handlers.host_module import HostModule
-from prowess.handlers.missing_packages import hint_for_import
-from prowess.handlers.offering import Refusals
-from prowess.handlers.promised import check_promised
-from prowess.handlers.provisioning import Provision, packages_for
-from prowess.outbound.request import Outbound
-from prowess.run.allowance import MOST_SECONDS
+from prowess.handlers.function_context import FunctionContext
+from prowess.handlers.host_functions import HostModule, Refusals
+from prowess.handlers.requirements import (
+    InstallPackages,
+    explain_missing_env,
+    explain_missing_import,
+    grant_env,
+    install_packages,
+)
+from prowess.handlers.sandbox_failures import CodeLabel, explain_failure
+from prowess.net.request import HttpClient
+from prowess.policy.grants import Grants
+from prowess.run.allowance import MAX_SECONDS
 from prowess.run.call import Call, Output
-from prowess.run.grants import Grants, GrantsOf
-from prowess.run.inputs import checked_inputs
-from prowess.sandbox.sandbox import Ran, Sandbox, SandboxLimits
-from prowess.sandbox.script import Script, function_of
+from prowess.run.handler import GrantLookup
+from prowess.run.schema_checks import check_inputs, check_output
+from prowess.sandbox.protocol import Sandbox, SandboxLimits, ScriptOutcome
+from prowess.sandbox.script import Script, script_from_function
 from prowess.skill.kinds import Function, JsonObject, Kind
 from prowess.skill.limits import MIB
-from prowess.skill.needs import Needs, needs_of
+from prowess.skill.needs import Needs, read_needs
 
 RuntimeName = Literal["wasm", "native", "deno"]
 
-MOST_CALLS = 1_000
-FUEL_A_SECOND = 10_000_000_000
+MAX_CALLS = 1_000
+FUEL_PER_SECOND = 10_000_000_000
 """More than a second has room for: it is the time that counts."""
-MEMORY: dict[RuntimeName, int] = {"wasm": 256 * MIB, "native": 1024 * MIB, "deno": 512 * MIB}
+MEMORY_BYTES: dict[RuntimeName, int] = {"wasm": 256 * MIB, "native": 1024 * MIB, "deno": 512 * MIB}
 GRACE_SECONDS = 0.4
 """So much later than the sandbox itself a function is ended whose host still works for it."""
 _ERROR_CHARS = 4_000
@@ -54,9 +57,9 @@ class FunctionHandler:
         self,
         *,
         sandboxes: Mapping[RuntimeName, Sandbox],
-        outbound: Outbound,
-        grants_of: GrantsOf,
-        provision: Provision,
+        outbound: HttpClient,
+        grants_of: GrantLookup,
+        provision: InstallPackages,
         host: HostModule,
     ) -> None:
         self._sandboxes = sandboxes
@@ -68,19 +71,19 @@ class FunctionHandler:
     async def run(self, call: Call) -> Output:
         """Run it."""
         function = _function(call)
-        needs = needs_of(call.skill)
-        runtime = runtime_of(function, needs)
-        values = checked_inputs(call.inputs, call.skill.parameters)
+        needs = read_needs(call.skill)
+        runtime = choose_runtime(function, needs)
+        values = check_inputs(call.inputs, call.skill.parameters)
         call.about_to(f"{function.handler}({json.dumps(values, ensure_ascii=False)})")
         grants = await self._grants_of(call)
-        script = function_of(
+        script = script_from_function(
             function.content,
             values,
             entry=function.handler,
-            env=granted_env(call, grants),
+            env=grant_env(call, grants),
             language=function.language,
-            file=file_of(function),
-            packages=await packages_for(call, self._provision) if runtime == "native" else None,
+            file=function_file(function),
+            packages=await install_packages(call, self._provision) if runtime == "native" else None,
         )
         hiding = call.notes.hiding
         try:
@@ -92,11 +95,11 @@ class FunctionHandler:
 
     async def _called(self, call: Call, function: Function, script: Script, grants: Grants) -> Output:
         """What the function gives within its limits; what it logged until then is noted where it gives nothing."""
-        needs = needs_of(call.skill)
-        runtime = runtime_of(function, needs)
+        needs = read_needs(call.skill)
+        runtime = choose_runtime(function, needs)
         limits, hiding = _limits(function, runtime), call.notes.hiding
         calls = self._host.calls_of(call)
-        served = ContextCalls(call, grants, outbound=self._outbound, refusals=calls.refusals)
+        served = FunctionContext(call, grants, outbound=self._outbound, refusals=calls.refusals)
         facts: JsonObject = {"runtime": runtime}
         call.notes.detail["sandbox"] = facts
         try:
@@ -107,7 +110,7 @@ class FunctionHandler:
             call.notes.raw = hiding.text(ran.stdout)
             _check_end(call, function, ran, limits, calls.refusals, grants)
             result = _result(await asyncio.to_thread(hiding.data, ran.result), function, call.id)
-            check_promised(call, result)
+            check_output(call, result)
         except BaseException:
             call.notes.detail["log"] = served.log_lines
             raise
@@ -121,14 +124,14 @@ class FunctionHandler:
         return found
 
 
-def runtime_of(function: Function, needs: Needs) -> RuntimeName:
+def choose_runtime(function: Function, needs: Needs) -> RuntimeName:
     """What runs a function: Deno for its languages, a process where the skill needs one, else the WASM sandbox."""
     if function.language != "python":
         return "deno"
     return "native" if needs.runtime == "native" else "wasm"
 
 
-def file_of(function: Function) -> str:
+def function_file(function: Function) -> str:
     """What the file of a function is called."""
     suffix = {"python": "py", "typescript": "ts", "javascript": "js"}[function.language]
     return function.path or f"{function.name}.{suffix}"
@@ -151,12 +154,12 @@ def _function(call: Call) -> Function:
 
 
 def _limits(function: Function, runtime: RuntimeName) -> SandboxLimits:
-    seconds = min(function.timeout_seconds, MOST_SECONDS)
+    seconds = min(function.timeout_seconds, MAX_SECONDS)
     return SandboxLimits(
-        fuel=round(seconds * FUEL_A_SECOND) + FUEL_A_SECOND,
+        fuel=round(seconds * FUEL_PER_SECOND) + FUEL_PER_SECOND,
         seconds=seconds,
-        memory_bytes=MEMORY[runtime],
-        calls=MOST_CALLS,
+        memory_bytes=MEMORY_BYTES[runtime],
+        calls=MAX_CALLS,
         call_bytes=8 * MIB,
         answer_bytes=8 * MIB,
     )
@@ -172,22 +175,24 @@ async def _within(seconds: float, function: Function) -> AsyncGenerator[None]:
         if not limit.expired():
             raise
         raise TimedOut(
-            f"The function {file_of(function)!r} was not done after {seconds - GRACE_SECONDS:g} s.",
+            f"The function {function_file(function)!r} was not done after {seconds - GRACE_SECONDS:g} s.",
             hint="Do less in one run, or say timeout_seconds of the artifact in the manifest.",
         ) from None
 
 
 def _check_end(
-    call: Call, function: Function, ran: Ran, limits: SandboxLimits, refusals: Refusals, grants: Grants
+    call: Call, function: Function, ran: ScriptOutcome, limits: SandboxLimits, refusals: Refusals, grants: Grants
 ) -> None:
     """Raise why it gave nothing, with what is known to be missing."""
     if ran.ended == "done":
         return
-    told = Told(called=f"the function {file_of(function)!r}", gave="returned", give="Return")
-    error = failure(told, ran, limits, refusals)
+    told = CodeLabel(called=f"the function {function_file(function)!r}", gave="returned", give="Return")
+    error = explain_failure(told, ran, limits, refusals)
     if ran.error is not None and type(error) is RunFailed:
-        needs = needs_of(call.skill)
-        error.hint = hint_for_import(ran.error, call.skill, needs) or why_missing(call, grants) or error.hint
+        needs = read_needs(call.skill)
+        error.hint = (
+            explain_missing_import(ran.error, call.skill, needs) or explain_missing_env(call, grants) or error.hint
+        )
     raise error
 
 
@@ -205,7 +210,7 @@ def _result(returned: Any, function: Function, trace: str) -> Any:
     error = said.get("error")
     words = error if isinstance(error, str) else "" if error is None else json.dumps(error, ensure_ascii=False)
     raise RunFailed(
-        words.strip()[:_ERROR_CHARS] or f"The function {file_of(function)!r} says that it failed, and not why.",
+        words.strip()[:_ERROR_CHARS] or f"The function {function_file(function)!r} says that it failed, and not why.",
         hint=f"The function says so itself; `prowess traces show {trace[:8]}` has its log.",
     )
 

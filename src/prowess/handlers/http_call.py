@@ -1,4 +1,4 @@
-"""http_call: a declared request, filled with the inputs of a run and sent; what is wanted of the answer is the output."""
+"""http_call: fill a declared request with the inputs of a run, send it, and return the selected part of the answer."""
 
 from __future__ import annotations
 
@@ -8,28 +8,130 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, cast
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from prowess.errors import Invalid, ProwessError, Refused, RunFailed, TimedOut, TryLater
-from prowess.handlers.answer_reading import text_of, value_of
-from prowess.handlers.promised import check_promised
-from prowess.handlers.request_filling import Filled, Filling
-from prowess.llm.pace import Sleep
-from prowess.outbound.request import Outbound, OutboundAnswer, OutboundRequest
-from prowess.redaction.known import SHORTEST
-from prowess.run.beside import beside
+from prowess.errors import Invalid, OutputInvalid, ProwessError, Refused, RunFailed, TimedOut, TryLater
+from prowess.handlers.http_request import FilledRequest, RequestFiller
+from prowess.llm.models import Sleep
+from prowess.net.request import HttpClient, HttpRequest, HttpResponse
+from prowess.policy.grants import Grants
+from prowess.redaction.known import SHORTEST_SECRET, replace_surrogates
 from prowess.run.call import Call, Output
-from prowess.run.grants import Grants, GrantsOf
-from prowess.run.inputs import checked_inputs, declared
-from prowess.skill.declared_request import IDEMPOTENT, DeclaredRequest, declared_request
+from prowess.run.handler import GrantLookup
+from prowess.run.schema_checks import check_inputs, check_output, declared_inputs
+from prowess.run.threads import offload
+from prowess.skill.declarations import IDEMPOTENT_METHODS, DeclaredRequest, DeclaredResponse, parse_request
 from prowess.skill.kinds import HttpCall, Kind
-from prowess.skill.needs import needs_of
+from prowess.skill.needs import read_needs
+from prowess.skill.schema import measure_depth
 
-BUSY = frozenset({429, 502, 503, 504})
+MAX_ANSWER_DEPTH = 100
+
+_CHARSETS = {
+    "us-ascii": "ascii",
+    "iso-8859-1": "cp1252",
+    "latin-1": "cp1252",
+    "windows-1252": "cp1252",
+    "utf-16": "utf-16",
+}
+"""The encodings that are read besides UTF-8, as those who serve them mean them."""
+_TEXTS = ("text/", "application/xml", "application/javascript", "application/yaml", "application/x-ndjson")
+_EACH = "*"
+_MISSING = object()
+
+
+def decode_body(answer: HttpResponse) -> str:
+    """The body as text; what is none is shown as replacement signs."""
+    _, _, parameters = answer.headers.get("content-type", "").partition(";")
+    stated = parameters.lower().partition("charset=")[2].partition(";")[0].strip(" \"'")
+    return answer.body.decode(_CHARSETS.get(stated, "utf-8-sig"), errors="replace")
+
+
+def read_value(answer: HttpResponse, text: str, wanted: DeclaredResponse) -> Any:
+    """The text or the JSON of an answer, as it is wanted, or the parts of it that are selected; None where it is empty."""
+    read_as = wanted.read_as or _kind(answer)
+    if read_as == "":
+        kind = answer.headers.get("content-type", "")[:60]
+        raise OutputInvalid(f"The answer is of the type {kind!r}, which is no text.", hint="Ask for JSON or text.")
+    if not text.strip() and read_as == "json":
+        return None
+    value = replace_surrogates(text) if read_as == "text" else _json(text)
+    if isinstance(wanted.select, str):
+        return _selected(value, wanted.select) if wanted.select else value
+    return {name: _selected(value, path) for name, path in wanted.select.items()}
+
+
+def _kind(answer: HttpResponse) -> Literal["", "json", "text"]:
+    """What an answer says it is; one that does not say is taken for text if it is."""
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json" or kind.endswith("+json"):
+        return "json"
+    if kind.startswith(_TEXTS) or kind.endswith("+xml") or not answer.body:
+        return "text"
+    try:
+        answer.body.decode()
+    except UnicodeDecodeError:
+        return ""
+    return "" if b"\0" in answer.body else "text"
+
+
+def _json(text: str) -> Any:
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        raise OutputInvalid("The answer is no JSON.", hint="Say `response: {as: text}`, or ask for JSON.") from None
+    if measure_depth(value, most=MAX_ANSWER_DEPTH) > MAX_ANSWER_DEPTH:
+        raise OutputInvalid(f"The answer nests more than {MAX_ANSWER_DEPTH} deep.", hint="Ask for less of it.")
+    return _readable(value)
+
+
+def _readable(value: Any) -> Any:
+    """The same without halves of characters, which nothing can store."""
+    if isinstance(value, str):
+        return replace_surrogates(value)
+    if isinstance(value, dict):
+        return {replace_surrogates(name): _readable(inner) for name, inner in cast("dict[str, Any]", value).items()}
+    return [_readable(inner) for inner in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON.")
+
+
+def _selected(value: Any, path: str) -> Any:
+    found = _at(value, path.split("."))
+    if found is _MISSING:
+        raise OutputInvalid(f"The answer has nothing at {path[:80]!r}.", hint="Correct `select` of the response.")
+    return found
+
+
+def _at(value: Any, path: list[str]) -> Any:
+    """What lies at a path; after `*`, what lies there in each item of a list that has something there."""
+    found = value
+    for at, part in enumerate(path):
+        if part == _EACH and isinstance(found, list):
+            inner = [_at(item, path[at + 1 :]) for item in cast("list[Any]", found)]
+            return [item for item in inner if item is not _MISSING]
+        found = _member(found, part)
+        if found is _MISSING:
+            return _MISSING
+    return found
+
+
+def _member(value: Any, name: str) -> Any:
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value).get(name, _MISSING)
+    if isinstance(value, list) and name.isdecimal() and len(name) < 10:
+        items = cast("list[Any]", value)
+        return items[int(name)] if int(name) < len(items) else _MISSING
+    return _MISSING
+
+
+BUSY_STATUSES = frozenset({429, 502, 503, 504})
 """What a host answers that may answer otherwise a little later."""
-MOST_TOLD = 300
+MAX_ERROR_CHARS = 300
 """So many characters of an answer that is an error are told with it."""
 
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
@@ -42,15 +144,15 @@ class _Sending:
 
     call: Call
     declared: DeclaredRequest
-    request: OutboundRequest
+    request: HttpRequest
     env: Mapping[str, str] = field(repr=False)
     deadline: float
 
-    def said(self, answer: OutboundAnswer) -> str:
+    def said(self, answer: HttpResponse) -> str:
         """What an answer says, without what was sent in confidence; nothing where that is too short to be found for sure."""
-        if any(0 < len("".join(value.split())) < SHORTEST for value in self.env.values()):
+        if any(0 < len("".join(value.split())) < SHORTEST_SECRET for value in self.env.values()):
             return ""
-        return self.call.notes.hiding.text(text_of(answer))
+        return self.call.notes.hiding.text(decode_body(answer))
 
 
 class HttpCallHandler:
@@ -64,7 +166,7 @@ class HttpCallHandler:
 
     kind: Kind = "http_call"
 
-    def __init__(self, outbound: Outbound, grants_of: GrantsOf, *, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, outbound: HttpClient, grants_of: GrantLookup, *, sleep: Sleep = asyncio.sleep) -> None:
         self._outbound = outbound
         self._grants_of = grants_of
         self._sleep = sleep
@@ -74,14 +176,14 @@ class HttpCallHandler:
         artifact = call.artifact
         if not isinstance(artifact, HttpCall):
             raise Invalid(f"{artifact.name!r} is a {artifact.kind}, not a request.")
-        request = declared_request(artifact)
-        inputs = checked_inputs(call.inputs, call.skill.parameters)
-        optional = declared(call.skill.parameters or {})
+        request = parse_request(artifact)
+        inputs = check_inputs(call.inputs, call.skill.parameters)
+        optional = declared_inputs(call.skill.parameters or {})
         masks = {name: _mask(name) for name in request.secrets}
-        call.about_to(_shown(request, Filling(inputs=inputs, optional=optional, env=masks).fill(request)))
+        call.about_to(_shown(request, RequestFiller(inputs=inputs, optional=optional, env=masks).fill(request)))
         grants = await self._grants_of(call)
         env = _granted(call, request, grants)
-        filled = Filling(inputs=inputs, optional=optional, env=env).fill(request)
+        filled = RequestFiller(inputs=inputs, optional=optional, env=env).fill(request)
         sending = _Sending(
             call=call,
             declared=request,
@@ -90,9 +192,9 @@ class HttpCallHandler:
             deadline=time.monotonic() + request.timeout_seconds,
         )
         answer = await self._in_time(sending)
-        return await beside(len(answer.body), _output, sending, answer)
+        return await offload(len(answer.body), _output, sending, answer)
 
-    async def _in_time(self, sending: _Sending) -> OutboundAnswer:
+    async def _in_time(self, sending: _Sending) -> HttpResponse:
         seconds = sending.declared.timeout_seconds
         try:
             async with asyncio.timeout(seconds):
@@ -103,17 +205,17 @@ class HttpCallHandler:
                 hint="Try again, or raise its timeout_seconds.",
             ) from None
 
-    async def _once(self, sending: _Sending) -> OutboundAnswer:
+    async def _once(self, sending: _Sending) -> HttpResponse:
         """One try; an answer that is not wanted is an error."""
         answer = await self._outbound.send(sending.request)
         sending.call.notes.detail["http"] = {"status": answer.status, "hosts": list(answer.hops)}
-        sending.call.notes.raw = await beside(len(answer.body), sending.said, answer)
+        sending.call.notes.raw = await offload(len(answer.body), sending.said, answer)
         if sending.declared.response.accepts(answer.status):
             return answer
         raise _unwanted(sending, answer)
 
     def _retrying(self, sending: _Sending) -> AsyncRetrying:
-        attempts = sending.declared.attempts if sending.declared.method in IDEMPOTENT else 1
+        attempts = sending.declared.attempts if sending.declared.method in IDEMPOTENT_METHODS else 1
         return AsyncRetrying(
             stop=stop_after_attempt(attempts),
             wait=_wait,
@@ -125,7 +227,7 @@ class HttpCallHandler:
 
 def _granted(call: Call, request: DeclaredRequest, grants: Grants) -> dict[str, str]:
     """The values that the request uses, each noted; `Refused` names one that is not given, and what to do."""
-    needed = needs_of(call.skill).env
+    needed = read_needs(call.skill).env
     for name in request.secrets:
         if name in grants.env and name in needed:
             call.notes.receipt.touch("env", name)
@@ -145,8 +247,8 @@ def _granted(call: Call, request: DeclaredRequest, grants: Grants) -> dict[str, 
     return used
 
 
-def _outbound_request(call: Call, request: DeclaredRequest, filled: Filled, grants: Grants) -> OutboundRequest:
-    return OutboundRequest(
+def _outbound_request(call: Call, request: DeclaredRequest, filled: FilledRequest, grants: Grants) -> HttpRequest:
+    return HttpRequest(
         url=filled.url,
         method=request.method,
         headers=filled.headers,
@@ -160,9 +262,9 @@ def _outbound_request(call: Call, request: DeclaredRequest, filled: Filled, gran
     )
 
 
-def _output(sending: _Sending, answer: OutboundAnswer) -> Output:
-    value = sending.call.notes.hiding.data(value_of(answer, text_of(answer), sending.declared.response))
-    check_promised(sending.call, value)
+def _output(sending: _Sending, answer: HttpResponse) -> Output:
+    value = sending.call.notes.hiding.data(read_value(answer, decode_body(answer), sending.declared.response))
+    check_output(sending.call, value)
     facts = {"status": answer.status, "content_type": answer.headers.get("content-type", "")[:200]}
     if isinstance(value, str):
         return Output(kind="http_call", text=value, result=facts)
@@ -170,12 +272,12 @@ def _output(sending: _Sending, answer: OutboundAnswer) -> Output:
     return Output(kind="http_call", text=text, data=value, result=facts)
 
 
-def _unwanted(sending: _Sending, answer: OutboundAnswer) -> ProwessError:
+def _unwanted(sending: _Sending, answer: HttpResponse) -> ProwessError:
     """An answer whose status is not wanted, with its first words, which are the host's and not ours."""
     host = answer.hops[-1] if answer.hops else "The host"
-    words = _UNSEEN.sub(" ", sending.call.notes.raw).strip()[:MOST_TOLD]
+    words = _UNSEEN.sub(" ", sending.call.notes.raw).strip()[:MAX_ERROR_CHARS]
     told = f"{host} answered {answer.status}{f': {words}' if words else '.'}"
-    if answer.status not in BUSY:
+    if answer.status not in BUSY_STATUSES:
         return RunFailed(told, hint="Correct the inputs, or the request that the skill declares.")
     asked = answer.headers.get("retry-after", "").strip()
     return TryLater(
@@ -200,7 +302,7 @@ def _mask(name: str) -> str:
     return f"[env.{name}]"
 
 
-def _shown(request: DeclaredRequest, filled: Filled) -> str:
+def _shown(request: DeclaredRequest, filled: FilledRequest) -> str:
     """The request as it is noted: with its inputs, and with names where values of the environment are sent."""
     url = filled.url
     for name in request.secrets:

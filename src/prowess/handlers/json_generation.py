@@ -8,21 +8,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from prowess.errors import Invalid
-from prowess.handlers.stopwatch import Stopwatch
+from prowess.handlers.results import GenerationResult, Stopwatch
 from prowess.llm.model import Message, Request
-from prowess.run.answers import noted, read_answer, told_again, unfit
-from prowess.run.asking import Asker
+from prowess.prompts.prompt import Prompt, choose_variant, prompt_from_artifact
+from prowess.prompts.registry import SKILL_ORIGIN, Registry
+from prowess.prompts.renderer import Renderer
+from prowess.run.answers import note_reply, output_error, read_answer, write_correction
 from prowess.run.call import Call, Output
-from prowess.run.context import request_of
-from prowess.run.inputs import checked_inputs
-from prowess.run.results import GenerationResult
+from prowess.run.model_client import ModelClient
+from prowess.run.preamble import build_request
+from prowess.run.schema_checks import check_inputs
 from prowess.skill.kinds import JsonGeneration, JsonObject, Kind, PromptTemplate
 from prowess.skill.schema import Schema, SchemaError, compile_schema
-from prowess.templates.prompt import Prompt, prompt_of
-from prowess.templates.registry import Registry
-from prowess.templates.registry_skills import SKILL
-from prowess.templates.rendering import Renderer
-from prowess.templates.variants import choose_variant
 
 _HINT = "Say in the prompt what is wanted, loosen the schema, or use a stronger model."
 _TOLD = 3
@@ -40,7 +37,7 @@ class JsonGenerationHandler:
 
     kind: Kind = "json_generation"
 
-    def __init__(self, asker: Asker, renderer: Renderer, registry: Registry) -> None:
+    def __init__(self, asker: ModelClient, renderer: Renderer, registry: Registry) -> None:
         self._asker = asker
         self._renderer = renderer
         self._registry = registry
@@ -57,11 +54,11 @@ class JsonGenerationHandler:
         wanted = _output_schema(call, artifact, prompt)
         schema = compile_schema(wanted)
         with watch.measure("validation"):
-            values = checked_inputs(call.inputs, call.skill.parameters, prompt.vars_schema)
+            values = check_inputs(call.inputs, call.skill.parameters, prompt.vars_schema)
         with watch.measure("prompt_render"):
             rendered = await self._renderer.render(prompt.template, values, syntax=prompt.syntax)
         call.notes.rendered = rendered
-        request = request_of(
+        request = build_request(
             call, model, rendered, schema=wanted, temperature=artifact.temperature, max_tokens=artifact.max_tokens
         )
         return _output(call, await self._generate(call, artifact, request, schema, watch))
@@ -87,7 +84,7 @@ class JsonGenerationHandler:
             call.enter("GENERATING", attempt=attempt)
             with watch.measure("llm_call"):
                 reply = await self._asker.ask(call, request, named=artifact.model or "")
-            noted(call, reply)
+            note_reply(call, reply)
             call.enter("VALIDATING_OUT", attempt=attempt)
             with watch.measure("validation"):
                 data, errors = await read_answer(reply.text, schema)
@@ -106,12 +103,12 @@ class JsonGenerationHandler:
 
 def _for_family(call: Call, prompt: Prompt, family: str) -> Prompt:
     """The prompt in the variant that is written for the family, where the skill's own prompt has several."""
-    if prompt.origin != f"{SKILL}{call.skill.slug}":
+    if prompt.origin != f"{SKILL_ORIGIN}{call.skill.slug}":
         return prompt
     templates = [artifact for artifact in call.skill.artifacts if isinstance(artifact, PromptTemplate)]
-    variants = [one for one in templates if prompt_of(one).label == prompt.label]
+    variants = [one for one in templates if prompt_from_artifact(one).label == prompt.label]
     chosen = choose_variant(variants, family)
-    return prompt_of(chosen, prompt.origin) if isinstance(chosen, PromptTemplate) else prompt
+    return prompt_from_artifact(chosen, prompt.origin) if isinstance(chosen, PromptTemplate) else prompt
 
 
 def _output_schema(call: Call, artifact: JsonGeneration, prompt: Prompt) -> JsonObject:
@@ -128,7 +125,7 @@ def _output_schema(call: Call, artifact: JsonGeneration, prompt: Prompt) -> Json
 def _again(request: Request, answer: str, errors: Sequence[SchemaError]) -> Request:
     """The same request, after the answer that did not fit and what is wrong with it."""
     shown = (Message(role="assistant", text=answer[:_LONGEST_REPEATED]),) if answer.strip() else ()
-    return replace(request, messages=(*request.messages, *shown, Message(role="user", text=told_again(errors))))
+    return replace(request, messages=(*request.messages, *shown, Message(role="user", text=write_correction(errors))))
 
 
 def _output(call: Call, result: GenerationResult) -> Output:
@@ -140,4 +137,4 @@ def _output(call: Call, result: GenerationResult) -> Output:
         return Output(kind="json_generation", text=text, data=result.data, result=result.as_json())
     call.enter("FAILED", attempts=result.attempts, errors=len(result.validation_errors))
     call.notes.detail["result"] = result.as_json()
-    raise unfit(call, result.validation_errors, attempts=result.attempts, hint=_HINT)
+    raise output_error(call, result.validation_errors, attempts=result.attempts, hint=_HINT)

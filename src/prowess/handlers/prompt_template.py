@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 
 from prowess.errors import Invalid
-from prowess.run.answers import noted, read_answer, unfit
-from prowess.run.asking import Asker
+from prowess.prompts.prompt import choose_variant
+from prowess.prompts.renderer import Renderer
+from prowess.run.answers import note_reply, output_error, read_answer
 from prowess.run.call import Call, Output
-from prowess.run.context import request_of
-from prowess.run.inputs import checked_inputs
+from prowess.run.model_client import ModelClient
+from prowess.run.preamble import build_request
+from prowess.run.schema_checks import check_inputs
 from prowess.skill.kinds import Kind, PromptTemplate
 from prowess.skill.schema import Schema, compile_schema
-from prowess.templates.rendering import Renderer
-from prowess.templates.variants import choose_variant
 
 _HINT = "Say in the template what is wanted, or use json_generation, which tries once more with the errors."
 
@@ -26,7 +26,7 @@ class PromptTemplateHandler:
 
     kind: Kind = "prompt_template"
 
-    def __init__(self, asker: Asker, renderer: Renderer) -> None:
+    def __init__(self, asker: ModelClient, renderer: Renderer) -> None:
         self._asker = asker
         self._renderer = renderer
 
@@ -36,12 +36,12 @@ class PromptTemplateHandler:
         template = _variant(call, model.family)
         call.notes.artifact = template
         schema = None if template.output_schema is None else compile_schema(template.output_schema)
-        values = checked_inputs(call.inputs, call.skill.parameters, template.vars_schema)
+        values = check_inputs(call.inputs, call.skill.parameters, template.vars_schema)
         rendered = await self._renderer.render(template.content, values, syntax=template.syntax)
         call.notes.rendered = rendered
-        request = request_of(call, model, rendered, schema=template.output_schema)
+        request = build_request(call, model, rendered, schema=template.output_schema)
         reply = await self._asker.ask(call, request, stream=True)
-        answer = noted(call, reply)
+        answer = note_reply(call, reply)
         if schema is not None:
             return await _data(call, answer, schema)
         return Output(kind=self.kind, text=answer, result={} if reply.complete else {"truncated": True})
@@ -59,5 +59,5 @@ def _variant(call: Call, family: str) -> PromptTemplate:
 async def _data(call: Call, answer: str, schema: Schema) -> Output:
     value, errors = await read_answer(answer, schema)
     if errors:
-        raise unfit(call, errors, hint=_HINT)
+        raise output_error(call, errors, hint=_HINT)
     return Output(kind="prompt_template", text=json.dumps(value, ensure_ascii=False, indent=2), data=value)

@@ -10,15 +10,14 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from prowess.errors import Invalid, RunFailed
-from prowess.handlers.command_runs import CommandRuns
-from prowess.handlers.missing_packages import PACKAGES
-from prowess.handlers.provisioning import Provision, packages_for
+from prowess.handlers.command_runner import CommandRunner
+from prowess.handlers.requirements import PACKAGE_NAMES, InstallPackages, install_packages
 from prowess.run.call import Call, Output
-from prowess.sandbox.commands.finding import PYTHON
+from prowess.sandbox.programs import PYTHON
 from prowess.skill.kinds import Kind
-from prowess.skill.needs import needs_of
+from prowess.skill.needs import read_needs
 
-MOST_ARGS = 1_000
+MAX_ARGS = 1_000
 PYTHON_COMMAND = (PYTHON, "-B", "-s", "-X", "utf8")
 INTERPRETERS = ("bash", "dash", "node", "perl", "ruby", "sh", "zsh")
 """Besides Python."""
@@ -48,7 +47,7 @@ class ScriptHandler:
 
     kind: Kind = "script"
 
-    def __init__(self, commands: CommandRuns, provision: Provision | None = None) -> None:
+    def __init__(self, commands: CommandRunner, provision: InstallPackages | None = None) -> None:
         self._commands = commands
         self._provision = provision
 
@@ -59,7 +58,7 @@ class ScriptHandler:
         content = files.get(path)
         if content is None:
             raise Invalid(f"{call.skill.slug!r} has no file {path[:80]!r}.")
-        interpreter = interpreter_of(path, content)
+        interpreter = find_interpreter(path, content)
         args, stdin = _args(call.inputs.get("args")), _stdin(call.inputs.get("stdin"))
         provision = self._provision
         name = "python3" if interpreter[0] == PYTHON else interpreter[0]
@@ -74,7 +73,7 @@ class ScriptHandler:
                 files=files,
                 called=f"The script {path!r}",
                 stdin=stdin,
-                packages=await packages_for(call, provision) if provision and interpreter[0] == PYTHON else None,
+                packages=await install_packages(call, provision) if provision and interpreter[0] == PYTHON else None,
             )
         except RunFailed as error:
             error.hint = _hint_for_import(call, error.message) or error.hint
@@ -82,7 +81,7 @@ class ScriptHandler:
         return Output(kind=self.kind, text=finished.stdout, result=finished.facts)
 
 
-def interpreter_of(path: str, content: bytes) -> tuple[str, ...]:
+def find_interpreter(path: str, content: bytes) -> tuple[str, ...]:
     """The program that runs a script, with its options; `Invalid` where none is known."""
     shebang = _SHEBANG.match(content)
     name, options = _named(shebang[1].decode(errors="replace")) if shebang else ("", ())
@@ -116,7 +115,7 @@ def _hint_for_import(call: Call, message: str) -> str:
     found = _MISSING.search(message)
     if found is None or found[1] in sys.stdlib_module_names:
         return ""
-    needed = (*needs_of(call.skill).requirements, PACKAGES.get(found[1], found[1]))
+    needed = (*read_needs(call.skill).requirements, PACKAGE_NAMES.get(found[1], found[1]))
     return f"The package {needed[-1]!r} is missing: add `requirements: {json.dumps(needed)}` to the manifest."
 
 
@@ -124,9 +123,9 @@ def _args(given: Any) -> list[str]:
     if given is None:
         return []
     args = cast("list[Any]", given) if isinstance(given, list) else []
-    if not isinstance(given, list) or len(args) > MOST_ARGS or not all(_is_plain(one) for one in args):
+    if not isinstance(given, list) or len(args) > MAX_ARGS or not all(_is_plain(one) for one in args):
         raise Invalid(
-            f"`args` is not a list of at most {MOST_ARGS:,} texts and numbers.", hint='Give for example ["--all", "3"].'
+            f"`args` is not a list of at most {MAX_ARGS:,} texts and numbers.", hint='Give for example ["--all", "3"].'
         )
     return [one if isinstance(one, str) else str(one) for one in args]
 

@@ -6,46 +6,45 @@ from collections.abc import Iterable, Mapping
 
 from prowess.handlers.cli_command import CliCommandHandler
 from prowess.handlers.code_template import CodeTemplateHandler
-from prowess.handlers.command_runs import CommandRuns, Files
+from prowess.handlers.command_runner import CommandRunner, ReadFiles
 from prowess.handlers.function import FunctionHandler, RuntimeName
-from prowess.handlers.host_module import HostModule
+from prowess.handlers.host_functions import HostModule
 from prowess.handlers.http_call import HttpCallHandler
 from prowess.handlers.json_generation import JsonGenerationHandler
 from prowess.handlers.prompt_template import PromptTemplateHandler
-from prowess.handlers.provisioning import Provision
+from prowess.handlers.requirements import InstallPackages
 from prowess.handlers.review import ReviewHandler
 from prowess.handlers.script import ScriptHandler
 from prowess.handlers.text import ReadFile, text_handlers
-from prowess.outbound.request import Outbound
-from prowess.run.asking import Asker
+from prowess.net.request import HttpClient
+from prowess.prompts.registry import Registry
+from prowess.prompts.renderer import Renderer
 from prowess.run.checkpoints import Checkpoints
-from prowess.run.grants import GrantsOf
-from prowess.run.handler import Handler
+from prowess.run.handler import GrantLookup, Handler
+from prowess.run.model_client import ModelClient
 from prowess.sandbox.commands.command import CommandSandbox
-from prowess.sandbox.sandbox import Sandbox
+from prowess.sandbox.protocol import Sandbox
 from prowess.skill.kinds import Kind
-from prowess.templates.registry import Registry
-from prowess.templates.rendering import Renderer
 
 
-def handlers_of(
+def build_handlers(
     *,
-    asker: Asker,
+    asker: ModelClient,
     renderer: Renderer,
     registry: Registry,
     sandboxes: Mapping[RuntimeName, Sandbox],
     commands: CommandSandbox,
-    outbound: Outbound,
-    grants_of: GrantsOf,
-    provision: Provision,
+    outbound: HttpClient,
+    grants_of: GrantLookup,
+    provision: InstallPackages,
     host: HostModule,
     checkpoints: Checkpoints,
     read_file: ReadFile,
-    files: Files,
+    files: ReadFiles,
     brought: Iterable[Handler] = (),
 ) -> dict[Kind, Handler]:
     """By kind. Handlers that plugins have `brought` serve kinds that have none here; no plugin takes the place of ours."""
-    command_runs = CommandRuns(commands, files, grants_of)
+    command_runs = CommandRunner(commands, files, grants_of)
     own: tuple[Handler, ...] = (
         *text_handlers(read_file),
         PromptTemplateHandler(asker, renderer),

@@ -9,7 +9,7 @@ from prowess.run.call import Call, Output
 from prowess.run.handler import Handler
 from prowess.skill.kinds import Kind
 from prowess.skill.model import Skill
-from prowess.skill.text.decode import decode
+from prowess.skill.text.reader import decode_text
 
 ReadFile = Callable[[Skill, str], Awaitable[bytes]]
 """Reads one file of a skill by its path."""
@@ -41,7 +41,7 @@ class FileHandler:
         artifact = call.artifact
         if not artifact.path:
             return Output(kind=self.kind, text=artifact.content)
-        text, problems = decode(await self._read_file(call.skill, artifact.path))
+        text, problems = decode_text(await self._read_file(call.skill, artifact.path))
         if any(problem.code == "nul-character" for problem in problems):
             raise Invalid(
                 f"{artifact.path!r} of {call.skill.slug!r} is not text.",

@@ -1,10 +1,58 @@
-"""What Prowess asks of a model: one narrow Protocol, and the values that travel through it."""
+"""The `Model` protocol, the values that pass through it, and how models are configured."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
+import json
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelConfig:
+    """Which models are used where none is named, and how they are reached. Keys are never shown.
+
+    `base_url` and `key` belong to the one OpenAI-compatible server that `compatible:` names; the keys of other providers
+    are read from `environment`. Nothing limits the requests where `requests_per_minute` is None.
+    """
+
+    default: str = ""
+    evaluation: str = ""
+    base_url: str = ""
+    key: str = field(default="", repr=False)
+    environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    requests_per_minute: int | None = None
+    timeout_seconds: float = 60
+    attempts: int = 3
+    home: Path = field(default_factory=lambda: Path.home() / ".prowess")
+
+
+_FAMILIES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("claude",), "anthropic"),
+    (("gpt", "chatgpt", "o1", "o3", "o4", "davinci", "codex"), "openai"),
+    (("gemini", "gemma", "palm", "learnlm"), "google"),
+    (("llama", "meta-llama", "codellama"), "meta"),
+    (("qwen", "qwq"), "qwen"),
+    (("mistral", "mixtral", "magistral", "ministral", "codestral", "devstral", "pixtral"), "mistral"),
+    (("deepseek",), "deepseek"),
+    (("grok",), "xai"),
+    (("command", "c4ai", "aya"), "cohere"),
+    (("phi",), "microsoft"),
+    (("glm", "chatglm"), "zai"),
+    (("kimi", "moonshot"), "moonshotai"),
+    (("smollm",), "smollm"),
+)
+
+
+def family_of(provider: str, name: str) -> str:
+    """The family of a model by its name; its provider where the name tells nothing."""
+    bare = name.lower().replace("\\", "/").rpartition("/")[2]
+    for beginnings, family in _FAMILIES:
+        if bare.startswith(beginnings):
+            return family
+    return provider
+
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -114,3 +162,27 @@ class Model(Protocol):
     def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
         """The answer piece by piece: texts as they come, and last the whole `Reply`."""
         ...
+
+
+def enforces_schema(request: Request, *, structured: bool) -> bool:
+    """Whether the answer is held to the request's schema: providers do so for a schema of an object, and no other."""
+    return structured and request.schema is not None and request.schema.get("type") == "object"
+
+
+def fit_schema(request: Request, *, structured: bool) -> Request:
+    """The request as a model has to be asked: with its schema in words where the answer is not held to it."""
+    if request.schema is None or enforces_schema(request, structured=structured):
+        return request
+    return add_schema_text(request)
+
+
+def add_schema_text(request: Request) -> Request:
+    """The request with its schema also in words, at the end of what the user says last."""
+    words = f"Answer with nothing but JSON that satisfies this JSON Schema:\n{json.dumps(request.schema, ensure_ascii=False)}"
+    messages = list(request.messages)
+    place = next((at for at in reversed(range(len(messages))) if messages[at].role == "user"), None)
+    if place is None:
+        messages.append(Message(role="user", text=words))
+    else:
+        messages[place] = replace(messages[place], text=f"{messages[place].text}\n\n{words}")
+    return replace(request, messages=tuple(messages))

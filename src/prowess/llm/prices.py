@@ -19,7 +19,7 @@ DEFAULT_MAX_TOKENS = 8_192
 
 def cost_of(model_name: str, usage: Usage) -> float | None:
     """US dollars for what was used of a model such as `openai:gpt-5`; None where no price is known."""
-    priced = _priced(model_name)
+    priced = _find_price(model_name)
     if priced is None:
         return None
     from genai_prices import Usage as Used
@@ -29,7 +29,7 @@ def cost_of(model_name: str, usage: Usage) -> float | None:
     return float(model.calc_price(used, provider).total_price)
 
 
-def most_cost(model_name: str, input_tokens: int, max_tokens: int | None) -> float | None:
+def max_cost(model_name: str, input_tokens: int, max_tokens: int | None) -> float | None:
     """US dollars that a request costs at most, with as long an answer as it allows; None where no price is known."""
     most = DEFAULT_MAX_TOKENS if max_tokens is None else max_tokens
     return cost_of(model_name, Usage(input_tokens=input_tokens, output_tokens=most, requests=1))
@@ -37,11 +37,11 @@ def most_cost(model_name: str, input_tokens: int, max_tokens: int | None) -> flo
 
 def lacks_price(model_name: str) -> bool:
     """Whether a model costs money and nobody here knows how much."""
-    return model_name.partition(":")[0] in PRICED and _priced(model_name) is None
+    return model_name.partition(":")[0] in PRICED and _find_price(model_name) is None
 
 
 @lru_cache(maxsize=256)
-def _priced(model_name: str) -> tuple[Provider, ModelInfo] | None:
+def _find_price(model_name: str) -> tuple[Provider, ModelInfo] | None:
     provider, _, name = model_name.partition(":")
     name = name.rpartition("/")[2]  # Google takes `models/NAME` for NAME
     if provider not in PRICED or not name:

@@ -9,10 +9,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from prowess.errors import Invalid, Unavailable
-from prowess.llm.config import ModelConfig
-from prowess.llm.family import family_of
-from prowess.llm.model import Model
-from prowess.llm.provided import Line, ProvidedModel, open_compatible
+from prowess.llm.model import Model, ModelConfig, family_of
+from prowess.llm.remote import ProviderClient, RemoteModel, open_compatible
 
 OLLAMA_URL = "http://localhost:11434/v1"
 
@@ -40,7 +38,7 @@ class Provider:
     @property
     def installed(self) -> bool:
         """Whether what it needs is there."""
-        return all(map(_is_there, self.modules))
+        return all(map(_is_installed, self.modules))
 
     def key(self, config: ModelConfig) -> str:
         """The key; `Unavailable` that names the variable where there is none."""
@@ -57,7 +55,7 @@ class Provider:
         return not self.keys or any(config.environment.get(name, "").strip() for name in self.keys)
 
 
-def _is_there(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
     except (ModuleNotFoundError, ValueError):  # a part of a package that is not there itself
@@ -65,26 +63,28 @@ def _is_there(module: str) -> bool:
 
 
 def _open_openai(provider: Provider, model: str, config: ModelConfig) -> Model:
-    from prowess.llm.lines import OPENAI_URL, openai_line
+    from prowess.llm.transport import OPENAI_URL, openai_client
 
-    return _over(provider, model, config, _url(config, "OPENAI_BASE_URL", OPENAI_URL), openai_line)
+    return _open_remote(provider, model, config, _base_url(config, "OPENAI_BASE_URL", OPENAI_URL), openai_client)
 
 
 def _open_anthropic(provider: Provider, model: str, config: ModelConfig) -> Model:
-    from prowess.llm.lines import ANTHROPIC_URL, anthropic_line
+    from prowess.llm.transport import ANTHROPIC_URL, anthropic_client
 
-    return _over(provider, model, config, _url(config, "ANTHROPIC_BASE_URL", ANTHROPIC_URL), anthropic_line)
+    return _open_remote(
+        provider, model, config, _base_url(config, "ANTHROPIC_BASE_URL", ANTHROPIC_URL), anthropic_client
+    )
 
 
 def _open_google(provider: Provider, model: str, config: ModelConfig) -> Model:
-    from prowess.llm.lines import GOOGLE_URL, google_line
+    from prowess.llm.transport import GOOGLE_URL, google_client
 
-    return _over(provider, model, config, _url(config, "GOOGLE_GEMINI_BASE_URL", GOOGLE_URL), google_line)
+    return _open_remote(provider, model, config, _base_url(config, "GOOGLE_GEMINI_BASE_URL", GOOGLE_URL), google_client)
 
 
 def _open_ollama(provider: Provider, model: str, config: ModelConfig) -> Model:
     key = config.environment.get("OLLAMA_API_KEY", "").strip()
-    return _cautious(provider, model, _url(config, "OLLAMA_BASE_URL", OLLAMA_URL), key)
+    return _open_cautious(provider, model, _base_url(config, "OLLAMA_BASE_URL", OLLAMA_URL), key)
 
 
 def _open_compatible(provider: Provider, model: str, config: ModelConfig) -> Model:
@@ -93,11 +93,11 @@ def _open_compatible(provider: Provider, model: str, config: ModelConfig) -> Mod
             "There is no address of an OpenAI-compatible server: PROWESS_MODEL_URL is not set.",
             hint="Set PROWESS_MODEL_URL, such as http://localhost:8000/v1, and PROWESS_MODEL_KEY where it needs a key.",
         )
-    return _cautious(provider, model, _checked("PROWESS_MODEL_URL", config.base_url), config.key)
+    return _open_cautious(provider, model, _check_url("PROWESS_MODEL_URL", config.base_url), config.key)
 
 
-def _cautious(provider: Provider, model: str, url: str, key: str) -> Model:
-    from prowess.llm.cautious import CautiousModel
+def _open_cautious(provider: Provider, model: str, url: str, key: str) -> Model:
+    from prowess.llm.wrappers import CautiousModel
 
     family = family_of(provider.name, model)
     return CautiousModel(open_compatible(model, name=f"{provider.name}:{model}", base_url=url, key=key, family=family))
@@ -110,16 +110,16 @@ def _open_local(provider: Provider, model: str, config: ModelConfig) -> Model:
 
 
 def _open_scripted(provider: Provider, model: str, config: ModelConfig) -> Model:  # noqa: ARG001  (every row opens alike)
-    from prowess.llm.script_file import read_script
+    from prowess.llm.scripted import read_script
 
     return read_script(Path(model))
 
 
-def _over(
-    provider: Provider, model: str, config: ModelConfig, url: str, line: Callable[[str, str, str], Line]
+def _open_remote(
+    provider: Provider, model: str, config: ModelConfig, url: str, line: Callable[[str, str, str], ProviderClient]
 ) -> Model:
     key = provider.key(config)
-    return ProvidedModel(
+    return RemoteModel(
         name=f"{provider.name}:{model}",
         family=family_of(provider.name, model),
         connect=lambda: line(model, url, key),
@@ -128,11 +128,11 @@ def _over(
     )
 
 
-def _url(config: ModelConfig, variable: str, usual: str) -> str:
-    return _checked(variable, config.environment.get(variable, "").strip() or usual)
+def _base_url(config: ModelConfig, variable: str, usual: str) -> str:
+    return _check_url(variable, config.environment.get(variable, "").strip() or usual)
 
 
-def _checked(variable: str, url: str) -> str:
+def _check_url(variable: str, url: str) -> str:
     try:
         parts = urlsplit(url)
         sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -143,7 +143,7 @@ def _checked(variable: str, url: str) -> str:
     return url
 
 
-_OWN_MACHINE_SECONDS = 300
+_LOCAL_SECONDS = 300
 _LAYER = "pydantic_ai"
 """What speaks with every provider."""
 
@@ -177,7 +177,7 @@ _ROWS = (
         form="ollama:NAME",
         extra="openai",
         modules=(_LAYER, "openai"),
-        least_seconds=_OWN_MACHINE_SECONDS,
+        least_seconds=_LOCAL_SECONDS,
         open=_open_ollama,
     ),
     Provider(
@@ -189,7 +189,7 @@ _ROWS = (
         extra="local",
         modules=("xllamacpp",),
         plain=False,
-        least_seconds=_OWN_MACHINE_SECONDS,
+        least_seconds=_LOCAL_SECONDS,
         open=_open_local,
     ),
     Provider(name="scripted", form="scripted:FILE.json", plain=False, open=_open_scripted),

@@ -1,38 +1,37 @@
-"""A model that says what it was told to say: for tests, and for trying things without a model.
-
-It is strict. A request that its script does not expect is an error, and so is a step that nobody asked for.
-"""
+"""A model that answers from a script: for tests, and for trying things out without a model."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from pathlib import Path
+from typing import Any, Literal, Self, cast
 
-from prowess.errors import Invalid, RunFailed
-from prowess.llm.model import Reply, Request, Usage
-from prowess.llm.schema_words import fitted
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-When = str | Callable[[Request], bool]
-Answered = str | Reply | Exception | Mapping[str, Any]
+from prowess.errors import Invalid, NotFound, ProwessError, RunFailed, TimedOut, Unavailable
+from prowess.llm.model import Reply, Request, ToolCall, Usage, fit_schema
 
-PIECE = 24
+Condition = str | Callable[[Request], bool]
+ScriptedReply = str | Reply | Exception | Mapping[str, Any]
+
+CHUNK_CHARACTERS = 24
 """How many characters a streamed piece has."""
 
-_SHOWN = 400
-_STEPS = "Give a list whose steps are texts, mappings that are JSON, replies, exceptions or answers for requests."
+_MAX_SHOWN = 400
+_STEPS_HINT = "Give a list whose steps are texts, mappings that are JSON, replies, exceptions or answers for requests."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """A step for one kind of request: `when` is a text that occurs in what is asked, or says yes to the request."""
 
-    when: When
-    reply: Answered
+    when: Condition
+    reply: ScriptedReply
 
 
-Step = Answered | Answer
+Step = ScriptedReply | Answer
 
 
 class ScriptedModel:
@@ -58,7 +57,7 @@ class ScriptedModel:
         self.structured = structured
         self.requests: list[Request] = []
         """What was asked, in order; with the schema in words where the answer is not held to it."""
-        self._steps = _checked(steps)
+        self._steps = _check_steps(steps)
         self._unordered = unordered
 
     def __repr__(self) -> str:
@@ -80,7 +79,7 @@ class ScriptedModel:
         """`RunFailed` where a step has not been asked for."""
         if self._steps:
             raise RunFailed(
-                f"{self.left} steps of the script {self.name} were never asked for. The next is {_step(self._steps[0])}.",
+                f"{self.left} steps of the script {self.name} were never asked for. The next is {_describe_step(self._steps[0])}.",
                 hint="Ask for them, or take them out of the script.",
             )
 
@@ -96,40 +95,42 @@ class ScriptedModel:
     async def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
         """The same, in pieces."""
         reply = self._next(request)
-        for start in range(0, len(reply.text), PIECE):
-            yield reply.text[start : start + PIECE]
+        for start in range(0, len(reply.text), CHUNK_CHARACTERS):
+            yield reply.text[start : start + CHUNK_CHARACTERS]
         yield reply
 
     def _next(self, request: Request) -> Reply:
-        request = fitted(request, structured=self.structured)
+        request = fit_schema(request, structured=self.structured)
         self.requests.append(request)
         candidates = self._steps if self._unordered else self._steps[:1]
         for place, step in enumerate(candidates):
-            if _fits(step, request):
+            if _matches(step, request):
                 del self._steps[place]
-                return _reply(step.reply if isinstance(step, Answer) else step, request, self.name)
-        expected = " or ".join(_step(step) for step in candidates[:3]) or "nothing more"
+                return _make_reply(step.reply if isinstance(step, Answer) else step, request, self.name)
+        expected = " or ".join(_describe_step(step) for step in candidates[:3]) or "nothing more"
         raise RunFailed(
-            f"The script {self.name} does not expect this request, its number {len(self.requests)}: {_asked(request)}. "
+            f"The script {self.name} does not expect this request, its number {len(self.requests)}: {_describe_request(request)}. "
             f"It expects {expected}.",
             hint="Add a step for it, or ask for what the script expects.",
         )
 
 
-def _checked(steps: object) -> list[Step]:
+def _check_steps(steps: object) -> list[Step]:
     """The steps; what only looks like a list of them, such as a text, is refused."""
     if isinstance(steps, (str, bytes, Mapping)) or not isinstance(steps, Iterable):
-        shown = _cut(repr(cast("object", steps)))
-        raise Invalid(f"A script is a list of steps, and {shown} is none.", hint=_STEPS)
+        shown = _shorten(repr(cast("object", steps)))
+        raise Invalid(f"A script is a list of steps, and {shown} is none.", hint=_STEPS_HINT)
     listed = list(cast("Iterable[Any]", steps))
     for number, step in enumerate(listed, 1):
         answered: object = step.reply if isinstance(step, Answer) else step
-        if not _can_be_answered(answered) or (isinstance(step, Answer) and not _is_condition(step.when)):
-            raise Invalid(f"The step {number} of the script is {_cut(repr(step))}, which answers nothing.", hint=_STEPS)
+        if not _is_reply(answered) or (isinstance(step, Answer) and not _is_condition(step.when)):
+            raise Invalid(
+                f"The step {number} of the script is {_shorten(repr(step))}, which answers nothing.", hint=_STEPS_HINT
+            )
     return listed
 
 
-def _can_be_answered(answered: object) -> bool:
+def _is_reply(answered: object) -> bool:
     if isinstance(answered, Mapping):
         try:
             json.dumps(answered)
@@ -142,45 +143,155 @@ def _is_condition(when: object) -> bool:
     return isinstance(when, str) or callable(when)
 
 
-def _fits(step: Step, request: Request) -> bool:
+def _matches(step: Step, request: Request) -> bool:
     if not isinstance(step, Answer):
         return True
-    return step.when in wording(request) if isinstance(step.when, str) else step.when(request)
+    return step.when in request_text(request) if isinstance(step.when, str) else step.when(request)
 
 
-def _reply(answered: Answered, request: Request, name: str) -> Reply:
+def _make_reply(answered: ScriptedReply, request: Request, name: str) -> Reply:
     if isinstance(answered, Exception):
         raise answered
     if not isinstance(answered, Reply):
         text = answered if isinstance(answered, str) else json.dumps(answered, ensure_ascii=False)
         answered = Reply(text=text)
-    usage = answered.usage if answered.usage != Usage() else _estimated(request, answered)
+    usage = answered.usage if answered.usage != Usage() else _estimate_usage(request, answered)
     return replace(answered, usage=usage, model=answered.model or name)
 
 
-def _estimated(request: Request, reply: Reply) -> Usage:
+def _estimate_usage(request: Request, reply: Reply) -> Usage:
     written = reply.text + "".join(json.dumps(call.arguments) for call in reply.calls)
-    return Usage(input_tokens=-(-len(wording(request)) // 4), output_tokens=-(-len(written) // 4), requests=1)
+    return Usage(input_tokens=-(-len(request_text(request)) // 4), output_tokens=-(-len(written) // 4), requests=1)
 
 
-def wording(request: Request) -> str:
+def request_text(request: Request) -> str:
     """All that is said in a request."""
     return "\n".join(message.text for message in request.messages)
 
 
-def _asked(request: Request) -> str:
+def _describe_request(request: Request) -> str:
     turns = "; ".join(f"{message.role}: {message.text!r}" for message in request.messages)
     extras = f" with tools {', '.join(tool.name for tool in request.tools)}" if request.tools else ""
-    return _cut(turns) + extras + (" as JSON" if request.schema is not None else "")
+    return _shorten(turns) + extras + (" as JSON" if request.schema is not None else "")
 
 
-def _step(step: Step) -> str:
+def _describe_step(step: Step) -> str:
     if not isinstance(step, Answer):
-        return f"any request, to answer {_cut(repr(step))}"
+        return f"any request, to answer {_shorten(repr(step))}"
     if isinstance(step.when, str):
-        return f"a request with {_cut(repr(step.when))}"
+        return f"a request with {_shorten(repr(step.when))}"
     return f"a request that satisfies {getattr(step.when, '__name__', 'its condition')}"
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+
+
+SCRIPT_HINT = (
+    'A script is a list of steps. Each is a text, or an object with one of "text", "json", "calls" or "error", and with '
+    '"when" (a text that occurs in the request) and "usage" where wanted.'
+)
+_MAX_SCRIPT_BYTES = 4 * 1024 * 1024
+_ERRORS: dict[str, type[ProwessError]] = {"unavailable": Unavailable, "run-failed": RunFailed, "timed-out": TimedOut}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _Call(_Part):
+    id: str = ""
+    name: str
+    arguments: dict[str, Any] = {}
+
+
+class _Usage(_Part):
+    input_tokens: int = Field(default=0, ge=0)
+    output_tokens: int = Field(default=0, ge=0)
+
+
+class _Error(_Part):
+    code: Literal["unavailable", "run-failed", "timed-out"]
+    message: str = "The script says so."
+
+
+class _Step(_Part):
+    text: str = ""
+    data: Any = Field(default=None, alias="json")
+    calls: list[_Call] = []
+    error: _Error | None = None
+    when: str = ""
+    usage: _Usage = _Usage()
+
+    @model_validator(mode="after")
+    def _one_answer(self) -> Self:
+        if len(self.model_fields_set & {"text", "data", "calls", "error"}) != 1:
+            raise ValueError("a step has one answer")
+        return self
+
+
+class _Script(_Part):
+    steps: list[str | _Step]
+    family: str = "scripted"
+    structured: bool = True
+    unordered: bool = False
+
+
+def read_script(path: Path) -> ScriptedModel:
+    """The model whose script is in this file; `NotFound` or `Invalid` where it cannot be read."""
+    document = _parse_script(path)
+    try:
+        script = _Script.model_validate({"steps": document} if isinstance(document, list) else document)
+    except ValidationError as error:
+        raise Invalid(f"The script {path} {_describe_problem(error)}.", hint=SCRIPT_HINT) from error
+    return ScriptedModel(
+        [step if isinstance(step, str) else _build_step(step) for step in script.steps],
+        name=f"scripted:{path.name}",
+        family=script.family,
+        structured=script.structured,
+        unordered=script.unordered,
+    )
+
+
+def _describe_problem(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"][:2])
+    if first["type"] == "missing" and len(first["loc"]) == 1:
+        return f'is an object without "{place}"'
+    return f"cannot be read, at {place or 'its top'}"
+
+
+def _parse_script(path: Path) -> object:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_SCRIPT_BYTES + 1)
+    except OSError as error:
+        raise NotFound(
+            f"The script {path} cannot be read: {error.strerror}.", hint="Give the path of a JSON file."
+        ) from error
+    if len(content) > _MAX_SCRIPT_BYTES:
+        raise Invalid(f"The script {path} is larger than {_MAX_SCRIPT_BYTES:,} bytes.", hint=SCRIPT_HINT)
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"The script {path} is no JSON.", hint=SCRIPT_HINT) from error
+
+
+def _build_step(step: _Step) -> Step:
+    answered = _build_reply(step)
+    return Answer(when=step.when, reply=answered) if step.when else answered
+
+
+def _build_reply(step: _Step) -> ScriptedReply:
+    if step.error is not None:
+        return _ERRORS[step.error.code](step.error.message, hint="It is an error of a script.")
+    text = json.dumps(step.data, ensure_ascii=False) if "data" in step.model_fields_set else step.text
+    calls = tuple(
+        ToolCall(id=call.id or f"call-{place}", name=call.name, arguments=call.arguments)
+        for place, call in enumerate(step.calls, 1)
+    )
+    counted = "usage" in step.model_fields_set
+    usage = Usage(
+        input_tokens=step.usage.input_tokens, output_tokens=step.usage.output_tokens, requests=1 if counted else 0
+    )
+    return Reply(text=text, calls=calls, usage=usage)

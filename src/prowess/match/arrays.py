@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
-def starts_of(lengths: Sequence[int] | Array) -> Array:
+def offsets_of(lengths: Sequence[int] | Array) -> Array:
     """Where each of several stretches begins, and where the last ends."""
     starts = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=starts[1:])
     return starts
 
 
-def distinct(numbers: Array) -> Array:
+def sort_unique(numbers: Array) -> Array:
     """The numbers, ascending, each once. What numpy has for it imports a package that nothing else needs."""
     ordered = np.sort(numbers)
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
-def stretches(begins: Array, ends: Array) -> tuple[Array, Array]:
+def expand_slices(begins: Array, ends: Array) -> tuple[Array, Array]:
     """The places of several stretches, one after the other, and where each begins among them."""
     lengths = ends - begins
     last = lengths.cumsum()
@@ -33,7 +33,7 @@ def stretches(begins: Array, ends: Array) -> tuple[Array, Array]:
     return np.repeat(begins - starts, lengths) + np.arange(total), starts
 
 
-def taken(array: Array, starts: Array, chosen: Array) -> Array:
+def take_slices(array: Array, starts: Array, chosen: Array) -> Array:
     """What is in some of the stretches that begin at `starts`, ascending; neighbours are taken in one go."""
     if not len(chosen):
         return array[:0]
@@ -43,13 +43,13 @@ def taken(array: Array, starts: Array, chosen: Array) -> Array:
     return np.concatenate([array[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)])
 
 
-def document_counts(words: Array, documents: Array, size: int) -> Array:
+def count_documents(words: Array, documents: Array, size: int) -> Array:
     """In how many documents each of `size` words is; the two arrays say which word comes in which document."""
-    pairs = distinct(words.astype(np.uint64) << np.uint64(32) | documents.astype(np.uint64))
+    pairs = sort_unique(words.astype(np.uint64) << np.uint64(32) | documents.astype(np.uint64))
     return np.bincount((pairs >> np.uint64(32)).astype(np.int64), minlength=size).astype(np.int32)
 
 
-def sums_of(vectors: Array, weights: Array, chosen: Array, starts: Array) -> Array:
+def weighted_sums(vectors: Array, weights: Array, chosen: Array, starts: Array) -> Array:
     """The sums of chosen vectors times their weights, one for each stretch of `chosen`, as 32-bit whole numbers.
 
     The first of every stretch at once, then the second of all that have one, and so on: quick for many short stretches.
@@ -71,7 +71,7 @@ def sums_of(vectors: Array, weights: Array, chosen: Array, starts: Array) -> Arr
     return found
 
 
-def locate(table: Array, numbers: Array) -> tuple[Array, Array]:
+def find_sorted(table: Array, numbers: Array) -> tuple[Array, Array]:
     """Where numbers stand in an ascending table, and which of them do."""
     if not len(table):
         return np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.bool_)

@@ -14,20 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prowess.match.arrays import Array
-from prowess.match.index import Index, Live
-from prowess.match.lexicon import products
+from prowess.match.index import Index, LiveSegment
+from prowess.match.lexicon import dot_products
 from prowess.match.query import Query
-from prowess.match.segment import IMPACT, Segment, codes_of
+from prowess.match.segment import IMPACT_SCALE, Segment, sign_codes
 from prowess.match.vectors.embedder import SCALE
 
-GLANCED = 64
+SHORTLIST_SIZE = 64
 """The whole vectors of so many are compared, however few are asked for."""
-_WORDS = 0.8
+_WORDS_WEIGHT = 0.8
 """What all of the message's words are worth at a glance, if all signs of its vector are worth 1: about what the closer look
 makes of them."""
-_LEXICAL, _COSINE = 2.0, 1.0
+_LEXICAL_WEIGHT, _COSINE_WEIGHT = 2.0, 1.0
 """What they are worth when the whole vectors are compared."""
-_STRETCH = 1 << 15
+_CHUNK = 1 << 15
 _MAXIMA = 6
 
 
@@ -62,44 +62,44 @@ def find_candidates(
     spread over segments; a few more are given where these equal the last.
     """
     glances = [
-        _Glance(part, query, terms, tags, by_words=by_words)
+        _FirstPass(part, query, terms, tags, by_words=by_words)
         for part, terms in zip(index.parts, query.places, strict=True)
     ]
-    segments, most = [glance.segment for glance in glances], max(count, GLANCED)
-    places = [_highest(glance.worth, most) for glance in glances]
+    segments, most = [glance.segment for glance in glances], max(count, SHORTLIST_SIZE)
+    places = [_top_places(glance.worth, most) for glance in glances]
     worths = [glance.worth[some] for glance, some in zip(glances, places, strict=True)]
-    best = _best(places, worths, most, segments)
+    best = _select_best(places, worths, most, segments)
     seen = [glance.compared(some[mine]) for glance, some, mine in zip(glances, places, best, strict=True)]
-    figures = [_LEXICAL * some.lexical + _COSINE * some.cosine for some in seen]
-    best = _best([some.documents for some in seen], figures, count)
+    figures = [_LEXICAL_WEIGHT * some.lexical + _COSINE_WEIGHT * some.cosine for some in seen]
+    best = _select_best([some.documents for some in seen], figures, count)
     seen = [some.only(mine) for some, mine in zip(seen, best, strict=True)]
     if any(pinned):
         return [glance.joined(some, named) for glance, some, named in zip(glances, seen, pinned, strict=True)]
     return seen
 
 
-class _Glance:
+class _FirstPass:
     """A segment at a glance: how good each of its documents looks, by its words and by the signs of its vector."""
 
     def __init__(
-        self, part: Live, query: Query, terms: Mapping[int, int], tags: Sequence[int], *, by_words: bool
+        self, part: LiveSegment, query: Query, terms: Mapping[int, int], tags: Sequence[int], *, by_words: bool
     ) -> None:
         self.segment = segment = part.segment
         self._query = query
         self._terms = terms
-        self._lexical = _lexical(segment, query, terms)
+        self._lexical = _lexical_scores(segment, query, terms)
         self._may = part.ranked & segment.tagged_with(tags) if tags else part.ranked
         if by_words:
             self._may = self._may & (self._lexical > 0)
-        self.worth = _worth(segment, query, self._lexical)
+        self.worth = _first_pass_scores(segment, query, self._lexical)
         """By document; 0 is not to be chosen."""
         if not self._may.all():
             self.worth[~self._may] = 0
 
     def compared(self, documents: NDArray[np.int64]) -> Candidates:
         """Some documents with their whole vectors compared; cosines are not below 0."""
-        near = products(self.segment.vectors.take(documents, axis=0), self._query.embedded[np.newaxis])[:, 0]
-        lexical = self._lexical[documents] / max(self._query.mass * IMPACT, 1)
+        near = dot_products(self.segment.vectors.take(documents, axis=0), self._query.embedded[np.newaxis])[:, 0]
+        lexical = self._lexical[documents] / max(self._query.mass * IMPACT_SCALE, 1)
         cosine = np.maximum(near.astype(np.float64) / (SCALE * SCALE), 0.0)
         return Candidates(self.segment, self._terms, documents, lexical, cosine)
 
@@ -109,7 +109,7 @@ class _Glance:
         return self.compared(np.union1d(candidates.documents, more).astype(np.int64)) if more else candidates
 
 
-def _lexical(segment: Segment, query: Query, places: Mapping[int, int]) -> NDArray[np.float64]:
+def _lexical_scores(segment: Segment, query: Query, places: Mapping[int, int]) -> NDArray[np.float64]:
     """How much of the message's terms each document has: the sum of strength × impact, in whole numbers."""
     documents: list[Array] = []
     amounts: list[Array] = []
@@ -124,17 +124,17 @@ def _lexical(segment: Segment, query: Query, places: Mapping[int, int]) -> NDArr
     return np.bincount(np.concatenate(documents), np.concatenate(amounts), segment.size).astype(np.float64, copy=False)
 
 
-def _worth(segment: Segment, query: Query, lexical: NDArray[np.float64]) -> NDArray[np.float32]:
+def _first_pass_scores(segment: Segment, query: Query, lexical: NDArray[np.float64]) -> NDArray[np.float32]:
     """How good each document looks at a glance: each sign that is the same counts 1."""
     # The other way round, so that bits that differ are signs that are the same.
-    wanted = ~codes_of(query.embedded[np.newaxis])[:, 0]
-    every = _WORDS * 64 * len(wanted) / max(query.mass * IMPACT, 1)
+    wanted = ~sign_codes(query.embedded[np.newaxis])[:, 0]
+    every = _WORDS_WEIGHT * 64 * len(wanted) / max(query.mass * IMPACT_SCALE, 1)
     worth = np.multiply(lexical, every, dtype=np.float32, casting="same_kind")
     if not np.count_nonzero(query.embedded):
         return worth
-    for first in range(0, segment.size, _STRETCH):
+    for first in range(0, segment.size, _CHUNK):
         # A stretch at a time, so that it stays in the processor's cache.
-        stretch = slice(first, first + _STRETCH)
+        stretch = slice(first, first + _CHUNK)
         same = np.bitwise_count(segment.codes[0, stretch] ^ wanted[0])
         for signs, sought in zip(segment.codes[1:], wanted[1:], strict=True):
             same += np.bitwise_count(signs[stretch] ^ sought)
@@ -142,14 +142,14 @@ def _worth(segment: Segment, query: Query, lexical: NDArray[np.float64]) -> NDAr
     return worth
 
 
-def _highest(worth: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+def _top_places(worth: NDArray[np.float32], count: int) -> NDArray[np.int64]:
     """The places of the `count` highest figures above 0, with all that equal the last of them."""
-    bound = _bound(worth, count)
+    bound = _lower_bound(worth, count)
     places = (worth >= bound if bound > 0 else worth > 0).nonzero()[0]
-    return places[_reaching(worth[places], count)] if len(places) > count else places
+    return places[_select_top(worth[places], count)] if len(places) > count else places
 
 
-def _bound(worth: NDArray[np.float32], count: int) -> float:
+def _lower_bound(worth: NDArray[np.float32], count: int) -> float:
     """A figure that `count` of all reach, where so many do, and not many more: as many maxima of stretches do."""
     width = _MAXIMA * count
     height = len(worth) // width
@@ -160,14 +160,14 @@ def _bound(worth: NDArray[np.float32], count: int) -> float:
     return float(maxima[-count])
 
 
-def _reaching(figures: Array, count: int) -> Array:
+def _select_top(figures: Array, count: int) -> Array:
     """The places of the `count` highest figures, with all that equal the last of them."""
     ordered = figures.copy()
     ordered.partition(-count)
     return (figures >= ordered[-count]).nonzero()[0]
 
 
-def _best(
+def _select_best(
     places: Sequence[Array], figures: Sequence[Array], count: int, segments: Sequence[Segment] = ()
 ) -> list[Array]:
     """Which of these places have the `count` highest figures over all segments, with all that equal the last of them.
@@ -178,7 +178,7 @@ def _best(
     if sum(lengths) <= count:
         return [np.arange(length) for length in lengths]
     every = np.concatenate(figures)
-    best = _reaching(every, count)
+    best = _select_top(every, count)
     if segments and len(best) > count:
         slugs = np.concatenate([segment.slugs[some] for segment, some in zip(segments, places, strict=True)])
         best = best[np.lexsort((slugs[best], -every[best]))[:count]]

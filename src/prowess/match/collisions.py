@@ -1,9 +1,4 @@
-"""Pairs of skills that compete for the same messages.
-
-Every skill is asked for with what its users would say: its trigger phrases, the sentences of its description, or its title
-where it has neither. Where another skill is worth offering too, the two compete for that message: the more, the nearer
-the other's score comes to the skill's own.
-"""
+"""Find pairs of skills that compete for the same messages, and the words that tell skills apart."""
 
 from __future__ import annotations
 
@@ -13,22 +8,78 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prowess.match.advice import content_words, is_telling, matched_terms, said_by
-from prowess.match.clauses import wanted
-from prowess.match.words import spelled_out
+from prowess.catalog.store import SearchDocument
+from prowess.match.words import STOP_WORDS, extract_words, remove_exclusions, slug_words, stem_words
 
 if TYPE_CHECKING:
-    from prowess.catalog.document import Document
     from prowess.match.recommendation import Recommendation
-    from prowess.match.triggers import Ranker
+    from prowess.match.trigger_eval import Ranker
 
-MINIMUM = 0.75
+
+MAX_LISTED_WORDS = 10
+
+
+def content_words(text: str) -> dict[str, str]:
+    """The words of a text that carry meaning, in order, each by the stem that it is compared by."""
+    words = extract_words(text)
+    found: dict[str, str] = {}
+    for stem, word in zip(stem_words(words), words, strict=True):
+        found.setdefault(stem, word)
+    return found
+
+
+def is_informative(word: str) -> bool:
+    """Whether it helps a person to hear of a word: no number, no letter that stood alone, no word of every sentence."""
+    return word not in STOP_WORDS and not word.isdecimal() and (len(word) > 1 or not word.isascii())
+
+
+def purpose_stems(document: SearchDocument) -> frozenset[str]:
+    """The stems of everything by which a skill says when it should be used; its body, which is not read for that, left out."""
+    return frozenset(content_words("\n".join(_purpose_texts(document))))
+
+
+def _purpose_texts(document: SearchDocument) -> Iterable[str]:
+    yield slug_words(document.slug)
+    yield document.title
+    yield document.description
+    for field in (document.tags, document.triggers, document.patterns, document.keywords):
+        yield from field
+
+
+def find_missing_words(document: SearchDocument, queries: Iterable[str]) -> list[tuple[str, int]]:
+    """The words of these queries that the skill never says, most frequent first, with how many queries have each."""
+    said = purpose_stems(document)
+    counts: Counter[str] = Counter()
+    shown: dict[str, str] = {}
+    for query in queries:
+        for stem, word in content_words(query).items():
+            if stem not in said and is_informative(word):
+                counts[stem] += 1
+                shown.setdefault(stem, word)
+    return _most_frequent(Counter({shown[stem]: count for stem, count in counts.items()}))
+
+
+def count_matched_terms(results: Iterable[Recommendation]) -> list[tuple[str, int]]:
+    """The words by which a skill was found for these messages, most frequent first."""
+    return _most_frequent(Counter(term for result in results for term in matched_terms(result)))
+
+
+def matched_terms(result: Recommendation) -> list[str]:
+    """The words of the message that were found in a skill, each once; those of its body are not disclosed."""
+    return list(dict.fromkeys(term.lower() for item in result.evidence for term in item.terms if item.field != "body"))
+
+
+def _most_frequent(counts: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MAX_LISTED_WORDS]
+
+
+MIN_SIMILARITY = 0.75
 """How much of what two skills are asked for must be contested before they are reported."""
 
-_DEEP = 5
-_WHOLE = 1000
-_TRIGGERS, _SENTENCES, _WORDS, _NAMED = 3, 3, 6, 4
-_BREAK = re.compile(r"(?<=[.!?;。！？])\s+|(?<=[。！？])|\n+")
+_DEPTH = 5
+_FULL_CLAIM = 1000
+_MAX_TRIGGERS, _MAX_SENTENCES, _MAX_WORDS, _MAX_NAMED = 3, 3, 6, 4
+_SENTENCE_BREAK = re.compile(r"(?<=[.!?;。！？])\s+|(?<=[。！？])|\n+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +94,7 @@ class Collision:
 
 
 @dataclass(frozen=True, slots=True)
-class _Contest:
+class _Rivals:
     """Who competes for the messages of one skill: the share of them, and the words by which both were found.
 
     `near` are all skills that came up, also those that were no competition: they may lose messages to this one.
@@ -56,10 +107,10 @@ class _Contest:
 
 def find_collisions(
     ranker: Ranker,
-    documents: Iterable[Document],
+    documents: Iterable[SearchDocument],
     *,
     among: Collection[str] | None = None,
-    minimum: float = MINIMUM,
+    minimum: float = MIN_SIMILARITY,
     watch: Callable[[int, int], None] | None = None,
 ) -> list[Collision]:
     """Every pair that competes at least so much, most first; with `among`, only pairs with one of these slugs.
@@ -68,60 +119,62 @@ def find_collisions(
     """
     known = {document.slug: document for document in documents}
     asked = sorted(known if among is None else set(among) & set(known))
-    contests: dict[str, _Contest] = {}
+    contests: dict[str, _Rivals] = {}
     for done, slug in enumerate(asked, start=1):
-        contests[slug] = _contest(ranker, known[slug])
+        contests[slug] = _find_rivals(ranker, known[slug])
         if watch is not None:
             watch(done, len(asked))
-    pairs = {_pair(slug, other) for slug in asked for other in contests[slug].near if other != slug and other in known}
+    pairs = {
+        _sorted_pair(slug, other) for slug in asked for other in contests[slug].near if other != slug and other in known
+    }
     for slug in sorted({slug for pair in pairs for slug in pair} - set(contests)):
-        contests[slug] = _contest(ranker, known[slug])
-    found = [_collision(known[first], known[second], contests) for first, second in pairs]
+        contests[slug] = _find_rivals(ranker, known[slug])
+    found = [_make_collision(known[first], known[second], contests) for first, second in pairs]
     return sorted((one for one in found if one.similarity >= minimum), key=lambda one: (-one.similarity, one.slugs))
 
 
-def probes(document: Document) -> list[str]:
+def sample_messages(document: SearchDocument) -> list[str]:
     """What users of a skill would say, as far as it tells: never what it says that it is not for."""
-    description = _BREAK.split(wanted(document.description))
-    sentences = [sentence for sentence in description if sum(map(is_telling, content_words(sentence).values())) > 2]
-    said = [*document.triggers[:_TRIGGERS], *sentences[:_SENTENCES]]
+    description = _SENTENCE_BREAK.split(remove_exclusions(document.description))
+    sentences = [sentence for sentence in description if sum(map(is_informative, content_words(sentence).values())) > 2]
+    said = [*document.triggers[:_MAX_TRIGGERS], *sentences[:_MAX_SENTENCES]]
     found = list(dict.fromkeys(text.strip() for text in said if text.strip()))
-    return found or [document.title.strip() or spelled_out(document.slug)]
+    return found or [document.title.strip() or slug_words(document.slug)]
 
 
-def _contest(ranker: Ranker, document: Document) -> _Contest:
-    asked = probes(document)
+def _find_rivals(ranker: Ranker, document: SearchDocument) -> _Rivals:
+    asked = sample_messages(document)
     shares: Counter[str] = Counter()
     words: dict[str, Counter[str]] = {}
     near: set[str] = set()
     for probe in asked:
-        results = ranker.rank(probe, limit=_DEEP)
+        results = ranker.rank(probe, limit=_DEPTH)
         near.update(result.slug for result in results)
         own = next((result for result in results if result.slug == document.slug), None)
         before = own is not None
         for other in results:
             before = before and other is not own
             if other is not own and other.decision != "no":
-                shares[other.slug] += _WHOLE if before else _claim(other, own)
-                words.setdefault(other.slug, Counter()).update(_shared(own, other))
-    return _Contest({slug: share / len(asked) / _WHOLE for slug, share in shares.items()}, words, frozenset(near))
+                shares[other.slug] += _FULL_CLAIM if before else _claim_of(other, own)
+                words.setdefault(other.slug, Counter()).update(_shared_terms(own, other))
+    return _Rivals({slug: share / len(asked) / _FULL_CLAIM for slug, share in shares.items()}, words, frozenset(near))
 
 
-def _claim(other: Recommendation, own: Recommendation | None) -> int:
-    """How good the claim of a skill that comes later is beside the skill's own, up to `_WHOLE`."""
-    return _WHOLE if own is None or other.score >= own.score else round(_WHOLE * other.score / own.score)
+def _claim_of(other: Recommendation, own: Recommendation | None) -> int:
+    """How good the claim of a skill that comes later is beside the skill's own, up to `_FULL_CLAIM`."""
+    return _FULL_CLAIM if own is None or other.score >= own.score else round(_FULL_CLAIM * other.score / own.score)
 
 
-def _shared(own: Recommendation | None, other: Recommendation) -> list[str]:
+def _shared_terms(own: Recommendation | None, other: Recommendation) -> list[str]:
     theirs = matched_terms(other)
     return theirs if own is None else [term for term in matched_terms(own) if term in theirs]
 
 
-def _pair(one: str, other: str) -> tuple[str, str]:
+def _sorted_pair(one: str, other: str) -> tuple[str, str]:
     return (one, other) if one < other else (other, one)
 
 
-def _collision(first: Document, second: Document, contests: Mapping[str, _Contest]) -> Collision:
+def _make_collision(first: SearchDocument, second: SearchDocument, contests: Mapping[str, _Rivals]) -> Collision:
     here, there = contests[first.slug], contests[second.slug]
     similarity = (here.shares.get(second.slug, 0.0) + there.shares.get(first.slug, 0.0)) / 2
     words = here.words.get(second.slug, Counter[str]()) + there.words.get(first.slug, Counter[str]())
@@ -129,14 +182,14 @@ def _collision(first: Document, second: Document, contests: Mapping[str, _Contes
     return Collision(
         slugs=(first.slug, second.slug),
         similarity=round(similarity, 3),
-        words=tuple(word for word, _ in common if is_telling(word))[:_WORDS],
-        advice=_advice(first, second),
+        words=tuple(word for word, _ in common if is_informative(word))[:_MAX_WORDS],
+        advice=_advise(first, second),
     )
 
 
-def _advice(first: Document, second: Document) -> tuple[str, ...]:
+def _advise(first: SearchDocument, second: SearchDocument) -> tuple[str, ...]:
     """How to tell two skills apart, in words that only one of them has."""
-    told = [_exclusion(one, other) for one, other in ((first, second), (second, first))]
+    told = [_suggest_exclusion(one, other) for one, other in ((first, second), (second, first))]
     clauses = tuple(clause for clause in told if clause)
     alike = content_words(first.description).keys() == content_words(second.description).keys()
     if alike or not clauses:
@@ -144,8 +197,8 @@ def _advice(first: Document, second: Document) -> tuple[str, ...]:
     return (*clauses, "Give each trigger phrases that only it has.")
 
 
-def _exclusion(one: Document, other: Document) -> str:
-    said = said_by(one)
-    about = content_words(f"{spelled_out(other.slug)} {other.title} {wanted(other.description)}")
-    only = [word for stem, word in about.items() if stem not in said and is_telling(word)][:_NAMED]
+def _suggest_exclusion(one: SearchDocument, other: SearchDocument) -> str:
+    said = purpose_stems(one)
+    about = content_words(f"{slug_words(other.slug)} {other.title} {remove_exclusions(other.description)}")
+    only = [word for stem, word in about.items() if stem not in said and is_informative(word)][:_MAX_NAMED]
     return f'Add to {one.slug}: "Not for {", ".join(only)} (use {other.slug})."' if only else ""

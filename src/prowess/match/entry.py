@@ -1,22 +1,48 @@
-"""One skill made ready for the index: its words by field and phrase. Depends on that skill alone.
+"""Prepare one skill for the index: its words by field and phrase, and the key terms of its body.
 
-So an index that was updated skill by skill is the same as one built at once.
+An entry depends on its own skill alone, so skills can be indexed in any order and in any grouping.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from prowess.catalog.document import Document
-from prowess.match.clauses import parts, wanted
-from prowess.match.keyterms import counted, key_terms
+from prowess.catalog.store import SearchDocument
+from prowess.match.lexicon import Vocabulary
 from prowess.match.recommendation import FIELD_NAMES, FieldName
-from prowess.match.vocabulary import Vocabulary
-from prowess.match.words import spelled_out, words_of
+from prowess.match.words import extract_words, remove_exclusions, slug_words, split_clauses
 
-FIELDS: dict[FieldName, tuple[float, float]] = {
+MAX_KEY_TERMS = 30
+BODY_CHARACTERS = 4_000
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
+
+
+def count_words(body: str) -> dict[str, int]:
+    """How often each word comes in a body that may be a key term. Code is left out."""
+    text = body[:BODY_CHARACTERS]
+    if "```" in text or "~~~" in text:
+        text = _FENCE.sub(" ", text)
+    counts = Counter(extract_words(text))
+    return {word: count for word, count in counts.items() if len(word) > 2 and not word.isdigit()}
+
+
+def pick_key_terms(counts: Mapping[str, int], weights: Mapping[str, int]) -> list[str]:
+    """At most thirty words, the most telling first: frequent ones, weighed by how much a word means.
+
+    The choice depends on this body alone, so that a change elsewhere never changes it.
+    """
+    if len(counts) <= MAX_KEY_TERMS:
+        return sorted(counts)
+    # √count × weight, squared: whole numbers, so that the order is the same everywhere.
+    ordered = sorted([(-count * weights[word] ** 2, word) for word, count in counts.items()])
+    return [word for _, word in ordered[:MAX_KEY_TERMS]]
+
+
+FIELD_WEIGHTS: dict[FieldName, tuple[float, float]] = {
     "name": (3.0, 3.0),
     "description": (1.0, 28.0),
     "tags": (1.0, 5.0),
@@ -26,20 +52,20 @@ FIELDS: dict[FieldName, tuple[float, float]] = {
 }
 """Weight of a field, and how many words it usually has: in a longer one each word counts less. 0: length does not matter."""
 
-SAYING = tuple(name in ("name", "description", "triggers") for name in FIELD_NAMES)
+PURPOSE_FIELDS = tuple(name in ("name", "description", "triggers") for name in FIELD_NAMES)
 """The fields whose phrases say something as a whole; in the others words are only listed."""
 
-_NAME, _DESCRIPTION, _TAGS, _TRIGGERS, _KEYWORDS, _BODY = map(FIELD_NAMES.index, FIELDS)
+_NAME, _DESCRIPTION, _TAGS, _TRIGGERS, _KEYWORDS, _BODY = map(FIELD_NAMES.index, FIELD_WEIGHTS)
 
-MOST_TRIGGERS = 64
-MOST_WORDS = 400
+MAX_TRIGGERS = 64
+MAX_FIELD_WORDS = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class IndexEntry:
     """A skill in words. One without a description is kept but never ranks: it does not say what it is for."""
 
-    document: Document
+    document: SearchDocument
     phrases: list[list[str]]
     """Words that stand together in one field; those of the body come last."""
     fields: list[int]
@@ -53,44 +79,46 @@ class Entry:
         return bool(self.document.description.strip())
 
 
-def entries_of(documents: Sequence[Document], vocabulary: Vocabulary) -> list[Entry]:
+def build_entries(documents: Sequence[SearchDocument], vocabulary: Vocabulary) -> list[IndexEntry]:
     """The entries of some documents. The vocabulary learns the words of their bodies, all at once."""
-    bodies = [counted(document.body) for document in documents]
+    bodies = [count_words(document.body) for document in documents]
     vocabulary.learn(chain.from_iterable(bodies))
     return [
-        _entry(document, key_terms(body, vocabulary.word_weights))
+        _build_entry(document, pick_key_terms(body, vocabulary.word_weights))
         for document, body in zip(documents, bodies, strict=True)
     ]
 
 
-def _entry(document: Document, body: list[str]) -> Entry:
-    called, description = _called(document), wanted(document.description)
+def _build_entry(document: SearchDocument, body: list[str]) -> IndexEntry:
+    called, description = _name_words(document), remove_exclusions(document.description)
     phrases: list[list[str]] = []
     fields: list[int] = []
-    for field, words in _phrases(document, called, description, body):
+    for field, words in _split_phrases(document, called, description, body):
         if words:
             phrases.append(words)
             fields.append(field)
     text = " . ".join((called, description, " ".join(document.tags)))
-    return Entry(document=document, phrases=phrases, fields=fields, text=text)
+    return IndexEntry(document=document, phrases=phrases, fields=fields, text=text)
 
 
-def _phrases(document: Document, called: str, description: str, body: list[str]) -> Iterator[tuple[int, list[str]]]:
-    yield _NAME, words_of(called)[:MOST_WORDS]
-    left = MOST_WORDS
-    for part in parts(description):
-        words = words_of(part)[:left]
+def _split_phrases(
+    document: SearchDocument, called: str, description: str, body: list[str]
+) -> Iterator[tuple[int, list[str]]]:
+    yield _NAME, extract_words(called)[:MAX_FIELD_WORDS]
+    left = MAX_FIELD_WORDS
+    for part in split_clauses(description):
+        words = extract_words(part)[:left]
         left -= len(words)
         yield _DESCRIPTION, words
-    yield _TAGS, words_of(" ".join(document.tags))[:MOST_WORDS]
-    for trigger in document.triggers[:MOST_TRIGGERS]:
-        yield _TRIGGERS, words_of(trigger)[:MOST_WORDS]
-    yield _KEYWORDS, words_of(" ".join(document.keywords))[:MOST_WORDS]
+    yield _TAGS, extract_words(" ".join(document.tags))[:MAX_FIELD_WORDS]
+    for trigger in document.triggers[:MAX_TRIGGERS]:
+        yield _TRIGGERS, extract_words(trigger)[:MAX_FIELD_WORDS]
+    yield _KEYWORDS, extract_words(" ".join(document.keywords))[:MAX_FIELD_WORDS]
     yield _BODY, body
 
 
-def _called(document: Document) -> str:
+def _name_words(document: SearchDocument) -> str:
     """Slug and title, each word once: most titles are the slug again."""
-    slug = spelled_out(document.slug)
-    known = set(words_of(slug))
-    return " ".join([slug, *(word for word in words_of(document.title) if word not in known)])
+    slug = slug_words(document.slug)
+    known = set(extract_words(slug))
+    return " ".join([slug, *(word for word in extract_words(document.title) if word not in known)])

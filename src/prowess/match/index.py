@@ -16,25 +16,24 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from prowess.catalog.document import Document
-from prowess.match.arrays import distinct
-from prowess.match.entry import entries_of
-from prowess.match.lexicon import static
-from prowess.match.merging import merged
+from prowess.catalog.store import SearchDocument
+from prowess.match.arrays import sort_unique
+from prowess.match.entry import build_entries
+from prowess.match.lexicon import Vocabulary, static_embedder
+from prowess.match.merge import merge_segments
 from prowess.match.segment import Segment, build_segment
 from prowess.match.vectors.embedder import Embedder
-from prowess.match.vocabulary import Vocabulary
 
-MOST_SEGMENTS = 8
+MAX_SEGMENTS = 8
 """More segments than this are merged into one beside the largest."""
-MOST_DEAD = 0.25
+MAX_DEAD_SHARE = 0.25
 """The largest segment is merged too when the changes since amount to this share of it."""
-PORTION = 5_000
+SEGMENT_SIZE = 5_000
 """So many skills are read and laid out at a time, which bounds the memory that building takes."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Live:
+class LiveSegment:
     """A segment with what still holds of it: its documents, and how many of them have a term or a word."""
 
     segment: Segment
@@ -61,7 +60,7 @@ class Live:
             alive[document] = False
             gone = self.segment.words_of(document)
             words[gone] -= 1
-            terms[distinct(self.segment.word_term[gone])] -= 1
+            terms[sort_unique(self.segment.word_term[gone])] -= 1
         return type(self)(segment=self.segment, alive=alive, term_count=terms, word_count=words)
 
     @cached_property
@@ -84,28 +83,30 @@ class Live:
 class Index:
     """All skills of a catalog, ready to be ranked. Made by `build`, `updated` or from a snapshot."""
 
-    parts: tuple[Live, ...]
+    parts: tuple[LiveSegment, ...]
     embedder: Embedder
 
     @classmethod
-    def build(cls, documents: Iterable[Document], embedder: Embedder | None = None) -> Self:
+    def build(cls, documents: Iterable[SearchDocument], embedder: Embedder | None = None) -> Self:
         """Index documents; of several with one slug, the first counts."""
-        chosen = embedder or static()
-        portions = [Live.whole(segment) for segment in _segments(documents, chosen)]
-        parts = (merged(portions),) if len(portions) > 1 else tuple(part.segment for part in portions)
-        return cls(parts=tuple(Live.whole(part) for part in parts), embedder=chosen)
+        chosen = embedder or static_embedder()
+        portions = [LiveSegment.whole(segment) for segment in _build_segments(documents, chosen)]
+        parts = (merge_segments(portions),) if len(portions) > 1 else tuple(part.segment for part in portions)
+        return cls(parts=tuple(LiveSegment.whole(part) for part in parts), embedder=chosen)
 
-    def updated(self, documents: Iterable[Document], removed: Collection[str] = (), *, blank: bool = False) -> Self:
+    def updated(
+        self, documents: Iterable[SearchDocument], removed: Collection[str] = (), *, blank: bool = False
+    ) -> Self:
         """The index with some skills added or replaced, and others gone; of several with one slug, the first counts.
 
         With `blank` the embedder is not asked: the skills are found by their words alone.
         """
-        new = list(_first_of_each(documents))
+        new = list(_drop_duplicate_slugs(documents))
         slugs = {document.slug for document in new}
         parts = [self._without(part, slugs.union(removed)) for part in self.parts]
-        embedder = _Blank(self.embedder.name, self.dimensions) if blank else self.embedder
-        added = [Live.whole(segment) for segment in _segments(new, embedder)]
-        parts += [Live.whole(merged(added))] if len(added) > 1 else added
+        embedder = _ZeroEmbedder(self.embedder.name, self.dimensions) if blank else self.embedder
+        added = [LiveSegment.whole(segment) for segment in _build_segments(new, embedder)]
+        parts += [LiveSegment.whole(merge_segments(added))] if len(added) > 1 else added
         return type(self)(parts=self._compacted([part for part in parts if part.living]), embedder=self.embedder)
 
     @property
@@ -145,25 +146,25 @@ class Index:
                 found += int(part.term_count[place])
         return found
 
-    def _without(self, part: Live, slugs: Collection[str]) -> Live:
+    def _without(self, part: LiveSegment, slugs: Collection[str]) -> LiveSegment:
         return part.without([place for slug in slugs if (place := part.find(slug)) is not None])
 
-    def _compacted(self, parts: Sequence[Live]) -> tuple[Live, ...]:
+    def _compacted(self, parts: Sequence[LiveSegment]) -> tuple[LiveSegment, ...]:
         """Few segments: the small ones as one, and all as one when much has changed."""
         if len(parts) < 2:
             return tuple(parts)
         ordered = sorted(parts, key=lambda part: -part.segment.size)
         largest, rest = ordered[0], ordered[1:]
         changed = largest.segment.size - largest.living + sum(part.living for part in rest)
-        if changed > MOST_DEAD * largest.segment.size + MOST_SEGMENTS:
-            return (Live.whole(merged(parts)),)
-        if len(parts) > MOST_SEGMENTS:
-            return (largest, Live.whole(merged(rest)))
+        if changed > MAX_DEAD_SHARE * largest.segment.size + MAX_SEGMENTS:
+            return (LiveSegment.whole(merge_segments(parts)),)
+        if len(parts) > MAX_SEGMENTS:
+            return (largest, LiveSegment.whole(merge_segments(rest)))
         return tuple(parts)
 
 
 @dataclass(frozen=True, slots=True)
-class _Blank:
+class _ZeroEmbedder:
     """Stands in for an embedder that is away."""
 
     name: str
@@ -173,17 +174,17 @@ class _Blank:
         return np.zeros((len(texts), self.dimensions), np.int8)
 
 
-def _segments(documents: Iterable[Document], embedder: Embedder) -> Iterator[Segment]:
+def _build_segments(documents: Iterable[SearchDocument], embedder: Embedder) -> Iterator[Segment]:
     """Segments of so many documents that building one bounds the memory that it takes."""
     vocabulary = Vocabulary()
-    rest = _first_of_each(documents)
-    while portion := list(islice(rest, PORTION)):
+    rest = _drop_duplicate_slugs(documents)
+    while portion := list(islice(rest, SEGMENT_SIZE)):
         if vocabulary.is_full:
             vocabulary = Vocabulary()
-        yield build_segment(entries_of(portion, vocabulary), embedder, vocabulary)
+        yield build_segment(build_entries(portion, vocabulary), embedder, vocabulary)
 
 
-def _first_of_each(documents: Iterable[Document]) -> Iterator[Document]:
+def _drop_duplicate_slugs(documents: Iterable[SearchDocument]) -> Iterator[SearchDocument]:
     """The documents without those whose slug came before."""
     seen: set[str] = set()
     for document in documents:

@@ -8,21 +8,21 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol, Self
 
-from prowess.catalog.document import Document
+from prowess.catalog.store import SearchDocument
 from prowess.errors import Unavailable
 from prowess.match.index import Index
-from prowess.match.lexicon import static
-from prowess.match.ranking import listed, rank
+from prowess.match.lexicon import static_embedder
+from prowess.match.ranking import list_tagged, rank
 from prowess.match.recommendation import Recommendation
-from prowess.match.snapshot import Saved, Snapshot
+from prowess.match.snapshot import SavedIndex, Snapshot
 from prowess.match.vectors.embedder import Embedder
 
 if TYPE_CHECKING:
     from prowess.catalog.catalog import CatalogChanges
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-FRESHNESS = 1.0
+FRESHNESS_SECONDS = 1.0
 """For so many seconds after a look at the catalog it is taken to be unchanged; changes made here count at once."""
 
 _RETRY_SECONDS = 60.0
@@ -35,7 +35,7 @@ _SHARE = 20
 """Looking takes at most one part in this many of the time, however large the catalog is."""
 
 
-class Cards(Protocol):
+class CatalogReader(Protocol):
     """What the matcher asks of a catalog."""
 
     def changes(self, since: Mapping[str, str]) -> CatalogChanges:
@@ -44,7 +44,7 @@ class Cards(Protocol):
 
     def documents(
         self, slugs: Collection[str] | None = None, *, away: Callable[[str], None] = ...
-    ) -> Iterator[Document]:
+    ) -> Iterator[SearchDocument]:
         """The skills that are served, of these slugs or all."""
         ...
 
@@ -53,7 +53,7 @@ class Cards(Protocol):
         ...
 
 
-class Watch(Protocol):
+class ChangeWatch(Protocol):
     """Tells cheaply, without opening any store, whether the places of a catalog are as they were."""
 
     def record(self) -> bytes:
@@ -77,12 +77,12 @@ class Matcher:
 
     def __init__(
         self,
-        catalog: Callable[[], Cards],
-        watch: Watch,
+        catalog: Callable[[], CatalogReader],
+        watch: ChangeWatch,
         *,
         snapshot: Snapshot | None = None,
-        embedder: Callable[[], Embedder] = static,
-        freshness: float = FRESHNESS,
+        embedder: Callable[[], Embedder] = static_embedder,
+        freshness: float = FRESHNESS_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         close: Callable[[], None] = lambda: None,
     ) -> None:
@@ -94,7 +94,7 @@ class Matcher:
         self._clock = clock
         self._close = close
         self._lock = threading.Lock()
-        self._saved: Saved | None = None
+        self._saved: SavedIndex | None = None
         self._due = self._save_again = float("-inf")
         self._retry = float("inf")
         self._news = self._seen = 0
@@ -125,14 +125,14 @@ class Matcher:
         self, message: str, *, limit: int = 10, tags: Collection[str] = (), context: str = ""
     ) -> list[Recommendation]:
         """The whole ranking, with the decision "no" on what does not fit; at most 1,000."""
-        _check(message, limit, tags)
+        _check_arguments(message, limit, tags)
         return self._asked(lambda index: rank(index, message, limit=limit, tags=tags, context=context))
 
     def search(self, query: str = "", *, limit: int = 20, tags: Collection[str] = ()) -> list[Recommendation]:
         """What has anything of the query, best first; without one, all skills with the tags, by slug."""
-        _check(query, limit, tags)
+        _check_arguments(query, limit, tags)
         if not query.strip():
-            return self._asked(lambda index: listed(index, limit=limit, tags=tags))
+            return self._asked(lambda index: list_tagged(index, limit=limit, tags=tags))
         ranked = self.rank(query, limit=limit, tags=tags)
         found = {one.slug: one for one in ranked if one.evidence or one.decision != "no"}
         if len(found) < limit:
@@ -140,15 +140,15 @@ class Matcher:
             found.update((one.slug, one) for one in more if one.slug not in found)
         return list(found.values())[:limit]
 
-    def with_documents(self, documents: Iterable[Document]) -> Matcher:
+    def with_documents(self, documents: Iterable[SearchDocument]) -> Matcher:
         """A matcher over the same skills and these, which take the place of skills with the same slugs."""
         return Matcher.of(self.index().updated(documents))
 
     @classmethod
     def of(cls, index: Index) -> Matcher:
         """A matcher over an index that stays as it is."""
-        matcher = cls(_never, _Still())
-        matcher._saved = Saved(index=index, positions={}, record=b"")
+        matcher = cls(_no_catalog, _StaticWatch())
+        matcher._saved = SavedIndex(index=index, positions={}, record=b"")
         matcher._due = float("inf")
         return matcher
 
@@ -179,7 +179,7 @@ class Matcher:
                 if not self._from_disk:
                     return False
                 self._from_disk = False
-                log.warning("The index on disk is damaged; it is built anew.")
+                _log.warning("The index on disk is damaged; it is built anew.")
                 self._saved = self._followed(None)
             return True
 
@@ -195,7 +195,7 @@ class Matcher:
                 self._due = self._clock() + max(self._freshness, _SHARE * self._look_seconds)
             return self._saved.index
 
-    def _refreshed(self, saved: Saved | None) -> Saved:
+    def _refreshed(self, saved: SavedIndex | None) -> SavedIndex:
         """What holds now: the index that is known, or the snapshot, brought up to date where something changed."""
         if self._clock() >= self._retry:
             # What was made without the embedder gives way to what is on disk, and the embedder is asked again.
@@ -206,14 +206,14 @@ class Matcher:
             return saved
         return self._followed(saved)
 
-    def _holds(self, saved: Saved) -> bool:
+    def _holds(self, saved: SavedIndex) -> bool:
         """Whether all is as it was, and how long that took to tell."""
         began = self._clock()
         held = bool(saved.record) and self._watch.holds(saved.record)
         self._look_seconds = self._clock() - began
         return held
 
-    def _loaded(self, snapshot: Snapshot) -> Saved | None:
+    def _loaded(self, snapshot: Snapshot) -> SavedIndex | None:
         try:
             saved = snapshot.load(self._embedder())
         except Unavailable as error:
@@ -222,7 +222,7 @@ class Matcher:
         self._from_disk = saved is not None
         return saved
 
-    def _followed(self, saved: Saved | None) -> Saved:
+    def _followed(self, saved: SavedIndex | None) -> SavedIndex:
         """An index brought up to date with its catalog, and kept; a new one where there is none."""
         record = self._watch.record()
         catalog = self._catalog()
@@ -231,16 +231,16 @@ class Matcher:
         away: list[str] = []
         index = self._updated(catalog, saved.index if saved else None, changes.slugs, away.append)
         positions.update(dict.fromkeys(away, ""))
-        found = Saved(index=index, positions=positions, record=b"" if "" in positions.values() else record)
+        found = SavedIndex(index=index, positions=positions, record=b"" if "" in positions.values() else record)
         if self._is_worth_saving(saved, found):
             self._save(found)
         return found
 
-    def _save(self, found: Saved) -> None:
+    def _save(self, found: SavedIndex) -> None:
         if self._snapshot is not None:
             self._snapshot.save(found)
 
-    def _is_worth_saving(self, before: Saved | None, now: Saved) -> bool:
+    def _is_worth_saving(self, before: SavedIndex | None, now: SavedIndex) -> bool:
         """Whether the snapshot would gain: not by an index without its embedder, nor by a position alone, too often."""
         if self._snapshot is None or self._retry != float("inf") or not self._watch.shared():
             return False
@@ -250,7 +250,7 @@ class Matcher:
         return now != before
 
     def _updated(
-        self, catalog: Cards, index: Index | None, slugs: Collection[str] | None, away: Callable[[str], None]
+        self, catalog: CatalogReader, index: Index | None, slugs: Collection[str] | None, away: Callable[[str], None]
     ) -> Index:
         if index is None:
             return self._built(catalog, away)
@@ -267,7 +267,7 @@ class Matcher:
             self._without_embedder(error)
             return index.updated(documents, gone, blank=True)
 
-    def _built(self, catalog: Cards, away: Callable[[str], None]) -> Index:
+    def _built(self, catalog: CatalogReader, away: Callable[[str], None]) -> Index:
         try:
             return Index.build(catalog.documents(away=away), self._embedder())
         except Unavailable as error:
@@ -276,11 +276,11 @@ class Matcher:
 
     def _without_embedder(self, error: Unavailable) -> None:
         if self._retry == float("inf"):
-            log.warning("Matching without the embedder that was asked for: %s", error.message)
+            _log.warning("Matching without the embedder that was asked for: %s", error.message)
         self._retry = self._clock() + _RETRY_SECONDS
 
 
-def _check(message: str, limit: int, tags: Collection[str]) -> None:
+def _check_arguments(message: str, limit: int, tags: Collection[str]) -> None:
     """Tell a caller's mistake from damage to the index."""
     if not isinstance(message, str) or not isinstance(limit, int) or isinstance(tags, str):
         raise TypeError("a message is text, a limit a whole number, and tags are a collection of texts")
@@ -288,11 +288,11 @@ def _check(message: str, limit: int, tags: Collection[str]) -> None:
         raise TypeError("tags are texts")
 
 
-def _never() -> Cards:
+def _no_catalog() -> CatalogReader:
     raise AssertionError("an index that stays as it is has no catalog")
 
 
-class _Still:
+class _StaticWatch:
     """Places in which nothing ever changes."""
 
     def record(self) -> bytes:

@@ -1,29 +1,35 @@
-"""What a message says outright. Skills that it calls by name: `consistency-checker`, `/review`, `$review`."""
+"""Skills that a message points at directly: by slug (`consistency-checker`, `/review`, `$review`), or by an intent pattern.
+
+Intent patterns are regular expressions by skill authors. RE2 runs them in linear time; `re` is never used for them.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from prowess.match.hashing import number_of
+from prowess.match.lexicon import hash_word
 from prowess.match.segment import Segment
-from prowess.match.words import split
+from prowess.match.words import extract_words, split_words
 
-_COMPOUND = re.compile(r"(?<![\w./@-])[a-z0-9]+(?:[-.][a-z0-9]+)+(?![\w@]|-\w|\.\w|/)")
-_MARKED = re.compile(r"(?<![\w/.:])[/$]([a-z0-9]+(?:[-.][a-z0-9]+)*)(?![\w/]|\.\w)")
-_MOST = 5_000
-_FEW = 20
+_COMPOUND_SLUG = re.compile(r"(?<![\w./@-])[a-z0-9]+(?:[-.][a-z0-9]+)+(?![\w@]|-\w|\.\w|/)")
+_MARKED_SLUG = re.compile(r"(?<![\w/.:])[/$]([a-z0-9]+(?:[-.][a-z0-9]+)*)(?![\w/]|\.\w)")
+_MAX_SLUGS = 5_000
+_FEW_SLUGS = 20
 
 
-def mentioned(segment: Segment, message: str) -> list[int]:
+def find_mentioned(segment: Segment, message: str) -> list[int]:
     """The documents whose slug the message has: one of several words, or any after `/` or `$`."""
-    named = _named(message)
+    named = _find_slugs(message)
     if not named:
         return []
-    numbers = np.array([number_of(slug) for slug in named], np.uint64)
-    if len(numbers) > _FEW:
+    numbers = np.array([hash_word(slug) for slug in named], np.uint64)
+    if len(numbers) > _FEW_SLUGS:
         there = np.isin(segment.slugs, numbers)
     else:
         # One by one is far faster than all at once, which sorts.
@@ -31,24 +37,116 @@ def mentioned(segment: Segment, message: str) -> list[int]:
     return [place for place in np.flatnonzero(there).tolist() if segment.shown(place)["slug"] in named]
 
 
-def says(message: str, phrase: str) -> bool:
+def contains_phrase(message: str, phrase: str) -> bool:
     """Whether the message has a phrase of two words or more, word for word."""
-    words = _phrase(phrase)
-    return " " in words.strip() and words in _message(message)
+    words = _normalize_phrase(phrase)
+    return " " in words.strip() and words in _normalize_message(message)
 
 
-def _spoken(text: str) -> str:
-    return f" {' '.join(split(text))} "
+def _normalize(text: str) -> str:
+    return f" {' '.join(split_words(text))} "
 
 
-_message = lru_cache(maxsize=16)(_spoken)
-_phrase = lru_cache(maxsize=4_096)(_spoken)
+_normalize_message = lru_cache(maxsize=16)(_normalize)
+_normalize_phrase = lru_cache(maxsize=4_096)(_normalize)
 
 
 @lru_cache(maxsize=16)
-def _named(message: str) -> frozenset[str]:
+def _find_slugs(message: str) -> frozenset[str]:
     """What looks like the name of a skill."""
     text = message.lower()
-    compound = _COMPOUND.findall(text) if "-" in text or "." in text else []
-    marked = _MARKED.findall(text) if "/" in text or "$" in text else []
-    return frozenset(sorted({*compound, *marked})[:_MOST])
+    compound = _COMPOUND_SLUG.findall(text) if "-" in text or "." in text else []
+    marked = _MARKED_SLUG.findall(text) if "/" in text or "$" in text else []
+    return frozenset(sorted({*compound, *marked})[:_MAX_SLUGS])
+
+
+_GROUP_CHARACTERS = 20_000
+"""So many characters of patterns are put together; RE2 has a fixed room for what it looks for at once."""
+_NONSENSE = ("", "qzxjv kqwzx, vxqjz")
+
+
+def match_patterns(segment: Segment, message: str) -> dict[int, tuple[str, ...]]:
+    """The documents with a pattern that the message fits, and the words that fitted."""
+    if not len(segment.patterned):
+        return {}
+    groups = _GROUPS.get(segment)
+    if groups is None:
+        groups = _GROUPS[segment] = list(_group_patterns(segment))
+    found: dict[int, tuple[str, ...]] = {}
+    text = message.encode("utf-8", "replace").decode()
+    for group in groups:
+        for document, words in group.hits(text):
+            found.setdefault(document, words)
+    return found
+
+
+class _PatternGroup:
+    """Some patterns put together, so that a message is read once for all of them.
+
+    A pattern that fits no message at all, or one of nonsense, is passed over: it would fit every other as well.
+    """
+
+    def __init__(self, engine: Any, patterns: list[tuple[int, str]]) -> None:
+        self._filter: Any = engine.Filter()
+        self._owners = [document for document, _ in patterns]
+        for _, pattern in patterns:
+            self._filter.Add(pattern, _re2_options(engine))
+        self._filter.Compile()
+        self._empty = {place for text in _NONSENSE for place in self._filter.Match(text) or ()}
+
+    def hits(self, text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """The documents whose patterns fit, with the words of the message that fitted."""
+        for place in self._filter.Match(text) or ():
+            fitted = self._filter.re(place).search(text) if place not in self._empty else None
+            if fitted:
+                words = extract_words(_widen_to_words(text, *fitted.span()))
+                yield self._owners[place], tuple(dict.fromkeys(words))
+
+
+def _group_patterns(segment: Segment) -> Iterator[_PatternGroup]:
+    import re2
+
+    group: list[tuple[int, str]] = []
+    size = 0
+    for document in segment.patterned.tolist():
+        for pattern in segment.shown(document)["patterns"]:
+            if size + len(pattern) > _GROUP_CHARACTERS and group:
+                yield from _compile_groups(re2, group)
+                group, size = [], 0
+            group.append((document, pattern))
+            size += len(pattern)
+    yield from _compile_groups(re2, group)
+
+
+def _compile_groups(engine: Any, patterns: list[tuple[int, str]]) -> Iterator[_PatternGroup]:
+    """These patterns in as few groups as they fit in; what RE2 refuses is refused at save, and passed over here."""
+    if not patterns:
+        return
+    try:
+        group = _PatternGroup(engine, patterns)
+    except (engine.error, UnicodeError):
+        if len(patterns) > 1:
+            half = len(patterns) // 2
+            yield from _compile_groups(engine, patterns[:half])
+            yield from _compile_groups(engine, patterns[half:])
+    else:
+        yield group
+
+
+def _re2_options(engine: Any) -> Any:
+    options = engine.Options()
+    options.log_errors = False
+    options.case_sensitive = False
+    return options
+
+
+def _widen_to_words(text: str, begin: int, end: int) -> str:
+    """A stretch of text up to where its words begin and end."""
+    while begin and text[begin - 1].isalnum():
+        begin -= 1
+    while end < len(text) and text[end].isalnum():
+        end += 1
+    return text[begin:end]
+
+
+_GROUPS: WeakKeyDictionary[Segment, list[_PatternGroup]] = WeakKeyDictionary()

@@ -1,4 +1,4 @@
-"""A message made ready to be asked: its words, how much each counts, and what it may have meant by those unknown."""
+"""A message prepared for ranking: its words, their weights, and likely meanings of unknown words."""
 
 from __future__ import annotations
 
@@ -10,29 +10,109 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prowess.errors import Unavailable
+from prowess.match.arrays import Array, find_sorted
 from prowess.match.index import Index
-from prowess.match.lexicon import DIMENSIONS, Word, lexicon, sum_of
-from prowess.match.repair import meanings_of
-from prowess.match.words import is_unspaced, words_of
+from prowess.match.lexicon import (
+    DIMENSIONS,
+    LONGEST_HASHED,
+    Word,
+    hash_neighbours,
+    hash_word,
+    shared_lexicon,
+    static_embedder,
+    weighted_sum,
+)
+from prowess.match.words import extract_words, is_cjk_pair
+
+MAX_MEANINGS = 3
+_SHORTEST_WORD = 4
+_SHORTEST_COMPOUND = 9
+_LINKS = ("", "s", "es", "n", "en", "e")
+"""What German puts between the parts of a compound."""
+
+
+def find_meanings(index: Index, word: str) -> list[Word]:
+    """What a word that no skill has may mean, likeliest first; at most three terms."""
+    if (
+        len(word) < _SHORTEST_WORD
+        or len(word) > LONGEST_HASHED
+        or not word.isascii()
+        or not word.isalpha()
+        or static_embedder().knows(word)
+    ):
+        return []
+    same, other = hash_neighbours(word)
+    found = _find_known(index, same)
+    if len(found) < MAX_MEANINGS:
+        found += [
+            meaning for meaning in _find_known(index, other) if meaning.term not in {known.term for known in found}
+        ]
+    return found[:MAX_MEANINGS] or _split_compound(index, word)
+
+
+def _find_known(index: Index, numbers: Array) -> list[Word]:
+    """Of these words those that skills have, the most used first, one for each term."""
+    ranked: list[tuple[int, int, Word]] = []
+    for part in index.parts:
+        segment = part.segment
+        places, there = find_sorted(segment.words, numbers)
+        for place in np.unique(
+            places[there & (part.word_count[places] > 0)] if len(segment.words) else places[:0]
+        ).tolist():
+            term = int(segment.terms[segment.word_term[place]])
+            meaning = Word(
+                int(segment.words[place]), term, segment.word_vectors[place], int(segment.word_weight[place])
+            )
+            ranked.append((index.count(term), meaning.number, meaning))
+    ranked.sort(key=lambda entry: (-entry[0], entry[1]))
+    found: dict[int, Word] = {}
+    for _, _, meaning in ranked:
+        found.setdefault(meaning.term, meaning)
+    return list(found.values())
+
+
+def _split_compound(index: Index, word: str) -> list[Word]:
+    """The two known words that a long word is made of, cut where the shorter of them is longest."""
+    if len(word) < _SHORTEST_COMPOUND:
+        return []
+    cuts = range(_SHORTEST_WORD, len(word) - _SHORTEST_WORD + 1)
+    for cut in sorted(cuts, key=lambda place: abs(2 * place - len(word))):
+        tail = _find_known(index, _hash_array([word[cut:]]))
+        head = _find_known(index, _hash_array(_compound_heads(word[:cut]))) if tail else []
+        if head:
+            return [head[0], tail[0]]
+    return []
+
+
+def _compound_heads(text: str) -> Iterable[str]:
+    """The first part of a compound with and without what links it."""
+    return (
+        text.removesuffix(link) for link in _LINKS if text.endswith(link) and len(text) - len(link) >= _SHORTEST_WORD
+    )
+
+
+def _hash_array(words: Iterable[str]) -> Array:
+    return np.array([hash_word(word) for word in words], np.uint64)
+
 
 LONGEST_MESSAGE = 20_000
 """Of a longer message the middle is left out: what is asked stands at its beginning or its end."""
-MOST_WORDS = 4_000
-MOST_CONTEXT = 200
+MAX_WORDS = 4_000
+MAX_CONTEXT_WORDS = 200
 """Of what was said before, the last so many words."""
-STRONGEST_TERMS = 200
+MAX_TERMS = 200
 """Of a long message only so many terms are looked for, the rarest ones."""
-CLOSEST_WORDS = 64
+MAX_COMPARED_WORDS = 64
 """Of a long message only so many words are compared one by one, the rarest ones."""
-TELLING_TERMS = 6
+ENOUGH_TERMS = 6
 """A skill that has this many of the strongest terms has all that a message can ask for."""
-UNIT = 16
+STRENGTH_UNIT = 16
 """Weights of terms are whole numbers of this part of a unit of rarity."""
 
-_K3 = 1.0
-_REPAIRED = 0.7
-_CONTEXT = 0.3
-_MOST_REPAIRED_WORDS = 32
+_SATURATION = 1.0
+_REPAIR_WEIGHT = 0.7
+_CONTEXT_WEIGHT = 0.3
+_MAX_REPAIRS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,19 +146,19 @@ class Query:
     """The message as the index's embedder sees it, for comparing it with whole skills."""
 
 
-def ask(index: Index, message: str, context: str = "") -> Query:
+def build_query(index: Index, message: str, context: str = "") -> Query:
     """Read a message against an index. Anything is a message; one without words finds nothing."""
-    message, context = _ends(message), context[-LONGEST_MESSAGE:]
+    message, context = _trim_middle(message), context[-LONGEST_MESSAGE:]
     counts: dict[str, int] = {}
-    for word in words_of(message)[:MOST_WORDS]:
+    for word in extract_words(message)[:MAX_WORDS]:
         counts[word] = counts.get(word, 0) + 1
-    heard = lexicon().words(list(counts))
-    terms = _Terms(index, [known.term for known in heard])
+    heard = shared_lexicon().words(list(counts))
+    terms = _TermCollector(index, [known.term for known in heard])
     said = [terms.understood(word, known, count) for (word, count), known in zip(counts.items(), heard, strict=True)]
-    before = terms.around(words_of(context)[-MOST_CONTEXT:]) if context.strip() else []
+    before = terms.around(extract_words(context)[-MAX_CONTEXT_WORDS:]) if context.strip() else []
     strongest = terms.strongest()
     rarity = [round(1000 * terms.rarity[known.term]) for known in said]
-    chosen = _rarest(rarity)
+    chosen = _pick_rarest(rarity)
     close = [said[place] for place in chosen]
     return Query(
         message=message,
@@ -89,33 +169,33 @@ def ask(index: Index, message: str, context: str = "") -> Query:
         weight=np.array([known.weight for known in close], np.float64),
         terms=[term for term, _ in strongest],
         strengths=[strength for _, strength in strongest],
-        mass=sum(strength for _, strength in strongest[:TELLING_TERMS]),
+        mass=sum(strength for _, strength in strongest[:ENOUGH_TERMS]),
         meant={term: terms.meant[term] for term, _ in strongest},
         places=terms.places,
-        compared=np.array([_direction(said, counts.values(), before), *(known.vector for known in close)], np.int8),
-        unspaced=not message.isascii() and 2 * sum(map(is_unspaced, counts)) > len(counts),
-        embedded=_embedded(index, f"{message}\n{context}" if context else message),
+        compared=np.array([_sum_vectors(said, counts.values(), before), *(known.vector for known in close)], np.int8),
+        unspaced=not message.isascii() and 2 * sum(map(is_cjk_pair, counts)) > len(counts),
+        embedded=_embed(index, f"{message}\n{context}" if context else message),
     )
 
 
-def _ends(message: str) -> str:
+def _trim_middle(message: str) -> str:
     half = LONGEST_MESSAGE // 2
     return message if len(message) <= LONGEST_MESSAGE else f"{message[:half]} {message[-half:]}"
 
 
-def rarity_of(size: int, count: int) -> float:
+def compute_rarity(size: int, count: int) -> float:
     """How rare a term is that so many of all skills have: ln((N + 1) / (n + ½)), to a thousandth."""
     return round(math.log((size + 1) / (count + 0.5)), 3)
 
 
-class _Terms:
+class _TermCollector:
     """The terms of a message as they are collected, with their weights; what came first stays."""
 
     def __init__(self, index: Index, terms: Sequence[int]) -> None:
         self._index = index
         self._said: dict[int, int] = {}
         self._added: dict[int, float] = {}
-        self._repairs = _MOST_REPAIRED_WORDS
+        self._repairs = _MAX_REPAIRS
         self._counts: dict[int, int] = {}
         self.rarity: dict[int, float] = {}
         """How rare each term is among the skills."""
@@ -134,25 +214,27 @@ class _Terms:
         if self._counts[term] or not self._repairs:
             return known
         self._repairs -= 1
-        meanings = meanings_of(self._index, word)
-        self._add([meaning.term for meaning in meanings], _REPAIRED, word)
+        meanings = find_meanings(self._index, word)
+        self._add([meaning.term for meaning in meanings], _REPAIR_WEIGHT, word)
         return meanings[0] if meanings else known
 
     def around(self, words: Sequence[str]) -> list[Word]:
         """Take in what was said before."""
-        before = lexicon().words(words)
-        self._add([known.term for known in before], _CONTEXT, "")
+        before = shared_lexicon().words(words)
+        self._add([known.term for known in before], _CONTEXT_WEIGHT, "")
         return before
 
     def strongest(self) -> list[tuple[int, int]]:
         """The terms that some skill has with their strengths, the strongest first."""
-        weights = {term: (_K3 + 1) * count / (_K3 + count) for term, count in self._said.items()}
+        weights = {term: (_SATURATION + 1) * count / (_SATURATION + count) for term, count in self._said.items()}
         weights = {**self._added, **weights} if self._added else weights
         found = [
-            (term, round(UNIT * self.rarity[term] * weight)) for term, weight in weights.items() if self._counts[term]
+            (term, round(STRENGTH_UNIT * self.rarity[term] * weight))
+            for term, weight in weights.items()
+            if self._counts[term]
         ]
         found.sort(key=lambda pair: (-pair[1], pair[0]))
-        return found[:STRONGEST_TERMS]
+        return found[:MAX_TERMS]
 
     def _add(self, terms: list[int], weight: float, word: str) -> None:
         self._look_up([term for term in dict.fromkeys(terms) if term not in self._counts])
@@ -171,28 +253,28 @@ class _Terms:
                     counts[term] += int(part.term_count[place])
         size = self._index.size
         self._counts.update(counts)
-        self.rarity.update((term, rarity_of(size, count)) for term, count in counts.items())
+        self.rarity.update((term, compute_rarity(size, count)) for term, count in counts.items())
 
 
-def _direction(said: list[Word], counts: Iterable[int], before: list[Word]) -> NDArray[np.int8]:
+def _sum_vectors(said: list[Word], counts: Iterable[int], before: list[Word]) -> NDArray[np.int8]:
     """The sum of the words of a message; what was said before counts a third."""
     words = [*said, *before]
     if not words:
         return np.zeros(DIMENSIONS, np.int8)
     times = [3 * count if before else count for count in counts] + [1] * len(before)
     weights = [known.weight * count for known, count in zip(words, times, strict=True)]
-    return sum_of([known.vector for known in words], weights)
+    return weighted_sum([known.vector for known in words], weights)
 
 
-def _rarest(rarity: list[int]) -> list[int]:
+def _pick_rarest(rarity: list[int]) -> list[int]:
     """The places of the words that are compared one by one, in their order."""
-    if len(rarity) <= CLOSEST_WORDS:
+    if len(rarity) <= MAX_COMPARED_WORDS:
         return list(range(len(rarity)))
     order = sorted(range(len(rarity)), key=lambda place: (-rarity[place], place))
-    return sorted(order[:CLOSEST_WORDS])
+    return sorted(order[:MAX_COMPARED_WORDS])
 
 
-def _embedded(index: Index, text: str) -> NDArray[np.int8]:
+def _embed(index: Index, text: str) -> NDArray[np.int8]:
     """The message as the embedder sees it; nothing where that is away, so that words alone decide."""
     try:
         return index.embedder.embed([text])[0]

@@ -1,8 +1,9 @@
-"""The walk of one message: ask, find candidates, look closer, score, decide, say why."""
+"""Rank the skills for one message: find candidates, compare them, score, decide, explain."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -10,19 +11,74 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prowess.match.candidates import Candidates, find_candidates
-from prowess.match.evidence import evidence_of, said_by, why
 from prowess.match.index import Index
-from prowess.match.mentions import mentioned, says
-from prowess.match.patterns import pattern_hits
-from prowess.match.query import Query, ask
-from prowess.match.recommendation import Decision, Recommendation
-from prowess.match.score import decide, score_of, worth_of
-from prowess.match.segment import Segment, tag_number
-from prowess.match.signals import Signals, signals_of
+from prowess.match.mentions import contains_phrase, find_mentioned, match_patterns
+from prowess.match.query import Query, build_query
+from prowess.match.recommendation import FIELD_NAMES, Decision, Evidence, FieldName, Recommendation
+from prowess.match.score import Signals, compute_rank, compute_score, compute_signals, decide
+from prowess.match.segment import Segment, hash_tag
 
-MOST = 1_000
+CLOSE_COSINE = 0.4
+"""From this cosine on, nearness in meaning is worth a word."""
+
+_MAX_SHOWN = 6
+_FIELD_LABELS: dict[FieldName, str] = {
+    "name": "name",
+    "description": "description",
+    "tags": "tags",
+    "triggers": "trigger phrase",
+    "patterns": "intent pattern",
+    "keywords": "keywords",
+    "body": "text",
+}
+
+
+def map_query_words(query: Query, terms: Mapping[int, int]) -> dict[int, str]:
+    """Which word of the message the terms of a segment stand for, by their places there."""
+    return {terms[term]: word for term, word in query.meant.items() if word and term in terms}
+
+
+def collect_evidence(
+    segment: Segment, document: int, said: Mapping[int, str], order: Mapping[str, int], fitted: Sequence[str]
+) -> tuple[Evidence, ...]:
+    """The words of the message by field of the skill, in their order; `fitted` are those that fit one of its patterns."""
+    first, last = segment.phrase_start[document : document + 2].tolist()
+    starts: list[int] = segment.word_start[first : last + 1].tolist()
+    terms: list[int] = segment.word_term.take(segment.phrase_words[starts[0] : starts[-1]]).tolist()
+    found: dict[FieldName, set[str]] = {"patterns": set(fitted)} if fitted else {}
+    for place, term in [(place, term) for place, term in enumerate(terms, starts[0]) if term in said]:
+        field = FIELD_NAMES[segment.phrase_field[first + bisect_right(starts, place) - 1]]
+        found.setdefault(field, set()).add(said[term])
+    return tuple([_field_evidence(name, found[name], order) for name in FIELD_NAMES if name in found])
+
+
+def _field_evidence(field: FieldName, words: set[str], order: Mapping[str, int]) -> Evidence:
+    if field == "body":
+        return Evidence(field=field, count=len(words))
+    last = len(order)
+    return Evidence(
+        field=field,
+        count=len(words),
+        terms=tuple(sorted(words, key=lambda word: (order.get(word, last), word)) if len(words) > 1 else words),
+    )
+
+
+def explain(evidence: Sequence[Evidence], *, mentioned: bool, cosine: float) -> str:
+    """A short sentence for people."""
+    reasons = ["the message names it"] if mentioned else []
+    for item in evidence:
+        if item.field == "body":
+            reasons.append(f"{item.count} word{'s' if item.count > 1 else ''} of its text")
+        else:
+            reasons.append(f"{_FIELD_LABELS[item.field]}: {', '.join(item.terms[:_MAX_SHOWN])}")
+    if cosine >= CLOSE_COSINE:
+        reasons.append("close in meaning")
+    return "; ".join(reasons) or "a little alike in meaning"
+
+
+MAX_RESULTS = 1_000
 """No more than this many are ranked."""
-_SPARE = 7
+_SPARE_CANDIDATES = 7
 """So many more are looked at closer than are asked for."""
 
 
@@ -39,22 +95,22 @@ def rank(
 
     With `by_words`, only those that have a word of it.
     """
-    limit = min(limit, MOST)
+    limit = min(limit, MAX_RESULTS)
     if limit < 1 or not index.parts:
         return []
-    query = ask(index, message, context)
+    query = build_query(index, message, context)
     if not query.words:
         return []
-    named = [_Named.of(part.segment, query.message) for part in index.parts]
+    named = [_DirectHits.of(part.segment, query.message) for part in index.parts]
     candidates = find_candidates(
         index,
         query,
-        count=limit + _SPARE,
+        count=limit + _SPARE_CANDIDATES,
         by_words=by_words,
-        tags=sorted({tag_number(tag) for tag in tags}),
+        tags=sorted({hash_tag(tag) for tag in tags}),
         pinned=[some.every for some in named],
     )
-    looks = [_Look(query, some, called) for some, called in zip(candidates, named, strict=True)]
+    looks = [_SegmentRanking(query, some, called) for some, called in zip(candidates, named, strict=True)]
     worths = sorted((worth for look in looks for worth in look.worths), reverse=True)
     cut = worths[limit - 1] if len(worths) > limit else 0.0
     best = [hit for look in looks for hit in look.hits(cut)]
@@ -66,19 +122,19 @@ def rank(
     return found
 
 
-def listed(index: Index, *, limit: int, tags: Collection[str] = ()) -> list[Recommendation]:
+def list_tagged(index: Index, *, limit: int, tags: Collection[str] = ()) -> list[Recommendation]:
     """The skills with all of these tags, by slug; nothing is asked of them, so none scores."""
-    wanted = sorted({tag_number(tag) for tag in tags})
+    wanted = sorted({hash_tag(tag) for tag in tags})
     found = [
         part.segment.shown(place)
         for part in index.parts
         for place in np.flatnonzero(part.alive & part.segment.tagged_with(wanted)).tolist()
     ]
     found.sort(key=lambda shown: shown["slug"])
-    return [_recommended(shown, score=0.0, decision="maybe") for shown in found[: max(limit, 0)]]
+    return [_recommend(shown, score=0.0, decision="maybe") for shown in found[: max(limit, 0)]]
 
 
-def _recommended(shown: dict[str, Any], *, score: float, decision: Decision, **more: Any) -> Recommendation:
+def _recommend(shown: dict[str, Any], *, score: float, decision: Decision, **more: Any) -> Recommendation:
     return Recommendation(
         slug=shown["slug"],
         title=shown["title"],
@@ -95,15 +151,15 @@ def _recommended(shown: dict[str, Any], *, score: float, decision: Decision, **m
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class _DirectHits:
     """The documents of a segment that a message points at by itself."""
 
     mentioned: frozenset[int]
     fitted: dict[int, tuple[str, ...]]
 
     @classmethod
-    def of(cls, segment: Segment, message: str) -> _Named:
-        return cls(frozenset(mentioned(segment, message)), pattern_hits(segment, message))
+    def of(cls, segment: Segment, message: str) -> _DirectHits:
+        return cls(frozenset(find_mentioned(segment, message)), match_patterns(segment, message))
 
     @property
     def every(self) -> Collection[int]:
@@ -113,25 +169,25 @@ class _Named:
 class _Hit(NamedTuple):
     """One of the candidates that were looked at."""
 
-    look: _Look
+    look: _SegmentRanking
     document: int
     signals: Signals
     worth: float
     shown: dict[str, Any]
 
 
-class _Look:
+class _SegmentRanking:
     """The closer look at the candidates of a segment."""
 
-    def __init__(self, query: Query, candidates: Candidates, named: _Named) -> None:
+    def __init__(self, query: Query, candidates: Candidates, named: _DirectHits) -> None:
         explicit = named.every
         self._query = query
         self._named = named
         self._segment, self._terms = candidates.segment, candidates.terms
         self._documents: list[int] = candidates.documents.tolist()
-        self._signals = signals_of(query, candidates)
+        self._signals = compute_signals(query, candidates)
         self.worths = [
-            worth_of(signals, explicit=document in explicit)
+            compute_rank(signals, explicit=document in explicit)
             for document, signals in zip(self._documents, self._signals, strict=True)
         ]
 
@@ -145,22 +201,22 @@ class _Look:
 
     @cached_property
     def _said(self) -> dict[int, str]:
-        return said_by(self._query, self._terms)
+        return map_query_words(self._query, self._terms)
 
     def recommendation(self, hit: _Hit, *, at_most: float) -> Recommendation:
         """What is told of one of them."""
         query, named, document = self._query, self._named, hit.document
         mentioned, fitted = document in named.mentioned, named.fitted.get(document, ())
-        verbatim = any(says(query.message, trigger) for trigger in hit.shown["triggers"])
+        verbatim = any(contains_phrase(query.message, trigger) for trigger in hit.shown["triggers"])
         explicit = mentioned or document in named.fitted
-        score = score_of(hit.signals, explicit=explicit, verbatim=verbatim, unspaced=query.unspaced)
+        score = compute_score(hit.signals, explicit=explicit, verbatim=verbatim, unspaced=query.unspaced)
         score = min(score, at_most)
-        evidence = evidence_of(self._segment, document, self._said, query.words, fitted)
-        return _recommended(
+        evidence = collect_evidence(self._segment, document, self._said, query.words, fitted)
+        return _recommend(
             hit.shown,
             score=score,
             decision=decide(score),
             evidence=evidence,
-            why=why(evidence, mentioned=mentioned, cosine=hit.signals.cosine),
+            why=explain(evidence, mentioned=mentioned, cosine=hit.signals.cosine),
             signals=hit.signals.rounded(),
         )

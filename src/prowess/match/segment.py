@@ -16,22 +16,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prowess.match.arrays import Array, distinct, document_counts, starts_of, stretches, sums_of
-from prowess.match.entry import FIELDS, MOST_TRIGGERS, SAYING, Entry
-from prowess.match.hashing import number_of, numbers_of
+from prowess.match.arrays import Array, count_documents, expand_slices, offsets_of, sort_unique, weighted_sums
+from prowess.match.entry import FIELD_WEIGHTS, MAX_TRIGGERS, PURPOSE_FIELDS, IndexEntry
+from prowess.match.lexicon import Vocabulary, hash_word, hash_words
 from prowess.match.recommendation import FIELD_NAMES
 from prowess.match.vectors.embedder import Embedder
-from prowess.match.vocabulary import Vocabulary
-from prowess.skill.limits import MOST_PATTERNS
+from prowess.skill.limits import MAX_INTENT_PATTERNS
 
-IMPACT = 100
+IMPACT_SCALE = 100
 """A posting's impact runs from 1 to this: how much a skill is about a term, saturated."""
-SIGNS = 128
+SIGN_BITS = 128
 """Of so many dimensions the signs are kept."""
-_K1 = 1.2
-_LENGTH = 0.75
+_SATURATION = 1.2
+_LENGTH_PENALTY = 0.75
 _JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
-_AT_A_TIME = 4_096
+_BATCH = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -76,14 +75,14 @@ class Segment:
 
     def find(self, slug: str) -> int | None:
         """The place of a slug."""
-        number = np.uint64(number_of(slug))
+        number = np.uint64(hash_word(slug))
         places = np.flatnonzero(self.slugs == number)
         return next((place for place in places.tolist() if self.shown(place)["slug"] == slug), None)
 
     def words_of(self, document: int) -> Array:
         """The words of a document, each once."""
         first, last = self.phrase_start[document], self.phrase_start[document + 1]
-        return distinct(self.phrase_words[self.word_start[first] : self.word_start[last]])
+        return sort_unique(self.phrase_words[self.word_start[first] : self.word_start[last]])
 
     def tagged_with(self, tags: Sequence[int]) -> Array:
         """Which documents have all of these tags, by number."""
@@ -101,22 +100,22 @@ class Segment:
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
-def build_segment(entries: Sequence[Entry], embedder: Embedder, vocabulary: Vocabulary) -> Segment:
+def build_segment(entries: Sequence[IndexEntry], embedder: Embedder, vocabulary: Vocabulary) -> Segment:
     """The segment of these entries."""
     ordered = sorted(entries, key=lambda entry: entry.document.slug)
     vectors = embedder.embed([entry.text for entry in ordered])
     phrases = [phrase for entry in ordered for phrase in entry.phrases]
-    phrase_start = starts_of([len(entry.phrases) for entry in ordered])
+    phrase_start = offsets_of([len(entry.phrases) for entry in ordered])
     fields = np.array([field for entry in ordered for field in entry.fields], np.uint8)
     table = _WordTable(vocabulary, [word for phrase in phrases for word in phrase])
-    said = _Said(starts_of(list(map(len, phrases))), phrase_start, fields, table)
-    metas = [_shown(entry) for entry in ordered]
+    said = _PhraseWords(offsets_of(list(map(len, phrases))), phrase_start, fields, table)
+    metas = [_encode_metadata(entry) for entry in ordered]
     return Segment(
-        slugs=numbers_of([entry.document.slug for entry in ordered]),
-        keys=np.array([_key(entry) for entry in ordered], np.uint64).reshape(-1, 4),
+        slugs=hash_words([entry.document.slug for entry in ordered]),
+        keys=np.array([_document_key(entry) for entry in ordered], np.uint64).reshape(-1, 4),
         ranks=np.array([entry.ranks for entry in ordered], np.bool_),
         vectors=vectors,
-        codes=codes_of(vectors),
+        codes=sign_codes(vectors),
         phrase_start=phrase_start,
         said_end=phrase_start[1:] - np.array([_has_body(entry) for entry in ordered], np.int64),
         phrase_field=fields,
@@ -127,12 +126,12 @@ def build_segment(entries: Sequence[Entry], embedder: Embedder, vocabulary: Voca
         word_term=table.term,
         word_vectors=table.vectors,
         word_weight=table.weights,
-        word_documents=document_counts(table.places, said.documents, len(table.numbers)),
+        word_documents=count_documents(table.places, said.documents, len(table.numbers)),
         terms=table.terms,
         **said.postings(),
         patterned=np.flatnonzero([bool(entry.document.patterns) for entry in ordered]).astype(np.uint32),
-        **_tagged(ordered),
-        meta_start=starts_of([len(meta) for meta in metas]),
+        **_group_by_tag(ordered),
+        meta_start=offsets_of([len(meta) for meta in metas]),
         meta=np.frombuffer(b"".join(metas), np.uint8),
     )
 
@@ -156,7 +155,7 @@ class _WordTable:
         self.term = term.astype(np.uint32)
 
 
-class _Said:
+class _PhraseWords:
     """The words of all phrases of all documents, one after the other."""
 
     def __init__(self, word_start: Array, phrase_start: Array, fields: Array, table: _WordTable) -> None:
@@ -168,12 +167,12 @@ class _Said:
     def lengths(self) -> Array:
         """The lengths of the phrases that say something as a whole; 0 for those that only list words."""
         lengths = np.zeros(len(self._fields), np.float32)
-        saying = np.flatnonzero(np.array(SAYING)[self._fields])
-        for first in range(0, len(saying), _AT_A_TIME):
-            some = saying[first : first + _AT_A_TIME]
-            places, starts = stretches(self.word_start[some], self.word_start[some + 1])
+        saying = np.flatnonzero(np.array(PURPOSE_FIELDS)[self._fields])
+        for first in range(0, len(saying), _BATCH):
+            some = saying[first : first + _BATCH]
+            places, starts = expand_slices(self.word_start[some], self.word_start[some + 1])
             words = self._table.places[places]
-            sums = sums_of(self._table.vectors, self._table.weights, words, np.append(starts, len(words)))
+            sums = weighted_sums(self._table.vectors, self._table.weights, words, np.append(starts, len(words)))
             lengths[some] = np.sqrt(np.square(sums, dtype=np.int64).sum(axis=1).astype(np.float64))
         return lengths
 
@@ -187,27 +186,27 @@ class _Said:
         # A sum of a few shares: rounded, it does not depend on their order.
         shares = np.repeat(self._shares(), self._sizes)[order]
         amount = np.round(np.add.reduceat(shares, starts), 6) if len(starts) else np.zeros(0)
-        impacts = np.rint(IMPACT * amount / (_K1 + amount)).clip(1, IMPACT)
+        impacts = np.rint(IMPACT_SCALE * amount / (_SATURATION + amount)).clip(1, IMPACT_SCALE)
         keys = keys[starts]
         counts = np.bincount((keys >> np.uint64(32)).astype(np.int64), minlength=len(self._table.terms))
         return {
-            "posting_start": starts_of(counts),
+            "posting_start": offsets_of(counts),
             "postings": (keys & np.uint64(0xFFFF_FFFF)).astype(np.uint32),
             "impacts": impacts.astype(np.uint8),
         }
 
     def _shares(self) -> Array:
         """What one word of each phrase adds to how much its document is about it."""
-        weights, usual = np.array([FIELDS.get(name, (0.0, 0.0)) for name in FIELD_NAMES]).T
+        weights, usual = np.array([FIELD_WEIGHTS.get(name, (0.0, 0.0)) for name in FIELD_NAMES]).T
         kinds = self._owners * len(FIELD_NAMES) + self._fields
         lengths = np.bincount(kinds, weights=self._sizes)[kinds]
         weight, usual = weights[self._fields], usual[self._fields]
         relative = np.divide(lengths, usual, out=np.ones_like(lengths), where=usual > 0)
-        return weight / (1 - _LENGTH + _LENGTH * relative)
+        return weight / (1 - _LENGTH_PENALTY + _LENGTH_PENALTY * relative)
 
 
-def _tagged(entries: Sequence[Entry]) -> dict[str, Array]:
-    numbers = {tag: tag_number(tag) for tag in {tag for entry in entries for tag in entry.document.tags}}
+def _group_by_tag(entries: Sequence[IndexEntry]) -> dict[str, Array]:
+    numbers = {tag: hash_tag(tag) for tag in {tag for entry in entries for tag in entry.document.tags}}
     pairs = sorted({(numbers[tag], place) for place, entry in enumerate(entries) for tag in entry.document.tags})
     tags, starts = np.unique(np.array([tag for tag, _ in pairs], np.uint64), return_index=True)
     return {
@@ -217,14 +216,14 @@ def _tagged(entries: Sequence[Entry]) -> dict[str, Array]:
     }
 
 
-def tag_number(tag: str) -> int:
+def hash_tag(tag: str) -> int:
     """The number of a tag; case and surrounding space do not count."""
-    return number_of(tag.strip().casefold())
+    return hash_word(tag.strip().casefold())
 
 
-def codes_of(vectors: NDArray[np.int8]) -> NDArray[np.uint64]:
+def sign_codes(vectors: NDArray[np.int8]) -> NDArray[np.uint64]:
     """The signs of the first dimensions as bits, 64 to a number; one row of numbers for each 64 dimensions."""
-    vectors = vectors[:, :SIGNS]
+    vectors = vectors[:, :SIGN_BITS]
     width = -(-vectors.shape[1] // 64) * 64
     signs = np.zeros((len(vectors), width), np.bool_)
     signs[:, : vectors.shape[1]] = vectors > 0
@@ -232,17 +231,17 @@ def codes_of(vectors: NDArray[np.int8]) -> NDArray[np.uint64]:
     return np.ascontiguousarray(packed.T)
 
 
-def _has_body(entry: Entry) -> bool:
+def _has_body(entry: IndexEntry) -> bool:
     return bool(entry.fields) and FIELD_NAMES[entry.fields[-1]] == "body"
 
 
-def _key(entry: Entry) -> tuple[int, ...]:
+def _document_key(entry: IndexEntry) -> tuple[int, ...]:
     document = entry.document
     told = "\0".join((document.slug, document.scope, document.digest)).encode("utf-8", "replace")
     return struct.unpack("<4Q", hashlib.sha256(told).digest())
 
 
-def _shown(entry: Entry) -> bytes:
+def _encode_metadata(entry: IndexEntry) -> bytes:
     document = entry.document
     shown = {
         "slug": document.slug,
@@ -253,7 +252,7 @@ def _shown(entry: Entry) -> bytes:
         "digest": document.digest,
         "version": document.version,
         "chars": len(document.body),
-        "patterns": document.patterns[:MOST_PATTERNS],
-        "triggers": document.triggers[:MOST_TRIGGERS],
+        "patterns": document.patterns[:MAX_INTENT_PATTERNS],
+        "triggers": document.triggers[:MAX_TRIGGERS],
     }
     return _JSON.encode(shown).encode()

@@ -1,44 +1,166 @@
-"""The index on disk: segment files that never change, and one small file that says which of them make up the index.
-
-Many may read while one writes. A writer adds files and then exchanges the small file in one step; what nobody needs any
-more goes last. Who was reading an older index keeps it: a mapped file stays until it is let go. What is damaged, or of
-another version, counts as not there.
-"""
+"""The index on disk: immutable segment files that are memory-mapped, and one small file that lists the current ones."""
 
 from __future__ import annotations
 
+import errno
 import json
+import mmap
 import os
 import secrets
+import stat
 import unicodedata
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from struct import Struct
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from prowess.errors import ProwessError
-from prowess.match.index import Index, Live
-from prowess.match.lexicon import static
+from prowess.match.arrays import Array
+from prowess.match.index import Index, LiveSegment
+from prowess.match.lexicon import static_embedder
 from prowess.match.segment import Segment
-from prowess.match.segment_file import Damaged, open_regular, read_segment, write_segment
 from prowess.match.vectors.embedder import Embedder
-from prowess.storage.lock import locked_if_free
+from prowess.storage.files.folder_lock import try_lock_folder
 
-FORMAT = 2
+_HEAD = Struct("<8sIII")
+_MAGIC = b"PROWIDX1"
+_ALIGNMENT = 64
+_FULL_CHECK_BYTES = 1 << 25
+"""A file up to this size is checked to the last byte when it is opened; of a larger one the ends are, and its layout."""
+_CHECKED_END_BYTES = 1 << 20
+
+
+class SnapshotDamaged(Exception):
+    """The file is not what was written."""
+
+
+def write_segment(path: Path, segment: Segment) -> None:
+    """Write a segment; the file takes its name when it is complete and on disk."""
+    arrays = {name: np.ascontiguousarray(array) for name, array in segment.arrays().items()}
+    places, size = _lay_out(arrays)
+    layout = {name: [array.dtype.str, list(array.shape), places[name]] for name, array in arrays.items()}
+    header = json.dumps({"size": size, "arrays": layout}).encode()
+    content = [part for array in arrays.values() for part in _pad(array)]
+    head = _HEAD.pack(_MAGIC, len(header), zlib.crc32(header), _check_of(content, size)) + header
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.writelines((head.ljust(_data_start(header), b"\0"), *content))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def read_segment(path: Path) -> Segment:
+    """Map a segment; `SnapshotDamaged` where it is not whole, `OSError` where it is not there."""
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size < _HEAD.size:
+            raise SnapshotDamaged(path.name)
+        content = _map_file(file.fileno())
+    try:
+        magic, length, header_check, check = _HEAD.unpack_from(content)
+        header = content[_HEAD.size : _HEAD.size + length]
+        if magic != _MAGIC or zlib.crc32(header) != header_check:
+            raise SnapshotDamaged(path.name)
+        described = json.loads(header)
+        start = _data_start(header)
+        if len(content) != start + described["size"] or _check(content, start) != check:
+            raise SnapshotDamaged(path.name)
+        return Segment(**{name: _array(content, start, *of) for name, of in described["arrays"].items()})
+    except (ValueError, TypeError, KeyError) as error:
+        raise SnapshotDamaged(path.name) from error
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file that is a file: not a link, nor something that one waits for; `SnapshotDamaged` where it is not."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise SnapshotDamaged(path.name) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise SnapshotDamaged(path.name)
+    return os.fdopen(descriptor, "rb")
+
+
+def _lay_out(arrays: Mapping[str, Array]) -> tuple[dict[str, int], int]:
+    places: dict[str, int] = {}
+    end = 0
+    for name, array in arrays.items():
+        places[name] = end
+        end = _align(end + array.nbytes)
+    return places, end
+
+
+def _align(place: int) -> int:
+    return -(-place // _ALIGNMENT) * _ALIGNMENT
+
+
+def _data_start(header: bytes) -> int:
+    return _align(_HEAD.size + len(header))
+
+
+def _map_file(descriptor: int) -> mmap.mmap:
+    return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+
+
+def _array(content: mmap.mmap, start: int, kind: str, shape: list[int], place: int) -> Array:
+    count = int(np.prod(shape))
+    return (
+        np.frombuffer(content, np.dtype(kind), count, start + place).reshape(shape) if count else np.zeros(shape, kind)
+    )
+
+
+def _pad(array: Array) -> tuple[bytes | memoryview, bytes]:
+    """The bytes of an array, and those up to where the next one may begin."""
+    return array.data.cast("B") if array.size else b"", bytes(_align(array.nbytes) - array.nbytes)
+
+
+def _check(content: mmap.mmap, start: int) -> int:
+    check = 0
+    with memoryview(content) as view:
+        for first, last in _checked(len(content) - start):
+            check = zlib.crc32(view[start + first : start + last], check)
+    return check
+
+
+def _check_of(content: Sequence[bytes | memoryview], size: int) -> int:
+    """The same, of what is not in a file yet: parts that follow each other."""
+    check = 0
+    for first, last in _checked(size):
+        place = 0
+        for part in content:
+            with memoryview(part) as view:
+                check = zlib.crc32(view[max(first - place, 0) : max(last - place, 0)], check)
+                place += len(view)
+    return check
+
+
+def _checked(size: int) -> list[tuple[int, int]]:
+    return [(0, size)] if size <= _FULL_CHECK_BYTES else [(0, _CHECKED_END_BYTES), (size - _CHECKED_END_BYTES, size)]
+
+
+SNAPSHOT_FORMAT = 2
 """Raised with every change of what is in a segment or how words are read: an older snapshot is then built anew."""
 
 _CURRENT = "current"
-_OURS = (".segment", ".tmp")
+_OWN_SUFFIXES = (".segment", ".tmp")
 _ATTEMPTS = 3
-_LARGEST = 1 << 28
+_LARGEST_MANIFEST = 1 << 28
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Saved:
+class SavedIndex:
     """An index with what it was made from: how far each store had come, and a record of all places.
 
     Two are equal where they have the very same index; its arrays are not compared.
@@ -49,7 +171,7 @@ class Saved:
     record: bytes
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Saved):
+        if not isinstance(other, SavedIndex):
             return NotImplemented
         same = self.index is other.index
         return same and (self.positions, self.record) == (other.positions, other.record)
@@ -65,7 +187,7 @@ class Snapshot:
         self._folder = folder
         self._names: dict[int, tuple[Segment, str]] = {}
 
-    def load(self, embedder: Embedder) -> Saved | None:
+    def load(self, embedder: Embedder) -> SavedIndex | None:
         """The index as it was saved; None where there is none that can be used."""
         for _ in range(_ATTEMPTS):
             try:
@@ -73,49 +195,53 @@ class Snapshot:
             except FileNotFoundError:
                 # A writer was faster: what it put in place is complete.
                 continue
-            except (OSError, Damaged, ValueError, KeyError, TypeError, IndexError):
+            except (OSError, SnapshotDamaged, ValueError, KeyError, TypeError, IndexError):
                 return None
         return None
 
-    def save(self, saved: Saved) -> bool:
+    def save(self, saved: SavedIndex) -> bool:
         """Keep an index if nobody else is writing; whether that was done. A disk that is full or closed is no error."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if self._folder.is_symlink():
                 return False
-            with locked_if_free(self._folder) as free:
+            with try_lock_folder(self._folder) as free:
                 if free:
                     self._save(saved)
                 return free
         except (OSError, ProwessError):
             return False
 
-    def _load(self, embedder: Embedder) -> Saved:
+    def _load(self, embedder: Embedder) -> SavedIndex:
         with open_regular(self._folder / _CURRENT) as file:
-            content = file.read(_LARGEST + 1)
-        if len(content) > _LARGEST or self._folder.is_symlink():
-            raise Damaged(_CURRENT)
+            content = file.read(_LARGEST_MANIFEST + 1)
+        if len(content) > _LARGEST_MANIFEST or self._folder.is_symlink():
+            raise SnapshotDamaged(_CURRENT)
         check, _, rest = content.partition(b"\n")
         if int(check) != zlib.crc32(rest):
-            raise Damaged(_CURRENT)
+            raise SnapshotDamaged(_CURRENT)
         head, _, record = rest.partition(b"\n")
         told: dict[str, Any] = json.loads(head)
-        if (told["format"], told["embedder"], told["words"]) != (FORMAT, embedder.name, _words()):
-            raise Damaged(_CURRENT)
-        parts: list[Live] = []
+        if (told["format"], told["embedder"], told["words"]) != (SNAPSHOT_FORMAT, embedder.name, _text_version()):
+            raise SnapshotDamaged(_CURRENT)
+        parts: list[LiveSegment] = []
         for part in told["parts"]:
             segment = read_segment(self._folder / part["file"])
             self._names[id(segment)] = (segment, part["file"])
-            parts.append(Live.whole(segment).without(part["gone"]))
-        return Saved(index=Index(parts=tuple(parts), embedder=embedder), positions=told["positions"], record=record)
+            parts.append(LiveSegment.whole(segment).without(part["gone"]))
+        return SavedIndex(
+            index=Index(parts=tuple(parts), embedder=embedder), positions=told["positions"], record=record
+        )
 
-    def _save(self, saved: Saved) -> None:
+    def _save(self, saved: SavedIndex) -> None:
         files = [self._kept(part.segment) for part in saved.index.parts]
-        parts = [{"file": file, "gone": _gone(part)} for file, part in zip(files, saved.index.parts, strict=True)]
+        parts = [
+            {"file": file, "gone": _dead_documents(part)} for file, part in zip(files, saved.index.parts, strict=True)
+        ]
         head = {
-            "format": FORMAT,
+            "format": SNAPSHOT_FORMAT,
             "embedder": saved.index.embedder.name,
-            "words": _words(),
+            "words": _text_version(),
             "positions": dict(saved.positions),
             "parts": parts,
         }
@@ -146,18 +272,18 @@ class Snapshot:
         """Remove what is not needed any more, and what a killed writer left; the lock is ours."""
         self._names = {key: known for key, known in self._names.items() if known[1] in needed}
         for path in self._folder.iterdir():
-            if path.suffix in _OURS and path.name not in needed:
+            if path.suffix in _OWN_SUFFIXES and path.name not in needed:
                 with suppress(OSError):
                     path.unlink()
 
 
-def _words() -> str:
+def _text_version() -> str:
     """What words are read and compared by: other stems, characters or vectors make another index."""
     import Stemmer
 
     library: Any = Stemmer
-    return f"{static().name} {library.version()} {unicodedata.unidata_version}"
+    return f"{static_embedder().name} {library.version()} {unicodedata.unidata_version}"
 
 
-def _gone(part: Live) -> list[int]:
+def _dead_documents(part: LiveSegment) -> list[int]:
     return np.flatnonzero(~part.alive).tolist()

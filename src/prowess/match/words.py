@@ -1,8 +1,4 @@
-"""Text as words: what a message and a skill are compared by.
-
-Words come in lower case and without accents; `camelCase` and `kebab-case` are split. Chinese, Japanese and Korean,
-which do not part their words, give pairs of characters.
-"""
+"""Split texts into the words and clauses by which messages and skills are compared."""
 
 from __future__ import annotations
 
@@ -12,98 +8,125 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from prowess.match.stopwords import STOP_WORDS
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
+_GRAMMAR = """
+a about after again all also am an and any are as at be because been before being below between both but by can could
+did do does doing done down during each either else etc ever every few for from further had has have having he her here
+hers him his how however i if in into is it its itself just let me might more most must my no nor not now of off on
+once only or other our ours out over own per rather same shall she should since so some such than that the their theirs
+them themselves then there these they this those though through thus to too toward towards under unless until up upon us
+very was we were what whatever when whenever where whether which while who whom whose why will with within without would
+yet you your yours yourself
+"""
+
+_REQUESTS = """
+able assist available dont get give given gives got help helps hello hey hi kindly like
+make makes need needed needs ok okay please sure thank thanks use used uses using via want wanted wants
+"""
+
+_CONTRACTIONS = "ll ve re isn aren wasn weren doesn didn don hasn haven hadn won wouldn couldn shouldn mustn cannot"
+"""What the apostrophe leaves of a shortened verb."""
+
+_CJK_PAIRS = """
+我们 你们 他们 帮助 我的 你的 什么 怎么 么样 怎样 如何 一个 一些 一下 可以 能够 这个 那个 这些 那些 帮我 请帮 给我 我想 想要 需要 是否 请问 谢谢
+です ます した して する ください こと もの から まで どう です ですか ため この その あの
+니다 습니 어요 아요 해주 해줘 주세 세요 하는 에서 으로 그리 리고
+"""
+"""Pairs of characters that are grammar in Chinese, Japanese and Korean."""
+
+STOP_WORDS = frozenset(f"{_GRAMMAR} {_REQUESTS} {_CONTRACTIONS} {_CJK_PAIRS}".split())
+
+
 LONGEST_TEXT = 100_000
 LONGEST_WORD = 64
-_MOST_BARE = 20_000
-_MOST_READ = 50_000
+_MAX_ACCENTS = 20_000
+_MAX_TOKENS = 50_000
 
 _CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 CJK_RUN = re.compile(f"[{_CJK}]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(rf"[^\W_{_CJK}]+(?:[+#]+(?!\w))?")
-_SIGNED = re.compile(r"[a-zA-Z0-9][+#]")
-_PLAIN = bytes(code if chr(code).isalnum() else ord(" ") for code in range(128)).ljust(256)
+_SIGNED_WORD = re.compile(r"[a-zA-Z0-9][+#]")
+_ASCII_TABLE = bytes(code if chr(code).isalnum() else ord(" ") for code in range(128)).ljust(256)
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _KEPT_SIGNS = "’+#_"
-_INSIDE = re.compile(r"(?<=.)[A-Z]")
-_SHORTENED = re.compile(r"['’](?:s|t|d|m|ll|re|ve)\b", re.IGNORECASE)
+_INNER_CAPITAL = re.compile(r"(?<=.)[A-Z]")
+_CONTRACTION = re.compile(r"['’](?:s|t|d|m|ll|re|ve)\b", re.IGNORECASE)
 
 
-def words_of(text: str) -> list[str]:
+def extract_words(text: str) -> list[str]:
     """The words that carry meaning, in order, then pairs of characters; all words if none of them carries any."""
-    every = split(text)
+    every = split_words(text)
     telling = [word for word in every if word not in STOP_WORDS]
     return telling or every
 
 
-def split(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Every word of a text, in order, and after them the pairs of Chinese, Japanese and Korean characters."""
     text = text[:LONGEST_TEXT]
     if text.isascii():
         return _latin(text)
     text = unicodedata.normalize("NFKC", text)
-    bare = _NOT_ASCII.sub(_bare, text)
-    return _latin(bare) if bare.isascii() else _latin(bare) + pairs_of(text)
+    bare = _NOT_ASCII.sub(_strip_accents, text)
+    return _latin(bare) if bare.isascii() else _latin(bare) + cjk_pairs(text)
 
 
-def pairs_of(text: str) -> list[str]:
+def cjk_pairs(text: str) -> list[str]:
     """The pairs of neighbouring Chinese, Japanese and Korean characters; one that stands alone by itself."""
     runs: list[str] = CJK_RUN.findall(text)
     return [run[place : place + 2] for run in runs for place in range(max(1, len(run) - 1))]
 
 
-def spelled_out(slug: str) -> str:
+def slug_words(slug: str) -> str:
     """A slug as people would say it: its words with spaces between them."""
     return slug.replace(".", " ").replace("-", " ")
 
 
-def is_unspaced(word: str) -> bool:
+def is_cjk_pair(word: str) -> bool:
     """Whether a word is a pair of characters of a language that does not part its words."""
     return not word.isascii() and CJK_RUN.fullmatch(word) is not None
 
 
-def stems_of(words: Sequence[str]) -> list[str]:
+def stem_words(words: Sequence[str]) -> list[str]:
     """Each word without its English ending, so that `testing` and `tests` are one."""
     return _stemmer()(list(words))
 
 
 def _latin(text: str) -> list[str]:
     if "'" in text or "’" in text:
-        text = _SHORTENED.sub(" ", text)
+        text = _CONTRACTION.sub(" ", text)
     words: list[str] = []
-    known = _READ.get
+    known = _TOKEN_CACHE.get
     for token in _tokens(text):
-        words += known(token) or _read(token)
+        words += known(token) or _split_token(token)
     return words
 
 
 def _tokens(text: str) -> list[str]:
     """What `_WORD` finds, in a third of the time where the text is plain."""
     may_be_signed = "+" in text or "#" in text
-    if not text.isascii() or (may_be_signed and _SIGNED.search(text)):
+    if not text.isascii() or (may_be_signed and _SIGNED_WORD.search(text)):
         return _WORD.findall(text)
-    return text.encode().translate(_PLAIN).decode().split()
+    return text.encode().translate(_ASCII_TABLE).decode().split()
 
 
-def _read(token: str) -> tuple[str, ...]:
+def _split_token(token: str) -> tuple[str, ...]:
     """The words of a token, remembered for the next time."""
-    if token.islower() or not _INSIDE.search(token):
+    if token.islower() or not _INNER_CAPITAL.search(token):
         words = (token[:LONGEST_WORD].lower(),)
     else:
-        words = tuple(_humps(token[:LONGEST_WORD]))
+        words = tuple(_split_camel_case(token[:LONGEST_WORD]))
     if len(token) <= LONGEST_WORD:
-        if len(_READ) >= _MOST_READ:
-            _READ.clear()
-        _READ[token] = words
+        if len(_TOKEN_CACHE) >= _MAX_TOKENS:
+            _TOKEN_CACHE.clear()
+        _TOKEN_CACHE[token] = words
     return words
 
 
-def _humps(word: str) -> list[str]:
+def _split_camel_case(word: str) -> list[str]:
     """The parts of a word with capitals inside, and the whole; the whole alone where it is known as one, as GitHub is."""
     parts = [part.lower() for part in _CAMEL.split(word)]
     whole = "".join(parts)
@@ -112,16 +135,16 @@ def _humps(word: str) -> list[str]:
 
 @cache
 def _is_one_word() -> Callable[[str], bool]:
-    from prowess.match.lexicon import static
+    from prowess.match.lexicon import static_embedder
 
-    return static().knows
-
-
-def _bare(found: re.Match[str]) -> str:
-    return found[0].translate(_BARE)
+    return static_embedder().knows
 
 
-class _Bare(dict[int, str]):
+def _strip_accents(found: re.Match[str]) -> str:
+    return found[0].translate(_ACCENTS)
+
+
+class _AccentTable(dict[int, str]):
     """Letters without their accents. Korean syllables stay whole; `ß` is `ss`, as people type it; signs are space."""
 
     def __missing__(self, code: int) -> str:
@@ -134,13 +157,13 @@ class _Bare(dict[int, str]):
             )
         if bare and bare not in _KEPT_SIGNS and not any(map(str.isalnum, bare)):
             bare = " "
-        if len(self) < _MOST_BARE:
+        if len(self) < _MAX_ACCENTS:
             self[code] = bare
         return bare
 
 
-_BARE = _Bare()
-_READ: dict[str, tuple[str, ...]] = {}
+_ACCENTS = _AccentTable()
+_TOKEN_CACHE: dict[str, tuple[str, ...]] = {}
 
 
 @cache
@@ -150,3 +173,57 @@ def _stemmer() -> Callable[[list[str]], list[str]]:
     library: Any = Stemmer
     # Without its memory: whoever asks remembers, and has each word stemmed once.
     return library.Stemmer("english", 0).stemWords
+
+
+_CLAUSE_START = r"(?:(?<=^)|(?<=[\n.;:!?()\[\]—–-])|(?<=, )|(?<=\bbut )|(?<=\band ))\s*(?:\*\*|__)?"
+_SUBJECT = r"(?:please |you |(?:(?:this|the)(?: skill)?|it) )?"
+_USE = r"(?:use|trigger|apply|invoke|activate|cover)"
+_EXCLUDES = (
+    r"(?:is )?not (?:(?:suitable|intended|meant|designed|suited|recommended|ideal|useful|needed|used) )?for",
+    r"isn['’]t (?:(?:suitable|intended|meant|designed|suited|recommended) )?for",
+    r"(?:is )?not to be used",
+    r"(?:is )?not applicable",
+    rf"do(?:es)? not {_USE}",
+    rf"do(?:es)?n['’]?t {_USE}",
+    r"(?:should|must) not (?:be used|use)",
+    r"(?:when )?not to use",
+    r"never use",
+    r"avoid (?:using|for|when)",
+    r"skip (?:this|if|when|for)",
+    r"unsuitable for",
+    r"not when",
+)
+_CLAUSE_REST = r"(?:\b(?:e\.g|i\.e)\.|[^.;!?\n]|\.(?=(?-i:[a-z0-9])))*(?:[.;!?\n]+|$)"
+"""A dot inside a name or a number (`.docx`, `2.0`) ends nothing."""
+
+_EXCLUSION = re.compile(rf"{_CLAUSE_START}{_SUBJECT}(?:{'|'.join(_EXCLUDES)})\b{_CLAUSE_REST}", re.IGNORECASE)
+_EXCLUSION_WORDS = ("not", "isn", "don", "doesn", "never", "avoid", "skip", "unsuitable")
+"""Without any of these there is no such clause, which is far quicker to tell."""
+
+_CLAUSE_BREAK = re.compile(r"[\s,:](?:(?<=[.;!?]\s)\s*|(?<=\n)\n*|(?<=,)\s+|(?<=\s)[—–-]\s|(?<=:)\s+)")
+"""Begins with the characters that may part, so that all others are passed over quickly."""
+_SHORTEST_CLAUSE = 9
+MAX_CLAUSES = 24
+
+
+def remove_exclusions(text: str) -> str:
+    """The text without its "not for …" clauses."""
+    if text.isascii():
+        lower = text.lower()
+        if not any(word in lower for word in _EXCLUSION_WORDS):
+            return text
+    return _EXCLUSION.sub(" ", text)
+
+
+def split_clauses(text: str) -> list[str]:
+    """The sentences and list members of a text, each a thing that somebody may ask for; nothing of it is lost.
+
+    What is too short to stand alone joins the part before it, and so does all that comes after the last of `MAX_CLAUSES`.
+    """
+    found: list[str] = []
+    for part in _CLAUSE_BREAK.split(text):
+        if found and (len(part) < _SHORTEST_CLAUSE or len(found) == MAX_CLAUSES):
+            found[-1] += f" {part}"
+        elif part.strip():
+            found.append(part)
+    return found

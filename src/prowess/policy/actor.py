@@ -1,12 +1,13 @@
-"""Who acts: a person, or an agent on a person's behalf, and what they are permitted to do."""
+"""Who acts (a person, or an agent on a person's behalf), the actions there are, and the permission each needs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from prowess.errors import Invalid, Refused
-from prowess.policy.plain import has_unfit
+from prowess.policy.text import has_control_chars
 from prowess.storage.owner import Owner
 
 Permission = Literal["skills.read", "skills.write", "skills.approve", "skills.admin"]
@@ -14,7 +15,7 @@ PERMISSIONS: frozenset[Permission] = frozenset(get_args(Permission))
 AGENT_PERMISSIONS: frozenset[Permission] = frozenset({"skills.read", "skills.write"})
 """The most that an agent can have: it never approves and never configures."""
 
-AGENT_MARK = "agent:"
+AGENT_PREFIX = "agent:"
 _NAME_LIMIT = 200
 
 
@@ -36,7 +37,7 @@ class Actor:
     def __post_init__(self) -> None:
         _check_name(self.name, person=self.is_person)
         for part in (self.organization, self.user, self.role):
-            if len(part) > _NAME_LIMIT or has_unfit(part):
+            if len(part) > _NAME_LIMIT or has_control_chars(part):
                 raise Invalid(f"{part[:80]!r} is no organization, user or role.", hint="Give a plain name or id.")
         most = PERMISSIONS if self.is_person else AGENT_PERMISSIONS
         object.__setattr__(self, "permissions", frozenset(self.permissions) & most)
@@ -64,7 +65,7 @@ class Actor:
         """
         if self.is_person:
             return self.name
-        return f"{AGENT_MARK}{self.name}@{self.user}" if self.user else f"{AGENT_MARK}{self.name}"
+        return f"{AGENT_PREFIX}{self.name}@{self.user}" if self.user else f"{AGENT_PREFIX}{self.name}"
 
     def require(self, permission: Permission) -> None:
         """`Refused` for an actor without this permission."""
@@ -97,13 +98,54 @@ def _check_name(name: str, *, person: bool) -> None:
         reason = "is empty"
     elif len(name) > _NAME_LIMIT:
         reason = f"has more than {_NAME_LIMIT} characters"
-    elif has_unfit(name) or len(name.splitlines()) > 1:
+    elif has_control_chars(name) or len(name.splitlines()) > 1:
         reason = "has control characters"
-    elif person and name.startswith(AGENT_MARK):
-        reason = f"begins with {AGENT_MARK!r}, as those of agents are written"
+    elif person and name.startswith(AGENT_PREFIX):
+        reason = f"begins with {AGENT_PREFIX!r}, as those of agents are written"
     elif not person and "@" in name:
         reason = "has an '@', which stands between an agent and its user"
     if reason:
         raise Invalid(
             f"The actor's name {name[:80]!r} {reason}.", hint="Give a plain name, such as 'ann' or 'builder'."
         )
+
+
+Action = Literal[
+    "enable", "load", "load_script", "run", "install", "update", "delete", "fetch_live", "configure", "approve"
+]
+ACTIONS: tuple[Action, ...] = get_args(Action)
+
+ACTION_PERMISSIONS: Mapping[str, Permission] = {
+    "enable": "skills.read",
+    "load": "skills.read",
+    "load_script": "skills.read",
+    "run": "skills.read",
+    "fetch_live": "skills.read",
+    "install": "skills.write",
+    "update": "skills.write",
+    "delete": "skills.write",
+    "configure": "skills.admin",
+    "approve": "skills.approve",
+}
+"""The permission that each action takes."""
+
+PERSON_ACTIONS: frozenset[str] = frozenset({"configure", "approve"})
+"""What no agent does; these are not about one skill either."""
+
+USE_ACTIONS: frozenset[str] = frozenset({"enable", "load", "load_script", "run", "fetch_live"})
+"""What uses a skill, as it is, from wherever it is."""
+
+WRITE_ACTIONS: frozenset[str] = frozenset({"install", "update", "delete"})
+"""What changes the catalog instead of using a skill from it."""
+
+_APPROVAL_GROUPS: Mapping[str, str] = {"load": "enable", "load_script": "enable"}
+
+
+def approval_group(action: str) -> str:
+    """What one approval is for: `enable` also covers the loading of the same bytes."""
+    return _APPROVAL_GROUPS.get(action, action)
+
+
+def is_single_use(action: str) -> bool:
+    """Whether an approval is used up by the first use; those of `enable` and `run` last as long as the bytes are the same."""
+    return approval_group(action) not in ("enable", "run")

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 import sqlalchemy as sa
 
 from prowess.errors import Conflict, NotFound, ProwessError
-from prowess.policy.actions import is_one_time
-from prowess.policy.actor import Actor
+from prowess.policy.actor import Actor, is_single_use
+from prowess.policy.card import NO_ACTOR, make_end_entries
+from prowess.policy.configuration import read_policy
 from prowess.policy.gate import admit
 from prowess.policy.organization import OrgPolicy
-from prowess.policy.outcomes import NOBODY, ended
-from prowess.policy.plain import plain
-from prowess.policy.policies import read_policy
+from prowess.policy.text import clean_text
 from prowess.storage import approvals
 from prowess.storage.approvals import ApprovalRow, ApprovalState
 from prowess.storage.database import Connections
@@ -22,8 +21,8 @@ from prowess.storage.ledger import append
 Approval = ApprovalRow
 """One question about one skill's bytes and what became of it; `detail` is the card that a person sees."""
 
-_LIMIT = 1_000
-_Step = Callable[[sa.Connection, Approval, OrgPolicy], Approval | None]
+_LIST_LIMIT = 1_000
+_EndStep = Callable[[sa.Connection, Approval, OrgPolicy], Approval | None]
 
 
 class Approvals:
@@ -48,7 +47,9 @@ class Approvals:
         if actor.is_person:
             self.expire(actor.organization)
         with self._database.read() as connection:
-            rows = approvals.list_approvals(connection, actor.organization, states=states, limit=_LIMIT, user_id=user)
+            rows = approvals.list_approvals(
+                connection, actor.organization, states=states, limit=_LIST_LIMIT, user_id=user
+            )
         return [row for row in rows if _may_see(actor, row)]
 
     def get(self, actor: Actor, approval_id: str) -> Approval:
@@ -57,7 +58,7 @@ class Approvals:
         with self._database.read() as connection:
             found = approvals.get_approval(connection, actor.organization, approval_id)
         if found is None or not _may_see(actor, found):
-            raise _unknown(approval_id)
+            raise _not_found_error(approval_id)
         return found
 
     def resolve(self, actor: Actor, approval_id: str, *, approved: bool, note: str = "") -> Approval:
@@ -75,8 +76,8 @@ class Approvals:
                 row.id,
                 approved=approved is True,
                 resolver=actor.label,
-                note=plain(note),
-                lifetime_seconds=_lifetime(row, policy),
+                note=clean_text(note),
+                lifetime_seconds=_approval_seconds(row, policy),
             )
 
         return self._end(actor, approval_id, answer)
@@ -85,7 +86,7 @@ class Approvals:
         """Take back a question or a yes, under the same conditions."""
 
         def withdraw(connection: sa.Connection, row: Approval, _: OrgPolicy) -> Approval | None:
-            return approvals.revoke(connection, actor.organization, row.id, actor.label, note=plain(note))
+            return approvals.revoke(connection, actor.organization, row.id, actor.label, note=clean_text(note))
 
         return self._end(actor, approval_id, withdraw)
 
@@ -96,11 +97,11 @@ class Approvals:
                 return []
         with self._database.write() as connection:
             overdue = approvals.expire(connection, organization)
-            _log(connection, organization, overdue, by=NOBODY)
+            _append_ends(connection, organization, overdue, by=NO_ACTOR)
         self._wake(organization)
         return overdue
 
-    def _end(self, actor: Actor, approval_id: str, step: _Step) -> Approval:
+    def _end(self, actor: Actor, approval_id: str, step: _EndStep) -> Approval:
         """Take the step; what has to be written down is kept also where it ends in an error."""
         with self._database.write() as connection:
             policy = read_policy(connection, actor.organization)
@@ -109,32 +110,32 @@ class Approvals:
                 append(connection, actor.organization, audits=admission.audits)
                 outcome: Approval | ProwessError = admission.error
             else:
-                outcome = _ended(connection, actor, approval_id, step, policy)
+                outcome = _end_approval(connection, actor, approval_id, step, policy)
         self._wake(actor.organization)
         if isinstance(outcome, ProwessError):
             raise outcome
         return outcome
 
 
-def _ended(
-    connection: sa.Connection, actor: Actor, approval_id: str, step: _Step, policy: OrgPolicy
+def _end_approval(
+    connection: sa.Connection, actor: Actor, approval_id: str, step: _EndStep, policy: OrgPolicy
 ) -> Approval | ProwessError:
     overdue = approvals.expire(connection, actor.organization)
     found = approvals.get_approval(connection, actor.organization, approval_id)
     seen = found if found is not None and _may_see(actor, found) else None
     done = step(connection, seen, policy) if seen else None
-    _log(connection, actor.organization, overdue, by=NOBODY)
+    _append_ends(connection, actor.organization, overdue, by=NO_ACTOR)
     if done is not None:
-        _log(connection, actor.organization, [done], by=actor.label)
+        _append_ends(connection, actor.organization, [done], by=actor.label)
         return done
     if seen is None:
-        return _unknown(approval_id)
+        return _not_found_error(approval_id)
     now_there = approvals.get_approval(connection, actor.organization, approval_id)
-    return _too_late(now_there or seen)
+    return _too_late_error(now_there or seen)
 
 
-def _log(connection: sa.Connection, organization: str, rows: Sequence[Approval], *, by: str) -> None:
-    entries = [ended(row, by=by) for row in rows]
+def _append_ends(connection: sa.Connection, organization: str, rows: Sequence[Approval], *, by: str) -> None:
+    entries = [make_end_entries(row, by=by) for row in rows]
     audits, events = [audit for audit, _ in entries], [event for _, event in entries]
     append(connection, organization, audits=audits, events=events)
 
@@ -147,16 +148,16 @@ def _may_see(actor: Actor, row: Approval) -> bool:
     return actor.admin or row.user_id == actor.user
 
 
-def _lifetime(row: Approval, policy: OrgPolicy) -> int:
+def _approval_seconds(row: Approval, policy: OrgPolicy) -> int:
     """For how many seconds a yes is good."""
-    return policy.approval_minutes * 60 if is_one_time(row.action) else policy.approval_days * 24 * 60 * 60
+    return policy.approval_minutes * 60 if is_single_use(row.action) else policy.approval_days * 24 * 60 * 60
 
 
-def _unknown(approval_id: str) -> NotFound:
+def _not_found_error(approval_id: str) -> NotFound:
     return NotFound(f"There is no approval {approval_id[:80]!r}.", hint="List the approvals to see those that wait.")
 
 
-def _too_late(row: Approval) -> Conflict:
+def _too_late_error(row: Approval) -> Conflict:
     by = f" by {row.resolver}" if row.resolver else ""
     said = {"denied": "refused", "pending": "changed at this moment"}.get(row.state, row.state)
     return Conflict(

@@ -11,7 +11,7 @@ from prowess.storage import counts, ledger
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditRow, AuditVerdict
 
-_PORTION = 500
+_PAGE_SIZE = 500
 _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
 
@@ -50,6 +50,6 @@ class Audit:
 
     def _lines(self, actor: Actor) -> Iterator[str]:
         after = 0
-        while rows := self.rows(actor, after=after, limit=_PORTION):
+        while rows := self.rows(actor, after=after, limit=_PAGE_SIZE):
             yield from (_encode(asdict(row)) for row in rows)
             after = rows[-1].number

@@ -1,34 +1,36 @@
-"""The card that a person sees before they answer: which bytes, from where, what they ask for, and what changed."""
+"""The card that a person sees before answering an approval, and the log entries written when the approval ends."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, cast
 
-from prowess.policy.plain import plain
 from prowess.policy.rules import Ruling
 from prowess.policy.subject import Subject, manifest_changes
+from prowess.policy.text import clean_text
 from prowess.skill.package import FileEntry
 from prowess.storage.approvals import ApprovalRow
+from prowess.storage.ledger import AuditEntry, EventEntry
 
 DIFF_LIMIT = 64 * 1024
 """A longer diff is cut on the card. What is already kept can be read in whole elsewhere; what is only proposed cannot."""
 
 
-def card_of(subject: Subject, ruling: Ruling, *, previous: ApprovalRow | None, diff: str = "") -> dict[str, Any]:
+def make_card(subject: Subject, ruling: Ruling, *, previous: ApprovalRow | None, diff: str = "") -> dict[str, Any]:
     """All that is shown of a question. With `previous`, the approval of other bytes of the same skill, what changed."""
     card: dict[str, Any] = {
-        "title": plain(subject.title) or subject.slug,
-        "description": plain(subject.description),
-        "tags": [plain(tag) for tag in subject.tags],
+        "title": clean_text(subject.title) or subject.slug,
+        "description": clean_text(subject.description),
+        "tags": [clean_text(tag) for tag in subject.tags],
         "scope": subject.scope,
         "source_type": subject.source_type,
-        "origin": plain(subject.origin),
+        "origin": clean_text(subject.origin),
         "trust": subject.trust,
         "written_by": subject.written_by,
         "chars": subject.chars,
         "files": [asdict(entry) for entry in subject.manifest],
-        "requests": [plain(request) for request in subject.requests],
+        "requests": [clean_text(request) for request in subject.requests],
         "reach": subject.reach,
         "rule": ruling.rule,
         "why": ruling.reason,
@@ -37,26 +39,26 @@ def card_of(subject: Subject, ruling: Ruling, *, previous: ApprovalRow | None, d
         card["previous"] = {
             "digest": previous.digest,
             "approval_id": previous.id,
-            **manifest_changes(_files_of(previous), subject.manifest),
+            **manifest_changes(_read_files(previous), subject.manifest),
         }
     if diff:
-        card["diff"] = plain(diff, limit=DIFF_LIMIT)
+        card["diff"] = clean_text(diff, limit=DIFF_LIMIT)
         card["diff_cut"] = len(diff) > DIFF_LIMIT
     return card
 
 
-def origin_of(approval: ApprovalRow) -> str:
+def read_origin(approval: ApprovalRow) -> str:
     """Where the skill of an earlier question was from."""
     return str(approval.detail.get("origin", ""))
 
 
-def covers(approval: ApprovalRow, subject: Subject) -> bool:
+def covers_reach(approval: ApprovalRow, subject: Subject) -> bool:
     """Whether what was shown reaches as far beyond the sandbox as what is wanted now."""
     shown, wanted = str(approval.detail.get("reach", "")), subject.reach
     return wanted == "" or shown in ("machine", wanted)
 
 
-def _files_of(approval: ApprovalRow) -> list[FileEntry]:
+def _read_files(approval: ApprovalRow) -> list[FileEntry]:
     """The manifest on an earlier card; what cannot be read of it counts as not there."""
     files = approval.detail.get("files", [])
     rows = cast("list[object]", files) if isinstance(files, list) else []
@@ -67,3 +69,29 @@ def _files_of(approval: ApprovalRow) -> list[FileEntry]:
         except TypeError:
             continue
     return entries
+
+
+NO_ACTOR = ""
+"""Who has acted where an approval ended by itself: its time was over, or the content changed."""
+
+_OUTCOME_NAMES: Mapping[str, str] = {"denied": "refused"}
+
+
+def make_end_entries(row: ApprovalRow, *, by: str, why: str = "") -> tuple[AuditEntry, EventEntry]:
+    """The entries for an approval that was `approved`, `refused` or `revoked` by somebody, or has `expired`."""
+    outcome = _OUTCOME_NAMES.get(row.state, row.state)
+    detail: dict[str, Any] = {"approval_id": row.id, "for": row.action, "requester": row.requester}
+    detail |= {key: value for key, value in (("note", row.note), ("why", why)) if value}
+    audit = AuditEntry(actor=by, action="approve", slug=row.slug, digest=row.digest, outcome=outcome, detail=detail)
+    data: dict[str, Any] = {
+        "approval_id": row.id,
+        "approved": row.state == "approved",
+        "outcome": outcome,
+        "skill": {"slug": row.slug, "digest": row.digest},
+        "resolver": by,
+        "note": row.note,
+    }
+    event = EventEntry(
+        name="approval_resolved", data=data, session_id=row.session_id, user_id=row.user_id, subject=row.slug
+    )
+    return audit, event

@@ -14,22 +14,19 @@ from typing import Any
 import sqlalchemy as sa
 
 from prowess.errors import ApprovalDenied, ApprovalRequired, NotFound, ProwessError, Refused
-from prowess.policy.actions import group_of, is_one_time
-from prowess.policy.actor import Actor
-from prowess.policy.card import DIFF_LIMIT, card_of, covers, origin_of
+from prowess.policy.actor import Actor, approval_group, is_single_use
+from prowess.policy.card import DIFF_LIMIT, NO_ACTOR, covers_reach, make_card, make_end_entries, read_origin
 from prowess.policy.organization import OrgPolicy
-from prowess.policy.outcomes import NOBODY, ended
-from prowess.policy.plain import plain
-from prowess.policy.roles import Role, role_of
-from prowess.policy.rules import Ruling, rule
+from prowess.policy.roles import Role, find_role
+from prowess.policy.rules import Ruling, apply_rules
 from prowess.policy.subject import Subject
+from prowess.policy.text import clean_text
 from prowess.storage import approvals
-from prowess.storage.approval_history import answered, in_force
-from prowess.storage.approvals import ApprovalRow
+from prowess.storage.approvals import ApprovalRow, list_in_force, list_resolved
 from prowess.storage.clock import now
 from prowess.storage.ledger import AuditEntry, EventEntry
 
-MOST_WAITING = 100
+PENDING_LIMIT = 100
 """So many questions of one requester wait at most."""
 
 
@@ -59,10 +56,10 @@ def judge(actor: Actor, action: str, subject: Subject | None, policy: OrgPolicy)
     role: Role | None = None
     if actor.role:
         try:
-            role = role_of(actor.role, policy)
+            role = find_role(actor.role, policy)
         except NotFound as error:
             return Ruling(answer="deny", rule="unknown-role", reason=error.message, hint=error.hint)
-    return rule(actor, action, subject, policy, role)
+    return apply_rules(actor, action, subject, policy, role)
 
 
 def admit(
@@ -79,18 +76,18 @@ def admit(
     """Decide about one action. Exactly one of the audit entries is about this decision, and it is the last one.
 
     `reason` is why the actor wants it. `diff` is shown to the person who is asked, where the bytes have changed since
-    `last_approved`. An approval that is good for one time is used up here.
+    `find_last_approved`. An approval that is good for one time is used up here.
     """
-    wish = _Wish(actor=actor, action=action, subject=subject, session_id=session_id, reason=plain(reason))
+    wish = _Attempt(actor=actor, action=action, subject=subject, session_id=session_id, reason=clean_text(reason))
     ruling = judge(actor, action, subject, policy)
     if ruling.answer == "allow":
         return wish.admission(ruling, "allowed")
     if ruling.answer == "ask" and subject is not None:
-        return _ask(connection, wish, subject, ruling, policy, diff)
+        return _admit_with_approval(connection, wish, subject, ruling, policy, diff)
     return wish.admission(ruling, "denied", error=Refused(ruling.reason, hint=ruling.hint))
 
 
-def foresee_all(
+def preview_all(
     connection: sa.Connection, actor: Actor, action: str, subjects: Sequence[Subject], policy: OrgPolicy
 ) -> list[Ruling]:
     """What `admit` would decide now about each skill, in their order, with the answers that people have given.
@@ -99,31 +96,33 @@ def foresee_all(
     """
     rulings = [judge(actor, action, subject, policy) for subject in subjects]
     slugs = list({one.slug: None for one, ruling in zip(subjects, rulings, strict=True) if ruling.answer == "ask"})
-    group = group_of(action)
-    told = in_force(connection, actor.owner, action_group=group, slugs=slugs, requester=actor.label) if slugs else {}
+    group = approval_group(action)
+    told = (
+        list_in_force(connection, actor.owner, action_group=group, slugs=slugs, requester=actor.label) if slugs else {}
+    )
     return [
-        _foreseen(actor, subject, ruling, told.get(subject.slug, ())) if ruling.answer == "ask" else ruling
+        _preview(actor, subject, ruling, told.get(subject.slug, ())) if ruling.answer == "ask" else ruling
         for subject, ruling in zip(subjects, rulings, strict=True)
     ]
 
 
-def _foreseen(actor: Actor, subject: Subject, ruling: Ruling, told: Sequence[ApprovalRow]) -> Ruling:
+def _preview(actor: Actor, subject: Subject, ruling: Ruling, told: Sequence[ApprovalRow]) -> Ruling:
     """What becomes of a question, by the answers of people that are in force."""
     same = [row for row in told if row.digest == subject.digest]
-    yes = next((row for row in same if _stands(row) and covers(row, subject)), None)
+    yes = next((row for row in same if _is_in_force(row) and covers_reach(row, subject)), None)
     if yes is not None:
-        return _approved(yes)
+        return _approved_ruling(yes)
     no = None if actor.is_person else next(iter(same), None)
-    return _refused(no) if no is not None and no.state == "denied" else ruling
+    return _refused_ruling(no) if no is not None and no.state == "denied" else ruling
 
 
-def last_approved(connection: sa.Connection, actor: Actor, action: str, subject: Subject) -> ApprovalRow | None:
+def find_last_approved(connection: sa.Connection, actor: Actor, action: str, subject: Subject) -> ApprovalRow | None:
     """The newest approval of this actor for other bytes of the same skill; what a diff compares with."""
-    return next(iter(_approved_before(connection, actor, action, subject)), None)
+    return next(iter(_find_earlier_approvals(connection, actor, action, subject)), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wish:
+class _Attempt:
     """What somebody wants to do, and in which words it is written down."""
 
     actor: Actor
@@ -150,7 +149,7 @@ class _Wish:
         }
         entry = AuditEntry(
             actor=self.actor.label,
-            action=plain(self.action, limit=40),
+            action=clean_text(self.action, limit=40),
             slug=self.subject.slug if self.subject else "",
             digest=self.subject.digest if self.subject else "",
             outcome=outcome,
@@ -159,146 +158,150 @@ class _Wish:
         return Admission(ruling=ruling, error=error, approval=approval, audits=(entry,))
 
 
-def _ask(
-    connection: sa.Connection, wish: _Wish, subject: Subject, ruling: Ruling, policy: OrgPolicy, diff: str
+def _admit_with_approval(
+    connection: sa.Connection, wish: _Attempt, subject: Subject, ruling: Ruling, policy: OrgPolicy, diff: str
 ) -> Admission:
     yes = _use_approval(connection, wish, subject)
     if yes is not None:
-        return wish.admission(_approved(yes), "allowed", approval=yes)
-    no = _standing_refusal(connection, wish, subject)
+        return wish.admission(_approved_ruling(yes), "allowed", approval=yes)
+    no = _find_refusal(connection, wish, subject)
     if no is not None:
-        denied = _refused(no)
+        denied = _refused_ruling(no)
         return wish.admission(denied, "denied", error=ApprovalDenied(denied.reason, hint=denied.hint), approval=no)
-    return _new_question(connection, wish, subject, ruling, policy, diff)
+    return _request_approval(connection, wish, subject, ruling, policy, diff)
 
 
-def _approved(yes: ApprovalRow) -> Ruling:
+def _approved_ruling(yes: ApprovalRow) -> Ruling:
     return Ruling(answer="allow", rule="approved", reason=f"{yes.resolver} has approved exactly these bytes.")
 
 
-def _refused(no: ApprovalRow) -> Ruling:
+def _refused_ruling(no: ApprovalRow) -> Ruling:
     said = f"{no.resolver} has refused this for {no.slug!r}" + (f": {no.note}" if no.note else ".")
     return Ruling(answer="deny", rule="refused", reason=said, hint="Go on without it, or ask the person why.")
 
 
-def _granted(connection: sa.Connection, wish: _Wish, subject: Subject) -> ApprovalRow | None:
+def _find_approval(connection: sa.Connection, wish: _Attempt, subject: Subject) -> ApprovalRow | None:
     """The approval of exactly these bytes for this requester, for what reaches as far."""
     found = approvals.granted(
         connection,
         wish.actor.owner,
-        action_group=group_of(wish.action),
+        action_group=approval_group(wish.action),
         slug=subject.slug,
         digest=subject.digest,
         requester=wish.actor.label,
     )
-    if found is None or covers(found, subject):
+    if found is None or covers_reach(found, subject):
         return found
-    farther = (row for row in _history(connection, wish.actor, wish.action, subject) if covers(row, subject))
-    return next((row for row in farther if row.digest == subject.digest and _stands(row)), None)
+    farther = (row for row in _read_history(connection, wish.actor, wish.action, subject) if covers_reach(row, subject))
+    return next((row for row in farther if row.digest == subject.digest and _is_in_force(row)), None)
 
 
-def _stands(row: ApprovalRow) -> bool:
+def _is_in_force(row: ApprovalRow) -> bool:
     return row.state == "approved" and row.used_at is None and row.expires_at > now()
 
 
-def _use_approval(connection: sa.Connection, wish: _Wish, subject: Subject) -> ApprovalRow | None:
+def _use_approval(connection: sa.Connection, wish: _Attempt, subject: Subject) -> ApprovalRow | None:
     """The same, used up where it is good for one time."""
-    found = _granted(connection, wish, subject)
-    if found is not None and is_one_time(wish.action) and not approvals.use(connection, found.id):
+    found = _find_approval(connection, wish, subject)
+    if found is not None and is_single_use(wish.action) and not approvals.use(connection, found.id):
         return None
     return found
 
 
-def _standing_refusal(connection: sa.Connection, wish: _Wish, subject: Subject) -> ApprovalRow | None:
+def _find_refusal(connection: sa.Connection, wish: _Attempt, subject: Subject) -> ApprovalRow | None:
     """A no that an agent got for these bytes: it stands until the question's time is over, so nobody is pestered.
 
     It stands for all conversations of the agent, which could begin another one. A person may ask again at once.
     """
     if wish.actor.is_person:
         return None
-    for row in _history(connection, wish.actor, wish.action, subject):
+    for row in _read_history(connection, wish.actor, wish.action, subject):
         if row.digest == subject.digest:
             return row if row.state == "denied" and row.expires_at > now() else None
     return None
 
 
-def _new_question(
-    connection: sa.Connection, wish: _Wish, subject: Subject, ruling: Ruling, policy: OrgPolicy, diff: str
+def _request_approval(
+    connection: sa.Connection, wish: _Attempt, subject: Subject, ruling: Ruling, policy: OrgPolicy, diff: str
 ) -> Admission:
     overdue = approvals.expire(connection, wish.actor.organization)
-    logs = [ended(row, by=NOBODY) for row in overdue]
+    logs = [make_end_entries(row, by=NO_ACTOR) for row in overdue]
     question: dict[str, Any] = {
-        "action": group_of(wish.action),
+        "action": approval_group(wish.action),
         "slug": subject.slug,
         "digest": subject.digest,
         "requester": wish.actor.label,
         "session_id": wish.session_id,
     }
-    if not approvals.is_waiting(connection, wish.actor.owner, **question) and _has_asked_enough(connection, wish):
-        said = f"{wish.actor.name} has {MOST_WAITING} questions that wait for an answer, so no other is asked."
+    if not approvals.is_waiting(connection, wish.actor.owner, **question) and _is_at_pending_limit(connection, wish):
+        said = f"{wish.actor.name} has {PENDING_LIMIT} questions that wait for an answer, so no other is asked."
         full = Ruling(answer="deny", rule="too-many-questions", reason=said, hint="Have those answered first.")
         return wish.admission(full, "denied", error=Refused(said, hint=full.hint)).after(logs)
     if wish.action == "update" and len(diff) > DIFF_LIMIT:
         said = f"The change of {subject.slug!r} is too large for a person to review: {len(diff):,} characters of differences."
         large = Ruling(answer="deny", rule="too-large-to-review", reason=said, hint="Make it in smaller steps.")
         return wish.admission(large, "denied", error=Refused(said, hint=large.hint)).after(logs)
-    before = _approved_before(connection, wish.actor, wish.action, subject)
+    before = _find_earlier_approvals(connection, wish.actor, wish.action, subject)
     revoked = _revoke_outdated(connection, wish, before)
     row, is_new = approvals.ask(
         connection,
         wish.actor.owner,
         **question,
         reason=wish.reason,
-        detail=card_of(subject, ruling, previous=before[0] if before else None, diff=diff),
+        detail=make_card(subject, ruling, previous=before[0] if before else None, diff=diff),
         lifetime_seconds=policy.approval_minutes * 60,
     )
     changed = " Its content is not what was approved before." if before else ""
-    error = ApprovalRequired(f"{ruling.reason}{changed}", approval_id=row.id, hint=_how_to_answer(wish.actor, row))
+    error = ApprovalRequired(f"{ruling.reason}{changed}", approval_id=row.id, hint=_answer_hint(wish.actor, row))
     asked = wish.admission(ruling, "asked", error=error, approval=row)
-    logs += [ended(row, by=NOBODY, why="content-changed") for row in revoked]
-    return replace(asked, events=(_question(row, subject),) if is_new else ()).after(logs)
+    logs += [make_end_entries(row, by=NO_ACTOR, why="content-changed") for row in revoked]
+    return replace(asked, events=(_make_request_event(row, subject),) if is_new else ()).after(logs)
 
 
-def _how_to_answer(actor: Actor, row: ApprovalRow) -> str:
+def _answer_hint(actor: Actor, row: ApprovalRow) -> str:
     command = f"`prowess approvals approve {row.id[:8]}` (or deny)"
     if actor.is_person:
         return f"Look at it with `prowess approvals show {row.id[:8]}`, answer with {command}, and do this again."
     return f"A person answers with {command}. Go on with something else until then."
 
 
-def _has_asked_enough(connection: sa.Connection, wish: _Wish) -> bool:
+def _is_at_pending_limit(connection: sa.Connection, wish: _Attempt) -> bool:
     """Nobody is asked more than a person could answer."""
-    return approvals.waiting(connection, wish.actor.owner, wish.actor.label) >= MOST_WAITING
+    return approvals.waiting(connection, wish.actor.owner, wish.actor.label) >= PENDING_LIMIT
 
 
-def _revoke_outdated(connection: sa.Connection, wish: _Wish, before: list[ApprovalRow]) -> list[ApprovalRow]:
+def _revoke_outdated(connection: sa.Connection, wish: _Attempt, before: list[ApprovalRow]) -> list[ApprovalRow]:
     """Take back what was approved to be enabled and has changed since: nobody goes back to it unasked."""
-    if is_one_time(wish.action):
+    if is_single_use(wish.action):
         return []
     outdated = sorted(row.id for row in before if row.state == "approved" and row.expires_at > now())
     taken = [
-        approvals.revoke(connection, wish.actor.organization, one, NOBODY, note="The content has changed.")
+        approvals.revoke(connection, wish.actor.organization, one, NO_ACTOR, note="The content has changed.")
         for one in outdated
     ]
     return [row for row in taken if row is not None]
 
 
-def _approved_before(connection: sa.Connection, actor: Actor, action: str, subject: Subject) -> list[ApprovalRow]:
+def _find_earlier_approvals(
+    connection: sa.Connection, actor: Actor, action: str, subject: Subject
+) -> list[ApprovalRow]:
     """What was approved for other bytes from the same origin, the newest first, also where it was revoked for that."""
     return [
         row
-        for row in _history(connection, actor, action, subject)
+        for row in _read_history(connection, actor, action, subject)
         if row.digest != subject.digest
-        and origin_of(row) == plain(subject.origin)
-        and (row.state == "approved" or (row.state == "revoked" and row.resolver == NOBODY))
+        and read_origin(row) == clean_text(subject.origin)
+        and (row.state == "approved" or (row.state == "revoked" and row.resolver == NO_ACTOR))
     ]
 
 
-def _history(connection: sa.Connection, actor: Actor, action: str, subject: Subject) -> list[ApprovalRow]:
-    return answered(connection, actor.owner, action_group=group_of(action), slug=subject.slug, requester=actor.label)
+def _read_history(connection: sa.Connection, actor: Actor, action: str, subject: Subject) -> list[ApprovalRow]:
+    return list_resolved(
+        connection, actor.owner, action_group=approval_group(action), slug=subject.slug, requester=actor.label
+    )
 
 
-def _question(row: ApprovalRow, subject: Subject) -> EventEntry:
+def _make_request_event(row: ApprovalRow, subject: Subject) -> EventEntry:
     kind = "skill_enablement" if row.action == "enable" else f"skill_{row.action}"
     data = {
         "type": kind,

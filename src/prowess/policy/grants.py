@@ -1,11 +1,19 @@
-"""What a run is given of what its skill asks for: the values, folders and programs that whoever decides has allowed."""
+"""What a run may reach outside the sandbox: the skill's declared needs, checked against the organization's policy.
+
+Hosts are granted as declared, because the gate showed them. Everything else needs an administrator's permission, or lies
+within the workspace.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from prowess.policy.organization import OrgPolicy
 from prowess.sandbox.roots import Root
+from prowess.skill.needs import Needs, split_root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,3 +31,124 @@ class Grants:
     """The programs that the skill declares and an administrator allows."""
     denied: Mapping[str, str] = field(default_factory=dict[str, str])
     """Why a name that is declared is not given, such as an environment name that nobody allowed."""
+
+
+OWN_PREFIX = "PROWESS_"
+"""Names that begin so are Prowess's own settings, keys and addresses among them; no skill reads them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantContext:
+    """Where runs happen. All paths are whole and without links.
+
+    `find` gives the folder at a path in that form, None where there is none. What is `closed`, a folder or a file, is in no
+    folder that is given. So is what is `hidden`, but for a function that reads the whole workspace: no name below that begins
+    with a dot is given to it. Where `skills` lie, nobody writes.
+    """
+
+    environment: Mapping[str, str] = field(repr=False)
+    workspace: Path
+    find: Callable[[Path], Path | None]
+    closed: Sequence[Path] = ()
+    hidden: Sequence[Path] = ()
+    skills: Sequence[Path] = ()
+
+
+def resolve_grants(
+    needs: Needs, policy: OrgPolicy, around: GrantContext, *, slug: str, digest: str, program: bool = False
+) -> Grants:
+    """What the bytes of this digest are given; a `program` opens files itself, so that a folder is its with all below."""
+    denied: dict[str, str] = {}
+    env: dict[str, str] = {}
+    for name in needs.env:
+        why = _env_refusal(name, policy, around, slug, digest)
+        if why:
+            denied[name] = why
+        else:
+            env[name] = around.environment[name]
+    roots: list[Root] = []
+    for said in needs.roots:
+        found = _resolve_root(said, policy, around, program=program)
+        if isinstance(found, Root):
+            roots.append(found)
+        else:
+            denied[split_root(said)[0]] = found
+    binaries = tuple(name for name in needs.binaries if name in policy.allowed_binaries)
+    denied |= {name: _binary_refusal(name, policy) for name in needs.binaries if name not in binaries}
+    return Grants(
+        hosts=needs.hosts,
+        routes=_select_routes(needs.hosts, policy.host_routes),
+        env=env,
+        roots=tuple(roots),
+        binaries=binaries,
+        denied=denied,
+    )
+
+
+def _env_refusal(name: str, policy: OrgPolicy, around: GrantContext, slug: str, digest: str) -> str:
+    """Why a name of the environment is not given; '' where it is."""
+    if name.upper().startswith(OWN_PREFIX):
+        return f"{name} is a setting of Prowess itself, which no skill reads."
+    digests = policy.skill_env.get(slug, {}).get(name)
+    if digests is None:
+        return f"Nobody has allowed {slug!r} to read {name}. An administrator does: `prowess env allow {slug} {name}`."
+    if digest not in digests:
+        return (
+            f"{slug!r} has changed since it was allowed to read {name}. An administrator looks at it and allows it again: "
+            f"`prowess env allow {slug} {name}`."
+        )
+    if name not in around.environment:
+        return f"{slug!r} may read {name}, but it is not set where Prowess runs."
+    return ""
+
+
+def _binary_refusal(name: str, policy: OrgPolicy) -> str:
+    allowed = json.dumps([*policy.allowed_binaries, name])
+    return f"No administrator has allowed the program {name!r}: `prowess policy set allowed_binaries '{allowed}'`."
+
+
+def _select_routes(hosts: Sequence[str], routes: Mapping[str, str]) -> dict[str, str]:
+    """The routes of hosts that are declared, below a `*.` as well."""
+    names = [host.partition(":")[0] for host in hosts]
+    return {host: to for host, to in routes.items() if any(_matches_host(name, host) for name in names)}
+
+
+def _matches_host(name: str, host: str) -> bool:
+    return host.endswith(name[1:]) if name.startswith("*.") else host == name
+
+
+def _resolve_root(said: str, policy: OrgPolicy, around: GrantContext, *, program: bool) -> Root | str:
+    """The folder that a root stands for, or why it is not given."""
+    name, writable = split_root(said)
+    place = around.find(around.workspace / name)
+    if place is None:
+        return f"There is no folder {name!r}."
+    allowed = [found for folder in policy.skill_roots if (found := around.find(Path(folder)))]
+    base = next((base for base in (around.workspace, *allowed) if place.is_relative_to(base)), None)
+    if base is None:
+        return (
+            f"The folder {name!r} is not in the workspace, and in none that an administrator allows: "
+            "`prowess policy set skill_roots '[\"/absolute/folder\"]'`."
+        )
+    if program and place == around.workspace:
+        return "A program is not given the whole workspace, hidden files and all; name folders in it."
+    hidden = () if place == around.workspace else around.hidden
+    if any(_overlap(place, kept) for kept in (*around.closed, *hidden)):
+        return f"The folder {name!r} holds what Prowess keeps, or lies in it; no skill reads that."
+    why = _write_refusal(place, base, around) if writable else ""
+    return f"The folder {name!r} is not written to: {why}." if why else Root(name=name, path=place, writable=writable)
+
+
+def _write_refusal(place: Path, base: Path, around: GrantContext) -> str:
+    """Why a folder that may be read may not be written: what lies in it would be run or trusted by others."""
+    if place == around.workspace:
+        return "it is the whole workspace; name a folder in it"
+    if any(part.startswith(".") for part in place.relative_to(base).parts):
+        return "it is hidden, and tools run what they find in hidden folders"
+    if any(_overlap(place, skills) for skills in around.skills):
+        return "skills are kept there"
+    return ""
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)

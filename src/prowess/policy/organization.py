@@ -1,4 +1,4 @@
-"""What an organization has decided about its skills: the settings that rules are made from."""
+"""The policy of an organization: its settings, their defaults, and the check of each value."""
 
 from __future__ import annotations
 
@@ -6,11 +6,134 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any, Literal, cast, get_args
 
 from prowess.errors import Invalid, Problem
-from prowess.policy import need_checks
-from prowess.policy.role_check import role_problems
+from prowess.net.target import parse_route
+from prowess.policy.actor import ACTIONS
+from prowess.policy.text import has_control_chars
+from prowess.skill.needs import parse_binary, parse_env_name, parse_host
+from prowess.skill.slug import is_slug
+
+ROLE_LISTS = ("tools", "actions", "skill_tags")
+_ROLE_KEYS = frozenset({*ROLE_LISTS, "description"})
+_ROLE_NAME_LIMIT = 64
+_ROLE_LIST_LIMIT = 200
+
+
+def check_role_entry(name: object, entry: object) -> list[Problem]:
+    """Everything that is wrong with a role; empty for one that can be used."""
+    if not isinstance(name, str) or not name.strip() or len(name) > _ROLE_NAME_LIMIT:
+        return [_role_problem(str(name), f"A role's name is a text of 1 to {_ROLE_NAME_LIMIT} characters")]
+    if not isinstance(entry, dict):
+        return [_role_problem(name, f"The role {name!r} is not a mapping")]
+    fields = cast("dict[object, object]", entry)
+    unknown = [key for key in fields if key not in _ROLE_KEYS]
+    wrong = [key for key in ROLE_LISTS if not _is_text_list(fields.get(key, []))]
+    problems = [_role_problem(name, f"The role {name!r} has the unknown field {str(key)[:40]!r}") for key in unknown]
+    problems += [_role_problem(name, f"`{key}` of the role {name!r} is not a list of texts") for key in wrong]
+    if not isinstance(fields.get("description", ""), str):
+        problems.append(_role_problem(name, f"`description` of the role {name!r} is not a text"))
+    if "actions" not in wrong:
+        problems += _unknown_actions(name, cast("list[str]", fields.get("actions", [])))
+    return problems
+
+
+def _unknown_actions(name: str, actions: list[str]) -> list[Problem]:
+    unknown = [action for action in actions if action not in (*ACTIONS, "*")]
+    return [_role_problem(name, f"The role {name!r} has the unknown action {action[:40]!r}") for action in unknown]
+
+
+def _is_text_list(value: object) -> bool:
+    if not isinstance(value, list):
+        return False
+    items = cast("list[object]", value)
+    return len(items) <= _ROLE_LIST_LIMIT and all(isinstance(item, str) and item for item in items)
+
+
+def _role_problem(name: str, message: str) -> Problem:
+    return Problem(
+        code="role",
+        severity="error",
+        message=f"{message}.",
+        hint=f"A role has {', '.join(sorted(_ROLE_KEYS))}; the actions are {', '.join(ACTIONS)}, or *.",
+        field=f"roles.{name[:_ROLE_NAME_LIMIT]}",
+    )
+
+
+ENTRY_LIMIT = 1_000
+"""So many entries a setting has at most."""
+
+_HEX = frozenset("0123456789abcdef")
+
+
+def are_slugs(value: object) -> bool:
+    """A list of slugs."""
+    return _is_list(value, is_slug)
+
+
+def are_binaries(value: object) -> bool:
+    """A list of programs, each by its name alone."""
+    return _is_list(value, lambda text: parse_binary(text) == text)
+
+
+def are_folders(value: object) -> bool:
+    """A list of absolute folders, none of them the root of everything."""
+    return _is_list(value, _is_folder)
+
+
+def are_routes(value: object) -> bool:
+    """A mapping of a host to the place that its requests go to."""
+    return _is_mapping(value, _is_plain_host, lambda to: isinstance(to, str) and _is_route_target(to))
+
+
+def are_env_grants(value: object) -> bool:
+    """A mapping of a slug to names, and of each name to the digests that may have it."""
+    return _is_mapping(value, is_slug, lambda names: _is_mapping(names, _is_env, _is_digest_list))
+
+
+def _is_list(value: object, fits: Callable[[str], bool]) -> bool:
+    if not isinstance(value, list | tuple):
+        return False
+    items = cast("list[object]", value)
+    return len(items) <= ENTRY_LIMIT and all(isinstance(item, str) and fits(item) for item in items)
+
+
+def _is_mapping(value: object, is_key: Callable[[str], bool], fits: Callable[[object], bool]) -> bool:
+    if not isinstance(value, dict):
+        return False
+    items = cast("dict[object, object]", value)
+    return len(items) <= ENTRY_LIMIT and all(
+        isinstance(key, str) and is_key(key) and fits(of) for key, of in items.items()
+    )
+
+
+def _is_folder(text: str) -> bool:
+    path = PurePosixPath(text)
+    return path.is_absolute() and len(path.parts) > 1 and ".." not in path.parts and not has_control_chars(text)
+
+
+def _is_plain_host(text: str) -> bool:
+    return parse_host(text) == text and ":" not in text and "*" not in text
+
+
+def _is_env(text: str) -> bool:
+    return parse_env_name(text) == text
+
+
+def _is_digest_list(value: object) -> bool:
+    return _is_list(value, lambda text: len(text) == 64 and _HEX.issuperset(text))
+
+
+def _is_route_target(text: str) -> bool:
+    """`http://127.0.0.1:8080`: what a request can be sent to, and nothing else."""
+    try:
+        parse_route(text)
+    except Invalid:
+        return False
+    return True
+
 
 Enablement = Literal["auto", "prompt-user", "admin-only"]
 ENABLEMENTS: tuple[Enablement, ...] = get_args(Enablement)
@@ -19,7 +142,7 @@ ENABLEMENTS: tuple[Enablement, ...] = get_args(Enablement)
 UNREADABLE = "unreadable"
 """What stands for a stored policy that is none of the three; nothing is allowed under it."""
 
-_DECISIVE = (
+_RULE_SETTINGS = (
     "skill_enablement_policy",
     "skill_synced_policy",
     "skills_dynamic_search_enabled",
@@ -78,7 +201,7 @@ class OrgPolicy:
             if name not in settings:
                 continue
             sound = setting.accepts(settings[name])
-            values[name] = _frozen(settings[name]) if sound else setting.strictest
+            values[name] = _freeze(settings[name]) if sound else setting.strictest
             if not sound:
                 faults.append(name)
         # A role that cannot be read is unknown, and whoever has it may do nothing; the other roles stand.
@@ -89,11 +212,11 @@ class OrgPolicy:
     @property
     def rules_mark(self) -> str:
         """Identifies what of the policy decides about skills: where it is the same, so is every ruling."""
-        decisive = [getattr(self, name) for name in _DECISIVE]
+        decisive = [getattr(self, name) for name in _RULE_SETTINGS]
         return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def _frozen(value: Any) -> Any:
+def _freeze(value: Any) -> Any:
     return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
@@ -111,7 +234,7 @@ def check_setting(name: str, value: object) -> None:
         raise Invalid(
             f"{str(value)[:80]!r} is no value for the setting {name}.",
             hint=f"It takes {setting.takes}.",
-            problems=_roles_problems(value) if name == "roles" else (),
+            problems=_check_roles(value) if name == "roles" else (),
         )
 
 
@@ -124,11 +247,11 @@ class _Setting:
     strictest: object
 
 
-def _roles_problems(value: object) -> list[Problem]:
+def _check_roles(value: object) -> list[Problem]:
     if not isinstance(value, dict):
         return [Problem(code="roles", severity="error", message="They are not a mapping of names.", field="roles")]
     entries = cast("dict[object, object]", value)
-    return [problem for name, entry in entries.items() for problem in role_problems(name, entry)]
+    return [problem for name, entry in entries.items() for problem in check_role_entry(name, entry)]
 
 
 def _is_enablement(value: object) -> bool:
@@ -143,12 +266,14 @@ def _number(least: int, most: int, *, strictest: int) -> _Setting:
     )
 
 
-def _is_dollars(value: object) -> bool:
+def _is_dollar_amount(value: object) -> bool:
     # Written so that no comparison with NaN passes.
     return type(value) in (int, float) and 0 <= cast("float", value) <= _DOLLARS_LIMIT
 
 
-_DOLLARS = _Setting(accepts=_is_dollars, takes=f"a number of US dollars from 0 to {_DOLLARS_LIMIT:,}", strictest=0)
+_DOLLARS = _Setting(
+    accepts=_is_dollar_amount, takes=f"a number of US dollars from 0 to {_DOLLARS_LIMIT:,}", strictest=0
+)
 _POLICY = _Setting(accepts=_is_enablement, takes=f"one of {', '.join(ENABLEMENTS)}", strictest=UNREADABLE)
 _SETTINGS: dict[str, _Setting] = {
     "skills_max_prompt_chars": _number(0, _CHARS_LIMIT, strictest=0),
@@ -162,25 +287,23 @@ _SETTINGS: dict[str, _Setting] = {
     "approval_days": _number(1, _DAYS_LIMIT, strictest=1),
     "spend_per_session_usd": _DOLLARS,
     "spend_per_day_usd": _DOLLARS,
-    "disabled_skills": _Setting(accepts=need_checks.are_slugs, takes="a list of slugs", strictest=None),
+    "disabled_skills": _Setting(accepts=are_slugs, takes="a list of slugs", strictest=None),
     "host_routes": _Setting(
-        accepts=need_checks.are_routes,
+        accepts=are_routes,
         takes='a mapping of a host to where its requests go, such as {"api.example.com": "http://127.0.0.1:8080"}',
         strictest={},
     ),
     "skill_env": _Setting(
-        accepts=need_checks.are_env_grants,
+        accepts=are_env_grants,
         takes="a mapping of a slug to names, and of each name to a list of digests, which `prowess env allow` writes",
         strictest={},
     ),
     "allowed_binaries": _Setting(
-        accepts=need_checks.are_binaries, takes='a list of programs by name, such as ["git"]', strictest=()
+        accepts=are_binaries, takes='a list of programs by name, such as ["git"]', strictest=()
     ),
-    "skill_roots": _Setting(
-        accepts=need_checks.are_folders, takes="a list of absolute folders, none of them /", strictest=()
-    ),
+    "skill_roots": _Setting(accepts=are_folders, takes="a list of absolute folders, none of them /", strictest=()),
     "roles": _Setting(
-        accepts=lambda value: not _roles_problems(value),
+        accepts=lambda value: not _check_roles(value),
         takes="a mapping of a role's name to its tools, actions, skill_tags and description",
         strictest=None,
     ),

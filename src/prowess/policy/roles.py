@@ -10,8 +10,7 @@ from importlib.resources import files
 from typing import Any, cast
 
 from prowess.errors import NotFound
-from prowess.policy.organization import OrgPolicy
-from prowess.policy.role_check import LISTS, role_problems
+from prowess.policy.organization import ROLE_LISTS, OrgPolicy, check_role_entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +41,15 @@ class Role:
         return not wanted or not wanted.isdisjoint(tag.casefold() for tag in tags)
 
 
-def role_of(name: str, policy: OrgPolicy) -> Role:
+def find_role(name: str, policy: OrgPolicy) -> Role:
     """The role of that name: the organization's own, else the shipped one. `NotFound` tells the names there are.
 
     A role that the organization has written down in a way that cannot be read is unknown, and does not give way to the
     shipped one, for it may have been meant to narrow it.
     """
     own: object = None if policy.roles is None else policy.roles.get(name)
-    if own is not None and not role_problems(name, own):
-        return _role(name, cast("Mapping[str, Any]", own))
+    if own is not None and not check_role_entry(name, own):
+        return _make_role(name, cast("Mapping[str, Any]", own))
     if name in role_names(policy):
         return shipped_roles()[name]
     known = role_names(policy)
@@ -62,7 +61,7 @@ def role_names(policy: OrgPolicy) -> tuple[str, ...]:
     """The names of all roles that can be used, sorted."""
     if policy.roles is None:
         return ()
-    broken = {name for name, entry in policy.roles.items() if role_problems(name, entry)}
+    broken = {name for name, entry in policy.roles.items() if check_role_entry(name, entry)}
     return tuple(sorted({*shipped_roles(), *policy.roles} - broken))
 
 
@@ -70,9 +69,9 @@ def role_names(policy: OrgPolicy) -> tuple[str, ...]:
 def shipped_roles() -> Mapping[str, Role]:
     """The roles that come with Prowess, by name."""
     stored: dict[str, Any] = json.loads((files("prowess.policy") / "roles.json").read_text("utf-8"))
-    return {name: _role(name, entry) for name, entry in stored.items()}
+    return {name: _make_role(name, entry) for name, entry in stored.items()}
 
 
-def _role(name: str, entry: Mapping[str, Any]) -> Role:
-    lists = {key: tuple(entry.get(key, ())) for key in LISTS}
+def _make_role(name: str, entry: Mapping[str, Any]) -> Role:
+    lists = {key: tuple(entry.get(key, ())) for key in ROLE_LISTS}
     return Role(name=name, description=entry.get("description", ""), **lists)

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from prowess.policy.actions import ACTIONS, FOR_PERSONS, NEEDS, USES, WRITES
-from prowess.policy.actor import Actor
+from prowess.policy.actor import ACTION_PERMISSIONS, ACTIONS, PERSON_ACTIONS, USE_ACTIONS, WRITE_ACTIONS, Actor
 from prowess.policy.organization import ENABLEMENTS, Enablement, OrgPolicy
 from prowess.policy.roles import Role
 from prowess.policy.subject import Subject
@@ -29,12 +28,12 @@ class Ruling:
     hint: str = ""
 
 
-def rule(actor: Actor, action: str, subject: Subject | None, policy: OrgPolicy, role: Role | None) -> Ruling:
+def apply_rules(actor: Actor, action: str, subject: Subject | None, policy: OrgPolicy, role: Role | None) -> Ruling:
     """What becomes of this wish. `role` is the actor's, None for an actor without one. Never raises."""
-    denied = _by_permission(actor, action) or _by_role(actor, action, subject, role)
+    denied = _check_permission(actor, action) or _check_role(actor, action, subject, role)
     if denied:
         return denied
-    if action in FOR_PERSONS:
+    if action in PERSON_ACTIONS:
         return _allow("permission", "The permission is there.")
     if subject is None or not subject.is_complete:
         return _deny(
@@ -42,27 +41,27 @@ def rule(actor: Actor, action: str, subject: Subject | None, policy: OrgPolicy, 
             "It is not known which bytes of which skill this is about.",
             "Name a skill that is in the catalog.",
         )
-    denied = _by_list(action, subject, policy)
-    return denied or _by_reach(action, subject, _by_trust(actor, action, subject, policy))
+    denied = _check_disabled(action, subject, policy)
+    return denied or _check_reach(action, subject, _rule_by_trust(actor, action, subject, policy))
 
 
-def _by_permission(actor: Actor, action: str) -> Ruling | None:
+def _check_permission(actor: Actor, action: str) -> Ruling | None:
     if action not in ACTIONS:
         return _deny("unknown-action", f"There is no action {action[:40]!r}.", f"The actions are {', '.join(ACTIONS)}.")
-    if action in FOR_PERSONS and not actor.is_person:
+    if action in PERSON_ACTIONS and not actor.is_person:
         return _deny(
             "persons-only", f"An agent cannot {action}.", "Ask a person to do this; go on with something else."
         )
-    if NEEDS[action] not in actor.permissions:
+    if ACTION_PERMISSIONS[action] not in actor.permissions:
         return _deny(
             "permission",
-            f"{actor.name} lacks the permission {NEEDS[action]}, which is needed to {_spoken(action)}.",
-            f"Ask an administrator for {NEEDS[action]}.",
+            f"{actor.name} lacks the permission {ACTION_PERMISSIONS[action]}, which is needed to {_action_words(action)}.",
+            f"Ask an administrator for {ACTION_PERMISSIONS[action]}.",
         )
     return None
 
 
-def _by_role(actor: Actor, action: str, subject: Subject | None, role: Role | None) -> Ruling | None:
+def _check_role(actor: Actor, action: str, subject: Subject | None, role: Role | None) -> Ruling | None:
     if not actor.role and role is None:
         return None
     if role is None or role.name != actor.role:
@@ -72,7 +71,7 @@ def _by_role(actor: Actor, action: str, subject: Subject | None, role: Role | No
     if not role.may(action):
         return _deny(
             "role-action",
-            f"The role {role.name} does not {_spoken(action)} skills.",
+            f"The role {role.name} does not {_action_words(action)} skills.",
             "Hand this to an actor whose role does.",
         )
     if subject is not None and not role.covers(subject.tags):
@@ -84,9 +83,9 @@ def _by_role(actor: Actor, action: str, subject: Subject | None, role: Role | No
     return None
 
 
-def _by_list(action: str, subject: Subject, policy: OrgPolicy) -> Ruling | None:
+def _check_disabled(action: str, subject: Subject, policy: OrgPolicy) -> Ruling | None:
     """Whoever asks: what administrators have put out of use is not used."""
-    if action not in USES:
+    if action not in USE_ACTIONS:
         return None
     disabled: object = policy.disabled_skills
     if not isinstance(disabled, list | tuple):
@@ -104,7 +103,7 @@ def _by_list(action: str, subject: Subject, policy: OrgPolicy) -> Ruling | None:
     )
 
 
-def _by_reach(action: str, subject: Subject, ruling: Ruling) -> Ruling:
+def _check_reach(action: str, subject: Subject, ruling: Ruling) -> Ruling:
     """What would run at once is asked about where it goes too far beyond the sandbox; persons are asked, too."""
     if action != "run" or ruling.answer != "allow" or not subject.reach:
         return ruling
@@ -118,16 +117,18 @@ def _by_reach(action: str, subject: Subject, ruling: Ruling) -> Ruling:
     return ruling
 
 
-def _by_trust(actor: Actor, action: str, subject: Subject, policy: OrgPolicy) -> Ruling:
+def _rule_by_trust(actor: Actor, action: str, subject: Subject, policy: OrgPolicy) -> Ruling:
     if action == "fetch_live" or subject.trust == "live":
-        return _live(actor, policy)
+        return _rule_live(actor, policy)
     by_agent = not actor.is_person
     if action == "delete":
         return (
-            _ask("agent-deletes", "An agent removes a skill only after a person has agreed.") if by_agent else _WRITES
+            _ask("agent-deletes", "An agent removes a skill only after a person has agreed.")
+            if by_agent
+            else _WRITE_ALLOWED
         )
     own = by_agent and subject.written_by == actor.label
-    ruling = _by_origin(actor, action, subject, policy, own=own)
+    ruling = _rule_by_origin(actor, action, subject, policy, own=own)
     if action == "update" and by_agent and not own and ruling.answer == "allow":
         return _ask("agent-updates", "An agent changes a skill that it did not write only after a person has agreed.")
     if action == "run" and by_agent and subject.asks_first and ruling.answer == "allow":
@@ -135,34 +136,36 @@ def _by_trust(actor: Actor, action: str, subject: Subject, policy: OrgPolicy) ->
     return ruling
 
 
-def _by_origin(actor: Actor, action: str, subject: Subject, policy: OrgPolicy, *, own: bool) -> Ruling:
+def _rule_by_origin(actor: Actor, action: str, subject: Subject, policy: OrgPolicy, *, own: bool) -> Ruling:
     """What is kept or used from elsewhere is under both policies, what is used from here under one.
 
     A person changes and removes what is here without being asked, wherever it came from.
     """
     if action in ("update", "delete") and actor.is_person:
-        return _WRITES
+        return _WRITE_ALLOWED
     if subject.trust == "synced":
-        return _by_policies(actor, policy, "a skill from elsewhere", "skill_enablement_policy", "skill_synced_policy")
-    if action in WRITES:
-        return _WRITES
+        return _rule_by_settings(
+            actor, policy, "a skill from elsewhere", "skill_enablement_policy", "skill_synced_policy"
+        )
+    if action in WRITE_ACTIONS:
+        return _WRITE_ALLOWED
     if subject.trust == "agent" and not own:
         what = "a skill that another agent wrote"
-        return _by_policies(actor, policy, what, "skill_enablement_policy", "skill_synced_policy")
-    return _by_policies(actor, policy, "a skill", "skill_enablement_policy")
+        return _rule_by_settings(actor, policy, what, "skill_enablement_policy", "skill_synced_policy")
+    return _rule_by_settings(actor, policy, "a skill", "skill_enablement_policy")
 
 
-def _live(actor: Actor, policy: OrgPolicy) -> Ruling:
+def _rule_live(actor: Actor, policy: OrgPolicy) -> Ruling:
     if policy.skills_dynamic_search_enabled is not True:
         return _deny(
             "live-off",
             "Skills are not fetched live here: skills_dynamic_search_enabled is off.",
             "Use a skill that is installed, or ask an administrator for help.",
         )
-    return _by_policies(actor, policy, "a skill fetched live", "skills_dynamic_search_policy")
+    return _rule_by_settings(actor, policy, "a skill fetched live", "skills_dynamic_search_policy")
 
 
-def _by_policies(actor: Actor, policy: OrgPolicy, what: str, *names: str) -> Ruling:
+def _rule_by_settings(actor: Actor, policy: OrgPolicy, what: str, *names: str) -> Ruling:
     """What the strictest of these settings says."""
     values: dict[str, object] = {name: getattr(policy, name) for name in names}
     for name, value in values.items():
@@ -186,7 +189,7 @@ def _by_policies(actor: Actor, policy: OrgPolicy, what: str, *names: str) -> Rul
     )
 
 
-def _spoken(action: str) -> str:
+def _action_words(action: str) -> str:
     return action.replace("_", " ")
 
 
@@ -203,4 +206,4 @@ def _deny(rule: str, reason: str, hint: str) -> Ruling:
     return Ruling(answer="deny", rule=rule, reason=reason, hint=hint)
 
 
-_WRITES = _allow("writing", "The permission to write is there.")
+_WRITE_ALLOWED = _allow("writing", "The permission to write is there.")

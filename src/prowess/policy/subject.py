@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from prowess.policy.actor import AGENT_MARK
-from prowess.policy.plain import plain
+from prowess.policy.actor import AGENT_PREFIX
+from prowess.policy.text import clean_text
 from prowess.skill.needs import Reach
 from prowess.skill.package import FileEntry
 
@@ -49,7 +49,7 @@ class Subject:
             return "live"
         if self.source_type != "manual" or self.source not in ("user", "system"):
             return "synced"
-        return "agent" if self.written_by.startswith(AGENT_MARK) else "local"
+        return "agent" if self.written_by.startswith(AGENT_PREFIX) else "local"
 
     @property
     def is_complete(self) -> bool:
@@ -61,13 +61,13 @@ class Subject:
         """What an event tells about the skill."""
         return {
             "slug": self.slug,
-            "name": plain(self.title) or self.slug,
-            "description": plain(self.description),
+            "name": clean_text(self.title) or self.slug,
+            "description": clean_text(self.description),
             "digest": self.digest,
             "source_type": self.source_type,
             "content_length": self.chars,
-            "origin": plain(self.origin),
-            "requests": [plain(request) for request in self.requests],
+            "origin": clean_text(self.origin),
+            "requests": [clean_text(request) for request in self.requests],
         }
 
 

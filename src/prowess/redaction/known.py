@@ -9,10 +9,10 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from urllib.parse import quote, quote_plus
 
-from prowess.redaction.linear import Pattern, any_of, linear
+from prowess.redaction.regex import Pattern, compile_any_of, compile_linear
 
 REDACTED = "[redacted]"
-SHORTEST = 6
+SHORTEST_SECRET = 6
 """Shorter values are too common in ordinary text to be removed from it."""
 
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-")
@@ -29,7 +29,7 @@ _GAPS_AND_BREAKS = re.compile(rf"\\(?:{'|'.join(_BREAKS)})?|[ \t\n\r\x0b\x0c{_RA
 Span = tuple[int, int]
 
 
-def readable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """The text with halves of surrogate pairs, which no pattern can be held against, replaced."""
     try:
         text.encode()
@@ -42,14 +42,18 @@ class KnownValues:
     """Removes these values. Those that are shorter than six characters without white space are not looked for."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        given = set(map(readable, secrets))
-        wanted = [secret for secret in given if len(_unspaced(secret)) >= SHORTEST and secret not in REDACTED]
+        given = set(map(replace_surrogates, secrets))
+        wanted = [
+            secret for secret in given if len(_unspaced_view(secret)) >= SHORTEST_SECRET and secret not in REDACTED
+        ]
         self._numbers = frozenset(
             int(secret) for secret in wanted if secret.isascii() and secret.isdigit() and len(secret) < 400
         )
         plain = {form for secret in wanted for form in _plain_forms(secret)}
         encoded = {form for secret in wanted for form in _base64_forms(secret)}
-        self._views = [_View(look, plain, encoded) for look in (_as_it_is, _unspaced, _unescaped)] if wanted else []
+        self._views = (
+            [_View(look, plain, encoded) for look in (_plain_view, _unspaced_view, _unescaped_view)] if wanted else []
+        )
 
     def found_in(self, text: str) -> bool:
         """Whether the text has one of them."""
@@ -79,24 +83,28 @@ class _View:
         self._any = _any_of({look(form) for form in plain | encoded})
 
     def found_in(self, text: str) -> bool:
-        if self._look is _unescaped and "\\" not in text and (text.isascii() or not linear(_IS_RARE).search(text)):
+        if (
+            self._look is _unescaped_view
+            and "\\" not in text
+            and (text.isascii() or not compile_linear(_IS_RARE).search(text))
+        ):
             return False  # nothing to see that the other view does not show
         return self._any.search(self._look(text)) is not None
 
     def redact(self, text: str) -> str:
         seen, places = self._places(text)
-        found = [(places[start], places[end - 1] + 1) for start, end in _spans(self._plain, seen)]
-        wide = _widened(text, [(places[start], places[end - 1] + 1) for start, end in _spans(self._encoded, seen)])
-        return _without(text, found + wide)
+        found = [(places[start], places[end - 1] + 1) for start, end in _find_spans(self._plain, seen)]
+        wide = _widen(text, [(places[start], places[end - 1] + 1) for start, end in _find_spans(self._encoded, seen)])
+        return _cut_out(text, found + wide)
 
     def _places(self, text: str) -> tuple[str, Sequence[int]]:
         """What is seen of the text, and where each character of it stands there."""
-        if self._look is _as_it_is:
+        if self._look is _plain_view:
             return text, range(len(text))
         places: list[int] = []
         parts: list[str] = []
         end = 0
-        for gap in (_GAPS_AND_BREAKS if self._look is _unescaped else _GAPS).finditer(text):
+        for gap in (_GAPS_AND_BREAKS if self._look is _unescaped_view else _GAPS).finditer(text):
             places.extend(range(end, gap.start()))
             parts.append(text[end : gap.start()])
             end = gap.end()
@@ -104,35 +112,35 @@ class _View:
         return "".join((*parts, text[end:])), places
 
 
-def _spans(pattern: Pattern, seen: str) -> list[Span]:
+def _find_spans(pattern: Pattern, seen: str) -> list[Span]:
     return [match.span() for match in pattern.finditer(seen)]
 
 
-def _as_it_is(text: str) -> bytes:
+def _plain_view(text: str) -> bytes:
     return text.encode()
 
 
-def _unspaced(text: str) -> bytes:
+def _unspaced_view(text: str) -> bytes:
     return text.encode().translate(None, _SPACE)
 
 
-def _unescaped(text: str) -> bytes:
+def _unescaped_view(text: str) -> bytes:
     if not text.isascii():
         text = _RARE_ONES.sub("", text)
     if "\\" in text:
         first, *parts = text.split("\\")
-        text = "".join((first, *(_after_break(part) for part in parts)))
-    return _unspaced(text)
+        text = "".join((first, *(_skip_break(part) for part in parts)))
+    return _unspaced_view(text)
 
 
-def _after_break(text: str) -> str:
+def _skip_break(text: str) -> str:
     """What follows a backslash, without the letters that make it a line break."""
     if text.startswith(_BREAKS):
         return text[1 if text[0] != "u" else 5 :]
     return text
 
 
-def _widened(text: str, spans: Iterable[Span]) -> list[Span]:
+def _widen(text: str, spans: Iterable[Span]) -> list[Span]:
     """Base64 values whole: the bits at the ends of a piece of one belong to its neighbours too."""
     found: list[Span] = []
     done = 0
@@ -148,7 +156,7 @@ def _widened(text: str, spans: Iterable[Span]) -> list[Span]:
     return found
 
 
-def _without(text: str, spans: Iterable[Span]) -> str:
+def _cut_out(text: str, spans: Iterable[Span]) -> str:
     parts: list[str] = []
     done = 0
     for start, end in sorted(spans):
@@ -160,8 +168,8 @@ def _without(text: str, spans: Iterable[Span]) -> str:
 
 def _any_of(forms: set[bytes]) -> Pattern:
     """A pattern that matches any of these, the longest where several begin at one place."""
-    wanted = sorted((form for form in forms if len(form) >= SHORTEST), key=lambda form: (-len(form), form))
-    return any_of([form.decode() for form in wanted])
+    wanted = sorted((form for form in forms if len(form) >= SHORTEST_SECRET), key=lambda form: (-len(form), form))
+    return compile_any_of([form.decode() for form in wanted])
 
 
 def _plain_forms(secret: str) -> Iterator[str]:

@@ -1,16 +1,86 @@
-"""One redactor: whatever goes into traces, logs and answers about errors passes through it."""
+"""The redactor for everything that goes into traces, logs and error messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from prowess.redaction.known import REDACTED, KnownValues, readable
-from prowess.redaction.linear import linear
-from prowess.redaction.names import NAME_HINT, has_secret_name, redact_named
-from prowess.redaction.shapes import SHAPE_HINT, redact_shapes
+from prowess.redaction.known import REDACTED, SHORTEST_SECRET, KnownValues, replace_surrogates
+from prowess.redaction.patterns import NAME_HINT, SHAPE_HINT, has_secret_name, redact_named, redact_shapes
+from prowess.redaction.regex import compile_linear
 
-HINT = f"{NAME_HINT}|{SHAPE_HINT}"
+_LONG_PART = 16
+"""A part of a secret that is shorter says nothing."""
+
+_SECRET_NAME = re.compile(
+    r"(?:^|_)(?:auth|bearer|cookie|credential|dsn|jwt|keys?|pass|passphrase|passwords|pat|pwd|salt|secrets|signature|webhook)(?:_|$)"
+    r"|(?:^|_)(?:apikey|credentials|passwd|password|secret|token)(?:_|$)"
+    r"|(?:apikey|credentials|passwd|password|secret|token)$"
+)
+_HARMLESS_NAME = re.compile(
+    r"(?:old)?pwd$|(?:^|.*_)(?:max|min|public)(?:_|$)"
+    r"|.*_(?:algorithm|algo|count|dir|enabled|expiry|file|folder|header|home|length|limit|method|mode|name|path|prefix|seconds"
+    r"|size|sock|ttl|type)$"
+)
+
+
+_TOKEN_LENGTH = 16
+"""A user of a URL as long as this is a token."""
+
+
+def find_secrets(environment: Mapping[str, str]) -> frozenset[str]:
+    """The values of the variables whose names say that they are secret, and what is secret in all that are URLs."""
+    return frozenset(value for value in _candidate_values(environment) if len(value) >= SHORTEST_SECRET)
+
+
+def _candidate_values(environment: Mapping[str, str]) -> Iterator[str]:
+    for name, value in environment.items():
+        if is_secret_variable(name):
+            yield value.strip()
+            yield from _secret_parts(value)
+        if "://" in value:
+            yield from _url_secrets(value)
+
+
+def _secret_parts(value: str) -> Iterator[str]:
+    """What is secret also by itself: the lines of a key, the keys of a list, the secrets of a JSON object."""
+    if not value.lstrip().startswith("{"):
+        parts = re.split(r"[\s,;]+", value.strip())
+        yield from (part for part in parts if len(part) >= _LONG_PART and "-----" not in part)
+        return
+    try:
+        found: Any = json.loads(value)
+    except (ValueError, RecursionError):
+        return
+    members = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    yield from (inner for key, inner in members.items() if isinstance(inner, str) and has_secret_name(key))
+
+
+def is_secret_variable(name: str) -> bool:
+    """Whether a variable of this name holds a secret."""
+    lowered = name.lower().replace("-", "_")
+    return not _HARMLESS_NAME.match(lowered) and _SECRET_NAME.search(lowered) is not None
+
+
+def _url_secrets(value: str) -> Iterator[str]:
+    """What is secret in URLs: the password, a user so long that it is a token, and parameters whose names say so."""
+    for url in value.split():
+        try:
+            parts = urlsplit(url)
+            user, password = parts.username or "", parts.password or ""
+        except ValueError:
+            continue
+        found = [password, user if len(user) >= _TOKEN_LENGTH else ""]
+        found += [given for name, given in parse_qsl(parts.query) if has_secret_name(name)]
+        for secret in filter(None, found):
+            yield secret
+            yield unquote(secret)
+
+
+SECRET_HINT = f"{NAME_HINT}|{SHAPE_HINT}"
 """Finds something in every text that has a named or shaped secret, and in few others."""
 
 
@@ -26,13 +96,13 @@ class Redactor:
 
     def is_clean(self, text: str) -> bool:
         """Whether a glance shows that nothing in the text, which may be JSON, is to be replaced; False where it must be read."""
-        text = readable(text)
-        return not linear(HINT).search(text) and not self._known.found_in(text)
+        text = replace_surrogates(text)
+        return not compile_linear(SECRET_HINT).search(text) and not self._known.found_in(text)
 
     def text(self, text: str) -> str:
         """The text with every secret replaced by `[redacted]` or, where its kind is known, `[redacted:kind]`."""
-        text = self._known.redact(readable(text))
-        return redact_shapes(redact_named(text)) if linear(HINT).search(text) else text
+        text = self._known.redact(replace_surrogates(text))
+        return redact_shapes(redact_named(text)) if compile_linear(SECRET_HINT).search(text) else text
 
     def value(self, value: Any) -> Any:
         """A JSON value of the same form; what stands under a secret's name is replaced whatever it looks like."""

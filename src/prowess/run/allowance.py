@@ -1,4 +1,4 @@
-"""How far a run may go and what of it is kept: what a skill's `policy` and `observability` say."""
+"""The limits of one run (time, money, questions to models) and what its trace may keep, from the skill's `policy` and `observability`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,53 @@ from typing import Any, cast
 
 from prowess.errors import Invalid
 from prowess.skill.model import Skill
-from prowess.skill.profiles.policies import is_limit
+from prowess.skill.profiles.declarations import is_limit
+
+MAX_QUESTIONS = 100
+"""How many questions the code of one run may ask models, by itself and by the skills that it runs."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SpendLimit:
+    """What one run of a skill may cost by the skill's own word, in US dollars, and what it has cost or may yet.
+
+    What it holds, the purse of the run that started it holds as well, and that has to have room for it.
+    """
+
+    limit: float | None = None
+    held: float = 0.0
+    outer: SpendLimit | None = None
+
+    def full(self, amount: float) -> SpendLimit | None:
+        """The purse that has no room for so much more; None where all have."""
+        if self.limit is not None and self.held + amount > self.limit:
+            return self
+        return self.outer.full(amount) if self.outer else None
+
+    def hold(self, amount: float) -> None:
+        """Hold so much more; less than nothing gives back."""
+        self.held += amount
+        if self.outer:
+            self.outer.hold(amount)
+
+
+@dataclass(slots=True)
+class QuestionLimit:
+    """The questions that the code of a run has asked models so far."""
+
+    asked: int = 0
+
+    def count(self, questions: int) -> None:
+        """Count so many more; `Invalid` where they are too many, and none of them is asked."""
+        if self.asked + questions > MAX_QUESTIONS:
+            raise Invalid(
+                f"A script may ask models {MAX_QUESTIONS} questions a run.", hint="Ask several in one prompt."
+            )
+        self.asked += questions
+
 
 DEFAULT_SECONDS = 120.0
-MOST_SECONDS = 3_600.0
+MAX_SECONDS = 3_600.0
 WITHHELD = "[withheld]"
 PREVIOUS = "previous"
 """The name under which an artifact is given the output before its own."""
@@ -55,7 +98,7 @@ class Allowance:
         return found
 
 
-def allowance_of(skill: Skill, *, seconds: float = DEFAULT_SECONDS, asked: float | None = None) -> Allowance:
+def read_allowance(skill: Skill, *, seconds: float = DEFAULT_SECONDS, asked: float | None = None) -> Allowance:
     """What the skill says, within the limits here: a skill can only lower them.
 
     `seconds` is the time that a run has by default, `asked` what the caller wants instead. `Invalid` for a limit or a time
@@ -69,7 +112,7 @@ def allowance_of(skill: Skill, *, seconds: float = DEFAULT_SECONDS, asked: float
     )
     if asked is not None and not 0 < asked < float("inf"):
         raise Invalid(f"A run cannot have {asked} seconds.", hint="Give a number of seconds above 0.")
-    limit = min(asked or seconds, MOST_SECONDS)
+    limit = min(asked or seconds, MAX_SECONDS)
     own = _limit(policy, "timeout_seconds")
     names = _names(seen.get("redact_fields"))
     return Allowance(

@@ -1,20 +1,113 @@
-"""One run of one artifact: what it is given, what is noted about it, and what comes out."""
+"""One run of one artifact: what it is given, what is noted about it while it runs, and what it returns."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from prowess.llm.model import Model, Request, Usage
 from prowess.policy.actor import Actor
 from prowess.policy.subject import Trust
-from prowess.run.hiding import Hiding
-from prowess.run.purse import Purse, Questions
-from prowess.run.receipt import Receipt
+from prowess.redaction.known import REDACTED, KnownValues
+from prowess.redaction.redactor import find_secrets
+from prowess.run.allowance import QuestionLimit, SpendLimit
 from prowess.skill.assertion_specs import AssertionSeverity
 from prowess.skill.kinds import Artifact, JsonObject, Kind
 from prowess.skill.model import Skill
+from prowess.skill.needs import Needs
+
+ResourceKind = Literal["hosts", "env", "read", "written", "skills", "binaries", "packages", "pages", "models"]
+
+MAX_NAMES = 100
+"""So many different names of one sort are kept; the others are counted together."""
+OTHERS = "others"
+_NAME_CHARS = 200
+
+
+class Receipt:
+    """Kept while an artifact runs, by those who let it touch something; a skill cannot write to it."""
+
+    def __init__(self, needs: Needs | None = None) -> None:
+        self.needs = needs or Needs()
+        self.hide: Callable[[str], str] = str
+        """Removes from a name what must not be told."""
+        self._touched: dict[ResourceKind, Counter[str]] = {}
+        self._refused: dict[ResourceKind, Counter[str]] = {}
+
+    def touch(self, sort: ResourceKind, name: str) -> None:
+        """Note that something was used."""
+        _count(self._touched, sort, self.hide(name))
+
+    def refuse(self, sort: ResourceKind, name: str) -> None:
+        """Note that something was asked for and not given."""
+        _count(self._refused, sort, self.hide(name))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to tell: nothing declared, nothing touched, nothing refused."""
+        return not (self._touched or self._refused or self.needs.as_json())
+
+    def as_json(self) -> JsonObject:
+        """What was declared, and how often each thing was touched or refused."""
+        return {
+            "declared": self.needs.as_json(),
+            "touched": {sort: dict(names) for sort, names in self._touched.items()},
+            "refused": {sort: dict(names) for sort, names in self._refused.items()},
+        }
+
+
+def _count(kept: dict[ResourceKind, Counter[str]], sort: ResourceKind, name: str) -> None:
+    names, short = kept.setdefault(sort, Counter()), name[:_NAME_CHARS]
+    known = short in names or len(names) < MAX_NAMES
+    names[short if known else OTHERS] += 1
+
+
+class SecretFilter:
+    """Removes the values of an environment from what is told about a run, however they are written, and its secrets from data.
+
+    A value whose name does not say that it is secret, such as the name of a model, may be in a result.
+    """
+
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+        self.env = dict(env or {})
+        self._values = KnownValues(self.env.values())
+        self._secrets = KnownValues(find_secrets(self.env))
+
+    def together_with(self, env: Mapping[str, str]) -> SecretFilter:
+        """One that hides these values, too."""
+        return SecretFilter({**self.env, **env}) if env else self
+
+    def text(self, text: str) -> str:
+        """A text about the run, without any of the values."""
+        return self._values.redact(text) if self.env else text
+
+    def told(self, value: Any) -> Any:
+        """JSON about the run, such as its inputs, without any of the values."""
+        return self._without(value, self._values)
+
+    def data(self, value: Any) -> Any:
+        """A JSON value without the secrets."""
+        return self._without(value, self._secrets)
+
+    def _without(self, value: Any, known: KnownValues) -> Any:
+        if not self.env or not known.found_in(json.dumps(value, ensure_ascii=False, default=str)):
+            return value
+        return _redact_value(value, known)
+
+
+def _redact_value(value: Any, known: KnownValues) -> Any:
+    if isinstance(value, str):
+        return known.redact(value)
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value).items()
+        return {known.redact(name): _redact_value(inner, known) for name, inner in members}
+    if isinstance(value, list | tuple):
+        return [_redact_value(inner, known) for inner in cast("list[Any]", value)]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return REDACTED if is_number and known.has_number(value) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,19 +120,19 @@ class Step:
     detail: JsonObject = field(default_factory=dict[str, Any])
 
 
-class Foreseen(Exception):
+class DryRunEnded(Exception):
     """A dry run has come to where something would be sent or run; it ends here."""
 
 
-Watch = Callable[[Step], None]
+ProgressListener = Callable[[Step], None]
 
 
-def unwatched(step: Step) -> None:
+def ignore_progress(step: Step) -> None:
     """Let progress pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class SentRequest:
     """A request as it goes, or would go, to a model."""
 
     model: str
@@ -63,10 +156,10 @@ class Notes:
     """What else is worth keeping, such as timings."""
     artifact: Artifact | None = None
     """The variant that ran, where the artifact has several."""
-    sent: list[Sent] = field(default_factory=list[Sent])
+    sent: list[SentRequest] = field(default_factory=list[SentRequest])
     receipt: Receipt = field(default_factory=Receipt)
     """What the run touched outside itself."""
-    hiding: Hiding = field(default_factory=Hiding)
+    hiding: SecretFilter = field(default_factory=SecretFilter)
     """What the run, and those that started it, were given in confidence."""
 
 
@@ -90,9 +183,9 @@ class Call:
     """The model that the caller chose for judging; '' for none."""
     spare: Model | None = None
     """The model that is asked where nobody chose one and none is configured."""
-    purse: Purse = field(default_factory=Purse)
+    purse: SpendLimit = field(default_factory=SpendLimit)
     """What the run, this artifact and the others, may cost."""
-    questions: Questions = field(default_factory=Questions)
+    questions: QuestionLimit = field(default_factory=QuestionLimit)
     trust: Trust = "synced"
     """How far the origin of the skill is trusted."""
     outermost: str = ""
@@ -105,8 +198,8 @@ class Call:
     """The names of the artifacts that are to run after it."""
     dry: bool = False
     """Whether nothing is to be sent: the run ends where it would first ask a model."""
-    watch: Watch = unwatched
-    announce: Watch = unwatched
+    watch: ProgressListener = ignore_progress
+    announce: ProgressListener = ignore_progress
     """Told of the states alone."""
     notes: Notes = field(default_factory=Notes)
 
@@ -120,7 +213,7 @@ class Call:
         """Note what is about to be sent or run; a dry run ends here."""
         self.notes.rendered = rendered
         if self.dry:
-            raise Foreseen
+            raise DryRunEnded
 
     def confide(self, env: Mapping[str, str]) -> None:
         """Have values kept out of all that is said about the run from now on."""
@@ -130,7 +223,7 @@ class Call:
     @property
     def watched(self) -> bool:
         """Whether somebody wants to see the text as it comes."""
-        return self.watch is not unwatched
+        return self.watch is not ignore_progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,27 +1,102 @@
-"""Checkpoints: how far a run was, kept so that another run can go on from there after the first was interrupted."""
+"""Checkpoints: a journal of what the host answered to a script, stored so that an interrupted run can be resumed."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import secrets
 import zlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prowess.errors import NotFound
+from prowess.errors import NotFound, ProwessError
 from prowess.redaction.redactor import Redactor
-from prowess.run.allowance import allowance_of
+from prowess.run.allowance import read_allowance
 from prowess.run.call import Call
-from prowess.run.journal import Entry, Journal
+from prowess.sandbox.protocol import HostFunction
 from prowess.skill.kinds import JsonObject
 from prowess.storage import checkpoints
 from prowess.storage.checkpoints import CheckpointRow
 from prowess.storage.database import Connections
 from prowess.storage.owner import Owner
 
-MOST_CHARS = 16 * 1024 * 1024
+CHECKPOINT = "checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalEntry:
+    """One call and the JSON of its answer; None for a call that was refused, which is made again."""
+
+    name: str
+    asked: str
+    """Identifies the arguments."""
+    answer: str | None
+
+
+class Journal:
+    """Written while a run goes on, and read first where it goes on with another."""
+
+    def __init__(self, *, seed: str, known: Sequence[JournalEntry] = ()) -> None:
+        self.seed = seed
+        self._known = list(known)
+        self._entries: list[JournalEntry] = []
+        self.replayed = 0
+        """How many calls were answered from it."""
+
+    @property
+    def entries(self) -> tuple[JournalEntry, ...]:
+        """Every call so far."""
+        return tuple(self._entries)
+
+    @property
+    def size(self) -> int:
+        """How many characters the answers have."""
+        return sum(len(entry.answer or "") for entry in self._entries)
+
+    def over(
+        self, functions: Mapping[str, HostFunction], reached: Callable[[], Awaitable[None]]
+    ) -> dict[str, HostFunction]:
+        """The functions, each with its answers in the journal; `reached` is awaited at every new checkpoint."""
+        return {name: self._journaled(name, function, reached) for name, function in functions.items()}
+
+    def _journaled(self, name: str, function: HostFunction, reached: Callable[[], Awaitable[None]]) -> HostFunction:
+        async def answer(*args: Any, **kwargs: Any) -> Any:
+            asked = _hash_arguments(args, kwargs)
+            known = self._next(name, asked)
+            if known is not None and known.answer is not None:
+                self.replayed += 1
+                self._entries.append(known)
+                return json.loads(known.answer)
+            try:
+                value = await function(*args, **kwargs)
+            except ProwessError:
+                self._entries.append(JournalEntry(name=name, asked=asked, answer=None))
+                raise
+            self._entries.append(JournalEntry(name=name, asked=asked, answer=json.dumps(value)))
+            if name == CHECKPOINT:
+                await reached()
+            return value
+
+        return answer
+
+    def _next(self, name: str, asked: str) -> JournalEntry | None:
+        """What is known about this call; where the script goes another way, nothing is known from there on."""
+        if not self._known:
+            return None
+        entry = self._known.pop(0)
+        if (entry.name, entry.asked) != (name, asked):
+            self._known.clear()
+            return None
+        return entry
+
+
+def _hash_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps([args, kwargs], sort_keys=True).encode()).hexdigest()[:32]
+
+
+MAX_JOURNAL_CHARS = 16 * 1024 * 1024
 """A checkpoint whose answers have more characters than that is not kept."""
 _SHORTEST_ID = 4
 
@@ -99,11 +174,11 @@ def find_checkpoint(records: Callable[[], Connections], owner: Owner, trace: str
         with records().read() as connection:
             found = checkpoints.find(connection, owner, trace)
     if len(found) != 1:
-        raise unknown(trace)
+        raise unknown_checkpoint(trace)
     return _read(found[0])
 
 
-def unknown(trace: str) -> NotFound:
+def unknown_checkpoint(trace: str) -> NotFound:
     """What is said about a run that cannot be resumed."""
     return NotFound(
         f"There is no checkpoint of a run {trace[:40]!r}.",
@@ -112,11 +187,11 @@ def unknown(trace: str) -> NotFound:
 
 
 def _why_not(call: Call, journal: Journal) -> str:
-    allowance = allowance_of(call.skill)
+    allowance = read_allowance(call.skill)
     if not (allowance.log_input and allowance.log_output) or allowance.withheld:
         return "The skill does not have its inputs and outputs kept."
-    if journal.size > MOST_CHARS:
-        return f"The answers so far have {journal.size:,} characters; {MOST_CHARS:,} are kept."
+    if journal.size > MAX_JOURNAL_CHARS:
+        return f"The answers so far have {journal.size:,} characters; {MAX_JOURNAL_CHARS:,} are kept."
     return ""
 
 
@@ -127,7 +202,7 @@ def _written(call: Call, journal: Journal) -> bytes:
 
 def _read(row: CheckpointRow) -> Checkpoint:
     told: dict[str, Any] = json.loads(zlib.decompress(row.journal))
-    known = [Entry(name=name, asked=asked, answer=answer) for name, asked, answer in told["entries"]]
+    known = [JournalEntry(name=name, asked=asked, answer=answer) for name, asked, answer in told["entries"]]
     return Checkpoint(
         trace=row.trace_id,
         slug=row.skill_slug,

@@ -1,6 +1,6 @@
-"""Dispatch: one artifact to the handler of its kind, within its time, its output checked, a trace of it kept.
+"""Run one artifact: find its handler, keep its deadline, check its output, record its trace, publish its events.
 
-Where the artifact is unavailable and names a fallback, that one runs in its place; both leave a trace.
+If the artifact is unavailable and names a fallback, the fallback runs instead; both leave a trace.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import logging
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from prowess.errors import (
     AssertionFailed,
@@ -25,25 +26,52 @@ from prowess.errors import (
 )
 from prowess.redaction.redactor import Redactor
 from prowess.run.allowance import Allowance
-from prowess.run.assertions.runner import AssertionRunner
-from prowess.run.call import Call, Foreseen, Notes, Output, Step, Verdict
-from prowess.run.choose import chosen
+from prowess.run.assertions.evaluation import AssertionRunner
+from prowess.run.call import Call, DryRunEnded, Notes, Output, Step, Verdict
 from prowess.run.handler import Handler
-from prowess.run.news import RunNews
-from prowess.run.outcome import Part
+from prowess.run.result import RunPart
+from prowess.run.selection import select_artifacts
 from prowess.run.telemetry import Telemetry
-from prowess.run.tracing import finished, started
+from prowess.run.trace_rows import finish_trace, start_trace
 from prowess.skill.kinds import JsonObject, Kind
-from prowess.skill.needs import CODE_KINDS, needs_of
-from prowess.traces.recorder import TraceRecorder
-from prowess.traces.trace import Status, Trace
+from prowess.skill.needs import CODE_KINDS, read_needs
+from prowess.storage.ledger import EventEntry
+from prowess.traces.trace import RunStatus, Trace
+from prowess.traces.trace_recorder import TraceRecorder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEvent:
+    """One event of a run, to be written down by the recorder of events."""
+
+    name: Literal["run_started", "run_state_changed", "run_finished"]
+    skill: str
+    data: dict[str, Any] = field(default_factory=dict[str, Any])
+    session_id: str = ""
+    user_id: str = ""
+    organization_id: str | None = None
+    source: str = ""
+    seconds: float | None = None
+
+    def entry(self) -> EventEntry:
+        """The event that it becomes."""
+        return EventEntry(
+            name=self.name,
+            data=self.data,
+            session_id=self.session_id,
+            user_id=self.user_id,
+            subject=self.skill,
+            source=self.source,
+            seconds=self.seconds,
+        )
+
 
 log = logging.getLogger(__name__)
 
-TRACE_SECONDS = 5.0
+TRACE_WAIT_SECONDS = 5.0
 """So long an answer waits for its trace to be kept; then it goes out, and says that the trace may be lost."""
 
-FORESEES: frozenset[Kind] = frozenset(
+DRY_RUN_KINDS: frozenset[Kind] = frozenset(
     {
         *("description", "instructions", "approach", "example", "reference", "asset"),
         *("prompt_template", "json_generation", "review"),
@@ -52,14 +80,14 @@ FORESEES: frozenset[Kind] = frozenset(
 )
 """The kinds whose handlers end a dry run by themselves, where they would first send or run something."""
 
-_STATUSES: tuple[tuple[type[ProwessError], Status], ...] = (
+_STATUSES: tuple[tuple[type[ProwessError], RunStatus], ...] = (
     (TimedOut, "timed_out"),
     (Refused, "refused"),
     (Unavailable, "unavailable"),
 )
 
 
-Announce = Callable[[RunNews], None]
+PublishEvent = Callable[[RunEvent], None]
 """Tells whoever follows what happens in a run; never waits."""
 
 
@@ -67,7 +95,7 @@ Announce = Callable[[RunNews], None]
 class _Ending:
     """How a run ended."""
 
-    status: Status
+    status: RunStatus
     output: Output | None = None
     verdicts: tuple[Verdict, ...] = ()
     error: ProwessError | None = None
@@ -82,7 +110,7 @@ class Dispatcher:
         *,
         assertions: AssertionRunner,
         traces: Callable[[], TraceRecorder],
-        announce: Announce,
+        announce: PublishEvent,
         redactor: Redactor,
         telemetry: Telemetry,
     ) -> None:
@@ -93,20 +121,20 @@ class Dispatcher:
         self._redactor = redactor
         self._telemetry = telemetry
 
-    async def dispatch(self, call: Call, *, run_id: str, allowance: Allowance) -> AsyncGenerator[Part]:
+    async def dispatch(self, call: Call, *, run_id: str, allowance: Allowance) -> AsyncGenerator[RunPart]:
         """Run one artifact. The parts are those that ran: one, or two where a fallback took its place; none raises."""
         part = await self._run(call, run_id, allowance, fallback_of=None)
         yield part
         if isinstance(part.error, Unavailable) and call.artifact.fallback:
-            fallback = chosen(call.skill, [call.artifact.fallback])[0]
+            fallback = select_artifacts(call.skill, [call.artifact.fallback])[0]
             stand_in = replace(call, id=str(uuid.uuid4()), artifact=fallback, notes=Notes())
             stand_in.confide(call.notes.hiding.env)
             yield await self._run(stand_in, run_id, allowance, fallback_of=part)
 
-    async def _run(self, call: Call, run_id: str, allowance: Allowance, *, fallback_of: Part | None) -> Part:
+    async def _run(self, call: Call, run_id: str, allowance: Allowance, *, fallback_of: RunPart | None) -> RunPart:
         began = time.perf_counter()
-        call.notes.receipt.needs = needs_of(call.skill)
-        trace = started(call, run_id, allowance, fallback_of=fallback_of.trace if fallback_of else None)
+        call.notes.receipt.needs = read_needs(call.skill)
+        trace = start_trace(call, run_id, allowance, fallback_of=fallback_of.trace if fallback_of else None)
         heard = call if call.dry else replace(call, announce=self._announcing(call, run_id))
         if not call.dry:
             self._traces().begin(trace)
@@ -121,7 +149,7 @@ class Dispatcher:
             raise
         kept = await self._kept(self._close(call, trace, run_id, allowance, ending, began))
         ran = call.notes.artifact or call.artifact
-        return Part(
+        return RunPart(
             artifact=call.artifact.name,
             kind=call.artifact.kind,
             variant=ran.variant,
@@ -152,7 +180,7 @@ class Dispatcher:
             async with limit:
                 output = await self._handler(call).run(call)
                 verdicts = await self._assertions.check(call, output)
-        except Foreseen:
+        except DryRunEnded:
             return _Ending(status="ok")
         except ProwessError as raised:
             error = raised
@@ -173,8 +201,8 @@ class Dispatcher:
         if handler is None:
             known = ", ".join(sorted(self._handlers))
             raise NoHandler(f"Nothing here runs artifacts of the kind {kind}.", hint=f"These are run: {known}.")
-        if call.dry and kind not in FORESEES:
-            raise Foreseen
+        if call.dry and kind not in DRY_RUN_KINDS:
+            raise DryRunEnded
         return handler
 
     def _close(
@@ -183,7 +211,7 @@ class Dispatcher:
         if call.dry:
             return None
         seconds = time.perf_counter() - began
-        row = finished(
+        row = finish_trace(
             trace,
             call,
             allowance,
@@ -203,7 +231,7 @@ class Dispatcher:
         if future is None:
             return False
         try:
-            async with asyncio.timeout(TRACE_SECONDS):
+            async with asyncio.timeout(TRACE_WAIT_SECONDS):
                 return await future
         except TimeoutError:
             return False
@@ -218,7 +246,7 @@ class Dispatcher:
     def _tell(self, call: Call, name: str, run_id: str, *, seconds: float | None = None, **data: object) -> None:
         told = {"run": run_id, "trace": call.id, "skill": call.skill.slug, "artifact": call.artifact.name, **data}
         self._announce(
-            RunNews(
+            RunEvent(
                 name=name,  # pyright: ignore[reportArgumentType]
                 skill=call.skill.slug,
                 data=told,
@@ -247,7 +275,7 @@ def _is_resumable(call: Call, ending: _Ending) -> bool:
     return ending.status != "ok" and call.notes.detail.get("checkpoint", {}).get("kept") is True
 
 
-def _status(error: ProwessError) -> Status:
+def _status(error: ProwessError) -> RunStatus:
     for kind, status in _STATUSES:
         if isinstance(error, kind):
             return status

@@ -1,11 +1,15 @@
-"""What runs artifacts of one kind."""
+"""The protocol of a handler, which runs artifacts of one kind."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from prowess.policy.grants import Grants
 from prowess.run.call import Call, Output
 from prowess.skill.kinds import Kind
+
+__all__ = ["GrantLookup", "Grants"]
 
 
 class Handler(Protocol):
@@ -21,3 +25,7 @@ class Handler(Protocol):
     async def run(self, call: Call) -> Output:
         """Run it."""
         ...
+
+
+GrantLookup = Callable[[Call], Awaitable[Grants]]
+"""Finds what a call is given."""

@@ -1,4 +1,4 @@
-"""Running a skill: its chosen artifacts in ordinal order, each given what those before it gave."""
+"""Run a skill: its selected artifacts in ordinal order, each with the outputs of those before it as inputs."""
 
 from __future__ import annotations
 
@@ -9,24 +9,34 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
+from prowess.catalog.store import Store
 from prowess.llm.model import Model
 from prowess.policy.actor import Actor
-from prowess.policy.subject import Trust
-from prowess.run.allowance import DEFAULT_SECONDS, allowance_of
-from prowess.run.call import Call, Step, Watch, unwatched
-from prowess.run.choose import chosen, plain_inputs, with_outputs
+from prowess.policy.subject import Subject, Trust
+from prowess.run.allowance import DEFAULT_SECONDS, QuestionLimit, SpendLimit, read_allowance
+from prowess.run.call import Call, ProgressListener, Step, ignore_progress
 from prowess.run.dispatch import Dispatcher
-from prowess.run.outcome import Part, RunResult
-from prowess.run.producing import produced_by
-from prowess.run.purse import Purse, Questions
+from prowess.run.result import RunPart, RunResult, produce_files
+from prowess.run.selection import add_outputs, normalize_inputs, select_artifacts
+from prowess.session.text import read_subject
 from prowess.skill.kinds import Artifact, JsonObject
 from prowess.skill.model import Skill
+from prowess.skill.needs import measure_reach
+from prowess.skill.outline import SkillOutline
+
+
+def subject_of_run(store: Store, skill: Skill, artifacts: Sequence[str] = ()) -> Subject:
+    """The skill as it was read, with how far a run of it, or of these artifacts, reaches."""
+    subject = read_subject(store, SkillOutline.of(skill))
+    asks_first = read_allowance(skill).asks_first
+    return replace(subject, asks_first=asks_first, reach=measure_reach(skill, tuple(artifacts)))
+
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class RunRequest:
     """What somebody wants to run, and how. `artifacts` are names; without any, the skill as a whole."""
 
     skill: Skill
@@ -46,8 +56,8 @@ class Wish:
     """How far the origin of the skill is trusted."""
     started_by: Call | None = None
     """The call whose code wants it, where it is not a person or an agent: what that may use up counts for both."""
-    watch: Watch = unwatched
-    each: Callable[[Part], None] = lambda _: None
+    watch: ProgressListener = ignore_progress
+    each: Callable[[RunPart], None] = lambda _: None
     """Told of every part when it has ended."""
 
 
@@ -58,18 +68,18 @@ class Runner:
         self._dispatcher = dispatcher
         self._seconds = seconds
 
-    async def run(self, wish: Wish) -> RunResult:
+    async def run(self, wish: RunRequest) -> RunResult:
         """Run it; what went wrong stands in the result. `Invalid` or `NotFound` for a wish that names nothing to run."""
-        artifacts = chosen(wish.skill, wish.artifacts)
-        inputs = plain_inputs(wish.inputs)
-        allowance = allowance_of(wish.skill, seconds=self._seconds, asked=wish.seconds)
+        artifacts = select_artifacts(wish.skill, wish.artifacts)
+        inputs = normalize_inputs(wish.inputs)
+        allowance = read_allowance(wish.skill, seconds=self._seconds, asked=wish.seconds)
         run_id = str(uuid.uuid4())
         outer = wish.started_by
         outermost = outer.outermost if outer else run_id
-        purse = Purse(limit=allowance.max_cost, outer=outer.purse if outer else None)
-        questions = outer.questions if outer else Questions()
+        purse = SpendLimit(limit=allowance.max_cost, outer=outer.purse if outer else None)
+        questions = outer.questions if outer else QuestionLimit()
         outputs: dict[str, Any] = {}
-        parts: list[Part] = []
+        parts: list[RunPart] = []
         for place, artifact in enumerate(artifacts, 1):
             following = tuple(one.name for one in artifacts[place:])
             call = replace(_call(wish, artifact, inputs, outputs, purse, following, questions), outermost=outermost)
@@ -90,15 +100,15 @@ class Runner:
 
 
 def _call(
-    wish: Wish,
+    wish: RunRequest,
     artifact: Artifact,
     inputs: JsonObject,
     outputs: Mapping[str, Any],
-    purse: Purse,
+    purse: SpendLimit,
     following: tuple[str, ...],
-    questions: Questions,
+    questions: QuestionLimit,
 ) -> Call:
-    together = with_outputs(inputs, outputs)
+    together = add_outputs(inputs, outputs)
     outer = wish.started_by
     call = Call(
         id=str(uuid.uuid4()),
@@ -125,9 +135,9 @@ def _call(
     return call
 
 
-def _patient(watch: Watch) -> Watch:
+def _patient(watch: ProgressListener) -> ProgressListener:
     """The same watcher; one that fails is told nothing more, and no run fails for it."""
-    if watch is unwatched:
+    if watch is ignore_progress:
         return watch
     failed = False
 
@@ -144,8 +154,8 @@ def _patient(watch: Watch) -> Watch:
     return tell
 
 
-def _result(run_id: str, wish: Wish, parts: Sequence[Part], waiting: Sequence[Artifact]) -> RunResult:
+def _result(run_id: str, wish: RunRequest, parts: Sequence[RunPart], waiting: Sequence[Artifact]) -> RunResult:
     result = RunResult(
         run_id=run_id, skill=wish.skill.slug, parts=tuple(parts), waiting=tuple(one.name for one in waiting)
     )
-    return replace(result, produced=produced_by(wish.skill, result.output)) if result.ok else result
+    return replace(result, produced=produce_files(wish.skill, result.output)) if result.ok else result

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from prowess.errors import AnswerUnusable, ProwessError, Refused, RunFailed, SpendExceeded, TimedOut, Unavailable
 from prowess.llm.model import Usage
 from prowess.policy.actor import Actor
-from prowess.run.beside import to_the_end
 from prowess.run.call import Call
+from prowess.run.threads import offload_to_completion
 from prowess.storage import spend
 from prowess.storage.clock import now
 from prowess.storage.database import Connections
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caps:
+class SpendCaps:
     """US dollars that may be spent in one session, and on one day (UTC) in the whole organization."""
 
     per_session: float
@@ -47,7 +47,7 @@ class Spending:
     stays spent, since the provider may well ask for it.
     """
 
-    def __init__(self, records: Callable[[], Connections], caps: Callable[[Actor], Caps]) -> None:
+    def __init__(self, records: Callable[[], Connections], caps: Callable[[Actor], SpendCaps]) -> None:
         self._records = records
         self._caps = caps
 
@@ -62,7 +62,7 @@ class Spending:
         unused = True
         try:
             if purses:
-                await to_the_end(self._reserve, call, purses, reservation)
+                await offload_to_completion(self._reserve, call, purses, reservation)
             unused = False
             yield reservation
         except AnswerUnusable as error:
@@ -80,7 +80,7 @@ class Spending:
             if actual is None:
                 actual = 0.0 if unused else reservation.held
             if purses and actual != reservation.held:
-                await to_the_end(self._settle, call, purses, actual - reservation.held)
+                await offload_to_completion(self._settle, call, purses, actual - reservation.held)
 
     def _reserve(self, call: Call, purses: dict[str, str], reservation: Reservation) -> None:
         caps = self._caps(call.actor)

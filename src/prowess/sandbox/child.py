@@ -1,29 +1,75 @@
-"""One process that runs one script and is never used again, seen from outside. Nothing that it says is believed but about itself."""
+"""Child processes that run scripts: start one, exchange frames with it, limit its time, and kill it.
+
+Nothing a child process says is trusted, except about itself.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import json
 import os
 import select
 import signal
 import socket
-from typing import Any, get_args
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol, get_args
 
 from prowess.errors import RunFailed
 from prowess.sandbox import frames
-from prowess.sandbox.peer import OnCall
-from prowess.sandbox.sandbox import Ended, SandboxLimits
+from prowess.sandbox.protocol import EndReason, SandboxLimits
 
-MOST_FRAME_BYTES, MOST_PRINTS = 16 << 20, 20_000
+_PROGRAM_PACKAGES = ("prowess", "wasmtime", "componentize_py")
+_BOOTSTRAP = (
+    "import sys, json, importlib; told = json.loads(sys.argv[1]); sys.path += told['folders']; "
+    "importlib.import_module(told['program']).main(told)"
+)
+
+
+def program_command(program: str, *, package: str = "wasm.inside", **told: Any) -> list[str]:
+    """What starts the `main` of a module; it is handed what it is told, and has the standard library and three packages."""
+    found = [importlib.util.find_spec(name) for name in _PROGRAM_PACKAGES]
+    folders = list(dict.fromkeys(str(Path(spec.origin).parents[1]) for spec in found if spec and spec.origin))
+    argument = json.dumps({**told, "program": f"prowess.sandbox.{package}.{program}", "folders": folders})
+    return [sys.executable, "-ISB", "-X", "utf8", "-c", _BOOTSTRAP, argument]
+
+
+OnCall = Callable[[str, str], None]
+"""Told of every call of a script: the name of the function, and its arguments as JSON."""
+
+
+class Peer(Protocol):
+    """A process, seen from outside by one run."""
+
+    @property
+    def confined(self) -> tuple[str, ...]:
+        """By what it is confined, besides the engine."""
+        ...
+
+    def open(self, number: int, on_call: OnCall) -> asyncio.Future[bytes]:
+        """What will come of a run: a line of JSON about it, then what it says itself; `RunFailed` where the process broke."""
+        ...
+
+    def send(self, number: int, kind: int, payload: bytes = b"") -> None:
+        """Give a frame, as soon as the process takes it."""
+        ...
+
+    def end(self) -> None:
+        """End it, whatever it does."""
+        ...
+
+
+MAX_FRAME_BYTES, MAX_PRINTS = 16 << 20, 20_000
 """No honest frame is larger, and no honest script hands over its output in more pieces."""
 SLICE_SECONDS = 0.005
 """So long the event loop works on what one process has said, before others have a turn."""
 _CHUNK, _EXIT_MILLISECONDS = 1 << 16, 2_000
-_NONSENSE = "it spoke nonsense"
+_PROTOCOL_ERROR = "it spoke nonsense"
 _PRINT = "print"
-_WORDS = frozenset(get_args(Ended))
+_END_REASONS = frozenset(get_args(EndReason))
 
 
 class Child:
@@ -63,7 +109,7 @@ class Child:
             return
         if kind == frames.CANCEL:
             reason = payload.decode()
-            self._finish(reason if reason in _WORDS else "crashed", reason)
+            self._finish(reason if reason in _END_REASONS else "crashed", reason)
             return
         self._unsent += frames.frame(number, kind, payload)
         self._since = self._loop.time()
@@ -102,8 +148,8 @@ class Child:
         if len(self._unread) < frames.HEADER.size:
             return None
         size, number, kind = frames.HEADER.unpack_from(self._unread)
-        if size > MOST_FRAME_BYTES or number != self._number:
-            self._finish("crashed", _NONSENSE)
+        if size > MAX_FRAME_BYTES or number != self._number:
+            self._finish("crashed", _PROTOCOL_ERROR)
             return None
         end = frames.HEADER.size + size
         if len(self._unread) < end:
@@ -145,7 +191,7 @@ class Child:
         """Do what a frame says. That it has started stands first, and once."""
         if not self._begun or kind == frames.STARTED:
             if self._begun or kind != frames.STARTED:
-                self._finish("crashed", _NONSENSE)
+                self._finish("crashed", _PROTOCOL_ERROR)
             self._begun = True
         elif kind == frames.CALL:
             name, _, arguments = payload.decode("utf-8", "replace").partition("\n")
@@ -159,12 +205,12 @@ class Child:
         elif kind == frames.EXITED:
             self._finish("crashed", payload.decode("utf-8", "replace"))
         else:
-            self._finish("crashed", _NONSENSE)
+            self._finish("crashed", _PROTOCOL_ERROR)
 
     def _print(self, text: str) -> None:
         self._printed.append(text[: self._room])
         self._room -= len(text)
-        if self._room < 0 or len(self._printed) > MOST_PRINTS:
+        if self._room < 0 or len(self._printed) > MAX_PRINTS:
             self._finish("output")
 
     def _finish(self, word: str, detail: str = "", said: bytes = b"") -> None:
@@ -173,7 +219,7 @@ class Child:
             return
         self._release()
         if self._process is not None:
-            _kill(self._process, wait=word != "done")
+            _kill_process(self._process, wait=word != "done")
         head: dict[str, Any] = {"word": word, "stdout": "".join(self._printed), "detail": detail}
         self._ended.set_result(json.dumps(head).encode() + b"\n" + said)
 
@@ -208,7 +254,7 @@ class Child:
         self._writing = more
 
 
-def _kill(process: int, *, wait: bool) -> None:
+def _kill_process(process: int, *, wait: bool) -> None:
     """Have it dead: now, or else soon."""
     with contextlib.suppress(OSError):
         signal.pidfd_send_signal(process, signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""Temporary folders that one run of foreign code has, and nobody else: how they are made, removed, and found again.
+"""Temporary folders for one run of foreign code, and private folders for files that are executed later.
 
-Whoever makes one holds a lock on it, which the system takes back when the process ends. So folders that a killed process has
-left can be told from those in use, also where process numbers mean nothing, as between containers.
+The process that makes a temporary folder holds a lock on it, which the kernel releases when the process ends. That is how
+folders left by a killed process are told from those in use, also between containers, where process ids mean nothing.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from prowess.sandbox.removing import remove_tree
+from prowess.errors import Refused, Unavailable
+from prowess.sandbox.removal import remove_tree
 
-PREFIX = "prowess-run-"
+FOLDER_PREFIX = "prowess-run-"
 SETTLED_SECONDS = 60.0
 """A folder that was touched later than this may not have its lock yet."""
 
-_held: dict[Path, int] = {}
+_held_locks: dict[Path, int] = {}
 """The descriptors that hold the locks of this process."""
 
 
 def new_folder() -> Path:
     """An empty folder that only this user can reach. It is this process's until it is removed."""
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
+    folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX)).resolve()
     with suppress(OSError):
-        _held[folder] = _locked(folder, fcntl.LOCK_SH)
+        _held_locks[folder] = _lock_folder(folder, fcntl.LOCK_SH)
     return folder
 
 
@@ -36,15 +37,15 @@ def sweep_folders() -> list[Path]:
     """Remove the folders of this user whose process has ended without doing so, and say which they were."""
     swept: list[Path] = []
     with suppress(OSError):
-        for folder in Path(tempfile.gettempdir()).resolve().glob(f"{PREFIX}*"):
+        for folder in Path(tempfile.gettempdir()).resolve().glob(f"{FOLDER_PREFIX}*"):
             with suppress(OSError):
-                if _is_left(folder):
+                if _is_abandoned(folder):
                     remove_folder(folder)
                     swept.append(folder)
     return swept
 
 
-def _is_left(folder: Path) -> bool:
+def _is_abandoned(folder: Path) -> bool:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         return False
@@ -52,13 +53,13 @@ def _is_left(folder: Path) -> bool:
         return False
     folder.chmod(0o700)
     try:
-        os.close(_locked(folder, fcntl.LOCK_EX))
+        os.close(_lock_folder(folder, fcntl.LOCK_EX))
     except BlockingIOError:
         return False
     return True
 
 
-def _locked(folder: Path, how: int) -> int:
+def _lock_folder(folder: Path, how: int) -> int:
     """A descriptor that holds a lock on a folder; `BlockingIOError` where another holds one that excludes it."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -72,6 +73,33 @@ def _locked(folder: Path, how: int) -> int:
 def remove_folder(folder: Path) -> None:
     """Remove a folder that nothing works in any more, and let go of it."""
     remove_tree(folder)
-    lock = _held.pop(folder, None)
+    lock = _held_locks.pop(folder, None)
     if lock is not None:
         os.close(lock)
+
+
+def private_folder(path: Path, what: str) -> Path:
+    """The folder, made where it is missing; `Refused` where it is not ours alone, `Unavailable` where it cannot be had.
+
+    `what` is kept in it, and begins the sentence that says so: "The sandbox", "Packages".
+    """
+    folder = path.absolute()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+    except OSError as error:
+        raise keep_error(folder, what, error) from error
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise Refused(
+            f"The folder {str(folder)!r} can be written by others, and what lies in it is run.",
+            hint=f"Remove it, or make it yours alone: chmod 700 {str(folder)!r}",
+        )
+    return folder
+
+
+def keep_error(folder: Path, what: str, error: OSError) -> Unavailable:
+    """That nothing can be kept there, and why."""
+    return Unavailable(
+        f"{what} cannot be kept in {str(folder)!r}: {error.strerror or error}.",
+        hint="Check the permissions there and the space on the disk.",
+    )

@@ -1,23 +1,74 @@
-"""How programs of the sandbox are started: each in a process of its own, without this one's environment."""
+"""Find programs, and the system folders that they need to read."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
+import os
+import shutil
 import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-_PACKAGES = ("prowess", "wasmtime", "componentize_py")
-_START = (
-    "import sys, json, importlib; told = json.loads(sys.argv[1]); sys.path += told['folders']; "
-    "importlib.import_module(told['program']).main(told)"
+from prowess.errors import NotFound
+
+SEARCH_PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")
+"""Where programs are looked for; nothing that this process has been told about that counts."""
+
+PROGRAM_FOLDERS = (
+    *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64"),
+    *("/usr/libexec", "/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/usr/local/libexec"),
 )
+"""Folders of programs, and of what they are made of."""
+
+DATA_PATHS = (
+    *("/usr/share", "/usr/local/share", "/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/ld.so.conf"),
+    *("/etc/ld.so.conf.d", "/etc/localtime", "/etc/timezone", "/etc/mime.types", "/etc/ssl/openssl.cnf"),
+    *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
+)
+"""What programs read besides; nothing in it is about this machine's people."""
+
+WRITABLE_DEVICES = ("/dev/null", "/dev/full")
+
+PYTHON = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+"""The interpreter that this one is made of, without the packages that are installed beside Prowess."""
+
+_STORES = (Path("/opt"), Path("/nix/store"), Path("/gnu/store"))
+"""Folders in which each entry is the home of one program."""
 
 
-def command(program: str, *, package: str = "wasm.inside", **told: Any) -> list[str]:
-    """What starts the `main` of a module; it is handed what it is told, and has the standard library and three packages."""
-    found = [importlib.util.find_spec(name) for name in _PACKAGES]
-    folders = list(dict.fromkeys(str(Path(spec.origin).parents[1]) for spec in found if spec and spec.origin))
-    argument = json.dumps({**told, "program": f"prowess.sandbox.{package}.{program}", "folders": folders})
-    return [sys.executable, "-ISB", "-X", "utf8", "-c", _START, argument]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A program: the file, and the folders besides the system's that it is made of."""
+
+    path: str
+    made_of: tuple[str, ...] = ()
+
+
+def find_program(name: str, searched: Sequence[str] = SEARCH_PATH) -> Program:
+    """The program of a name, or at an absolute path; `NotFound` where there is none."""
+    found = shutil.which(name, path=os.pathsep.join(searched)) if "/" not in name else _program_at(name)
+    if not found:
+        raise NotFound(
+            f"There is no program {name[:80]!r} here.",
+            hint=f"Install it in one of {', '.join(searched)}, or use another.",
+        )
+    return Program(path=found, made_of=tuple(existing_paths(_parts_of(Path(found).resolve()))))
+
+
+def existing_paths(places: Iterable[str]) -> list[str]:
+    """Those of the places that there are."""
+    return [place for place in dict.fromkeys(places) if Path(place).exists()]
+
+
+def _program_at(path: str) -> str | None:
+    return path if Path(path).is_absolute() and Path(path).is_file() and os.access(path, os.X_OK) else None
+
+
+def _parts_of(path: Path) -> list[str]:
+    if str(path) == PYTHON:
+        prefix = Path(sys.base_prefix)
+        return [str(path), str(prefix / "bin"), str(prefix / "lib"), str(Path(sys.base_exec_prefix) / "lib")]
+    for store in _STORES:
+        if store in path.parents:
+            return [str(store / path.relative_to(store).parts[0])]
+    return [str(path)]

@@ -1,4 +1,8 @@
-"""Folders that a skill may read from, and those it may write to."""
+"""Folders that a skill may read or write, and the names that it may never write.
+
+A skill that could write another skill, or into a hidden folder such as `.git`, would have its text followed or its programs
+run by whoever works there next, without an approval.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,31 @@ from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from prowess.errors import Invalid, NotFound, ProwessError, Refused, Unavailable
-from prowess.sandbox import beneath
-from prowess.sandbox.planting import is_hidden, why_planted
+from prowess.sandbox import safe_files
+from prowess.skill.filenames import is_marker
 from prowess.skill.limits import MIB
 
-READ_BYTES = 4 * MIB
-WRITE_BYTES = 4 * MIB
-MOST_NAMES, MOST_CHARS = 32, 1_024
+SKILLS_FOLDER = "skills"
+"""How every folder is called in which skills are looked for."""
+
+
+def write_refusal(folder: Sequence[str], names: Sequence[str]) -> str:
+    """Why nothing is written at these names in a folder, which is given by its own names; '' where nothing speaks against it."""
+    if is_hidden(names):
+        return "tools read and run what they find under hidden names"
+    if SKILLS_FOLDER in (name.lower() for name in (*folder, *names)) or is_marker(names[-1]):
+        return "it would be read as a skill"
+    return ""
+
+
+def is_hidden(names: Sequence[str]) -> bool:
+    """Whether one of the names is hidden."""
+    return any(name.startswith(".") for name in names)
+
+
+MAX_READ_BYTES = 4 * MIB
+MAX_WRITE_BYTES = 4 * MIB
+MAX_PATH_NAMES, MAX_PATH_CHARS = 32, 1_024
 """How many names a path may have, and how many characters."""
 
 _T = TypeVar("_T")
@@ -36,26 +58,26 @@ class Root:
     @property
     def names(self) -> tuple[str, ...]:
         """The names that lead to it: from the workspace on where it is named so, and whatever it is called at its place."""
-        return (*(self.path.parts if self.name.startswith("/") else _names(self.name)), self.path.name)
+        return (*(self.path.parts if self.name.startswith("/") else _split_names(self.name)), self.path.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class FileLocation:
     """Where a path leads: a folder, and the names from there on. `path` is what it was called."""
 
     path: str
     root: Root
     names: tuple[str, ...]
 
-    def read(self, *, most: int = READ_BYTES) -> bytes:
+    def read(self, *, most: int = MAX_READ_BYTES) -> bytes:
         """The content of the file."""
-        return self._there(lambda parent: beneath.read(parent, self.names[-1], most=most), most=most)
+        return self._there(lambda parent: safe_files.read(parent, self.names[-1], most=most), most=most)
 
-    def write(self, content: bytes, *, most: int = WRITE_BYTES) -> None:
+    def write(self, content: bytes, *, most: int = MAX_WRITE_BYTES) -> None:
         """Put a file there, whole or not at all; folders that are missing are made."""
         if len(content) > most:
             raise Invalid(f"{self.path!r} would have {len(content):,} bytes; {most:,} are written at once.")
-        self._there(lambda parent: beneath.write(parent, self.names[-1], content), most=most, make=True)
+        self._there(lambda parent: safe_files.write(parent, self.names[-1], content), most=most, make=True)
 
     def holds_something(self) -> bool:
         """Whether anything is there."""
@@ -68,15 +90,15 @@ class Place:
     def _there(self, work: Callable[[int], _T], *, most: int, make: bool = False) -> _T:
         try:
             with (
-                beneath.top(str(self.root.path)) as opened,
-                beneath.folder(opened, self.names[:-1], make=make) as parent,
+                safe_files.top(str(self.root.path)) as opened,
+                safe_files.folder(opened, self.names[:-1], make=make) as parent,
             ):
                 return work(parent)
         except OSError as error:
-            _raise(error, self.path, most)
+            _raise_for(error, self.path, most)
 
 
-class Folders:
+class SkillFolders:
     """The folders of one run. A path begins with the name of one of them, or is below the place of one.
 
     The longest name that fits counts. The run's own folder, which nobody else has, takes every path without / in front that no
@@ -89,7 +111,7 @@ class Folders:
     def __init__(self, roots: Sequence[Root], *, own: Path) -> None:
         self._roots = (Root(name="", path=own, writable=True), *roots)
 
-    def to_read(self, path: str) -> Place:
+    def to_read(self, path: str) -> FileLocation:
         """Where a path leads that is to be read."""
         places = self._places(path)
         found = next((place for place in places[:-1] if place.holds_something()), places[-1])
@@ -100,7 +122,7 @@ class Folders:
             )
         return found
 
-    def to_write(self, path: str) -> Place:
+    def to_write(self, path: str) -> FileLocation:
         """Where a path leads that is to be written."""
         places = self._places(path)
         root = places[-1].root
@@ -109,26 +131,26 @@ class Folders:
             raise Refused(
                 f"{path!r} may only be read.", hint=f'To write there, add to the manifest: roots: ["rw:{root.name}"].'
             )
-        why = why_planted(writable.root.names, writable.names) if writable.root.name else ""
+        why = write_refusal(writable.root.names, writable.names) if writable.root.name else ""
         if why:
             raise Refused(f"{path!r} may not be written: {why}.", hint="Write under another name.")
         return writable
 
-    def _places(self, path: str) -> list[Place]:
+    def _places(self, path: str) -> list[FileLocation]:
         """Where a path may lead: one place, or two of which the first is in the run's own folder."""
-        wanted = names_of(path)
+        wanted = split_path(path)
         whole = path.startswith("/")
         fitting = [
             (len(start), root)
             for root in self._roots
-            for start in _starts(root, whole=whole)
+            for start in _prefixes(root, whole=whole)
             if wanted[: len(start)] == start
         ]
         if not fitting:
             raise Refused(
                 f"{path!r} is in no folder that this skill was given.",
                 hint=(
-                    f'Give a path without / in front, or add its folder to the manifest: roots: ["{_folder(path)}"], '
+                    f'Give a path without / in front, or add its folder to the manifest: roots: ["{_parent_folder(path)}"], '
                     "with rw: before it to write; one outside the workspace has to be in `skill_roots` of the policy too."
                 ),
             )
@@ -136,30 +158,30 @@ class Folders:
         if longest == len(wanted):
             raise Refused(f"{path!r} is a folder, not a file.", hint="Name a file in it.")
         names = tuple(wanted[longest:])
-        return [Place(path=path, root=root, names=names) for length, root in fitting if length == longest]
+        return [FileLocation(path=path, root=root, names=names) for length, root in fitting if length == longest]
 
 
-def names_of(path: str) -> list[str]:
+def split_path(path: str) -> list[str]:
     """The names of a path, one after the other; `Refused` where it goes up, `Invalid` where it is no path."""
-    if "\0" in path or len(path) > MOST_CHARS or not _is_text(path):
-        raise Invalid(f"{path[:80]!r} is no path.", hint=f"A path is a text of at most {MOST_CHARS:,} characters.")
-    names = _names(path)
+    if "\0" in path or len(path) > MAX_PATH_CHARS or not _is_text(path):
+        raise Invalid(f"{path[:80]!r} is no path.", hint=f"A path is a text of at most {MAX_PATH_CHARS:,} characters.")
+    names = _split_names(path)
     if ".." in names:
         raise Refused(f"{path!r} goes up, and may not.", hint="Name the file from its folder on, without `..`.")
     if not names or path.endswith(("/", "/.")):
         raise Invalid(f"{path!r} names no file.", hint="Name a file in a folder.")
-    if len(names) > MOST_NAMES:
-        raise Invalid(f"{path[:80]!r} has more than {MOST_NAMES} names.")
+    if len(names) > MAX_PATH_NAMES:
+        raise Invalid(f"{path[:80]!r} has more than {MAX_PATH_NAMES} names.")
     return names
 
 
 def is_below(path: str, folder: str) -> bool:
     """Whether a path begins with the name of a folder."""
-    start = _names(folder)
-    return path.startswith("/") == folder.startswith("/") and bool(start) and names_of(path)[: len(start)] == start
+    start = _split_names(folder)
+    return path.startswith("/") == folder.startswith("/") and bool(start) and split_path(path)[: len(start)] == start
 
 
-def _names(text: str) -> list[str]:
+def _split_names(text: str) -> list[str]:
     return [name for name in text.split("/") if name not in ("", ".")]
 
 
@@ -171,18 +193,18 @@ def _is_text(path: str) -> bool:
     return True
 
 
-def _starts(root: Root, *, whole: bool) -> list[list[str]]:
+def _prefixes(root: Root, *, whole: bool) -> list[list[str]]:
     """How paths into a root begin, as names."""
     named = root.name if root.name.startswith("/") == whole else None
     texts = [text for text in (named, str(root.path) if whole and root.name else None) if text is not None]
-    return [_names(text) for text in texts]
+    return [_split_names(text) for text in texts]
 
 
-def _folder(path: str) -> str:
+def _parent_folder(path: str) -> str:
     return path.rpartition("/")[0] or "/"
 
 
-def _raise(error: OSError, path: str, most: int) -> NoReturn:
+def _raise_for(error: OSError, path: str, most: int) -> NoReturn:
     """Tell what the system said in our own words."""
     code = error.errno or 0
     told: dict[int, ProwessError] = {

@@ -22,11 +22,11 @@ from prowess.errors import Invalid, Problem
 from prowess.skill.limits import MIB
 
 Language = Literal["python", "typescript", "javascript"]
-MODULES = ("inklings", "prowess")
+HOST_MODULES = ("inklings", "prowess")
 """The names under which a script imports its host's functions."""
-INPUTS_BYTES = 4 * MIB
-SCRIPT_CHARS = 256 * 1024
-MOST_DEPTH = 64
+MAX_INPUT_BYTES = 4 * MIB
+MAX_SCRIPT_CHARS = 256 * 1024
+MAX_DEPTH = 64
 
 _PATH = r"[A-Za-z_]\w*(?:\.\w+)*"
 _VARIABLE = re.compile(r"(?<!\{)\{\{[ \t]*(" + _PATH + r")[ \t]*\}\}")
@@ -64,7 +64,7 @@ class Script:
     @property
     def variables(self) -> tuple[str, ...]:
         """The inputs that are variables of the script from the start; a function gets them as arguments."""
-        return tuple(name for name in self.inputs if _is_free(name))
+        return tuple(name for name in self.inputs if _is_free_name(name))
 
     def task(self, functions: list[str]) -> bytes:
         """All of it as JSON, with the functions that the script can call."""
@@ -74,7 +74,7 @@ class Script:
             "marks": self.marks,
             "inputs": self.inputs,
             "variables": self.variables,
-            "modules": MODULES,
+            "modules": HOST_MODULES,
             "functions": functions,
             "entry": self.entry,
             "env": dict(self.env),
@@ -90,20 +90,20 @@ class Script:
         return text
 
 
-def script_of(template: str, inputs: Mapping[str, Any]) -> Script:
+def script_from_template(template: str, inputs: Mapping[str, Any]) -> Script:
     """The script of a template; `Invalid` names every `{{ name }}` that no input has, and inputs that are not plain JSON."""
-    if len(template) > SCRIPT_CHARS:
-        raise Invalid(f"The script has {len(template):,} characters; {SCRIPT_CHARS:,} are run.")
-    values = _plain(inputs)
-    problems = [_unsupported(template, found) for found in _FILTERED.finditer(template)]
-    stem = _stem(template, values)
+    if len(template) > MAX_SCRIPT_CHARS:
+        raise Invalid(f"The script has {len(template):,} characters; {MAX_SCRIPT_CHARS:,} are run.")
+    values = _check_inputs(inputs)
+    problems = [_unsupported_syntax(template, found) for found in _FILTERED.finditer(template)]
+    stem = _mark_prefix(template, values)
     marks: dict[str, Any] = {}
     names: dict[str, str] = {}
 
     def mark(found: re.Match[str]) -> str:
-        known, value = _value(values, found[1])
+        known, value = _lookup(values, found[1])
         if not known:
-            problems.append(_missing(template, found))
+            problems.append(_missing_input(template, found))
         made = f"{stem}{len(marks)}_"
         marks[made], names[made] = value, found[0]
         return made
@@ -115,7 +115,7 @@ def script_of(template: str, inputs: Mapping[str, Any]) -> Script:
     return Script(source=source, shown=template, inputs=values, marks=marks, names=names)
 
 
-def function_of(
+def script_from_function(
     code: str,
     inputs: Mapping[str, Any],
     *,
@@ -126,12 +126,12 @@ def function_of(
     packages: Path | None = None,
 ) -> Script:
     """A function and what it is called with; its text is taken as it is, `{{ }}` included."""
-    if len(code) > SCRIPT_CHARS:
-        raise Invalid(f"The function has {len(code):,} characters; {SCRIPT_CHARS:,} are run.")
+    if len(code) > MAX_SCRIPT_CHARS:
+        raise Invalid(f"The function has {len(code):,} characters; {MAX_SCRIPT_CHARS:,} are run.")
     return Script(
         source=code,
         shown=code,
-        inputs=_plain(inputs),
+        inputs=_check_inputs(inputs),
         entry=entry,
         env=env or {},
         language=language,
@@ -140,36 +140,36 @@ def function_of(
     )
 
 
-def check_python(script: Script) -> None:
+def require_python(script: Script) -> None:
     """`Invalid` where a script is written in anything else."""
     if script.language != "python":
         raise Invalid(f"This sandbox runs Python; the function is written in {script.language}.")
 
 
-def _plain(inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _check_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs, if JSON can say them."""
     try:
         text = json.dumps(dict(inputs), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"The inputs of a script are plain JSON: {error}.") from error
-    if len(text) > INPUTS_BYTES:
-        raise Invalid(f"The inputs have {len(text):,} bytes; a script takes {INPUTS_BYTES:,}.")
+    if len(text) > MAX_INPUT_BYTES:
+        raise Invalid(f"The inputs have {len(text):,} bytes; a script takes {MAX_INPUT_BYTES:,}.")
     values: dict[str, Any] = json.loads(text)
-    if depth_of(values) > MOST_DEPTH + 1:
-        raise Invalid(f"The inputs are nested more than {MOST_DEPTH} deep.")
+    if json_depth(values) > MAX_DEPTH + 1:
+        raise Invalid(f"The inputs are nested more than {MAX_DEPTH} deep.")
     return values
 
 
-def depth_of(value: Any) -> int:
+def json_depth(value: Any) -> int:
     """How many lists and objects of a JSON value lie within each other."""
-    depth, level = 0, _lists([value])
+    depth, level = 0, _containers([value])
     while level:
         depth += 1
-        level = _lists(item for items in level for item in items)
+        level = _containers(item for items in level for item in items)
     return depth
 
 
-def _lists(values: Iterable[Any]) -> list[list[Any]]:
+def _containers(values: Iterable[Any]) -> list[list[Any]]:
     """What lies in those of the values that hold others."""
     lists: list[list[Any]] = []
     for value in values:
@@ -180,7 +180,7 @@ def _lists(values: Iterable[Any]) -> list[list[Any]]:
     return lists
 
 
-def _stem(template: str, values: Mapping[str, Any]) -> str:
+def _mark_prefix(template: str, values: Mapping[str, Any]) -> str:
     """How marks begin: an identifier that occurs neither in the script nor in a value."""
     text = json.dumps(values)
     while True:
@@ -189,7 +189,7 @@ def _stem(template: str, values: Mapping[str, Any]) -> str:
             return stem
 
 
-def _value(values: Mapping[str, Any], path: str) -> tuple[bool, Any]:
+def _lookup(values: Mapping[str, Any], path: str) -> tuple[bool, Any]:
     """Whether the inputs have something at a path, and what."""
     found: Any = values
     for name in path.split("."):
@@ -205,18 +205,18 @@ def _value(values: Mapping[str, Any], path: str) -> tuple[bool, Any]:
     return True, found
 
 
-def _is_free(name: str) -> bool:
+def _is_free_name(name: str) -> bool:
     """Whether a variable of that name stands in nobody's way."""
-    taken = name.startswith("_") or keyword.iskeyword(name) or name in {"inputs", *MODULES}
+    taken = name.startswith("_") or keyword.iskeyword(name) or name in {"inputs", *HOST_MODULES}
     return name.isidentifier() and not taken and not callable(getattr(builtins, name, None))
 
 
-def _line(template: str, found: re.Match[str]) -> int:
+def _line_number(template: str, found: re.Match[str]) -> int:
     return template.count("\n", 0, found.start()) + 1
 
 
-def _missing(template: str, found: re.Match[str]) -> Problem:
-    line = _line(template, found)
+def _missing_input(template: str, found: re.Match[str]) -> Problem:
+    line = _line_number(template, found)
     message = f"Line {line} of the script says {found[0]}, and there is no such input."
     return Problem(
         code="template-undefined",
@@ -228,7 +228,7 @@ def _missing(template: str, found: re.Match[str]) -> Problem:
     )
 
 
-def _unsupported(template: str, found: re.Match[str]) -> Problem:
-    line = _line(template, found)
+def _unsupported_syntax(template: str, found: re.Match[str]) -> Problem:
+    line = _line_number(template, found)
     message = f"Line {line} of the script says {found[0][:80]}, which is for prompts."
     return Problem(code="template-unknown", severity="error", message=message, hint=_HINT, line=line)

@@ -15,19 +15,30 @@ import sqlalchemy as sa
 
 from prowess.catalog.catalog import Catalog
 from prowess.errors import Conflict, NotFound, ProwessError, Refused, Unavailable
-from prowess.policy.actions import Action
-from prowess.policy.actor import Actor
-from prowess.policy.gate import admit, judge, last_approved
+from prowess.policy.actor import Action, Actor
+from prowess.policy.configuration import read_policy
+from prowess.policy.gate import admit, find_last_approved, judge
 from prowess.policy.organization import OrgPolicy
-from prowess.policy.policies import read_policy
-from prowess.session.budget import over_budget
-from prowess.session.changes import diff_since
-from prowess.session.kept import address_of, content_of, enabler_of, row_of, subject_of_row
-from prowess.session.outcome import Outcome, audit_entry, left, state_changed
-from prowess.session.session import EnabledSkill, Session
-from prowess.session.sessions import acting_in, found, locked, opened, session_of
-from prowess.session.text import SkillText, fetched_text, read_text
-from prowess.session.tokens import estimate
+from prowess.session.enabled import (
+    SessionChange,
+    make_audit_entry,
+    make_enabled_row,
+    make_state_event,
+    read_content,
+    release_skill,
+    restore_enabler,
+    skill_address,
+    subject_from_row,
+)
+from prowess.session.session import EnabledSkill, Session, check_budget, estimate_tokens
+from prowess.session.sessions import (
+    find_open_session,
+    find_session,
+    lock_open_session,
+    read_session,
+    with_session_role,
+)
+from prowess.session.text import SkillText, diff_since, read_fetched_text, read_skill_text
 from prowess.skill.limits import Limits
 from prowess.skill.package import Package
 from prowess.storage import sessions
@@ -53,7 +64,7 @@ class Activation:
         `NotFound`, `Refused`, `ApprovalRequired`, `ApprovalDenied` or `BudgetExceeded` where it does not enter; then
         nothing is reserved, and nobody is asked about what has no room. Enabling what is enabled already changes nothing.
         """
-        return self._enable(actor, session, read_text(self.catalog, slug), reason, "enable")
+        return self._enable(actor, session, read_skill_text(self.catalog, slug), reason, "enable")
 
     def enable_fetched(
         self, actor: Actor, session: str, package: Package, *, origin: str, reason: str = "", limits: Limits
@@ -62,17 +73,17 @@ class Activation:
 
         It never stands in for a skill of the catalog: a slug that is there is a `Conflict`.
         """
-        text = fetched_text(package, origin=origin, limits=limits)
+        text = read_fetched_text(package, origin=origin, limits=limits)
         self._refuse_shadow(text.outline.slug)
         return self._enable(actor, session, text, reason, "fetch_live")
 
     def _enable(self, actor: Actor, session: str, text: SkillText, reason: str, action: Action) -> Session:
         with self.records.write() as connection:
-            row = locked(connection, actor, session)
+            row = lock_open_session(connection, actor, session)
             outcome = self._enter(connection, actor, row, text, reason, action)
             held = outcome.session.get(text.outline.slug)
             if outcome.error is not None and held is not None and _is_revoked(connection, row, held):
-                outcome = outcome.then(left(connection, actor, row, held, "revoked"))
+                outcome = outcome.then(release_skill(connection, actor, row, held, "revoked"))
             outcome.append(connection)
         self.wake(actor.organization)
         if outcome.error is not None:
@@ -89,12 +100,12 @@ class Activation:
     def disable(self, actor: Actor, session: str, slug: str) -> Session:
         """Take a skill's text out of the prompt; `NotFound` where it is not enabled."""
         with self.records.write() as connection:
-            row = locked(connection, actor, session)
-            before = session_of(connection, row)
+            row = lock_open_session(connection, actor, session)
+            before = read_session(connection, row)
             held = before.get(slug)
             if held is None:
-                raise _not_enabled(slug, before)
-            outcome = left(connection, actor, row, held, "done")
+                raise _not_enabled_error(slug, before)
+            outcome = release_skill(connection, actor, row, held, "done")
             outcome.append(connection)
         self.wake(actor.organization)
         return outcome.session
@@ -102,12 +113,12 @@ class Activation:
     def text(self, actor: Actor, session: str, slug: str) -> str:
         """The block of one enabled skill, as it was admitted; `NotFound` where it is not enabled, or no longer may be."""
         with self.records.read() as connection:
-            row = opened(connection, actor, session)
-            current = session_of(connection, row)
+            row = find_open_session(connection, actor, session)
+            current = read_session(connection, row)
             held = current.get(slug)
             if held is None or _is_revoked(connection, row, held):
-                raise _not_enabled(slug, current)
-            return content_of(connection, row, slug)[1]
+                raise _not_enabled_error(slug, current)
+            return read_content(connection, row, slug)[1]
 
     def blocks(self, actor: Actor, session: str) -> tuple[Session, tuple[str, ...]]:
         """The blocks of the enabled skills, in the order of enabling; each holds the bytes that were admitted.
@@ -117,9 +128,9 @@ class Activation:
         not answer, or belongs to another workspace, stays as it was admitted, if the policy is the same.
         """
         with self.records.read() as connection:
-            row = opened(connection, actor, session)
+            row = find_open_session(connection, actor, session)
             held = sessions.contents(connection, row.id)
-            current = session_of(connection, row)
+            current = read_session(connection, row)
             revoked = [skill for skill in current.enabled if _is_revoked(connection, row, skill)]
             policy = read_policy(connection, actor.organization)
         others = [skill for skill in current.enabled if skill not in revoked]
@@ -133,7 +144,9 @@ class Activation:
         self.wake(actor.organization)
         with self.records.read() as connection:
             held = sessions.contents(connection, row.id)
-            return session_of(connection, opened(connection, actor, row.id)), tuple(block for _, block in held)
+            return read_session(connection, find_open_session(connection, actor, row.id)), tuple(
+                block for _, block in held
+            )
 
     def _enter(
         self,
@@ -143,37 +156,39 @@ class Activation:
         text: SkillText,
         reason: str,
         action: Action = "enable",
-    ) -> Outcome:
+    ) -> SessionChange:
         """Pass the gate and reserve, in a locked session; whatever comes of it is written down before it is raised."""
-        before = session_of(connection, row)
+        before = read_session(connection, row)
         slug, digest = text.outline.slug, text.outline.digest
-        acting = acting_in(row, actor)
+        acting = with_session_role(row, actor)
         policy = read_policy(connection, actor.organization)
         ruling = judge(acting, action, text.subject, policy)
         held = before.get(slug)
         same = held is not None and held.digest == digest and not _is_revoked(connection, row, held)
         if held is not None and same and ruling.answer != "deny" and held.rules == policy.rules_mark:
-            return Outcome(session=before)
-        full = over_budget(slug, len(text.block), estimate(text.block), before)
+            return SessionChange(session=before)
+        full = check_budget(slug, len(text.block), estimate_tokens(text.block), before)
         if full is not None and ruling.answer != "deny":
-            entry = audit_entry(acting, action, slug, digest, "over-budget", row.id)
-            return Outcome(session=before, error=full, audits=(entry,))
+            entry = make_audit_entry(acting, action, slug, digest, "over-budget", row.id)
+            return SessionChange(session=before, error=full, audits=(entry,))
         diff = self._diff(connection, acting, action, text) if ruling.answer == "ask" else ""
         admission = admit(
             connection, acting, action, text.subject, policy=policy, session_id=row.id, reason=reason, diff=diff
         )
         if admission.error is not None:
-            return Outcome(session=before, error=admission.error, audits=admission.audits, events=admission.events)
+            return SessionChange(
+                session=before, error=admission.error, audits=admission.audits, events=admission.events
+            )
         enter = sessions.reserve if held is None else sessions.exchange
-        if enter(connection, row.id, row_of(text, acting, policy, admission.approval), text.block) != "done":
+        if enter(connection, row.id, make_enabled_row(text, acting, policy, admission.approval), text.block) != "done":
             raise Conflict(f"The session {before.conversation!r} was changed meanwhile.", hint="Try again.")
-        after = session_of(connection, found(connection, actor, row.id))
-        news = () if same else (state_changed(after, slug),)
-        return Outcome(session=after, audits=admission.audits, events=(*admission.events, *news))
+        after = read_session(connection, find_session(connection, actor, row.id))
+        news = () if same else (make_state_event(after, slug),)
+        return SessionChange(session=after, audits=admission.audits, events=(*admission.events, *news))
 
     def _diff(self, connection: sa.Connection, actor: Actor, action: Action, text: SkillText) -> str:
         """What a person who is asked sees of a skill that was approved before with other bytes."""
-        before = last_approved(connection, actor, action, text.subject)
+        before = find_last_approved(connection, actor, action, text.subject)
         return diff_since(self.catalog, text.outline, before.digest) if before else ""
 
     def _has_changed(self, skill: EnabledSkill) -> bool:
@@ -181,11 +196,11 @@ class Activation:
         if skill.source_type != "catalog":
             return False
         if not self._in_reach(skill):
-            return _has_vanished(skill)
+            return _is_folder_gone(skill)
         try:
-            _, outline = self.catalog.find_outline(address_of(skill))
+            _, outline = self.catalog.find_outline(skill_address(skill))
         except NotFound:
-            return self.catalog.is_gone(address_of(skill))
+            return self.catalog.is_gone(skill_address(skill))
         return outline.digest != skill.digest
 
     def _renew(self, actor: Actor, session_id: str, skill: EnabledSkill) -> None:
@@ -195,25 +210,25 @@ class Activation:
         """
         text = self._text_now(skill)
         with self.records.write() as connection:
-            row = locked(connection, actor, session_id)
-            session = session_of(connection, row)
+            row = lock_open_session(connection, actor, session_id)
+            session = read_session(connection, row)
             held = session.get(skill.slug)
             policy = read_policy(connection, actor.organization)
             if held is None or (held.digest, held.rules) != (skill.digest, skill.rules):
                 return
             if text is None and held.rules == policy.rules_mark:
                 return
-            enabler = enabler_of(actor, held)
+            enabler = restore_enabler(actor, held)
             if isinstance(text, ProwessError):
-                outcome = Outcome(session=session, error=text)
+                outcome = SessionChange(session=session, error=text)
             elif text is not None and text.outline.digest != held.digest:
                 stricter = actor if enabler.is_person else enabler
                 outcome = self._enter(connection, stricter, row, text, "its files changed")
             else:
                 outcome = self._stay(connection, enabler, row, held, text, policy)
             if outcome.error is not None:
-                cause = "policy-changed" if text is None or _is_of(text, held) else "changed"
-                outcome = outcome.then(left(connection, actor, row, held, cause, why=outcome.error.code))
+                cause = "policy-changed" if text is None or _has_same_digest(text, held) else "changed"
+                outcome = outcome.then(release_skill(connection, actor, row, held, cause, why=outcome.error.code))
             outcome.append(connection)
 
     def _stay(
@@ -224,31 +239,31 @@ class Activation:
         held: EnabledSkill,
         text: SkillText | None,
         policy: OrgPolicy,
-    ) -> Outcome:
+    ) -> SessionChange:
         """Whether a skill stays in, of which only the policy is another one.
 
         What a person has agreed to needs no second yes. One whose text cannot be read now is judged by what is known.
         """
-        enabled, block = content_of(connection, row, held.slug)
+        enabled, block = read_content(connection, row, held.slug)
         action: Action = "enable" if held.source_type == "catalog" else "fetch_live"
-        subject = text.subject if text else subject_of_row(enabled)
-        ruling = judge(acting_in(row, actor), action, subject, policy)
+        subject = text.subject if text else subject_from_row(enabled)
+        ruling = judge(with_session_role(row, actor), action, subject, policy)
         if ruling.answer == "allow" or (ruling.answer == "ask" and held.approval):
             marked = replace(enabled, detail={**enabled.detail, "rules": policy.rules_mark})
             sessions.exchange(connection, row.id, marked, block)
-            return Outcome(session=session_of(connection, row))
+            return SessionChange(session=read_session(connection, row))
         if text is not None:
             return self._enter(connection, actor, row, text, "the policy changed")
         refused = Refused(ruling.reason, hint=ruling.hint)
-        return Outcome(session=session_of(connection, row), error=refused)
+        return SessionChange(session=read_session(connection, row), error=refused)
 
     def _expel(self, actor: Actor, session_id: str, skill: EnabledSkill) -> None:
         """Take out a skill whose approval was taken back, unless it went or was let in anew meanwhile."""
         with self.records.write() as connection:
-            row = locked(connection, actor, session_id)
-            held = session_of(connection, row).get(skill.slug)
+            row = lock_open_session(connection, actor, session_id)
+            held = read_session(connection, row).get(skill.slug)
             if held is not None and held.approval == skill.approval:
-                left(connection, actor, row, held, "revoked").append(connection)
+                release_skill(connection, actor, row, held, "revoked").append(connection)
 
     def _in_reach(self, skill: EnabledSkill) -> bool:
         """Whether the skill lies where this catalog looks: a session can be used from another workspace."""
@@ -259,18 +274,18 @@ class Activation:
         if skill.source_type != "catalog":
             return None
         if not self._in_reach(skill):
-            return NotFound(f"The skill {skill.slug!r} is gone.") if _has_vanished(skill) else None
+            return NotFound(f"The skill {skill.slug!r} is gone.") if _is_folder_gone(skill) else None
         try:
-            return read_text(self.catalog, address_of(skill))
+            return read_skill_text(self.catalog, skill_address(skill))
         except (Conflict, Unavailable):
             return None
         except NotFound as error:
-            return error if self.catalog.is_gone(address_of(skill)) else None
+            return error if self.catalog.is_gone(skill_address(skill)) else None
         except ProwessError as error:
             return error
 
 
-def _has_vanished(skill: EnabledSkill) -> bool:
+def _is_folder_gone(skill: EnabledSkill) -> bool:
     """Whether the folder that a skill was enabled from is there no more; of a database that cannot be told."""
     return skill.place.startswith("/") and not Path(skill.place).exists()
 
@@ -283,10 +298,10 @@ def _is_revoked(connection: sa.Connection, row: SessionRow, skill: EnabledSkill)
     return approval is None or approval.state == "revoked"
 
 
-def _is_of(text: SkillText | ProwessError, held: EnabledSkill) -> bool:
+def _has_same_digest(text: SkillText | ProwessError, held: EnabledSkill) -> bool:
     return isinstance(text, SkillText) and text.outline.digest == held.digest
 
 
-def _not_enabled(slug: str, session: Session) -> NotFound:
+def _not_enabled_error(slug: str, session: Session) -> NotFound:
     there = ", ".join(skill.slug for skill in session.enabled)
     return NotFound(f"The skill {slug[:80]!r} is not enabled in this session.", hint=f"Enabled: {there or 'none'}.")

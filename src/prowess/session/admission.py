@@ -8,28 +8,27 @@ from time import monotonic
 from typing import Any
 
 from prowess.errors import Refused
-from prowess.policy.actions import NEEDS, Action
-from prowess.policy.actor import Actor
-from prowess.policy.gate import admit, foresee_all, judge
+from prowess.policy.actor import ACTION_PERMISSIONS, Action, Actor
+from prowess.policy.configuration import read_policy
+from prowess.policy.gate import admit, judge, preview_all
 from prowess.policy.organization import OrgPolicy
-from prowess.policy.policies import read_policy
-from prowess.policy.roles import role_of
+from prowess.policy.roles import find_role
 from prowess.policy.rules import Ruling
 from prowess.policy.subject import Subject
-from prowess.session.sessions import acting_in
+from prowess.session.sessions import with_session_role
 from prowess.storage import ledger
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry
 from prowess.storage.sessions import get_session
 
-_COMMON: frozenset[Action] = frozenset({"load", "load_script", "run"})
+_UNAUDITED_ACTIONS: frozenset[Action] = frozenset({"load", "load_script", "run"})
 """What is done so often that it leaves no audit row where nobody has to be asked."""
 
-_SECONDS = 1.0
+_POLICY_CACHE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inside:
+class SessionContext:
     """Who acts in a session, the session's id ('' for none), and its model."""
 
     actor: Actor
@@ -38,7 +37,7 @@ class Inside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gatekeeper:
+class Gate:
     """Stands before what is done outside a session. `present` says whether there are records; without, the defaults rule."""
 
     records: Connections
@@ -62,7 +61,7 @@ class Gatekeeper:
         Loading and running what is one's own are the commonest things of all: where a rule allows that without asking
         anybody, nothing is written down but the load or the trace itself.
         """
-        if action in _COMMON and judge(actor, action, subject, self._recent_policy(actor)).answer == "allow":
+        if action in _UNAUDITED_ACTIONS and judge(actor, action, subject, self._recent_policy(actor)).answer == "allow":
             return
         with self.records.write() as connection:
             policy = read_policy(connection, actor.organization)
@@ -85,7 +84,7 @@ class Gatekeeper:
         rulings = [judge(actor, action, subject, policy) for subject in subjects]
         if any(ruling.answer == "ask" for ruling in rulings) and self.present():
             with self.records.read() as connection:
-                return tuple(foresee_all(connection, actor, action, subjects, policy))
+                return tuple(preview_all(connection, actor, action, subjects, policy))
         return tuple(rulings)
 
     def within(self, actor: Actor, session: str) -> tuple[Actor, str]:
@@ -96,16 +95,20 @@ class Gatekeeper:
         inside = self.inside(actor, session)
         return inside.actor, inside.session
 
-    def inside(self, actor: Actor, session: str) -> Inside:
+    def inside(self, actor: Actor, session: str) -> SessionContext:
         """The same, with the model of the session."""
         if not session or not session.isprintable() or not self.present():
-            return Inside(actor=actor)
+            return SessionContext(actor=actor)
         with self.records.read() as connection:
             row = get_session(connection, actor.owner, session)
         if row is None:
-            return Inside(actor=actor)
-        acting = acting_in(row, actor)
-        return Inside(actor=acting) if row.closed_at else Inside(actor=acting, session=row.id, model=row.model)
+            return SessionContext(actor=actor)
+        acting = with_session_role(row, actor)
+        return (
+            SessionContext(actor=acting)
+            if row.closed_at
+            else SessionContext(actor=acting, session=row.id, model=row.model)
+        )
 
     def note(self, actor: Actor, action: Action, subject: Subject, outcome: str) -> None:
         """Write down what came of an action that was let through."""
@@ -118,9 +121,9 @@ class Gatekeeper:
         `Refused` for an agent, where the permission or the role does not go that far, and under `admin-only` for
         whoever is no administrator. A person who does it by hand needs no yes of another.
         """
-        actor.require(NEEDS[action])
+        actor.require(ACTION_PERMISSIONS[action])
         policy = self._policy(actor)
-        refused = _too_many(actor, action, policy) or _left_to_administrators(actor, action, policy)
+        refused = _refuse_bulk(actor, action, policy) or _refuse_without_admin(actor, action, policy)
         outcome = "denied" if refused else "begun"
         self._append(actor, AuditEntry(actor=actor.label, action=action, outcome=outcome, detail=detail))
         if refused:
@@ -143,7 +146,7 @@ class Gatekeeper:
         until, policy = self.remembered.get(actor.organization, (0.0, None))
         if policy is None or monotonic() >= until:
             policy = self._policy(actor)
-            self.remembered[actor.organization] = (monotonic() + _SECONDS, policy)
+            self.remembered[actor.organization] = (monotonic() + _POLICY_CACHE_SECONDS, policy)
         return policy
 
     def _policy(self, actor: Actor) -> OrgPolicy:
@@ -153,15 +156,15 @@ class Gatekeeper:
             return read_policy(connection, actor.organization)
 
 
-def _too_many(actor: Actor, action: Action, policy: OrgPolicy) -> Refused | None:
-    if actor.is_person and (not actor.role or role_of(actor.role, policy).may(action)):
+def _refuse_bulk(actor: Actor, action: Action, policy: OrgPolicy) -> Refused | None:
+    if actor.is_person and (not actor.role or find_role(actor.role, policy).may(action)):
         return None
     return Refused(
         f"{actor.label} may not {action} many skills at once.", hint="A person without that limit does this."
     )
 
 
-def _left_to_administrators(actor: Actor, action: Action, policy: OrgPolicy) -> Refused | None:
+def _refuse_without_admin(actor: Actor, action: Action, policy: OrgPolicy) -> Refused | None:
     """What is not known yet counts as from elsewhere, whichever skills it turns out to be."""
     unknown = Subject(slug="unknown", digest="unknown", source="", source_type="")
     ruling = judge(replace(actor, role=""), action, unknown, policy)

@@ -14,14 +14,14 @@ from math import isnan
 from operator import itemgetter
 from typing import Literal, NamedTuple
 
-from prowess.session.neutral import find_tags, neutralised, one_line
-from prowess.session.tokens import CHARS_PER_TOKEN
+from prowess.session.session import CHARS_PER_TOKEN
+from prowess.session.tags import find_tags, neutralize, to_one_line
 
 Form = Literal["full", "short", "name", "omitted"]
 
 DEFAULT_BUDGET = 8_000
 WINDOW_SHARE = 0.02
-SHORTEST = 24
+SHORTEST_DESCRIPTION = 24
 """A shortened description has at least this many characters; fewer tell nothing, and the name stands alone."""
 
 _ELLIPSIS = "…"
@@ -75,24 +75,24 @@ def default_budget(window: int | None) -> int:
     return int(window * WINDOW_SHARE * CHARS_PER_TOKEN) if window else DEFAULT_BUDGET
 
 
-def omitted_line(count: int) -> str:
+def format_omitted(count: int) -> str:
     """The last line of a list that does not name every skill."""
     return f"… and {count} more; search_skills finds them"
 
 
-def plan(cards: Sequence[IndexCard], budget: int) -> IndexPlan:
+def plan_index(cards: Sequence[IndexCard], budget: int) -> IndexPlan:
     """The list of cards, no two with the same slug, within the budget; no text where not even the omitted count fits."""
-    ordered = _in_order(cards)
-    names = _names_within(ordered, budget)
+    ordered = _sort_cards(cards)
+    names = _fit_names(ordered, budget)
     if len(names) < len(ordered):
-        return _partial(ordered, names, budget)
-    descriptions = [_described(card) for card in ordered]
-    shares = _shares(ordered, descriptions, budget - _size(names))
+        return _plan_partial(ordered, names, budget)
+    descriptions = [_clean_description(card) for card in ordered]
+    shares = _share_room(ordered, descriptions, budget - _joined_length(names))
     rows = zip(ordered, names, descriptions, shares, strict=True)
-    return _planned([_entry(card, name, description, share) for card, name, description, share in rows])
+    return _make_plan([_make_entry(card, name, description, share) for card, name, description, share in rows])
 
 
-def _in_order(cards: Sequence[IndexCard]) -> list[IndexCard]:
+def _sort_cards(cards: Sequence[IndexCard]) -> list[IndexCard]:
     """By relevance, then by use, then by slug. Most cards have neither of the two and are sorted by slug alone."""
     first: list[IndexCard] = []
     plain: list[IndexCard] = []
@@ -115,12 +115,12 @@ def _rank(card: IndexCard) -> tuple[float, int, str]:
     return 0.0 if isnan(card.relevance) else -card.relevance, -card.uses, card.slug
 
 
-def _names_within(cards: Sequence[IndexCard], budget: int) -> list[str]:
+def _fit_names(cards: Sequence[IndexCard], budget: int) -> list[str]:
     """The lines with the names alone, up to the one that goes over the budget."""
     names: list[str] = []
     used = -1
     for card in cards:
-        name = f"- {neutralised(one_line(card.slug))}"
+        name = f"- {neutralize(to_one_line(card.slug))}"
         used += len(name) + 1
         if used > budget:
             break
@@ -128,25 +128,25 @@ def _names_within(cards: Sequence[IndexCard], budget: int) -> list[str]:
     return names
 
 
-def _size(lines: Sequence[str]) -> int:
+def _joined_length(lines: Sequence[str]) -> int:
     return sum(map(len, lines)) + max(0, len(lines) - 1)
 
 
-def _described(card: IndexCard) -> str:
-    return neutralised(one_line(card.description))
+def _clean_description(card: IndexCard) -> str:
+    return neutralize(to_one_line(card.description))
 
 
-def _entry(card: IndexCard, name: str, description: str, share: int) -> IndexEntry:
+def _make_entry(card: IndexCard, name: str, description: str, share: int) -> IndexEntry:
     """The line of a card whose description may have that many characters."""
-    text = description if share >= len(description) else _shortened(description, share)
+    text = description if share >= len(description) else _shorten(description, share)
     if not text:
         return IndexEntry(card.slug, "name", name)
     return IndexEntry(card.slug, "full" if text == description else "short", f"{name}{_COLON}{text}")
 
 
-def _shortened(description: str, share: int) -> str:
+def _shorten(description: str, share: int) -> str:
     """The beginning, with an ellipsis; a name of ours that the cut would leave behind a `<` goes with it."""
-    if share < SHORTEST:
+    if share < SHORTEST_DESCRIPTION:
         return ""
     kept = description[: share - len(_ELLIPSIS)].rstrip()
     tags = find_tags(kept)
@@ -154,36 +154,36 @@ def _shortened(description: str, share: int) -> str:
     return kept and kept + _ELLIPSIS
 
 
-def _planned(entries: Sequence[IndexEntry], rest: Sequence[IndexCard] = ()) -> IndexPlan:
-    lines = [entry.text for entry in entries] + ([omitted_line(len(rest))] if rest else [])
+def _make_plan(entries: Sequence[IndexEntry], rest: Sequence[IndexCard] = ()) -> IndexPlan:
+    lines = [entry.text for entry in entries] + ([format_omitted(len(rest))] if rest else [])
     return IndexPlan(text="\n".join(lines), shown=tuple(entries), unnamed=tuple(map(_SLUG, rest)))
 
 
-def _partial(cards: Sequence[IndexCard], names: Sequence[str], budget: int) -> IndexPlan:
+def _plan_partial(cards: Sequence[IndexCard], names: Sequence[str], budget: int) -> IndexPlan:
     """Not all names fit: those spoken for are described in up to half of the room, and names follow until it is full."""
-    if len(omitted_line(len(cards))) > budget:
+    if len(format_omitted(len(cards))) > budget:
         return IndexPlan(text="", shown=(), unnamed=tuple(map(_SLUG, cards)))
-    entries = _spoken_for(cards, names, budget // 2)
+    entries = _describe_preferred(cards, names, budget // 2)
     used = sum(len(entry.text) + 1 for entry in entries)
     count = len(entries)
     for name in names[count:]:
-        if used + len(name) + 1 + len(omitted_line(len(cards) - count - 1)) > budget:
+        if used + len(name) + 1 + len(format_omitted(len(cards) - count - 1)) > budget:
             break
         entries.append(IndexEntry(cards[count].slug, "name", name))
         used += len(name) + 1
         count += 1
-    return _planned(entries, cards[count:])
+    return _make_plan(entries, cards[count:])
 
 
-def _spoken_for(cards: Sequence[IndexCard], names: Sequence[str], room: int) -> list[IndexEntry]:
+def _describe_preferred(cards: Sequence[IndexCard], names: Sequence[str], room: int) -> list[IndexEntry]:
     """The first cards in full, as many as there is room for together with the last line."""
     entries: list[IndexEntry] = []
-    used = len(omitted_line(len(cards)))
+    used = len(format_omitted(len(cards)))
     for card, name in zip(cards, names, strict=False):
-        if not _is_spoken_for(card):
+        if not _is_preferred(card):
             break
-        description = _described(card)
-        entry = _entry(card, name, description, len(description))
+        description = _clean_description(card)
+        entry = _make_entry(card, name, description, len(description))
         used += len(entry.text) + 1
         if used > room:
             break
@@ -191,31 +191,31 @@ def _spoken_for(cards: Sequence[IndexCard], names: Sequence[str], room: int) -> 
     return entries
 
 
-def _is_spoken_for(card: IndexCard) -> bool:
+def _is_preferred(card: IndexCard) -> bool:
     return card.relevance > 0 or card.uses > 0
 
 
-def _shares(cards: Sequence[IndexCard], descriptions: Sequence[str], room: int) -> list[int]:
+def _share_room(cards: Sequence[IndexCard], descriptions: Sequence[str], room: int) -> list[int]:
     """How many characters of its description each card gets: all of it for the first ones, an even share for the rest."""
     costs = [len(_COLON) + len(description) if description else 0 for description in descriptions]
     if sum(costs) <= room:
         return [len(description) for description in descriptions]
-    spoken = next((place for place, card in enumerate(cards) if not _is_spoken_for(card)), len(cards))
+    spoken = next((place for place, card in enumerate(cards) if not _is_preferred(card)), len(cards))
     whole = sum(1 for total in accumulate(costs[:spoken]) if total <= room)
-    rest = _even_shares(costs[whole:], room - sum(costs[:whole]))
+    rest = _share_evenly(costs[whole:], room - sum(costs[:whole]))
     return [max(0, cost - len(_COLON)) for cost in [*costs[:whole], *rest]]
 
 
-def _even_shares(costs: Sequence[int], room: int) -> list[int]:
+def _share_evenly(costs: Sequence[int], room: int) -> list[int]:
     """As a deal of one character at a time in turn would give it, to as many in order as can have a useful share."""
-    least = len(_COLON) + SHORTEST
+    least = len(_COLON) + SHORTEST_DESCRIPTION
     served, reserved = 0, 0
     for cost in costs:
         if reserved + min(cost, least) > room:
             break
         reserved += min(cost, least)
         served += 1
-    level, spare = _level(costs[:served], room)
+    level, spare = _fair_level(costs[:served], room)
     shares = [min(cost, level) for cost in costs[:served]]
     for place, cost in enumerate(costs[:served]):
         if spare and cost > level:
@@ -224,7 +224,7 @@ def _even_shares(costs: Sequence[int], room: int) -> list[int]:
     return [*shares, *([0] * (len(costs) - served))]
 
 
-def _level(costs: Sequence[int], room: int) -> tuple[int, int]:
+def _fair_level(costs: Sequence[int], room: int) -> tuple[int, int]:
     """The share that all can have who want so much, and the characters that are left over."""
     left = room
     for place, cost in enumerate(sorted(costs)):

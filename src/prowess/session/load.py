@@ -10,16 +10,16 @@ from prowess.catalog.catalog import Catalog
 from prowess.catalog.store import Store
 from prowess.errors import ApprovalRequired, Conflict, Invalid, NotFound, ProwessError
 from prowess.policy.actor import Actor
-from prowess.session.admission import Gatekeeper
-from prowess.session.text import read_text, subject_of, text_of
+from prowess.session.admission import Gate
+from prowess.session.text import compose_skill_text, read_skill_text, read_subject
 from prowess.skill.kinds import Kind
-from prowess.skill.outline import Outline
+from prowess.skill.outline import SkillOutline
 
 _HINT = "Go on without it, or list the skills to see what there is."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadResult:
     """The answer of `load_skill`. `error` says why nothing was loaded; then there is no content."""
 
     name: str
@@ -47,7 +47,7 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handed:
+class ResourceResult:
     """The bytes of one file, or why they are not handed over."""
 
     content: bytes = b""
@@ -58,17 +58,17 @@ class Handed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loading:
+class Loader:
     """Loads instructions, references, scripts and other files of skills, through the gate."""
 
     catalog: Catalog
-    gate: Gatekeeper
+    gate: Gate
 
     def load(
         self, actor: Actor, name: str, *, reference: str | None = None, script: str | None = None, session: str = ""
-    ) -> Loaded:
+    ) -> LoadResult:
         """The instructions of a skill, or one reference or script by its exact name."""
-        answer = Loaded(name=name)
+        answer = LoadResult(name=name)
         try:
             if reference is not None and script is not None:
                 raise Invalid("Give a reference or a script, not both.", hint="Call twice to load both.")
@@ -77,9 +77,9 @@ class Loading:
             store, outline = self.catalog.find_outline(name)
             answer = replace(
                 answer,
-                available_references=_names(outline, "reference"),
-                available_scripts=_names(outline, "script"),
-                source=_source(store, outline),
+                available_references=_part_names(outline, "reference"),
+                available_scripts=_part_names(outline, "script"),
+                source=_describe_source(store, outline),
             )
             if reference is not None:
                 return replace(
@@ -92,52 +92,52 @@ class Loading:
             waits_for = error.approval_id if isinstance(error, ApprovalRequired) else None
             return replace(answer, error=error.message, hint=error.hint or _HINT, approval_id=waits_for)
 
-    def resource(self, actor: Actor, name: str, path: str, *, session: str = "") -> Handed:
+    def resource(self, actor: Actor, name: str, path: str, *, session: str = "") -> ResourceResult:
         """One file of a skill by its exact path in the manifest, as the bytes of the digest that is admitted."""
-        answer = Handed()
+        answer = ResourceResult()
         try:
             acting, session_id = self.gate.within(actor, session)
             answer = replace(answer, session_id=session_id)
             store, outline = self.catalog.find_outline(name)
             is_script = path in {part.path for part in outline.of_kind("script")}
-            answer = replace(answer, source=_source(store, outline), is_script=is_script)
+            answer = replace(answer, source=_describe_source(store, outline), is_script=is_script)
             if outline.file(path) is None:
-                raise _no_file(outline, path)
+                raise _no_file_error(outline, path)
             action = "load_script" if is_script else "load"
-            self.gate.check(acting, action, subject_of(store, outline), session=session_id)
-            return replace(answer, content=file_of(store, outline, path))
+            self.gate.check(acting, action, read_subject(store, outline), session=session_id)
+            return replace(answer, content=read_verified_file(store, outline, path))
         except ProwessError as error:
             return replace(answer, error=error)
 
-    def _body(self, actor: Actor, store: Store, outline: Outline, session: str) -> str:
-        text = text_of(store, outline) or read_text(self.catalog, f"{outline.scope}:{outline.slug}")
+    def _body(self, actor: Actor, store: Store, outline: SkillOutline, session: str) -> str:
+        text = compose_skill_text(store, outline) or read_skill_text(self.catalog, f"{outline.scope}:{outline.slug}")
         self.gate.check(actor, "load", text.subject, session=session)
         return text.body
 
-    def _file(self, actor: Actor, store: Store, outline: Outline, kind: Kind, name: str, session: str) -> str:
+    def _file(self, actor: Actor, store: Store, outline: SkillOutline, kind: Kind, name: str, session: str) -> str:
         part = outline.file_part(kind, name)
         if part is None or part.path is None:
-            there = ", ".join(_names(outline, kind))
+            there = ", ".join(_part_names(outline, kind))
             raise NotFound(f"{outline.slug!r} has no {kind} {name[:200]!r}.", hint=f"It has: {there or 'none'}.")
         action = "load_script" if kind == "script" else "load"
-        self.gate.check(actor, action, subject_of(store, outline), session=session)
+        self.gate.check(actor, action, read_subject(store, outline), session=session)
         try:
-            return file_of(store, outline, part.path).decode()
+            return read_verified_file(store, outline, part.path).decode()
         except UnicodeDecodeError as error:
             raise Invalid(
                 f"{part.path!r} is not text.", hint="Read it as a resource, which gives the bytes."
             ) from error
 
 
-def _source(store: Store, outline: Outline) -> str:
+def _describe_source(store: Store, outline: SkillOutline) -> str:
     return f"{outline.scope}:{outline.location or store.location}"
 
 
-def _names(outline: Outline, kind: Kind) -> tuple[str, ...]:
+def _part_names(outline: SkillOutline, kind: Kind) -> tuple[str, ...]:
     return tuple(part.name for part in outline.of_kind(kind))
 
 
-def file_of(store: Store, outline: Outline, path: str) -> bytes:
+def read_verified_file(store: Store, outline: SkillOutline, path: str) -> bytes:
     """The bytes that the manifest names; a file that was changed after the outline was read is not handed over."""
     entry = outline.file(path)
     content = store.read_file(outline.id, path)
@@ -146,7 +146,7 @@ def file_of(store: Store, outline: Outline, path: str) -> bytes:
     return content
 
 
-def _no_file(outline: Outline, path: str) -> NotFound:
+def _no_file_error(outline: SkillOutline, path: str) -> NotFound:
     paths = [entry.path for entry in outline.manifest]
     some = ", ".join(paths[:20]) + (" …" if len(paths) > 20 else "")
     return NotFound(f"{outline.slug!r} has no file {path[:200]!r}.", hint=f"It has: {some}")

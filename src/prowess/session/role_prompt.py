@@ -1,33 +1,192 @@
-"""The prompt of a role: its skill pack, else its older template, else one sentence.
+"""The prompt of a role: its skill pack, or its older template, or one sentence.
 
-Looked for in this order, nearest first:
+Searched in this order:
 
-1. `<templates>/skills/<role>/SKILL.md`: the index of all skills, then the pack's text as the one renderer has it.
+1. `<templates>/skills/<role>/SKILL.md`: the index of all skills, then the pack's text.
 2. `<templates>/roles/<role>/system_prompt.md`: its text with its placeholders filled in.
-3. `<packs>/<role>/SKILL.md`, the packs that are shipped: as 1. They stand in where the templates say nothing of the role.
+3. `<packs>/<role>/SKILL.md`, the packs that come with Prowess: as 1.
 4. "You are a <role> specialist."
 
-A role is a name by a pattern and is never taken for a path. Nothing is read through a link below the two folders.
+A role is a name that matches a pattern, never a path. Nothing is read through a link below the two folders.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import stat
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Literal
 
-from prowess.errors import Invalid
-from prowess.session.neutral import neutralised
-from prowess.session.placeholders import fill_in
-from prowess.session.render import joined
-from prowess.session.role_files import Found, RoleSource, Watched, read_pack, read_template
+from prowess.errors import Invalid, Unavailable
+from prowess.session.prompt import join_blocks, skill_block
+from prowess.session.tags import neutralize
+from prowess.skill.filenames import find_skill_md
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.package import Package
+from prowess.skill.validate import accept
+from prowess.storage.files.freshness import Stamp, is_settled, make_stamp
+from prowess.storage.files.safe_read import open_folder, read_regular_file, snapshot_folder
+from prowess.storage.files.skill_paths import read_error
 
-ROLE = re.compile(r"[a-z][a-z0-9-]{0,63}")
+_PLACEHOLDER = re.compile(r"(?<!\{)\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\}")
+_SYNTAX = re.compile(r"\{[{%#]")
+_SHOWN_CHARS = 60
+
+
+def fill_placeholders(text: str, values: Mapping[str, str], *, source: str) -> str:
+    """The text with every placeholder replaced; values are put in as they are and are never looked into.
+
+    `Unavailable` where the text asks for more than placeholders, with the line; `Invalid` where values are missing, with
+    all their names. `source` says where the text is from.
+    """
+    pieces = _PLACEHOLDER.split(text)
+    line = 1
+    for at, piece in enumerate(pieces):
+        found = _SYNTAX.search(piece) if at % 2 == 0 else None
+        if found is not None:
+            line += piece.count("\n", 0, found.start())
+            raise _needs_engine_error(piece[found.start() :], line, source)
+        line += piece.count("\n")
+    missing = sorted(set(pieces[1::2]) - set(values))
+    if missing:
+        raise Invalid(
+            f"{source} has placeholders without a value: {', '.join(missing)}.",
+            hint="Give a value for each, or take the placeholders out.",
+        )
+    pieces[1::2] = [values[name] for name in pieces[1::2]]
+    return "".join(pieces)
+
+
+def _needs_engine_error(rest: str, line: int, source: str) -> Unavailable:
+    shown = rest.partition("\n")[0][:_SHOWN_CHARS].rstrip()
+    return Unavailable(
+        f"{source}, line {line}: {shown!r} needs a template engine, and there is none here.",
+        hint="Use only placeholders such as {{ name }}, or write the role as a skill pack.",
+    )
+
+
+TEMPLATE_FILE = "system_prompt.md"
+_ABSENT: Stamp = (0, 0, 0, 0, 0)
+
+RoleSource = Literal["pack", "template", "stub"]
+WatchedStamps = tuple[tuple[str, Stamp], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleFile:
+    """What was found for a role, before index and values: the pack's block, the template as written, or neither.
+
+    `watched` is every place that the finding depends on; it holds while they all have their stamps, if `settled`.
+    """
+
+    source: RoleSource = "stub"
+    text: str = ""
+    location: str = ""
+    digest: str = ""
+    watched: WatchedStamps = ()
+    settled: bool = True
+
+    def holds(self) -> bool:
+        """Whether everything is as it was read."""
+        return self.settled and all(_read_stamp(place) == stamp for place, stamp in self.watched)
+
+
+def read_pack(root: str, inside: str, origin: str, limits: Limits) -> RoleFile:
+    """The pack in the folder `inside` of the root, as a block; nothing where there is no SKILL.md.
+
+    `Invalid`, with the place, for a pack that Prowess would not keep.
+    """
+    location = f"{root}/{inside}"
+    watched = _watch_path(root, inside)
+    if watched[-1][1] == _ABSENT:
+        return RoleFile(watched=watched)
+    try:
+        snapshot = snapshot_folder(location, limits, root=root)
+        found = RoleFile(watched=watched + snapshot.stamps, settled=snapshot.settled)
+        return replace(found, **_read_block(snapshot.package, location, origin, limits))
+    except OSError as error:
+        raise read_error(Path(location), error) from error
+    except Invalid as error:
+        raise Invalid(f"{location!r}: {error.message}", hint=error.hint, problems=error.problems) from error
+
+
+def _read_block(package: Package, location: str, origin: str, limits: Limits) -> dict[str, Any]:
+    """The fields of what was found; none for a folder that is no pack."""
+    if find_skill_md(package) is None:
+        return {}
+    skill = accept(package, limits).skill
+    if skill is None or not skill.body.strip():
+        raise Invalid("There is no text for a prompt.", hint="Write the role below the frontmatter of SKILL.md.")
+    digest = package.digest
+    text = skill_block(skill.title, skill.body.strip("\n"), slug=skill.slug, origin=origin, digest=digest)
+    return {"source": "pack", "text": text, "location": location, "digest": digest}
+
+
+def read_template(root: str, inside: str, limits: Limits) -> RoleFile:
+    """The older template in the folder `inside` of the root, as it is written; nothing where there is none."""
+    location = f"{root}/{inside}/{TEMPLATE_FILE}"
+    began = time.time_ns()
+    watched = _watch_path(root, f"{inside}/{TEMPLATE_FILE}")
+    stamp = watched[-1][1]
+    if stamp == _ABSENT:
+        return RoleFile(watched=watched)
+    try:
+        descriptor = open_folder(f"{root}/{inside}", root)
+        try:
+            data = read_regular_file(TEMPLATE_FILE, limits.skill_md_bytes + 1, descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise read_error(Path(location), error) from error
+    text = _decode_template(data, location, limits.skill_md_bytes)
+    settled = is_settled(stamp, began)
+    return RoleFile(source="template", text=text, location=location, watched=watched, settled=settled)
+
+
+def _decode_template(data: bytes, location: str, most: int) -> str:
+    if len(data) > most:
+        raise Invalid(f"{location!r} has more than {most:,} bytes, which is the limit.", hint="Make it shorter.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{location!r} is not UTF-8 text.", hint="Save it as UTF-8.") from error
+
+
+def _watch_path(root: str, inside: str) -> WatchedStamps:
+    """The stamp of each part of the way from the root, up to the first that is not there; a link on it is refused."""
+    watched: list[tuple[str, Stamp]] = []
+    place = root
+    for part in inside.split("/"):
+        place = f"{place}/{part}"
+        stamp = _read_stamp(place)
+        if stat.S_ISLNK(stamp[4]):
+            raise Invalid(
+                f"{place!r} is a symbolic link; roles are not read through links.",
+                hint="Put the files there themselves.",
+            )
+        watched.append((place, stamp))
+        if stamp == _ABSENT:
+            break
+    return tuple(watched)
+
+
+def _read_stamp(place: str) -> Stamp:
+    try:
+        return make_stamp(os.lstat(place))
+    except (FileNotFoundError, NotADirectoryError):
+        return _ABSENT
+    except OSError as error:
+        raise read_error(Path(place), error) from error
+
+
+ROLE_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,63}")
 """What a role may be called."""
 
-_KEPT = 256
+_CACHED_ROLES = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +214,7 @@ class RolePrompts:
         self._packs = str(packs.absolute())
         self._index = index
         self._limits = limits
-        self._known: dict[str, Found] = {}
+        self._known: dict[str, RoleFile] = {}
 
     def resolve(self, role: str, values: Mapping[str, str] | None = None) -> RolePrompt:
         """The prompt of a role; `values` are for the placeholders of a template.
@@ -65,25 +224,25 @@ class RolePrompts:
         """
         found = self._find(check_role(role))
         if found.source == "pack":
-            text = joined(part for part in (self._index(), found.text) if part)
+            text = join_blocks(part for part in (self._index(), found.text) if part)
         elif found.source == "template":
-            text = neutralised(fill_in(found.text, values or {}, source=found.location))
+            text = neutralize(fill_placeholders(found.text, values or {}, source=found.location))
         else:
             text = f"You are a {role} specialist."
         return RolePrompt(role=role, source=found.source, text=text, location=found.location, digest=found.digest)
 
-    def _find(self, role: str) -> Found:
+    def _find(self, role: str) -> RoleFile:
         known = self._known.get(role)
         if known is None or not known.holds():
             known = self._look(role)
-            if len(self._known) >= _KEPT:
+            if len(self._known) >= _CACHED_ROLES:
                 self._known.clear()
             self._known[role] = known
         return known
 
-    def _look(self, role: str) -> Found:
+    def _look(self, role: str) -> RoleFile:
         """What is there now, first to last; what was not there is watched as well."""
-        passed: Watched = ()
+        passed: WatchedStamps = ()
         settled = True
         for look in self._places(role):
             found = look()
@@ -91,9 +250,9 @@ class RolePrompts:
             settled = settled and found.settled
             if found.source != "stub":
                 return replace(found, watched=passed, settled=settled)
-        return Found(watched=passed, settled=settled)
+        return RoleFile(watched=passed, settled=settled)
 
-    def _places(self, role: str) -> list[Callable[[], Found]]:
+    def _places(self, role: str) -> list[Callable[[], RoleFile]]:
         own, packs, limits = self._templates, self._packs, self._limits
         shipped = [lambda: read_pack(packs, role, "system", limits)]
         if own is None:
@@ -107,7 +266,7 @@ class RolePrompts:
 
 def check_role(role: str) -> str:
     """Give the name back if a role may be called so, else raise `Invalid`."""
-    if ROLE.fullmatch(role):
+    if ROLE_PATTERN.fullmatch(role):
         return role
     raise Invalid(
         f"{role[:80]!r} is not the name of a role: a lowercase letter, then lowercase letters, digits and hyphens, 64 at most.",

@@ -1,9 +1,13 @@
-"""A session: one conversation with the skills that are enabled in it, and the room that is left."""
+"""A session: one conversation, the skills enabled in it, and its budget in characters and tokens."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from prowess.errors import BudgetExceeded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,3 +93,78 @@ class Session:
     def has(self, slug: str) -> bool:
         """Whether the skill is enabled."""
         return self.get(slug) is not None
+
+
+CHARS_PER_TOKEN = 4
+
+_CJK = re.compile("[\u1100-\u11ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+
+
+def estimate_tokens(text: str) -> int:
+    """About as many tokens as a model reads: four bytes of UTF-8 each, a character of Chinese, Japanese, Korean one each."""
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size != len(text):
+        size += len(_CJK.findall(text))
+    return -(-size // CHARS_PER_TOKEN)
+
+
+def tokens_of_chars(count: int) -> int:
+    """About as many tokens as plain text of that many characters has."""
+    return -(-count // CHARS_PER_TOKEN)
+
+
+def fits_budget(slug: str, need: int, session: Session | None, limit: int) -> bool:
+    """Whether a skill has room in a session, or in a new one with that limit."""
+    return need <= limit if session is None else check_budget(slug, need, 0, session) is None
+
+
+def check_budget(slug: str, need: int, tokens: int, session: Session) -> BudgetExceeded | None:
+    """The error for a skill that does not fit: limit, use, need, and which enabled skills would make room.
+
+    What the skill itself has in the prompt does not count: it is to be replaced. A text that is no longer than that
+    always fits, as in a session whose budget was lowered.
+    """
+    held = session.get(slug)
+    own = held.content_length if held else 0
+    budget = Budget(limit=session.budget.limit, used=session.budget.used - own)
+    if need <= own or budget.used + need <= budget.limit:
+        return None
+    room = find_skills_to_disable(need, budget, [skill for skill in session.enabled if skill is not held])
+    if need > budget.limit:
+        hint = f"It never fits: raise the budget of the session to at least {need:,}, or shorten the skill."
+    elif room:
+        hint = f"Disable {_join_quoted(room)} to make room, or raise the budget of the session."
+    else:
+        hint = "Raise the budget of the session."
+    return BudgetExceeded(
+        f"The skill {slug!r} needs {need:,} characters (about {tokens:,} tokens); "
+        f"{budget.used:,} of {budget.limit:,} are in use, so {budget.left:,} are left.",
+        limit=budget.limit,
+        used=budget.used,
+        need=need,
+        room=room,
+        hint=hint,
+    )
+
+
+def find_skills_to_disable(need: int, budget: Budget, enabled: Sequence[EnabledSkill]) -> tuple[str, ...]:
+    """The fewest enabled skills that would make room, those enabled longest first among equals; none where none would."""
+    missing = need - (budget.limit - budget.used)
+    by_size = sorted(enabled, key=lambda skill: -skill.content_length)
+    alone = [skill for skill in enabled if skill.content_length >= missing]
+    if missing <= 0 or need > budget.limit:
+        return ()
+    if alone:
+        return (min(alone, key=lambda skill: skill.content_length).slug,)
+    chosen: list[str] = []
+    for skill in by_size:
+        if missing <= 0:
+            break
+        chosen.append(skill.slug)
+        missing -= skill.content_length
+    return tuple(chosen) if missing <= 0 else ()
+
+
+def _join_quoted(slugs: Sequence[str]) -> str:
+    quoted = [repr(slug) for slug in slugs]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"

@@ -8,15 +8,15 @@ import sqlalchemy as sa
 
 from prowess.errors import Invalid, NotFound, Refused
 from prowess.policy.actor import Actor
-from prowess.policy.policies import read_policy
-from prowess.policy.roles import role_of
+from prowess.policy.configuration import read_policy
+from prowess.policy.roles import find_role
 from prowess.session.session import Budget, EnabledSkill, Session
 from prowess.storage import sessions
 from prowess.storage.database import Connections
 from prowess.storage.sessions import SessionRow
 
-MOST_LISTED = 200
-_LONGEST_NAME = 200
+LIST_LIMIT = 200
+_NAME_LIMIT = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +40,12 @@ class Sessions:
         A budget above the organization's is for a person with `skills.admin`; `Refused` for everybody else.
         """
         actor.require("skills.read")
-        _check(conversation, model, window, budget)
+        _check_values(conversation, model, window, budget)
         with self.records.write() as connection:
             policy = read_policy(connection, actor.organization)
             _check_budget(actor, budget, policy.skills_max_prompt_chars)
             if role:
-                role_of(role, policy)
+                find_role(role, policy)
             row = sessions.open_session(
                 connection,
                 actor.owner,
@@ -57,18 +57,18 @@ class Sessions:
                 context_window=window,
                 budget_max=policy.skills_max_prompt_chars if budget is None else budget,
             )
-            return session_of(connection, row)
+            return read_session(connection, row)
 
     def get(self, actor: Actor, session: str) -> Session:
         """One session, by its id or its conversation."""
         with self.records.read() as connection:
-            return session_of(connection, found(connection, actor, session))
+            return read_session(connection, find_session(connection, actor, session))
 
     def listed(self, actor: Actor) -> list[Session]:
         """The open sessions, the last changed first."""
         with self.records.read() as connection:
-            rows = sessions.list_sessions(connection, actor.owner, limit=MOST_LISTED)
-            return [session_of(connection, row) for row in rows]
+            rows = sessions.list_sessions(connection, actor.owner, limit=LIST_LIMIT)
+            return [read_session(connection, row) for row in rows]
 
     def change(
         self,
@@ -84,24 +84,24 @@ class Sessions:
         Who is no administrator raises a budget to that of the organization, and not above.
         """
         actor.require("skills.read")
-        _check("", model or "", window, budget)
+        _check_values("", model or "", window, budget)
         with self.records.write() as connection:
-            row = locked(connection, actor, session)
+            row = lock_open_session(connection, actor, session)
             most = read_policy(connection, actor.organization).skills_max_prompt_chars
             _check_budget(actor, budget, max(most, row.budget_max))
             changed = sessions.change_session(
                 connection, actor.owner, row.id, budget_max=budget, model=model, context_window=window
             )
-            return session_of(connection, changed or row)
+            return read_session(connection, changed or row)
 
     def close(self, actor: Actor, session: str) -> None:
         """End a session: nothing is enabled in it any more."""
         actor.require("skills.read")
         with self.records.write() as connection:
-            sessions.close_session(connection, actor.owner, found(connection, actor, session).id)
+            sessions.close_session(connection, actor.owner, find_session(connection, actor, session).id)
 
 
-def found(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
+def find_session(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
     """The row of one session; `NotFound` for an unknown one, and in the same words for another owner's."""
     row = sessions.get_session(connection, actor.owner, session) if session.isprintable() else None
     if row is None:
@@ -109,26 +109,26 @@ def found(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
     return row
 
 
-def opened(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
+def find_open_session(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
     """The same, of a session that is open; `Invalid` for one that is closed."""
-    row = found(connection, actor, session)
+    row = find_session(connection, actor, session)
     if row.closed_at is not None:
         raise Invalid(f"The session {row.conversation_id[:80]!r} is closed.", hint="Open it again, or another one.")
     return row
 
 
-def locked(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
+def lock_open_session(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
     """The same, as it stands once nobody else can change it until the transaction ends."""
-    sessions.lock_session(connection, found(connection, actor, session).id)
-    return opened(connection, actor, session)
+    sessions.lock_session(connection, find_session(connection, actor, session).id)
+    return find_open_session(connection, actor, session)
 
 
-def acting_in(row: SessionRow | Session, actor: Actor) -> Actor:
+def with_session_role(row: SessionRow | Session, actor: Actor) -> Actor:
     """The actor with the role of the session, where they have none of their own."""
     return replace(actor, role=row.role) if row.role and not actor.role else actor
 
 
-def session_of(connection: sa.Connection, row: SessionRow) -> Session:
+def read_session(connection: sa.Connection, row: SessionRow) -> Session:
     """The session of a row, with what is enabled in it."""
     enabled = tuple(
         EnabledSkill(
@@ -172,11 +172,11 @@ def _check_budget(actor: Actor, budget: int | None, most: int) -> None:
         )
 
 
-def _check(conversation: str, model: str, window: int | None, budget: int | None) -> None:
+def _check_values(conversation: str, model: str, window: int | None, budget: int | None) -> None:
     for what, name in (("conversation", conversation), ("model", model)):
-        if len(name) > _LONGEST_NAME or not name.isprintable():
+        if len(name) > _NAME_LIMIT or not name.isprintable():
             raise Invalid(
-                f"The name of a {what} has at most {_LONGEST_NAME} characters, and none that cannot be seen.",
+                f"The name of a {what} has at most {_NAME_LIMIT} characters, and none that cannot be seen.",
                 hint="Give a plain name, such as `support-4711`.",
             )
     for name, value in (("window", window), ("budget", budget)):

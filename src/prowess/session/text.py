@@ -1,4 +1,4 @@
-"""The text of a skill that enters a prompt, read lazily: its outline, then only the parts that are inserted."""
+"""The text of a skill that enters a prompt, and the differences shown to a person who must approve it."""
 
 from __future__ import annotations
 
@@ -6,73 +6,76 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prowess.catalog.catalog import Catalog
-from prowess.catalog.decide import accepted
 from prowess.catalog.store import Store
-from prowess.errors import Conflict, Invalid
+from prowess.catalog.store_rules import accepted_skill
+from prowess.errors import Conflict, Invalid, ProwessError
 from prowess.policy.subject import Subject
-from prowess.session.render import skill_block
+from prowess.session.prompt import skill_block
+from prowess.skill.edit import diff_packages
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.limits import Limits
-from prowess.skill.outline import Outline
+from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
-from prowess.skill.profiles.requests import asked_for, needed
+from prowess.skill.profiles.permissions import describe_needs, summarize_permissions
 from prowess.skill.validate import accept
 
-_INSERTED: tuple[tuple[Kind, ...], ...] = (("instructions", "approach"), ("description",))
+_INSERTED_KINDS: tuple[tuple[Kind, ...], ...] = (("instructions", "approach"), ("description",))
 """The kinds that are inserted: those of the first row that the skill has any of."""
 
-_ATTEMPTS = 5
+_READ_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillText:
     """What of a skill is inserted, and what the gate needs to know about it; all of the same bytes."""
 
-    outline: Outline
+    outline: SkillOutline
     subject: Subject
     body: str
     block: str
 
 
-def read_text(catalog: Catalog, slug: str) -> SkillText:
+def read_skill_text(catalog: Catalog, slug: str) -> SkillText:
     """The text of a skill as its block; `Invalid` for a skill that has none."""
-    for _ in range(_ATTEMPTS):
-        text = text_of(*catalog.find_outline(slug))
+    for _ in range(_READ_ATTEMPTS):
+        text = compose_skill_text(*catalog.find_outline(slug))
         if text is not None:
             return text
     raise Conflict(f"The skill {slug[:80]!r} is being changed right now.", hint="Try again when that is done.")
 
 
-def text_of(store: Store, outline: Outline) -> SkillText | None:
+def compose_skill_text(store: Store, outline: SkillOutline) -> SkillText | None:
     """The same, of a skill whose outline was read; None where it changed since."""
-    artifacts = store.get_artifacts(outline.id, _kinds(outline))
+    artifacts = store.get_artifacts(outline.id, _inserted_kinds(outline))
     if not artifacts or any(artifact.revision != outline.digest for artifact in artifacts):
         return None
     last = store.last_version(outline.slug)
-    return inserted(outline, artifacts, written_by=last.actor if last and last.digest == outline.digest else "")
+    return compose_text(outline, artifacts, written_by=last.actor if last and last.digest == outline.digest else "")
 
 
-def fetched_text(package: Package, *, origin: str, limits: Limits) -> SkillText:
+def read_fetched_text(package: Package, *, origin: str, limits: Limits) -> SkillText:
     """The text of a skill that no store keeps; `Invalid`, with every problem, for one that could not be kept."""
-    skill, _ = accepted(accept(package, limits))
+    skill, _ = accepted_skill(accept(package, limits))
     provenance = skill.provenance.model_copy(update={"source": "community", "source_url": origin})
-    outline = Outline.of(skill.kept_as(id="", scope="session").model_copy(update={"provenance": provenance}))
-    kinds = _kinds(outline)
-    return inserted(outline, [artifact for artifact in skill.artifacts if artifact.kind in kinds], live=True)
+    outline = SkillOutline.of(skill.kept_as(id="", scope="session").model_copy(update={"provenance": provenance}))
+    kinds = _inserted_kinds(outline)
+    return compose_text(outline, [artifact for artifact in skill.artifacts if artifact.kind in kinds], live=True)
 
 
-def inserted(outline: Outline, artifacts: Sequence[Artifact], *, written_by: str = "", live: bool = False) -> SkillText:
+def compose_text(
+    outline: SkillOutline, artifacts: Sequence[Artifact], *, written_by: str = "", live: bool = False
+) -> SkillText:
     """What of these artifacts is inserted: the default variants, instructions first."""
     chosen = [artifact for artifact in artifacts if artifact.variant is None] or list(artifacts)
     in_order = sorted(chosen, key=lambda artifact: artifact.kind != "instructions")
     body = "\n\n".join(artifact.content.strip("\n") for artifact in in_order)
-    block = skill_block(outline.title, body, slug=outline.slug, origin=origin_of(outline), digest=outline.digest)
-    subject = _subject(outline, written_by, body=body, chars=len(block), live=live)
+    block = skill_block(outline.title, body, slug=outline.slug, origin=describe_origin(outline), digest=outline.digest)
+    subject = _make_subject(outline, written_by, body=body, chars=len(block), live=live)
     return SkillText(outline=outline, subject=subject, body=body, block=block)
 
 
-def _kinds(outline: Outline) -> tuple[Kind, ...]:
-    for kinds in _INSERTED:
+def _inserted_kinds(outline: SkillOutline) -> tuple[Kind, ...]:
+    for kinds in _INSERTED_KINDS:
         if any(part.kind in kinds for part in outline.parts):
             return kinds
     raise Invalid(
@@ -81,19 +84,21 @@ def _kinds(outline: Outline) -> tuple[Kind, ...]:
     )
 
 
-def origin_of(outline: Outline) -> str:
+def describe_origin(outline: SkillOutline) -> str:
     """Where a skill is from, as a model and a person are told: its scope, and its address where it came from elsewhere."""
     address = outline.provenance.source_url
     return f"{outline.scope}, from {address}" if address else outline.scope
 
 
-def subject_of(store: Store, outline: Outline) -> Subject:
+def read_subject(store: Store, outline: SkillOutline) -> Subject:
     """What the gate asks about, where none of the text has been read."""
     last = store.last_version(outline.slug)
-    return _subject(outline, last.actor if last and last.digest == outline.digest else "")
+    return _make_subject(outline, last.actor if last and last.digest == outline.digest else "")
 
 
-def _subject(outline: Outline, written_by: str, *, body: str = "", chars: int = 0, live: bool = False) -> Subject:
+def _make_subject(
+    outline: SkillOutline, written_by: str, *, body: str = "", chars: int = 0, live: bool = False
+) -> Subject:
     paths = [entry.path for entry in outline.manifest]
     kinds: list[Kind] = [part.kind for part in outline.parts]
     return Subject(
@@ -110,5 +115,24 @@ def _subject(outline: Outline, written_by: str, *, body: str = "", chars: int = 
         live=live,
         chars=chars,
         manifest=outline.manifest,
-        requests=(*asked_for(outline.allowed_tools, paths, body), *needed(outline.needs, kinds)),
+        requests=(*summarize_permissions(outline.allowed_tools, paths, body), *describe_needs(outline.needs, kinds)),
     )
+
+
+def diff_since(catalog: Catalog, outline: SkillOutline, digest: str) -> str:
+    """The differences to the version of that digest, as text; '' where that version is not kept any more."""
+    try:
+        store, _ = catalog.find_outline(f"{outline.scope}:{outline.slug}")
+        then = next((one for one in reversed(store.versions(outline.slug)) if one.digest == digest), None)
+        now = store.get_package(outline.id)
+        if then is None or now is None:
+            return ""
+        return format_diff(store.version_package(outline.slug, then.number), now)
+    except ProwessError:
+        return ""
+
+
+def format_diff(before: Package, after: Package) -> str:
+    """The differences between two packages as text for a person."""
+    changes = diff_packages(before, after)
+    return "\n".join(f"{change.change} {change.path}\n{change.text}" for change in changes)

@@ -4,7 +4,7 @@
 |---|---|---|
 | `structural` | `json_schema` | `schema` |
 | | `required_fields` | `fields`: names, or paths such as `report.title` |
-| | `format` | `format`: one of `FORMATS` |
+| | `format` | `format`: one of `OUTPUT_FORMATS` |
 | `length` | `char_range`, `token_range` | `min`, `max` or both |
 | `pattern` | `match`, `no_match` | `pattern`, in the syntax of RE2 |
 | `semantic` | `llm_eval` | `prompt`; `expected`, which is `yes` if it is left out |
@@ -22,18 +22,18 @@ from prowess.errors import Invalid, Problem
 from prowess.skill.kinds import Artifact, JsonObject
 from prowess.skill.linear_regex import RegexRefused, compile_regex
 from prowess.skill.schema import compile_schema
-from prowess.skill.text.hidden import shown_source
+from prowess.skill.text.hidden import quote_source
 
 AssertionSeverity = Literal["hard", "soft"]
 
-FORMATS = ("json", "json_object", "json_array", "line", "not_empty")
-MOST_ASSERTIONS = 50
-LONGEST_REGEX = 1_000
-MOST_STEPS = 10_000
+OUTPUT_FORMATS = ("json", "json_object", "json_array", "line", "not_empty")
+MAX_ASSERTIONS = 50
+MAX_REGEX_CHARS = 1_000
+MAX_REGEX_STEPS = 10_000
 """The most steps of one pattern: each may be taken once for every character of an output."""
-LONGEST_QUESTION = 4_000
-LONGEST_EXPECTED = 200
-_LONGEST_FIELD = 200
+MAX_QUESTION_CHARS = 4_000
+MAX_EXPECTED_CHARS = 200
+_MAX_FIELD_CHARS = 200
 
 _HINT = 'Write it like `{"type": "length", "check": "char_range", "max": 500}`.'
 
@@ -49,7 +49,7 @@ class AssertionSpec:
     settings: JsonObject
 
 
-def assertions_of(artifact: Artifact) -> tuple[Any, ...]:
+def list_assertions(artifact: Artifact) -> tuple[Any, ...]:
     """Everything that an artifact asserts, as it is written, also what its metadata asserts in no readable form."""
     unread = artifact.metadata.get("assertions")
     if unread is None:
@@ -59,7 +59,7 @@ def assertions_of(artifact: Artifact) -> tuple[Any, ...]:
 
 def read_assertion(written: Any) -> AssertionSpec:
     """The assertion that is written there, or `Invalid` with every problem of it."""
-    problems = list(_problems(written))
+    problems = list(_find_problems(written))
     if problems:
         raise Invalid(problems[0].message, hint=problems[0].hint, problems=problems)
     settings = cast("JsonObject", written)
@@ -77,26 +77,26 @@ def check_assertions(written: Iterable[Any], field: str = "assertions") -> list[
     items = list(written)
     found = [
         Problem(code=one.code, severity=one.severity, message=one.message, hint=one.hint, field=f"{field}[{place}]")
-        for place, item in enumerate(items[:MOST_ASSERTIONS])
-        for one in _problems(item)
+        for place, item in enumerate(items[:MAX_ASSERTIONS])
+        for one in _find_problems(item)
     ]
-    if len(items) > MOST_ASSERTIONS:
-        message = f"There are {len(items):,} assertions; {MOST_ASSERTIONS} are the most."
+    if len(items) > MAX_ASSERTIONS:
+        message = f"There are {len(items):,} assertions; {MAX_ASSERTIONS} are the most."
         found.append(_problem("assertions-many", message, "Assert less, or in fewer words.", field))
     return found
 
 
-def _problems(written: Any) -> Iterator[Problem]:
+def _find_problems(written: Any) -> Iterator[Problem]:
     if not isinstance(written, dict):
         yield _problem("assertion-invalid", "An assertion is an object with a type and a check.", _HINT)
         return
     settings = cast("JsonObject", written)
     kind, check = settings.get("type"), settings.get("check")
-    checks = CHECKS.get(kind) if isinstance(kind, str) else None
+    checks = ASSERTION_CHECKS.get(kind) if isinstance(kind, str) else None
     if checks is None:
-        yield _unknown("type", kind, CHECKS)
+        yield _unknown_problem("type", kind, ASSERTION_CHECKS)
     elif not isinstance(check, str) or check not in checks:
-        yield _unknown(f"{kind} check", check, checks)
+        yield _unknown_problem(f"{kind} check", check, checks)
     else:
         yield from checks[check](settings)
     if settings.get("severity") not in (None, "hard", "soft"):
@@ -105,7 +105,7 @@ def _problems(written: Any) -> Iterator[Problem]:
         yield _problem("assertion-invalid", "The description of an assertion is a text.", _HINT)
 
 
-def _unknown(what: str, given: Any, known: Iterable[str]) -> Problem:
+def _unknown_problem(what: str, given: Any, known: Iterable[str]) -> Problem:
     name = f" {given[:60]!r}" if isinstance(given, str) else ""
     said = f"There is no {what}{name} of assertions" if name else f"The assertion has no {what}"
     return _problem("assertion-unknown", f"{said}; there are {', '.join(known)}.", _HINT)
@@ -115,26 +115,26 @@ def _problem(code: str, message: str, hint: str, field: str | None = None) -> Pr
     return Problem(code=code, severity="error", message=message, hint=hint, field=field)
 
 
-def _schema(settings: JsonObject) -> Iterator[Problem]:
+def _check_schema(settings: JsonObject) -> Iterator[Problem]:
     try:
         compile_schema(settings.get("schema"))
     except Invalid as fault:
         yield _problem("assertion-schema", f"The schema of an assertion cannot be used: {fault.message}", fault.hint)
 
 
-def _fields(settings: JsonObject) -> Iterator[Problem]:
+def _check_fields(settings: JsonObject) -> Iterator[Problem]:
     fields = settings.get("fields")
     names = cast("list[Any]", fields) if isinstance(fields, list) else []
-    if not names or not all(isinstance(name, str) and 0 < len(name) <= _LONGEST_FIELD for name in names):
+    if not names or not all(isinstance(name, str) and 0 < len(name) <= _MAX_FIELD_CHARS for name in names):
         yield _problem("assertion-invalid", "`required_fields` needs `fields`, a list of names.", _HINT)
 
 
-def _format(settings: JsonObject) -> Iterator[Problem]:
-    if settings.get("format") not in FORMATS:
-        yield _problem("assertion-invalid", f"`format` is one of {', '.join(FORMATS)}.", _HINT)
+def _check_format(settings: JsonObject) -> Iterator[Problem]:
+    if settings.get("format") not in OUTPUT_FORMATS:
+        yield _problem("assertion-invalid", f"`format` is one of {', '.join(OUTPUT_FORMATS)}.", _HINT)
 
 
-def _range(settings: JsonObject) -> Iterator[Problem]:
+def _check_range(settings: JsonObject) -> Iterator[Problem]:
     least, most = settings.get("min"), settings.get("max")
     given = [one for one in (least, most) if one is not None]
     if not given or not all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in given):
@@ -144,44 +144,44 @@ def _range(settings: JsonObject) -> Iterator[Problem]:
         yield _problem("assertion-range", message, "Write the smaller number as `min`.")
 
 
-def _pattern(settings: JsonObject) -> Iterator[Problem]:
+def _check_pattern(settings: JsonObject) -> Iterator[Problem]:
     pattern = settings.get("pattern")
     if not isinstance(pattern, str) or not pattern:
         yield _problem("assertion-invalid", "A pattern assertion needs `pattern`, a regular expression.", _HINT)
         return
-    if len(pattern) > LONGEST_REGEX:
+    if len(pattern) > MAX_REGEX_CHARS:
         message = (
-            f"The pattern {shown_source(pattern)} has {len(pattern):,} characters; {LONGEST_REGEX:,} are the most."
+            f"The pattern {quote_source(pattern)} has {len(pattern):,} characters; {MAX_REGEX_CHARS:,} are the most."
         )
         yield _problem("assertion-pattern", message, "Say it in several assertions.")
         return
     try:
         steps = compile_regex(pattern).steps
     except RegexRefused as reason:
-        message = f"RE2 refuses the pattern {shown_source(pattern)}: {reason}."
+        message = f"RE2 refuses the pattern {quote_source(pattern)}: {reason}."
         hint = "Look-around and back-references are left out of RE2, since they can take more than linear time."
         yield _problem("assertion-pattern", message, f"{hint} Assert `match` and `no_match` apart instead.")
         return
-    if steps > MOST_STEPS:
-        message = f"The pattern {shown_source(pattern)} comes to {steps:,} steps; {MOST_STEPS:,} are the most."
+    if steps > MAX_REGEX_STEPS:
+        message = f"The pattern {quote_source(pattern)} comes to {steps:,} steps; {MAX_REGEX_STEPS:,} are the most."
         yield _problem("assertion-pattern", message, "Repeat less: a number in braces counts as often as it says.")
 
 
-def _question(settings: JsonObject) -> Iterator[Problem]:
+def _check_question(settings: JsonObject) -> Iterator[Problem]:
     prompt, expected = settings.get("prompt"), settings.get("expected")
-    if not isinstance(prompt, str) or not prompt.strip() or len(prompt) > LONGEST_QUESTION:
-        message = f"`llm_eval` needs `prompt`, a question of at most {LONGEST_QUESTION:,} characters."
+    if not isinstance(prompt, str) or not prompt.strip() or len(prompt) > MAX_QUESTION_CHARS:
+        message = f"`llm_eval` needs `prompt`, a question of at most {MAX_QUESTION_CHARS:,} characters."
         yield _problem("assertion-invalid", message, _HINT)
     answer = expected.strip() if isinstance(expected, str) else expected
-    if answer == "" or not isinstance(answer, str | bool | None) or len(str(answer)) > LONGEST_EXPECTED:
-        message = f"`expected` is the answer to the question, in at most {LONGEST_EXPECTED} characters."
+    if answer == "" or not isinstance(answer, str | bool | None) or len(str(answer)) > MAX_EXPECTED_CHARS:
+        message = f"`expected` is the answer to the question, in at most {MAX_EXPECTED_CHARS} characters."
         yield _problem("assertion-invalid", message, _HINT)
 
 
-CHECKS: dict[str, dict[str, Callable[[JsonObject], Iterator[Problem]]]] = {
-    "structural": {"json_schema": _schema, "required_fields": _fields, "format": _format},
-    "length": {"char_range": _range, "token_range": _range},
-    "pattern": {"match": _pattern, "no_match": _pattern},
-    "semantic": {"llm_eval": _question},
+ASSERTION_CHECKS: dict[str, dict[str, Callable[[JsonObject], Iterator[Problem]]]] = {
+    "structural": {"json_schema": _check_schema, "required_fields": _check_fields, "format": _check_format},
+    "length": {"char_range": _check_range, "token_range": _check_range},
+    "pattern": {"match": _check_pattern, "no_match": _check_pattern},
+    "semantic": {"llm_eval": _check_question},
 }
 """Every type and every check of it, with what is wrong with the settings that are given to it."""

@@ -6,38 +6,38 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from prowess.skill.forms.data import parse
-from prowess.skill.forms.descriptor import handler_file
+from prowess.skill.forms.data import parse_file
+from prowess.skill.forms.descriptor import split_handler
 from prowess.skill.forms.layout import EXECUTE_FILES, is_path
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.slug import slugify
 
-REGISTRIES = {"prompts": "prompt_id", "rubrics": "rubric_id"}
+COMPANION_FOLDERS = {"prompts": "prompt_id", "rubrics": "rubric_id"}
 """The folders in which companions lie, with the field by which a descriptor and a companion agree."""
 
-_ENDINGS = (".json", ".yaml", ".yml", ".mustache")
+_SUFFIXES = (".json", ".yaml", ".yml", ".mustache")
 
 
-def companion_ids(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> dict[str, str]:
+def find_companion_ids(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> dict[str, str]:
     """For each registry, the id that a descriptor names in it."""
     if not name.endswith((".yaml", ".yml")):
         return {}
-    config = (parse(name, data, limits).object or {}).get("template_config")
+    config = (parse_file(name, data, limits).object or {}).get("template_config")
     settings = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
-    named = {folder: settings.get(field) for folder, field in REGISTRIES.items()}
+    named = {folder: settings.get(field) for folder, field in COMPANION_FOLDERS.items()}
     return {folder: wanted for folder, wanted in named.items() if isinstance(wanted, str) and wanted.strip()}
 
 
-def function_files(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...]:
+def find_function_files(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...]:
     """Where, from the folder of a descriptor, its function can lie; the first that is there has it."""
     if not name.endswith((".yaml", ".yml")) or b"ts_function" not in data:
         return ()
-    given = (parse(name, data, limits).object or {}).get("implementation")
+    given = (parse_file(name, data, limits).object or {}).get("implementation")
     implementation = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     handler = implementation.get("handler")
     if implementation.get("type") != "ts_function" or not isinstance(handler, str):
         return ()
-    path, function = handler_file(handler)
+    path, function = split_handler(handler)
     if path:
         return (path,) if is_path(path) else ()
     return EXECUTE_FILES if function.isidentifier() else ()
@@ -45,14 +45,14 @@ def function_files(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> t
 
 def choose_companions(folder: str, wanted: str, names: Iterable[str], read: Callable[[str], bytes]) -> list[str]:
     """The files of a registry that hold an entry: those that are named after it, else those that say that they do."""
-    known = sorted(name for name in names if name.endswith(_ENDINGS))
+    known = sorted(name for name in names if name.endswith(_SUFFIXES))
     stems = {wanted, slugify(wanted)}
     named = [name for name in known if any(_is_named(name, stem) for stem in stems)]
     if named:
         return named
     says = re.compile(
         rb"[\"']?%s[\"']?\s*:\s*[\"']?%s[\"']?\s*(?:[,}#\n]|$)"
-        % (REGISTRIES[folder].encode(), re.escape(wanted.encode()))
+        % (COMPANION_FOLDERS[folder].encode(), re.escape(wanted.encode()))
     )
     return [name for name in known if says.search(read(name))]
 

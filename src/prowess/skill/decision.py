@@ -15,8 +15,8 @@ from prowess.skill.forms.descriptor import is_registered
 from prowess.skill.kinds import Artifact, CliCommand, Function, HttpCall, JsonGeneration, Review
 from prowess.skill.model import Skill
 
-Way = Literal["LLM_JSON_GENERATION", "LLM_REVIEW", "handler", "prompt_template"]
-LONGEST = 4_000
+Recommended = Literal["LLM_JSON_GENERATION", "LLM_REVIEW", "handler", "prompt_template"]
+MAX_TEXT_CHARS = 4_000
 """How much of a description is looked at."""
 
 
@@ -26,7 +26,7 @@ class Question:
 
     name: str
     asks: str
-    way: Way
+    way: Recommended
     why: str
     words: tuple[str, ...] = ()
 
@@ -142,9 +142,9 @@ class Decision:
     against: tuple[str, ...] = ()
 
 
-def hints_in(text: str) -> list[Hint]:
+def find_hints(text: str) -> list[Hint]:
     """The questions that a description may answer with yes, in their order: a hint by words, not an understanding."""
-    flat = " ".join(re.findall(r"[a-z0-9-]+", text[:LONGEST].lower()))
+    flat = " ".join(re.findall(r"[a-z0-9-]+", text[:MAX_TEXT_CHARS].lower()))
     found: list[Hint] = []
     for question in QUESTIONS:
         words = tuple(word for word in question.words if f" {word} " in f" {flat} " or f" {word}s " in f" {flat} ")
@@ -153,24 +153,24 @@ def hints_in(text: str) -> list[Hint]:
     return found
 
 
-def decide(skill: Skill) -> Decision:
+def judge_decision(skill: Skill) -> Decision:
     """What a skill has chosen, and what the rule has to say about that."""
     templates = [one for one in skill.artifacts if isinstance(one, JsonGeneration) or _is_template(one, skill)]
     handlers = [one for one in skill.artifacts if isinstance(one, Function | HttpCall | CliCommand)]
     parts = tuple(f"{one.kind} {one.name}" for one in (*templates, *handlers))
-    hints = hints_in(f"{skill.title} {skill.description}")
+    hints = find_hints(f"{skill.title} {skill.description}")
     if templates and handlers:
         why = "It declares a template type and an implementation."
         against = [
             "A template type is for skills without a handler of their own: drop template_type or implementation."
         ]
-        return Decision(uses="both", parts=parts, why=why, against=(*against, *_against_template(hints)))
+        return Decision(uses="both", parts=parts, why=why, against=(*against, *_objections_to_template(hints)))
     if templates:
         why = "It declares a template type, so the shared flow does the work."
-        return Decision(uses="template", parts=parts, why=why, against=_against_template(hints))
+        return Decision(uses="template", parts=parts, why=why, against=_objections_to_template(hints))
     if handlers:
         why = "It has no template type and names an implementation."
-        return Decision(uses="handler", parts=parts, why=why, against=_against_handler(handlers, hints))
+        return Decision(uses="handler", parts=parts, why=why, against=_objections_to_handler(handlers, hints))
     why = "It declares neither a template type nor an implementation."
     return Decision(uses="neither", parts=parts, why=why, against=("Nothing in it runs: give it one of the two.",))
 
@@ -182,21 +182,21 @@ def _is_template(artifact: Artifact, skill: Skill) -> bool:
     return skill.form != "agentlayerrules" or not is_registered(artifact)
 
 
-def _against_template(hints: Sequence[Hint]) -> tuple[str, ...]:
+def _objections_to_template(hints: Sequence[Hint]) -> tuple[str, ...]:
     first = hints[0] if hints else None
     if first is None or first.question.way != "handler" or any(hint.question.way != "handler" for hint in hints):
         return ()
-    return (f"{first.question.asks} Its description says {_quoted(first.words)}. {first.question.why}",)
+    return (f"{first.question.asks} Its description says {_quote_words(first.words)}. {first.question.why}",)
 
 
-def _against_handler(handlers: Sequence[Artifact], hints: Sequence[Hint]) -> tuple[str, ...]:
+def _objections_to_handler(handlers: Sequence[Artifact], hints: Sequence[Hint]) -> tuple[str, ...]:
     first = hints[0] if hints else None
     acts = any(isinstance(one, HttpCall | CliCommand) for one in handlers)
     if acts or first is None or first.question.way == "handler":
         return ()
-    said = f"Its description says {_quoted(first.words)}, so {first.question.way} may do."
+    said = f"Its description says {_quote_words(first.words)}, so {first.question.way} may do."
     return (f"{first.question.asks} {said} {first.question.why}",)
 
 
-def _quoted(words: Sequence[str]) -> str:
+def _quote_words(words: Sequence[str]) -> str:
     return ", ".join(repr(word) for word in words[:5])

@@ -1,15 +1,72 @@
-"""Rendering a changed skill as files: what an edit through a store does."""
+"""Write a changed skill back as files, and show what changed between two packages."""
 
 from __future__ import annotations
 
-from prowess.skill.forms.convert import as_in_files, is_unchanged, source_of
-from prowess.skill.forms.folder import render_folder
+import difflib
+import re
+from typing import Literal
+
+from prowess.skill.forms.conversion import is_unchanged, read_original, with_file_id
+from prowess.skill.forms.native import render_folder
+from prowess.skill.kinds import FrozenModel
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
-from prowess.skill.package import Package
+from prowess.skill.package import File, Package
+
+_MAX_DIFF_BYTES = 512 * 1024
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-def rewrite(skill: Skill, package: Package | None = None, limits: Limits = DEFAULT_LIMITS) -> Package:
+class FileChange(FrozenModel):
+    """One file that differs. `text` is a unified diff, or one sentence where the content is not text."""
+
+    path: str
+    change: Literal["added", "removed", "changed", "mode"]
+    text: str = ""
+
+
+def diff_packages(before: Package, after: Package) -> list[FileChange]:
+    """Every difference between two packages, by path."""
+    paths = sorted({*before.paths, *after.paths})
+    changes = (_compare_file(path, before.get(path), after.get(path)) for path in paths)
+    return [change for change in changes if change is not None]
+
+
+def _compare_file(path: str, before: File | None, after: File | None) -> FileChange | None:
+    if before is None or after is None:
+        return FileChange(
+            path=path, change="added" if before is None else "removed", text=_unified_diff(path, before, after)
+        )
+    if before.content != after.content:
+        return FileChange(path=path, change="changed", text=_unified_diff(path, before, after))
+    if before.mode != after.mode:
+        return FileChange(path=path, change="mode", text=f"mode {before.mode} → {after.mode}")
+    return None
+
+
+def _unified_diff(path: str, before: File | None, after: File | None) -> str:
+    old, new = _text_lines(before), _text_lines(after)
+    if old is None or new is None:
+        sizes = [f"{len(file.content):,} bytes" if file else "nothing" for file in (before, after)]
+        return f"not shown as text: {sizes[0]} → {sizes[1]}"
+    names = (f"a/{path}" if before else "/dev/null", f"b/{path}" if after else "/dev/null")
+    lines = difflib.unified_diff(old, new, *names)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _text_lines(file: File | None) -> list[str] | None:
+    """The lines of a text file, [] for no file, None for what is not text or too large to compare."""
+    if file is None:
+        return []
+    if len(file.content) > _MAX_DIFF_BYTES or b"\x00" in file.content:
+        return None
+    try:
+        return _LINE.findall(file.content.decode())
+    except UnicodeDecodeError:
+        return None
+
+
+def rewrite_package(skill: Skill, package: Package | None = None, limits: Limits = DEFAULT_LIMITS) -> Package:
     """The skill as a native folder, with as little changed as can be.
 
     `package` holds the files that the skill was read from, in whatever form. Files of it that are not artifacts stay;
@@ -17,8 +74,8 @@ def rewrite(skill: Skill, package: Package | None = None, limits: Limits = DEFAU
     byte for byte where what it says did not change; where only its text did, the frontmatter stays as it is, and where
     a field did, the other lines stay. A skill that did not change at all keeps all its files.
     """
-    original = source_of(package, skill, limits)
+    original = read_original(package, skill, limits)
     if package is not None and is_unchanged(skill, original):
         return package
-    skill = as_in_files(skill, original)
+    skill = with_file_id(skill, original)
     return Package.written(skill.name, render_folder(skill, original, standard_only=False))

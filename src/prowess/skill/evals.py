@@ -14,7 +14,7 @@ from typing import Any, cast
 from prowess.errors import Problem, Severity
 from prowess.skill.limits import MIB, Limits
 
-CODES = {
+EVAL_CODES = {
     "eval-unreadable": "A file with evals cannot be read; its queries are left out.",
     "eval-shape": "A file with evals has no queries in a form that Prowess knows.",
     "eval-case": "One query of an eval file is left out, because it is no text or does not say what is expected.",
@@ -22,9 +22,9 @@ CODES = {
     "eval-too-many": "There are more queries than are run; the rest is left out.",
 }
 
-MOST_CASES = 2000
-MOST_BYTES = MIB
-_LIMITS = Limits(frontmatter_bytes=MOST_BYTES, yaml_depth=16)
+MAX_CASES = 2000
+MAX_EVAL_BYTES = MIB
+_LIMITS = Limits(frontmatter_bytes=MAX_EVAL_BYTES, yaml_depth=16)
 
 _SUFFIXES = (".json", ".yaml", ".yml")
 _NAMES = frozenset({"evals", "triggers", "trigger_evals", "trigger-evals", "trigger_tests", "trigger-tests"})
@@ -55,17 +55,17 @@ class TriggerSet:
     problems: tuple[Problem, ...] = ()
 
 
-def eval_paths(paths: Iterable[str]) -> list[str]:
+def find_eval_paths(paths: Iterable[str]) -> list[str]:
     """Those of a package's files that may hold queries, sorted."""
-    return sorted(path for path in paths if path.endswith(_SUFFIXES) and _is_place(path))
+    return sorted(path for path in paths if path.endswith(_SUFFIXES) and _is_eval_path(path))
 
 
-def _is_place(path: str) -> bool:
+def _is_eval_path(path: str) -> bool:
     *folders, name = path.split("/")
-    return folders == ["evals"] or (len(folders) <= 1 and _is_known(name))
+    return folders == ["evals"] or (len(folders) <= 1 and _is_eval_name(name))
 
 
-def _is_known(name: str) -> bool:
+def _is_eval_name(name: str) -> bool:
     return name.rpartition(".")[0].lower() in _NAMES
 
 
@@ -73,41 +73,41 @@ def read_trigger_set(files: Mapping[str, bytes], *, named: bool = False) -> Trig
     """All queries of these files, each once, in order; `named` says that a person pointed at the files themselves."""
     read = [_read_file(path, data, named=named) for path, data in files.items()]
     problems = [problem for one in read for problem in one.problems]
-    cases = _each_once((case for one in read for case in one.cases), problems)
-    if len(cases) > MOST_CASES:
-        message = f"There are {len(cases):,} queries; the first {MOST_CASES:,} are run."
+    cases = _merge_cases((case for one in read for case in one.cases), problems)
+    if len(cases) > MAX_CASES:
+        message = f"There are {len(cases):,} queries; the first {MAX_CASES:,} are run."
         problems.append(_problem("eval-too-many", message, "Split them into several files and name one."))
     skill = next((one.skill for one in read if one.skill), None)
-    return TriggerSet(cases=tuple(cases[:MOST_CASES]), skill=skill, problems=tuple(problems))
+    return TriggerSet(cases=tuple(cases[:MAX_CASES]), skill=skill, problems=tuple(problems))
 
 
-def _each_once(cases: Iterable[TriggerCase], problems: list[Problem]) -> list[TriggerCase]:
+def _merge_cases(cases: Iterable[TriggerCase], problems: list[Problem]) -> list[TriggerCase]:
     found: dict[str, TriggerCase] = {}
     contradicted: set[str] = set()
     for case in cases:
         first = found.setdefault(case.query, case)
         if first.should_trigger != case.should_trigger and case.query not in contradicted:
             contradicted.add(case.query)
-            message = f"{_short(case.query)} should trigger and should not."
+            message = f"{_shorten(case.query)} should trigger and should not."
             problems.append(_problem("eval-contradiction", message, "Keep one of the two.", file=case.file))
     return [case for query, case in found.items() if query not in contradicted]
 
 
 def _read_file(path: str, data: bytes, *, named: bool) -> TriggerSet:
-    if len(data) > MOST_BYTES:
-        message = f"{len(data):,} bytes are too many; the limit is {MOST_BYTES:,}."
-        return _refused("eval-unreadable", message, "Keep only the queries in it.", path)
+    if len(data) > MAX_EVAL_BYTES:
+        message = f"{len(data):,} bytes are too many; the limit is {MAX_EVAL_BYTES:,}."
+        return _refuse("eval-unreadable", message, "Keep only the queries in it.", path)
     try:
         value = _parse(path, data)
     except (ValueError, RecursionError) as fault:
-        return _refused("eval-unreadable", f"It is not {_language(path)}: {fault}.", "Mend the file.", path)
+        return _refuse("eval-unreadable", f"It is not {_language_of(path)}: {fault}.", "Mend the file.", path)
     read = _read_value(value, path)
-    if read.cases or read.problems or not (named or _is_known(path.rpartition("/")[2])):
+    if read.cases or read.problems or not (named or _is_eval_name(path.rpartition("/")[2])):
         return read
-    return _refused("eval-shape", "There are no queries in it.", EXAMPLE, path)
+    return _refuse("eval-shape", "There are no queries in it.", EVAL_EXAMPLE, path)
 
 
-EXAMPLE = 'Write them as [{"query": "what a user says", "should_trigger": true}, …].'
+EVAL_EXAMPLE = 'Write them as [{"query": "what a user says", "should_trigger": true}, …].'
 
 
 def _parse(path: str, data: bytes) -> Any:
@@ -122,18 +122,18 @@ def _parse(path: str, data: bytes) -> Any:
         raise ValueError(f"line {refused.line}: {refused.message.rstrip('.')}") from None
 
 
-def _language(path: str) -> str:
+def _language_of(path: str) -> str:
     return "JSON" if path.endswith(".json") else "YAML"
 
 
 def _read_value(value: Any, path: str) -> TriggerSet:
     if isinstance(value, list):
-        return _collect(_entries(cast("list[Any]", value), None), path)
+        return _collect_cases(_number_entries(cast("list[Any]", value), None), path)
     if not isinstance(value, dict):
         return TriggerSet()
     fields = cast("dict[str, Any]", value)
     skill = next((fields[key] for key in _SKILL if isinstance(fields.get(key), str)), None)
-    read = _collect(_listed(fields), path)
+    read = _collect_cases(_list_entries(fields), path)
     return replace(read, skill=skill)
 
 
@@ -141,34 +141,34 @@ _Entry = tuple[int, Any, bool | None]
 """The place in its list counted from 1, what stands there, and what the list says is expected."""
 
 
-def _listed(fields: dict[str, Any]) -> Iterator[_Entry]:
+def _list_entries(fields: dict[str, Any]) -> Iterator[_Entry]:
     for keys, expected in ((_LISTS, None), (_POSITIVE, True), (_NEGATIVE, False)):
         for key in keys:
             listed = fields.get(key)
             if isinstance(listed, list):
-                yield from _entries(cast("list[Any]", listed), expected)
+                yield from _number_entries(cast("list[Any]", listed), expected)
 
 
-def _entries(listed: list[Any], expected: bool | None) -> Iterator[_Entry]:
+def _number_entries(listed: list[Any], expected: bool | None) -> Iterator[_Entry]:
     for place, item in enumerate(listed, start=1):
         yield place, item, expected
 
 
-def _collect(entries: Iterable[_Entry], path: str) -> TriggerSet:
+def _collect_cases(entries: Iterable[_Entry], path: str) -> TriggerSet:
     """The cases of a list. One in which nothing is a case belongs to another tool, and gives no problems either."""
     cases: list[TriggerCase] = []
     problems: list[Problem] = []
     for place, item, expected in entries:
-        query, should_trigger = _case(item, expected)
+        query, should_trigger = _read_case(item, expected)
         if query is None or should_trigger is None:
             what = "has no query" if query is None else "does not say true or false for should_trigger"
-            problems.append(_problem("eval-case", f"Entry {place} {what}.", EXAMPLE, file=path))
+            problems.append(_problem("eval-case", f"Entry {place} {what}.", EVAL_EXAMPLE, file=path))
         else:
             cases.append(TriggerCase(query=query, should_trigger=should_trigger, file=path))
     return TriggerSet(cases=tuple(cases), problems=tuple(problems)) if cases else TriggerSet()
 
 
-def _case(item: Any, expected: bool | None) -> tuple[str | None, bool | None]:
+def _read_case(item: Any, expected: bool | None) -> tuple[str | None, bool | None]:
     """The query of an entry and what is expected of it; None for what it does not say."""
     if isinstance(item, str):
         return (item if item.strip() and expected is not None else None), expected
@@ -183,7 +183,7 @@ def _case(item: Any, expected: bool | None) -> tuple[str | None, bool | None]:
     return query, _WORDS.get(str(said).strip().lower()) if isinstance(said, (str, int)) else None
 
 
-def _refused(code: str, message: str, hint: str, path: str) -> TriggerSet:
+def _refuse(code: str, message: str, hint: str, path: str) -> TriggerSet:
     return TriggerSet(problems=(_problem(code, message, hint, file=path),))
 
 
@@ -192,5 +192,5 @@ def _problem(code: str, message: str, hint: str, *, file: str | None = None) -> 
     return Problem(code=code, severity=severity, message=message, hint=hint, field=file)
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:59] + "…")

@@ -1,41 +1,93 @@
-"""Fitting a skill to a profile: a package that passes it, and everything that had to change on the way.
+"""Fit a skill to a profile: return a package that passes it, and report everything that had to change.
 
-Files that pass already are left as they are, byte for byte. Otherwise SKILL.md is written anew and the rest is kept,
-as far as the profile has room for it.
+Files that already pass stay byte for byte the same. Otherwise SKILL.md is rewritten and the rest is kept, as far as the
+profile has room for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from prowess.errors import Problem
+from prowess.skill import fit_changes
 from prowess.skill.filenames import (
-    BUCKETS,
-    DESCRIPTION_LIMIT,
+    MAX_DESCRIPTION_CHARS,
     SIDECAR,
+    SKILL_MD,
+    STANDARD_FOLDERS,
     STANDARD_KEYS,
-    document_path,
+    find_document_path,
     find_skill_md,
+    is_skill_md,
 )
-from prowess.skill.fitting import changes
-from prowess.skill.fitting.frontmatter import flat_metadata, skill_md, typed_fields
-from prowess.skill.fitting.names import name_for
-from prowess.skill.fitting.sizes import surplus
-from prowess.skill.fitting.texts import lengthen, shorten, without_markup
+from prowess.skill.fit_text import choose_name, lengthen, replace_angle_brackets, shorten
 from prowess.skill.forms import write_package
-from prowess.skill.forms.convert import as_in_files, source_of
-from prowess.skill.forms.folder import render_folder
+from prowess.skill.forms.conversion import read_original, with_file_id
 from prowess.skill.forms.form import Writing
+from prowess.skill.forms.markdown_writer import compose_document, drop_empty
+from prowess.skill.forms.native import render_folder
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
-from prowess.skill.package import Package
-from prowess.skill.profiles import ProfileName, bernstein, claude_code, mcp, rules
+from prowess.skill.package import File, Package
+from prowess.skill.profiles import ProfileName, bernstein, checks, claude_code, codex, mcp
+from prowess.skill.profiles.mcp import BYTES_LIMIT, FILES_LIMIT
 from prowess.skill.slug import is_slug
 from prowess.skill.text.document import Document
 from prowess.skill.text.reader import read_document
-from prowess.skill.validate import Report, refusal, validate
+from prowess.skill.text.yaml import YamlRefused, load
+from prowess.skill.text.yaml_writer import dump
+from prowess.skill.validate import ValidationReport, rejection, validate
+
+_KEPT_FILES = frozenset({SIDECAR, codex.SIDECAR})
+
+
+def choose_surplus_files(package: Package) -> list[File]:
+    """The files to leave out: assets before others, the largest first, never what says what the skill is."""
+    count, total = len(package.files), sum(len(file.content) for file in package.files)
+    gone: list[File] = []
+    for file in sorted((file for file in package.files if not _is_kept(file.path)), key=_removal_order):
+        if count <= FILES_LIMIT and total <= BYTES_LIMIT:
+            break
+        gone.append(file)
+        count, total = count - 1, total - len(file.content)
+    return gone
+
+
+def _is_kept(path: str) -> bool:
+    return path in _KEPT_FILES or is_skill_md(path)
+
+
+def _removal_order(file: File) -> tuple[bool, int, str]:
+    return (not file.path.startswith("assets/"), -len(file.content), file.path)
+
+
+def render_skill_md(fields: Mapping[str, Any], body: str) -> File:
+    """A SKILL.md with these fields, without those that are empty, and this body.
+
+    No three dashes stand in a row inside the frontmatter, because some readers end it there.
+    """
+    return File(path=SKILL_MD, content=compose_document(dump(drop_empty(fields), three_dashes=False), body))
+
+
+def read_typed_fields(document: Document, limits: Limits) -> dict[str, Any]:
+    """The fields of a document with flags and numbers as such, where the frontmatter is YAML."""
+    try:
+        loaded = load(document.raw or "", typed=True, limits=limits)
+    except YamlRefused:
+        return dict(document.fields)
+    return checks.as_mapping(loaded.value) or {}
+
+
+def flatten_metadata(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Metadata as text to text, as the standard has it: structures as JSON."""
+    return {str(key): _metadata_text(value) for key, value in metadata.items() if value is not None}
+
+
+def _metadata_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def fit(skill: Skill, package: Package, profile: ProfileName, limits: Limits = DEFAULT_LIMITS) -> Writing:
@@ -46,25 +98,25 @@ def fit(skill: Skill, package: Package, profile: ProfileName, limits: Limits = D
     """
     accepted = validate(package, limits=limits)
     if not accepted.ok:
-        raise refusal(accepted)
-    name = name_for(skill, profile)
-    as_it_is = validate(_named(package, name), profile, limits)
-    if as_it_is.ok and (profile == "prowess" or _name_of(as_it_is) in (None, name)):
+        raise rejection(accepted)
+    name = choose_name(skill, profile)
+    as_it_is = validate(_rename_package(package, name), profile, limits)
+    if as_it_is.ok and (profile == "prowess" or _declared_name(as_it_is) in (None, name)):
         return Writing(package=as_it_is.reading.package)
     document = accepted.reading.document
     fitting = _Fitting(skill=skill, package=package, document=document, profile=profile, name=name, limits=limits)
-    writing = _WAYS[profile](fitting)
+    writing = _FITTERS[profile](fitting)
     fitted = validate(writing.package, profile, limits)
     if not fitted.ok:
-        raise refusal(fitted)
+        raise rejection(fitted)
     return writing
 
 
-def _named(package: Package, name: str) -> Package:
+def _rename_package(package: Package, name: str) -> Package:
     return Package(name=name, files=package.files)
 
 
-def _name_of(report: Report) -> str | None:
+def _declared_name(report: ValidationReport) -> str | None:
     """The name in the frontmatter, if there is one."""
     document = report.reading.document
     name = document.fields.get("name") if document else None
@@ -92,7 +144,7 @@ class _Fitting:
         before = self.document.fields.get("name") if self.document else None
         before = before if isinstance(before, str) and before.strip() else self.skill.name
         if before != self.name:
-            self.changed.append(changes.renamed(before, self.name, self.line("name")))
+            self.changed.append(fit_changes.renamed(before, self.name, self.line("name")))
         if self.skill.name != self.name:
             slug = self.skill.slug.rpartition(".")[0] + "." + self.name if "." in self.skill.slug else self.name
             self.skill = self.skill.model_copy(update={"slug": slug if is_slug(slug) else self.name})
@@ -102,17 +154,17 @@ class _Fitting:
         line = self.line("description")
         text = self.skill.description
         if self.document is not None and not self.document.fields.get("description"):
-            self.changed.append(changes.completed("description", "what else the skill says"))
-        if not markup and text != without_markup(text):
-            text = without_markup(text)
+            self.changed.append(fit_changes.completed("description", "what else the skill says"))
+        if not markup and text != replace_angle_brackets(text):
+            text = replace_angle_brackets(text)
             self.skill = self.skill.model_copy(update={"description": text})
-            self.changed.append(changes.replaced(line))
+            self.changed.append(fit_changes.replaced(line))
         if len(text) < least:
             text = lengthen(text, self.skill.title, least)
-            self.changed.append(changes.lengthened(least, line))
+            self.changed.append(fit_changes.lengthened(least, line))
         short = shorten(text, limit)
         if short != text:
-            self.changed.append(changes.shortened(len(text), len(short), limit, line))
+            self.changed.append(fit_changes.shortened(len(text), len(short), limit, line))
         return short
 
     def identified(self, fields: dict[str, Any]) -> dict[str, Any]:
@@ -124,8 +176,8 @@ class _Fitting:
 
     def as_native(self) -> Package:
         """The skill in the native form, with only the keys of the standard in SKILL.md."""
-        original = source_of(self.package, self.skill, self.limits)
-        skill = as_in_files(self.skill, original)
+        original = read_original(self.package, self.skill, self.limits)
+        skill = with_file_id(self.skill, original)
         return Package.written(self.name, render_folder(skill, original, standard_only=True))
 
     def reading_of(self, package: Package) -> Document:
@@ -137,59 +189,61 @@ class _Fitting:
         """The writing, each change told once; where nothing but the writing changed, that is told."""
         known = {problem.field for problem in self.changed}
         others = [problem for problem in left_out if (problem.field or "").rpartition(".")[2] not in known]
-        told = tuple(dict.fromkeys([*self.changed, *others])) or (changes.rewritten(),)
-        return Writing(package=_named(package, self.name), left_out=told)
+        told = tuple(dict.fromkeys([*self.changed, *others])) or (fit_changes.rewritten(),)
+        return Writing(package=_rename_package(package, self.name), left_out=told)
 
 
-def _standard(fitting: _Fitting) -> Writing:
+def _fit_standard(fitting: _Fitting) -> Writing:
     """Only the six keys of the standard in SKILL.md; the others stand in the sidecar."""
     fitting.settle_name()
-    description = fitting.settle_description(DESCRIPTION_LIMIT, markup=fitting.profile != "claude-api")
+    description = fitting.settle_description(MAX_DESCRIPTION_CHARS, markup=fitting.profile != "claude-api")
     native = fitting.as_native()
     written = fitting.reading_of(native)
-    fields = {key: value for key, value in typed_fields(written, fitting.limits).items() if key in STANDARD_KEYS}
+    fields = {key: value for key, value in read_typed_fields(written, fitting.limits).items() if key in STANDARD_KEYS}
     fields |= {"name": fitting.name, "description": description}
-    fields["metadata"] = flat_metadata(rules.as_mapping(fields.get("metadata")) or {})
+    fields["metadata"] = flatten_metadata(checks.as_mapping(fields.get("metadata")) or {})
     ordered = {key: fields[key] for key in STANDARD_KEYS if key in fields}
-    fitting.changed += changes.moved(fitting.document, {key for key, value in ordered.items() if value})
-    return fitting.done(native.with_files([skill_md(ordered, written.body)]))
+    fitting.changed += fit_changes.moved(fitting.document, {key for key, value in ordered.items() if value})
+    return fitting.done(native.with_files([render_skill_md(ordered, written.body)]))
 
 
-def _open(fitting: _Fitting) -> Writing:
+def _fit_open(fitting: _Fitting) -> Writing:
     """All keys stay; only what the profile cannot take is mended."""
     fitting.settle_name()
-    description = fitting.settle_description(DESCRIPTION_LIMIT if fitting.profile != "claude-code" else 10**9)
+    description = fitting.settle_description(MAX_DESCRIPTION_CHARS if fitting.profile != "claude-code" else 10**9)
     package, document = fitting.package, fitting.document
     if document is None:
         package = fitting.as_native()
         document = fitting.reading_of(package)
     fields: dict[str, Any] = {"name": fitting.name, "description": description}
-    fields |= {key: value for key, value in typed_fields(document, fitting.limits).items() if key not in fields}
+    fields |= {key: value for key, value in read_typed_fields(document, fitting.limits).items() if key not in fields}
     fields = fitting.identified(fields)
     if fitting.profile == "claude-code":
-        fields = _usable_by_claude_code(fitting, fields)
+        fields = _drop_wrong_types(fitting, fields)
     if fitting.profile == "mcp":
-        package = _within_limits(fitting, package)
-        fields["metadata"] = _without_reserved(fitting, fields.get("metadata"))
-    return fitting.done(package.without([document_path(package)]).with_files([skill_md(fields, document.body)]))
+        package = _drop_surplus_files(fitting, package)
+        fields["metadata"] = _drop_reserved_metadata(fitting, fields.get("metadata"))
+    return fitting.done(
+        package.without([find_document_path(package)]).with_files([render_skill_md(fields, document.body)])
+    )
 
 
-def _usable_by_claude_code(fitting: _Fitting, fields: dict[str, Any]) -> dict[str, Any]:
+def _drop_wrong_types(fitting: _Fitting, fields: dict[str, Any]) -> dict[str, Any]:
     """The fields without those that have a value of the wrong type."""
     problems = {key: claude_code.check_value(key, value, None) for key, value in fields.items()}
     wrong = {key for key, problem in problems.items() if problem and problem.severity == "error"}
-    fitting.changed += changes.left_out(
+    fitting.changed += fit_changes.left_out(
         fitting.document, set(fitting.document.fields if fitting.document else ()) - wrong
     )
     return {key: value for key, value in fields.items() if key not in wrong}
 
 
-def _within_limits(fitting: _Fitting, package: Package) -> Package:
+def _drop_surplus_files(fitting: _Fitting, package: Package) -> Package:
     """The package without the files that are too many or too large for the protocol."""
-    gone = surplus(package)
+    gone = choose_surplus_files(package)
     if not gone:
         return package
-    fitting.changed += [changes.file_left_out(file.path, len(file.content)) for file in gone]
+    fitting.changed += [fit_changes.file_left_out(file.path, len(file.content)) for file in gone]
     paths = {file.path for file in gone}
     package = package.without(paths)
     if package.get(SIDECAR) is None:
@@ -200,43 +254,45 @@ def _within_limits(fitting: _Fitting, package: Package) -> Package:
     return fitting.as_native()
 
 
-def _without_reserved(fitting: _Fitting, metadata: Any) -> Any:
+def _drop_reserved_metadata(fitting: _Fitting, metadata: Any) -> Any:
     """The metadata without the keys that the protocol keeps for itself."""
-    mapping = rules.as_mapping(metadata)
+    mapping = checks.as_mapping(metadata)
     if mapping is None:
         return metadata
     taken = [key for key in mapping if key.startswith(mcp.RESERVED)]
     for key in taken:
         message = f"The metadata key {key[:80]!r} was left out, because the protocol reserves it."
-        fitting.changed.append(changes.change("left-out", message, "Choose another prefix.", key="metadata"))
+        fitting.changed.append(fit_changes.change("left-out", message, "Choose another prefix.", key="metadata"))
     return {key: value for key, value in mapping.items() if key not in taken}
 
 
-def _bernstein(fitting: _Fitting) -> Writing:
+def _fit_bernstein(fitting: _Fitting) -> Writing:
     """A manifest of its eight keys, listing the files that are there."""
     fitting.settle_name()
     description = fitting.settle_description(bernstein.LONGEST, bernstein.SHORTEST)
     writing = write_package(fitting.skill, fitting.package, "bernstein", limits=fitting.limits)
     document = fitting.reading_of(writing.package)
-    files = {bucket: _below(writing.package, bucket) for bucket in BUCKETS}
+    files = {bucket: _files_below(writing.package, bucket) for bucket in STANDARD_FOLDERS}
     skill = fitting.skill
     fields: dict[str, Any] = {"name": fitting.name, "description": description}
     fields |= {"trigger_keywords": list(skill.keywords), **files, "version": skill.version, "author": skill.author}
-    fitting.changed += changes.left_out(fitting.document, set(bernstein.KEYS) | {"keywords", "trigger-keywords"})
-    package = writing.package.without([document_path(writing.package)]).with_files([skill_md(fields, document.body)])
+    fitting.changed += fit_changes.left_out(fitting.document, set(bernstein.KEYS) | {"keywords", "trigger-keywords"})
+    package = writing.package.without([find_document_path(writing.package)]).with_files(
+        [render_skill_md(fields, document.body)]
+    )
     return fitting.done(package, writing.left_out)
 
 
-def _below(package: Package, bucket: str) -> list[str]:
+def _files_below(package: Package, bucket: str) -> list[str]:
     return [path.removeprefix(bucket + "/") for path in package.paths if path.startswith(bucket + "/")]
 
 
-_WAYS: dict[ProfileName, Callable[[_Fitting], Writing]] = {
-    "agentskills": _standard,
-    "claude-api": _standard,
-    "claude-code": _open,
-    "codex": _open,
-    "mcp": _open,
-    "bernstein": _bernstein,
-    "prowess": _open,
+_FITTERS: dict[ProfileName, Callable[[_Fitting], Writing]] = {
+    "agentskills": _fit_standard,
+    "claude-api": _fit_standard,
+    "claude-code": _fit_open,
+    "codex": _fit_open,
+    "mcp": _fit_open,
+    "bernstein": _fit_bernstein,
+    "prowess": _fit_open,
 }

@@ -35,13 +35,13 @@ FILE_KINDS: frozenset[Kind] = frozenset({"reference", "script", "asset"})
 JsonObject = dict[str, Any]
 
 
-class Value(BaseModel):
+class FrozenModel(BaseModel):
     """A value that never changes; a change is a new value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
 
-class ArtifactFields(Value):
+class ArtifactFields(FrozenModel):
     """What every artifact has, whatever its kind.
 
     `name` with `variant` is unique in a skill; no variant is the default one. `fallback` names another artifact of
@@ -211,4 +211,4 @@ Artifact = Annotated[
     Field(discriminator="kind"),
 ]
 
-ARTIFACT: TypeAdapter[Artifact] = TypeAdapter(Artifact)
+ARTIFACT_ADAPTER: TypeAdapter[Artifact] = TypeAdapter(Artifact)

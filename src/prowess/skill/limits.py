@@ -24,7 +24,7 @@ class Limits:
     yaml_depth: int = 8
 
 
-MOST_PATTERNS = 64
+MAX_INTENT_PATTERNS = 64
 """How many intent patterns a skill may have."""
 
 DEFAULT_LIMITS = Limits()

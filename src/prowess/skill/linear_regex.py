@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from prowess.skill.text.hidden import shown_source
+from prowess.skill.text.hidden import quote_source
 
 
 class RegexRefused(ValueError):
@@ -26,7 +26,7 @@ def compile_regex(pattern: str, *, case_sensitive: bool = True) -> LinearRegex:
     except engine.error as error:
         told = error.args[0] if error.args else b""
         reason, _, part = (told.decode(errors="replace") if isinstance(told, bytes) else str(told)).partition(": ")
-        raise RegexRefused(f"{reason} in {shown_source(part)}" if part and part != pattern else reason) from None
+        raise RegexRefused(f"{reason} in {quote_source(part)}" if part and part != pattern else reason) from None
     except UnicodeError:
         raise RegexRefused("it has half a character in it") from None
 

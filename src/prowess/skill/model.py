@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator
 
-from prowess.skill.kinds import Artifact, JsonObject, Kind, Value
+from prowess.skill.kinds import Artifact, FrozenModel, JsonObject, Kind
 from prowess.skill.package import FileEntry
 from prowess.skill.slug import check_slug
 
@@ -21,7 +21,7 @@ FORM_NAMES: tuple[FormName, ...] = get_args(FormName)
 SourceName = Literal["system", "community", "user"]
 
 
-class Provenance(Value):
+class Provenance(FrozenModel):
     """Where a skill came from, as far as it says or we know."""
 
     source: SourceName = "user"
@@ -33,7 +33,7 @@ class Provenance(Value):
     sync_etag: str | None = None
 
 
-class Hidden(Value):
+class ShadowedSkill(FrozenModel):
     """A skill that a nearer one of the same slug hides."""
 
     scope: Scope
@@ -41,7 +41,7 @@ class Hidden(Value):
     digest: str
 
 
-class SkillCard(Value):
+class SkillCard(FrozenModel):
     """What phase 1 and the index may see of a skill: never its content."""
 
     slug: str
@@ -53,10 +53,10 @@ class SkillCard(Value):
     source: SourceName
     digest: str
     kinds: tuple[Kind, ...]
-    hides: tuple[Hidden, ...] = ()
+    hides: tuple[ShadowedSkill, ...] = ()
 
 
-class Skill(Value):
+class Skill(FrozenModel):
     """One skill, whatever form it came in.
 
     The files are the truth: `manifest` and `digest` identify them, and everything else here was read from them.
@@ -155,7 +155,7 @@ def artifact_id(skill_id: str, name: str, variant: str | None) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_OID, "\x00".join([skill_id, name, variant or ""])))
 
 
-class Version(Value):
+class Version(FrozenModel):
     """One accepted change of a skill, kept for good; `change` says what was done."""
 
     slug: str

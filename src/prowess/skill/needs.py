@@ -1,23 +1,187 @@
-"""What a skill says it needs of the world outside it: hosts, environment, folders, programs, packages, a native runtime.
+"""What a skill asks for outside itself: hosts, environment variables, folders, programs, packages, a native runtime.
 
-A skill that computes needs nothing of this. What it says here is a request: the gate shows it to whoever decides, and what a
-run reaches is never more than that.
+A skill that only computes needs none of these. What it declares is a request: the gate shows it to the person who decides,
+and a run never reaches more than that. Values come from strangers, so nothing is accepted that could be read in two ways,
+displayed as something else than it is, or become an option or an address of its own.
 """
 
 from __future__ import annotations
 
+import ipaddress
+import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
-from prowess.skill.declared_request import url_of
-from prowess.skill.inline_metadata import inline_requirements
+from prowess.skill.declarations import request_url
 from prowess.skill.kinds import FILE_KINDS, Artifact, CliCommand, Function, HttpCall, JsonObject, Kind
 from prowess.skill.model import FormName, Skill
-from prowess.skill.need_values import FORMS, MOST, read_values
+
+MAX_NEED_VALUES = 50
+"""So many values of one need count."""
+
+_MAX_VALUE_CHARS = 300
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_HOST = re.compile(rf"(\*\.)?({_LABEL}(?:\.{_LABEL})*)(?::([0-9]{{1,5}}))?")
+_ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_BINARY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
+_PACKAGE = re.compile(r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)[ \t]*(\[[A-Za-z0-9._, \t-]*\])?")
+_SPECIFIER = re.compile(r"(?:~=|===?|!=|<=?|>=?)[ \t]*[A-Za-z0-9.*+!_-]+")
+_MARKER = re.compile(r"[A-Za-z0-9_.'\"<>=!~() \t-]+")
+_READ_ONLY, _WRITABLE = "ro:", "rw:"
+_HTTPS_PORT = 443
+
+
+def parse_host(text: str) -> str | None:
+    """`name`, `name:port` or `*.name`, in lower case and ASCII; None for anything else, an address with a path included."""
+    try:
+        plain = text if text.isascii() else text.encode("idna").decode()
+    except UnicodeError:
+        return None
+    found = _HOST.fullmatch(plain.lower().removesuffix("."))
+    if found is None:
+        return None
+    below, name, port = found[1] or "", found[2], int(found[3] or _HTTPS_PORT)
+    if len(name) > 253 or not 0 < port < 65_536 or not _is_host_name(name, below=bool(below)):
+        return None
+    return f"{below}{name}" if port == _HTTPS_PORT else f"{below}{name}:{port}"
+
+
+def _is_host_name(name: str, *, below: bool) -> bool:
+    """Whether it cannot be mistaken for another way to write an address; `*.` goes with two labels or more."""
+    last = name.rpartition(".")[2]
+    if not (last.isdigit() or last.startswith("0x")):
+        return not below or "." in name
+    try:
+        return not below and str(ipaddress.IPv4Address(name)) == name
+    except ValueError:
+        return False
+
+
+def parse_env_name(text: str) -> str | None:
+    """A name as environments have them."""
+    return text if _ENV.fullmatch(text) else None
+
+
+def parse_root(text: str) -> str | None:
+    """A folder, with `rw:` before it where it is written to; `..` and `~` lead out of where a reader thinks they are."""
+    path, writable = split_root(text)
+    tidy = posixpath.normpath(path) if path else ""
+    if not tidy or not tidy.isprintable() or "\\" in tidy or tidy.startswith(("~", "//")) or ".." in tidy.split("/"):
+        return None
+    return f"{_WRITABLE}{tidy}" if writable else tidy
+
+
+def split_root(text: str) -> tuple[str, bool]:
+    """The folder of a root, and whether it is written to."""
+    if text.startswith(_WRITABLE):
+        return text.removeprefix(_WRITABLE).strip(), True
+    return text.removeprefix(_READ_ONLY).strip(), False
+
+
+def parse_requirement(text: str) -> str | None:
+    """A package by its name, with extras, versions and a marker; never by an address, a path or an option."""
+    named, mark, marker = text.partition(";")
+    found = _PACKAGE.match(named)
+    if found is None or (mark and not _MARKER.fullmatch(marker)):
+        return None
+    rest = named[found.end() :].strip().removeprefix("(").removesuffix(")")
+    if rest and not all(_SPECIFIER.fullmatch(one.strip()) for one in rest.split(",")):
+        return None
+    return " ".join(text.split())
+
+
+def parse_binary(text: str) -> str | None:
+    """A program by its name alone."""
+    return text if _BINARY.fullmatch(text) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeedFormat:
+    """How one value of a need is read, and in words what it takes. One text may hold several, parted by `between`."""
+
+    read: Callable[[str], str | None]
+    takes: str
+    between: str = ",\n"
+
+
+NEED_FORMATS: Mapping[str, NeedFormat] = {
+    "hosts": NeedFormat(
+        read=parse_host, takes="hosts such as api.example.com, api.example.com:8443 or *.example.com, without https://"
+    ),
+    "env": NeedFormat(read=parse_env_name, takes="names of the environment such as EXAMPLE_API_KEY, without values"),
+    "roots": NeedFormat(read=parse_root, takes="folders such as notes or rw:out, without .. and ~", between="\n"),
+    "requirements": NeedFormat(
+        read=parse_requirement, takes="packages by name such as numpy or 'numpy>=2,<3', without addresses", between="\n"
+    ),
+    "binaries": NeedFormat(read=parse_binary, takes="names of programs such as git, without folders"),
+}
+"""The needs that are lists."""
+
+
+def parse_need(name: str, value: Any) -> tuple[tuple[str, ...], list[Any]]:
+    """What a list of a manifest, or one text, gives for a need; and what of it cannot be read."""
+    form = NEED_FORMATS[name]
+    if value is None:
+        return (), []
+    if isinstance(value, str):
+        listed: list[Any] = [part for part in _split_values(value, form.between) if part.strip()]
+    else:
+        listed = [*cast("list[Any]", value)] if isinstance(value, list | tuple) else [value]
+    read: dict[str, None] = {}
+    unread: list[Any] = listed[MAX_NEED_VALUES:]
+    for item in listed[:MAX_NEED_VALUES]:
+        found = form.read(item.strip()) if isinstance(item, str) and len(item) <= _MAX_VALUE_CHARS else None
+        if found is None:
+            unread.append(item)
+        else:
+            read[found] = None
+    return tuple(read), unread
+
+
+def _split_values(text: str, between: str) -> list[str]:
+    for mark in between:
+        text = text.replace(mark, "\n")
+    return text.split("\n", MAX_NEED_VALUES)
+
+
+_BLOCK_START, _BLOCK_END = "# /// script", "# ///"
+_MAX_BLOCK_CHARS = 16_384
+
+
+def read_inline_requirements(code: str) -> Any:
+    """The `dependencies` of the block, as they stand; None where there is no block, or none that can be read."""
+    block = _script_block(code)
+    if block is None or len(block) > _MAX_BLOCK_CHARS:
+        return None
+    try:
+        return tomllib.loads(block).get("dependencies")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
+
+
+def _script_block(code: str) -> str | None:
+    """The text of the one block: from its first line to the last `# ///` of the comment that it stands in."""
+    if _BLOCK_START not in code:
+        return None
+    lines = code.splitlines()
+    starts = [place for place, line in enumerate(lines) if line.rstrip() == _BLOCK_START]
+    if len(starts) != 1:
+        return None
+    inside: list[str] = []
+    end: int | None = None
+    for line in lines[starts[0] + 1 :]:
+        if line.rstrip() == _BLOCK_END:
+            end = len(inside)
+        if not (line.rstrip() == "#" or line.startswith("# ")):
+            break
+        inside.append(line[2:])
+    return None if end is None else "\n".join(inside[:end])
+
 
 NEED_FIELDS = ("runtime", "hosts", "env", "roots", "requirements", "binaries")
 """The fields of a manifest that are about this, the same in `skill.json`, descriptors and `agents/prowess.yaml`."""
@@ -36,13 +200,13 @@ PROGRAM_KINDS: frozenset[Kind] = frozenset({"cli_command", "script"})
 CODE_KINDS: frozenset[Kind] = frozenset({"code_template", "function"})
 """The kinds whose code calls Prowess: for the pages of the workspace, models and other skills."""
 
-RUN_ANY = ("run_skill", "skill_*")
+RUN_ANY_SKILL = ("run_skill", "skill_*")
 """Either of these among the tools of a skill lets its code run any other skill."""
-SKILL_TOOL = "skill_"
+SKILL_TOOL_PREFIX = "skill_"
 """How a tool begins that stands for one skill."""
 
-_REACHING: frozenset[Kind] = frozenset({"function", "http_call"})
-_WORDS = re.compile(r"[^a-z0-9]+")
+_REACHING_KINDS: frozenset[Kind] = frozenset({"function", "http_call"})
+_NOT_WORD = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,60 +229,60 @@ class Needs:
     def as_json(self) -> JsonObject:
         """What is asked for, without what is not."""
         told: JsonObject = {"runtime": self.runtime} if self.runtime != "wasm" else {}
-        for name in (*FORMS, "allowed_tools"):
+        for name in (*NEED_FORMATS, "allowed_tools"):
             if getattr(self, name):
                 told[name] = list(getattr(self, name))
         return told
 
 
-def needs_of(skill: Skill) -> Needs:
+def read_needs(skill: Skill) -> Needs:
     """What a skill asks for."""
     said: Mapping[str, Any] = skill.extra if skill.form in NEED_FORMS else {}
-    return needs_said(said, skill.artifacts, skill.allowed_tools)
+    return parse_needs(said, skill.artifacts, skill.allowed_tools)
 
 
-def needs_said(
+def parse_needs(
     said: Mapping[str, Any], artifacts: Sequence[Artifact] = (), allowed_tools: tuple[str, ...] = ()
 ) -> Needs:
     """What these fields of a manifest, and these artifacts, ask for."""
-    read = {name: dict.fromkeys(read_values(name, said.get(name))[0]) for name in FORMS}
-    for name, value in _implied(artifacts):
-        read[name] |= dict.fromkeys(read_values(name, value)[0])
+    read = {name: dict.fromkeys(parse_need(name, said.get(name))[0]) for name in NEED_FORMATS}
+    for name, value in _implied_needs(artifacts):
+        read[name] |= dict.fromkeys(parse_need(name, value)[0])
     return Needs(
         runtime="native" if said.get("runtime") == "native" else "wasm",
         allowed_tools=allowed_tools,
-        **{name: tuple(values)[:MOST] for name, values in read.items()},
+        **{name: tuple(values)[:MAX_NEED_VALUES] for name, values in read.items()},
     )
 
 
-def reach_of(skill: Skill, artifacts: Sequence[str] = ()) -> Reach:
+def measure_reach(skill: Skill, artifacts: Sequence[str] = ()) -> Reach:
     """How far a run of the skill reaches, or of these artifacts of it, with all that may stand in for them.
 
     A name that no artifact has, or that several could be meant by, stands for all of them.
     """
-    needs, ran = needs_of(skill), reached(skill, artifacts)
+    needs, ran = read_needs(skill), list_reached_artifacts(skill, artifacts)
     kinds = {one.kind for one in ran}
     native = needs.runtime == "native" and any(isinstance(one, Function) for one in ran)
     if native or kinds & PROGRAM_KINDS:
         return "machine"
     declared = bool(needs.hosts or needs.env or needs.roots)
-    return "outside" if "http_call" in kinds or (declared and kinds & _REACHING) else ""
+    return "outside" if "http_call" in kinds or (declared and kinds & _REACHING_KINDS) else ""
 
 
-def reached(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
+def list_reached_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
     """The artifacts that can run where these are named, or none is; never fewer than will."""
-    wanted = {_alike(name) for name in names}
-    known = {_alike(one.name) for one in skill.artifacts}
+    wanted = {_normalize_name(name) for name in names}
+    known = {_normalize_name(one.name) for one in skill.artifacts}
     if not wanted:
         found = [one for one in skill.artifacts if one.kind not in FILE_KINDS]
     elif wanted <= known:
-        found = [one for one in skill.artifacts if _alike(one.name) in wanted]
+        found = [one for one in skill.artifacts if _normalize_name(one.name) in wanted]
     else:
         return list(skill.artifacts)
-    return _with_fallbacks(skill, found)
+    return _add_fallbacks(skill, found)
 
 
-def _with_fallbacks(skill: Skill, found: list[Artifact]) -> list[Artifact]:
+def _add_fallbacks(skill: Skill, found: list[Artifact]) -> list[Artifact]:
     names = {one.name for one in found}
     waiting = [one.fallback for one in found if one.fallback]
     while waiting:
@@ -129,32 +293,32 @@ def _with_fallbacks(skill: Skill, found: list[Artifact]) -> list[Artifact]:
     return [one for one in skill.artifacts if one.name in names]
 
 
-def _alike(name: str) -> str:
+def _normalize_name(name: str) -> str:
     """What a name has in common with every name that a run takes for it."""
-    return _WORDS.sub("_", name.lower()).strip("_")
+    return _NOT_WORD.sub("_", name.lower()).strip("_")
 
 
-def _implied(artifacts: Sequence[Artifact]) -> Iterator[tuple[str, Any]]:
+def _implied_needs(artifacts: Sequence[Artifact]) -> Iterator[tuple[str, Any]]:
     """What artifacts ask for by what they are."""
     for artifact in artifacts:
         if isinstance(artifact, HttpCall):
-            yield "hosts", [_host_of(artifact)]
+            yield "hosts", [_request_host(artifact)]
         elif isinstance(artifact, CliCommand):
-            yield "binaries", [_program_of(artifact)]
+            yield "binaries", [_command_program(artifact)]
         elif isinstance(artifact, Function) and artifact.language == "python":
-            yield "requirements", inline_requirements(artifact.content)
+            yield "requirements", read_inline_requirements(artifact.content)
 
 
-def _host_of(artifact: HttpCall) -> str:
+def _request_host(artifact: HttpCall) -> str:
     """The host of a request, which no input decides; '' where it cannot be told."""
     try:
-        parts = urlsplit(url_of(artifact))
+        parts = urlsplit(request_url(artifact))
     except ValueError:
         return ""
     return "" if parts.username or "{" in parts.netloc else parts.netloc
 
 
-def _program_of(artifact: CliCommand) -> str:
+def _command_program(artifact: CliCommand) -> str:
     try:
         said = shlex.split(artifact.handler)
     except ValueError:

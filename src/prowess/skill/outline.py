@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from prowess.skill.kinds import FILE_KINDS, Kind
 from prowess.skill.model import Provenance, Scope, Skill
-from prowess.skill.needs import Needs, needs_of
+from prowess.skill.needs import Needs, read_needs
 from prowess.skill.package import FileEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ArtifactOutline:
     """An artifact without its content."""
 
     id: str
@@ -23,7 +23,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outline:
+class SkillOutline:
     """A skill without the content of its artifacts and files. `manifest` and `digest` are those of its files.
 
     `needs` are those of its manifest; what only an artifact says of itself is among them where the whole skill was read.
@@ -42,14 +42,14 @@ class Outline:
     manifest: tuple[FileEntry, ...]
     allowed_tools: tuple[str, ...]
     frontmatter: str | None
-    parts: tuple[Part, ...]
+    parts: tuple[ArtifactOutline, ...]
     needs: Needs
 
     @classmethod
-    def of(cls, skill: Skill) -> Outline:
+    def of(cls, skill: Skill) -> SkillOutline:
         """The outline of a skill that has been read."""
         parts = tuple(
-            Part(
+            ArtifactOutline(
                 id=artifact.id,
                 kind=artifact.kind,
                 name=artifact.name,
@@ -74,10 +74,10 @@ class Outline:
             allowed_tools=skill.allowed_tools,
             frontmatter=skill.frontmatter,
             parts=parts,
-            needs=needs_of(skill),
+            needs=read_needs(skill),
         )
 
-    def of_kind(self, kind: Kind) -> tuple[Part, ...]:
+    def of_kind(self, kind: Kind) -> tuple[ArtifactOutline, ...]:
         """Its parts of one kind, in their order."""
         found = [part for part in self.parts if part.kind == kind]
         return tuple(sorted(found, key=lambda part: (part.ordinal, part.name, part.variant or "")))
@@ -86,7 +86,7 @@ class Outline:
         """The line of the manifest for exactly this path."""
         return next((entry for entry in self.manifest if entry.path == path), None)
 
-    def file_part(self, kind: Kind, name: str) -> Part | None:
+    def file_part(self, kind: Kind, name: str) -> ArtifactOutline | None:
         """The part of a kind that is a file, by its name or its exact path."""
         parts = self.of_kind(kind) if kind in FILE_KINDS else ()
         by_name = next((part for part in parts if part.name == name), None)

@@ -92,7 +92,7 @@ class Package:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 that identifies exactly these files."""
-        return digest_of(self.manifest)
+        return compute_digest(self.manifest)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ class Package:
         return Package.written(self.name, [file for file in self.files if file.path not in gone])
 
 
-def digest_of(manifest: Iterable[FileEntry]) -> str:
+def compute_digest(manifest: Iterable[FileEntry]) -> str:
     """SHA-256 over the canonical JSON of the sorted list of [path, mode, size, file SHA-256].
 
     JSON keeps every boundary, so that no two different manifests share a text.
@@ -133,9 +133,9 @@ def check_files(files: Iterable[File], limits: Limits) -> None:
         check_size(file.path, len(file.content), limits)
         total += len(file.content)
         if count > limits.files:
-            raise too_large("files in one skill", limits.files, f"more, up to {file.path!r}", "max_files")
+            raise too_large_error("files in one skill", limits.files, f"more, up to {file.path!r}", "max_files")
         if total > limits.skill_bytes:
-            raise too_large(
+            raise too_large_error(
                 "bytes in one skill", limits.skill_bytes, f"{total:,} with {file.path!r}", "max_skill_bytes"
             )
 
@@ -144,7 +144,7 @@ def check_path(path: str, limits: Limits = DEFAULT_LIMITS) -> None:
     """Refuse a path that is not a plain relative one inside the package."""
     if _PLAIN_PATH.fullmatch(path) and path.count("/") < limits.depth:
         return
-    reason = _path_fault(path, limits)
+    reason = _find_path_fault(path, limits)
     if reason:
         raise Invalid(
             f"The entry {path[:200]!r} {reason}.",
@@ -152,7 +152,7 @@ def check_path(path: str, limits: Limits = DEFAULT_LIMITS) -> None:
         )
 
 
-def _path_fault(path: str, limits: Limits) -> str:
+def _find_path_fault(path: str, limits: Limits) -> str:
     segments = path.split("/")
     if not path or "" in segments:
         return "has an empty part" if path and not path.startswith("/") else "is not a relative path"
@@ -176,24 +176,24 @@ def check_clash(path: str, seen: dict[str, str]) -> None:
 
     Files and folders that differ only in case or Unicode form do, and a file and a folder of one name.
     """
-    key = _folded(path)
+    key = _fold_path(path)
     other = seen.get(key) or seen.get(key + "/")
     if other:
-        raise _clash(path, path, other)
+        raise _clash_error(path, path, other)
     seen[key] = path
     folder = path
     while "/" in folder:
         folder, key = folder.rpartition("/")[0], key.rpartition("/")[0]
         other = seen.get(key) or seen.setdefault(key + "/", folder + "/")
         if other != folder + "/":
-            raise _clash(path, folder + "/", other)
+            raise _clash_error(path, folder + "/", other)
 
 
-def _folded(path: str) -> str:
+def _fold_path(path: str) -> str:
     return path.lower() if path.isascii() else unicodedata.normalize("NFC", path).casefold()
 
 
-def _clash(path: str, part: str, other: str) -> Invalid:
+def _clash_error(path: str, part: str, other: str) -> Invalid:
     """The error for an entry of which a part, a folder or the whole, falls together with something else."""
     if path == other:
         return Invalid(f"The entry {path!r} appears twice.", hint="Keep one of them.")
@@ -207,10 +207,10 @@ def _clash(path: str, part: str, other: str) -> Invalid:
 def check_size(path: str, size: int, limits: Limits) -> None:
     """Refuse a file over the limit."""
     if size > limits.file_bytes:
-        raise too_large(f"bytes in one file ({path!r})", limits.file_bytes, f"{size:,}", "max_file_bytes")
+        raise too_large_error(f"bytes in one file ({path!r})", limits.file_bytes, f"{size:,}", "max_file_bytes")
 
 
-def too_large(what: str, limit: int, actual: str, setting: str) -> Invalid:
+def too_large_error(what: str, limit: int, actual: str, setting: str) -> Invalid:
     """The error for anything over a limit: what, how much is allowed, how much there was, how to allow more."""
     return Invalid(
         f"Too many {what}: the limit is {limit:,}, this has {actual}.",

@@ -13,31 +13,31 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-RUNS_ON = (3, 14)
+NEWEST_PYTHON = (3, 14)
 """The newest Python that a file is run by."""
-MOST_CHARS = 500_000
-MOST_CODE = 100_000
+MAX_SOURCE_CHARS = 500_000
+MAX_CODE_CHARS = 100_000
 """Characters without the texts and comments."""
-DEEPEST = 40
+MAX_BRACKET_DEPTH = 40
 """Brackets in brackets; what nests deeper is not judged."""
-LONGEST = 4_000
+MAX_EXPRESSION_CHARS = 4_000
 """Characters of one expression between commas and ends of lines, without texts."""
-MOST_BRANCHES = 200
+MAX_ELIFS = 200
 
-_MARK = re.compile(
+_TOKEN = re.compile(
     r"""\#[^\n]*|(?P<prefix>(?<!\w)[rbuftRBUFT]{1,2})?(?P<quote>\"{3}|'{3}|["'])|[\[({]|[\])}]|,|\n|\\\n"""
 )
-_ENDS = {quote: re.compile(rf"(?:[^\\{quote}\n]|\\.)*{quote}", re.DOTALL) for quote in ('"', "'")} | {
+_STRING_ENDS = {quote: re.compile(rf"(?:[^\\{quote}\n]|\\.)*{quote}", re.DOTALL) for quote in ('"', "'")} | {
     quote * 3: re.compile(rf"(?:[^\\{quote}]|\\.|{quote}(?!{quote}{quote}))*{quote * 3}", re.DOTALL)
     for quote in ('"', "'")
 }
-_NEWER = re.compile(
+_NEWER_SYNTAX = re.compile(
     r"^[ \t]*type[ \t]+\w+[ \t]*[=\[\\]|\b(?:def|class)[ \t]+\w+[ \t]*\[|\bexcept\b\*?[^:(\n]*,", re.MULTILINE
 )
-_ELSEWHERE = re.compile(r"\b(?:exec|globals|locals|vars|setattr|__dict__|modules)\b|\bimport[ \t]*\*")
+_DYNAMIC_NAMES = re.compile(r"\b(?:exec|globals|locals|vars|setattr|__dict__|modules)\b|\bimport[ \t]*\*")
 """Ways to give a module a name that cannot be seen in its text."""
 _NUMBER_BEFORE_WORD = re.compile(r"\d(?:and|else|for|if|in|is|or)\b")
-_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_INNER_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class SourceFault:
     certain: bool = True
 
 
-class _TooMuchError(Exception):
+class _NotCheckedError(Exception):
     """The text is none that is judged."""
 
 
@@ -58,53 +58,53 @@ class _UnclosedError(Exception):
         self.line = line
 
 
-def fault_in(source: str, function: str) -> SourceFault | None:
+def find_source_fault(source: str, function: str) -> SourceFault | None:
     """Why a file that should define this function cannot be run; None where nothing is known against it."""
     text = source.replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         return SourceFault(message="it has a NUL character in it", line=text.count("\n", 0, text.index("\0")) + 1)
     try:
-        return _judged(_without_texts(text), function)
+        return _check_syntax(_blank_strings(text), function)
     except _UnclosedError as error:
         return SourceFault(message="a text in quotes has no end", line=error.line)
-    except (_TooMuchError, ValueError, RecursionError, MemoryError):
+    except (_NotCheckedError, ValueError, RecursionError, MemoryError):
         return None
 
 
-def _judged(code: str, function: str) -> SourceFault | None:
+def _check_syntax(code: str, function: str) -> SourceFault | None:
     try:
         tree = ast.parse(code)
     except SyntaxError as error:
         return SourceFault(message=error.msg, line=error.lineno, certain=_is_certain(code))
-    return _fault_of(tree, code, function)
+    return _check_tree(tree, code, function)
 
 
 def _is_certain(code: str) -> bool:
-    return sys.version_info >= RUNS_ON or _NEWER.search(code) is None
+    return sys.version_info >= NEWEST_PYTHON or _NEWER_SYNTAX.search(code) is None
 
 
-def _fault_of(tree: ast.Module, code: str, function: str) -> SourceFault | None:
+def _check_tree(tree: ast.Module, code: str, function: str) -> SourceFault | None:
     """What is wrong with a file that can be read."""
-    nodes = list(_at_the_top(tree))
+    nodes = list(_walk_module_level(tree))
     for node in nodes:
         if isinstance(node, ast.Return):
             return SourceFault(message="'return' outside function", line=node.lineno)
-    if _ELSEWHERE.search(code) or any(function in _names(node) for node in nodes):
+    if _DYNAMIC_NAMES.search(code) or any(function in _bound_names(node) for node in nodes):
         return None
     return SourceFault(message=f"it defines no function {function}")
 
 
-def _at_the_top(tree: ast.Module) -> Iterator[ast.AST]:
+def _walk_module_level(tree: ast.Module) -> Iterator[ast.AST]:
     """Every node that is run with the file itself."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         yield node
-        if not isinstance(node, _INNER):
+        if not isinstance(node, _INNER_SCOPES):
             waiting += reversed(list(ast.iter_child_nodes(node)))
 
 
-def _names(node: ast.AST) -> tuple[str, ...]:
+def _bound_names(node: ast.AST) -> tuple[str, ...]:
     """The names that a node gives to something."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return (node.name,)
@@ -117,19 +117,19 @@ def _names(node: ast.AST) -> tuple[str, ...]:
     return ()
 
 
-def _without_texts(text: str) -> str:
-    """The text with nothing in its quotes and without comments, line for line; `_TooMuchError` for what is not judged."""
-    if len(text) > MOST_CHARS:
-        raise _TooMuchError
+def _blank_strings(text: str) -> str:
+    """The text with nothing in its quotes and without comments, line for line; `_NotCheckedError` for what is not judged."""
+    if len(text) > MAX_SOURCE_CHARS:
+        raise _NotCheckedError
     parts: list[str] = []
     at = depth = begun = taken = 0
-    while mark := _MARK.search(text, at):
+    while mark := _TOKEN.search(text, at):
         parts.append(text[at : mark.start()])
         at = mark.end()
         sign = mark.group()
         if quote := mark["quote"]:
-            at = _end_of_text(text, mark, quote)
-            parts.append(_emptied(text[mark.start() : at], mark["prefix"] or ""))
+            at = _find_string_end(text, mark, quote)
+            parts.append(_empty_string(text[mark.start() : at], mark["prefix"] or ""))
             taken += at - mark.start()
             continue
         if sign.startswith("#"):
@@ -137,29 +137,29 @@ def _without_texts(text: str) -> str:
             continue
         parts.append(sign)
         depth += (sign in "[({") - (sign in "])}")
-        if mark.start() - begun - taken > LONGEST or depth > DEEPEST:
-            raise _TooMuchError
+        if mark.start() - begun - taken > MAX_EXPRESSION_CHARS or depth > MAX_BRACKET_DEPTH:
+            raise _NotCheckedError
         if sign == "," or (sign == "\n" and depth <= 0):
             begun, taken = at, 0
     parts.append(text[at:])
     code = "".join(parts)
-    if len(code) > MOST_CODE or len(text) - begun - taken > LONGEST or code.count("elif") > MOST_BRANCHES:
-        raise _TooMuchError
+    if len(code) > MAX_CODE_CHARS or len(text) - begun - taken > MAX_EXPRESSION_CHARS or code.count("elif") > MAX_ELIFS:
+        raise _NotCheckedError
     if _NUMBER_BEFORE_WORD.search(code):  # which Python reads, and complains about
-        raise _TooMuchError
+        raise _NotCheckedError
     return code
 
 
-def _end_of_text(text: str, mark: re.Match[str], quote: str) -> int:
+def _find_string_end(text: str, mark: re.Match[str], quote: str) -> int:
     """Where a text in quotes ends. Newer Python has quotes within the fields of one: such a file is not judged."""
-    found = _ENDS[quote].match(text, mark.end())
+    found = _STRING_ENDS[quote].match(text, mark.end())
     fields = set("fFtT") & set(mark["prefix"] or "")
     if found is None:
         if fields:
-            raise _TooMuchError
+            raise _NotCheckedError
         raise _UnclosedError(text.count("\n", 0, mark.start()) + 1)
     if fields and not (_is_balanced(found.group()) or _is_balanced(re.sub(r"\{\{|\}\}", "", found.group()))):
-        raise _TooMuchError
+        raise _NotCheckedError
     return found.end()
 
 
@@ -167,7 +167,7 @@ def _is_balanced(text: str) -> bool:
     return text.count("{") == text.count("}")
 
 
-def _emptied(literal: str, prefix: str) -> str:
+def _empty_string(literal: str, prefix: str) -> str:
     """A text of as many lines with nothing in it."""
     lines = literal.count("\n")
     quotes = '"""' if lines else '"'

@@ -13,9 +13,9 @@ import unicodedata
 
 from prowess.errors import Invalid
 
-NAME_LIMIT = 64
-SLUG_LIMIT = 200
-TOOL_NAME_LIMIT = 64
+MAX_NAME_CHARS = 64
+MAX_SLUG_CHARS = 200
+MAX_TOOL_NAME_CHARS = 64
 """The longest name of a tool that the APIs of models take."""
 
 _PLAIN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)*", re.ASCII)
@@ -23,14 +23,14 @@ _PLAIN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)*", 
 
 def is_slug(text: str) -> bool:
     """Whether `text` is a slug as it stands."""
-    if not text or len(text) > SLUG_LIMIT:
+    if not text or len(text) > MAX_SLUG_CHARS:
         return False
     if _PLAIN.fullmatch(text):
-        return len(text.rpartition(".")[2]) <= NAME_LIMIT
+        return len(text.rpartition(".")[2]) <= MAX_NAME_CHARS
     if text.isascii():
         return False
     segments = text.split(".")
-    return all(_is_segment(segment) for segment in segments) and len(segments[-1]) <= NAME_LIMIT
+    return all(_is_segment(segment) for segment in segments) and len(segments[-1]) <= MAX_NAME_CHARS
 
 
 def _is_segment(segment: str) -> bool:
@@ -53,7 +53,7 @@ def check_slug(text: str) -> str:
     hint = f"Try {suggestion!r}." if suggestion else "Use letters, digits and hyphens, such as 'release-notes'."
     raise Invalid(
         f"{text[:80]!r} is not a slug: lowercase letters, digits and single hyphens, segments joined by dots, "
-        f"the last one at most {NAME_LIMIT} characters.",
+        f"the last one at most {MAX_NAME_CHARS} characters.",
         hint=hint,
     )
 
@@ -69,7 +69,7 @@ def slugify(text: str) -> str:
     words = "".join(char if char.isalnum() else "-" for char in text.lower())
     words = unicodedata.normalize("NFKC", words)
     joined = "-".join(word for word in words.split("-") if word)
-    return joined[:NAME_LIMIT].strip("-")
+    return joined[:MAX_NAME_CHARS].strip("-")
 
 
 def tool_name(slug: str) -> str:
@@ -78,8 +78,8 @@ def tool_name(slug: str) -> str:
     A slug that is longer, or has other letters, is cut, and told from its like by a part of its digest.
     """
     name = "skill_" + slug.replace(".", "_").replace("-", "_")
-    if name.isascii() and len(name) <= TOOL_NAME_LIMIT:
+    if name.isascii() and len(name) <= MAX_TOOL_NAME_CHARS:
         return name
     mark = hashlib.sha256(slug.encode()).hexdigest()[:8]
-    kept = "".join(char for char in name if char.isascii())[: TOOL_NAME_LIMIT - 1 - len(mark)]
+    kept = "".join(char for char in name if char.isascii())[: MAX_TOOL_NAME_CHARS - 1 - len(mark)]
     return f"{kept.rstrip('_')}_{mark}"

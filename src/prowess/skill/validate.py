@@ -6,20 +6,20 @@ from dataclasses import dataclass
 
 from prowess.errors import Invalid, Problem
 from prowess.skill.forms import read_package
-from prowess.skill.forms.codes import CODES as FORM_CODES
+from prowess.skill.forms.form import CODES as FORM_CODES
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import Package, check_files
 from prowess.skill.profiles import PROFILES, ProfileName
-from prowess.skill.profiles.codes import CODES as PROFILE_CODES
-from prowess.skill.text.codes import CODES as TEXT_CODES
+from prowess.skill.profiles.profile import CODES as PROFILE_CODES
+from prowess.skill.text.document import TEXT_CODES
 
-CODES: dict[str, str] = {**TEXT_CODES, **FORM_CODES, **PROFILE_CODES}
+VALIDATION_CODES: dict[str, str] = {**TEXT_CODES, **FORM_CODES, **PROFILE_CODES}
 """Every code that a report can hold, with its meaning in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ValidationReport:
     """A package held against a profile: what was read, and everything found, worst first, then by line."""
 
     reading: Reading
@@ -37,12 +37,12 @@ class Report:
         return tuple(problem for problem in self.problems if problem.severity == "error")
 
 
-def validate(package: Package, profile: ProfileName = "prowess", limits: Limits = DEFAULT_LIMITS) -> Report:
+def validate(package: Package, profile: ProfileName = "prowess", limits: Limits = DEFAULT_LIMITS) -> ValidationReport:
     """Read a package and judge it; never raises for bad content."""
-    over = _over_limit(package, limits)
+    over = _check_limits(package, limits)
     reading = read_package(package, limits)
     problems = PROFILES[profile].judge(reading, limits)
-    return Report(reading=reading, profile=profile, problems=(*over, *problems))
+    return ValidationReport(reading=reading, profile=profile, problems=(*over, *problems))
 
 
 def accept(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
@@ -50,10 +50,10 @@ def accept(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
     report = validate(package, "prowess", limits)
     if report.ok and report.reading.skill is not None:
         return report.reading
-    raise refusal(report)
+    raise rejection(report)
 
 
-def refusal(report: Report) -> Invalid:
+def rejection(report: ValidationReport) -> Invalid:
     """The error that says why a package is not accepted."""
     first, others = report.errors[0], len(report.errors) - 1
     more = f" (and {others} more)" if others else ""
@@ -62,7 +62,7 @@ def refusal(report: Report) -> Invalid:
     return Invalid(f"{message}{where}{more}", hint=first.hint, problems=report.problems)
 
 
-def _over_limit(package: Package, limits: Limits) -> tuple[Problem, ...]:
+def _check_limits(package: Package, limits: Limits) -> tuple[Problem, ...]:
     try:
         check_files(package.files, limits)
     except Invalid as refused:

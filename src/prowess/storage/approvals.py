@@ -1,7 +1,7 @@
-"""Approvals as rows: asked once, resolved once, good for one requester and one digest until their time is over.
+"""Store approvals: asked once, resolved once, valid for one requester and one digest until they expire.
 
-`expires_at` is the limit of both the question and a yes. Once it has passed, a question reads as expired everywhere;
-`expire` writes that down and tells it, each once.
+`expires_at` limits both the request and the approval. Once it has passed, a pending request reads as expired everywhere;
+`expire` stores that and returns each expired row to exactly one caller.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from prowess.storage.clock import later, now
-from prowess.storage.owner import Owner, owned
+from prowess.storage.clock import now, seconds_from_now
+from prowess.storage.owner import Owner, owner_condition
 from prowess.storage.policy_tables import approvals
 
 ApprovalState = Literal["pending", "approved", "denied", "expired", "revoked"]
 
 _MOMENT = sa.bindparam("moment", type_=sa.Text)
-_IN_TIME = approvals.c.expires_at > _MOMENT
+_NOT_EXPIRED = approvals.c.expires_at > _MOMENT
 _PENDING = approvals.c.state == sa.literal_column("'pending'")
 _APPROVED = approvals.c.state == sa.literal_column("'approved'")
-_ITSELF = approvals.c.id == sa.bindparam("which")
+_THIS_APPROVAL = approvals.c.id == sa.bindparam("which")
 _ORGANIZATION = approvals.c.organization_id == sa.bindparam("organization")
-_STATE = sa.case((sa.and_(_PENDING, ~_IN_TIME), "expired"), else_=approvals.c.state)
+_STATE = sa.case((sa.and_(_PENDING, ~_NOT_EXPIRED), "expired"), else_=approvals.c.state)
 
 _READ = sa.select(*(column for column in approvals.c if column.name != "state"), _STATE.label("state"))
-_GET = _READ.where(_ORGANIZATION, _ITSELF)
+_GET = _READ.where(_ORGANIZATION, _THIS_APPROVAL)
 _LIST = (
     _READ.where(_ORGANIZATION, _STATE.in_(sa.bindparam("states", expanding=True)))
     .order_by(approvals.c.created_at.desc(), approvals.c.id)
@@ -36,35 +36,41 @@ _LIST = (
 )
 _LIST_OF_USER = _LIST.where(approvals.c.user_id == sa.bindparam("user"))
 _SUBJECT = sa.and_(
-    owned(approvals),
+    owner_condition(approvals),
     approvals.c.requester == sa.bindparam("by"),
     approvals.c.slug == sa.bindparam("of"),
     approvals.c.digest == sa.bindparam("content"),
     approvals.c.action == sa.bindparam("to"),
 )
 _EQUAL = (
-    _READ.where(_SUBJECT, approvals.c.session_id == sa.bindparam("within"), _PENDING, _IN_TIME)
+    _READ.where(_SUBJECT, approvals.c.session_id == sa.bindparam("within"), _PENDING, _NOT_EXPIRED)
     .order_by(approvals.c.created_at)
     .limit(1)
 )
 _GRANTED = (
-    _READ.where(_SUBJECT, _APPROVED, _IN_TIME, approvals.c.used_at.is_(None))
+    _READ.where(_SUBJECT, _APPROVED, _NOT_EXPIRED, approvals.c.used_at.is_(None))
     .order_by(approvals.c.expires_at.desc())
     .limit(1)
 )
 _INSERT = sa.insert(approvals)
-_RESOLVE = sa.update(approvals).where(_ORGANIZATION, _ITSELF, _PENDING, _IN_TIME)
-_USE = sa.update(approvals).where(_ITSELF, _APPROVED, _IN_TIME, approvals.c.used_at.is_(None)).values(used_at=_MOMENT)
-_REVOKE = sa.update(approvals).where(_ORGANIZATION, _ITSELF, sa.or_(_PENDING, _APPROVED))
-_OVERDUE = _READ.where(_ORGANIZATION, _PENDING, ~_IN_TIME).order_by(approvals.c.created_at, approvals.c.id)
-_ANY_OVERDUE = sa.select(sa.exists().where(_ORGANIZATION, _PENDING, ~_IN_TIME))
+_RESOLVE = sa.update(approvals).where(_ORGANIZATION, _THIS_APPROVAL, _PENDING, _NOT_EXPIRED)
+_USE = (
+    sa.update(approvals)
+    .where(_THIS_APPROVAL, _APPROVED, _NOT_EXPIRED, approvals.c.used_at.is_(None))
+    .values(used_at=_MOMENT)
+)
+_REVOKE = sa.update(approvals).where(_ORGANIZATION, _THIS_APPROVAL, sa.or_(_PENDING, _APPROVED))
+_OVERDUE = _READ.where(_ORGANIZATION, _PENDING, ~_NOT_EXPIRED).order_by(approvals.c.created_at, approvals.c.id)
+_ANY_OVERDUE = sa.select(sa.exists().where(_ORGANIZATION, _PENDING, ~_NOT_EXPIRED))
 _WAITING = (
     sa.select(sa.func.count())
     .select_from(approvals)
-    .where(owned(approvals), approvals.c.requester == sa.bindparam("by"), _PENDING, _IN_TIME)
+    .where(owner_condition(approvals), approvals.c.requester == sa.bindparam("by"), _PENDING, _NOT_EXPIRED)
 )
 _LOCK_OVERDUE = _OVERDUE.with_for_update()
-_EXPIRE = sa.update(approvals).where(_ORGANIZATION, _ITSELF, _PENDING).values(state="expired", resolved_at=_MOMENT)
+_EXPIRE = (
+    sa.update(approvals).where(_ORGANIZATION, _THIS_APPROVAL, _PENDING).values(state="expired", resolved_at=_MOMENT)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +118,7 @@ def ask(
     _lock_question(connection, key)
     waits = connection.execute(_EQUAL, {**key, "moment": now()}).mappings().first()
     if waits is not None:
-        return _approval(waits), False
+        return _to_approval(waits), False
     row = ApprovalRow(
         id=str(uuid.uuid4()),
         organization_id=owner.organization_id,
@@ -126,7 +132,7 @@ def ask(
         state="pending",
         detail=detail,
         created_at=now(),
-        expires_at=later(lifetime_seconds),
+        expires_at=seconds_from_now(lifetime_seconds),
     )
     connection.execute(_INSERT, {column.name: getattr(row, column.name) for column in approvals.c})
     return row, True
@@ -135,7 +141,7 @@ def ask(
 def get_approval(connection: sa.Connection, organization_id: str, approval_id: str) -> ApprovalRow | None:
     """One approval; None where the organization has none of that id, whoever else has."""
     found = connection.execute(_GET, _key(organization_id, approval_id)).mappings().first()
-    return _approval(found) if found else None
+    return _to_approval(found) if found else None
 
 
 def list_approvals(
@@ -152,7 +158,7 @@ def list_approvals(
         rows = connection.execute(_LIST, key)
     else:
         rows = connection.execute(_LIST_OF_USER, {**key, "user": user_id})
-    return [_approval(row) for row in rows.mappings()]
+    return [_to_approval(row) for row in rows.mappings()]
 
 
 def resolve(
@@ -176,7 +182,7 @@ def resolve(
         "resolved_at": now(),
     }
     if approved and lifetime_seconds is not None:
-        values["expires_at"] = later(lifetime_seconds)
+        values["expires_at"] = seconds_from_now(lifetime_seconds)
     won = connection.execute(_RESOLVE.values(**values), _key(organization_id, approval_id)).rowcount == 1
     return get_approval(connection, organization_id, approval_id) if won else None
 
@@ -187,7 +193,7 @@ def granted(
     """A yes for exactly this action, slug, digest and requester that is in time and not used up."""
     key = {**owner.key, "to": action_group, "of": slug, "content": digest, "by": requester, "moment": now()}
     found = connection.execute(_GRANTED, key).mappings().first()
-    return _approval(found) if found else None
+    return _to_approval(found) if found else None
 
 
 def use(connection: sa.Connection, approval_id: str) -> bool:
@@ -221,7 +227,7 @@ def expire(connection: sa.Connection, organization_id: str) -> list[ApprovalRow]
         return []
     keys = [{"organization": organization_id, "which": row["id"], "moment": moment} for row in overdue]
     connection.execute(_EXPIRE, keys)
-    return [_approval(row, resolved_at=moment) for row in overdue]
+    return [_to_approval(row, resolved_at=moment) for row in overdue]
 
 
 def revoke(
@@ -244,5 +250,45 @@ def _key(organization_id: str, approval_id: str) -> dict[str, str]:
     return {"organization": organization_id, "which": approval_id, "moment": now()}
 
 
-def _approval(row: sa.RowMapping, **changes: Any) -> ApprovalRow:
+def _to_approval(row: sa.RowMapping, **changes: Any) -> ApprovalRow:
     return ApprovalRow(**{**row, **changes})
+
+
+_RESOLVED = (
+    sa.select(approvals)
+    .where(
+        owner_condition(approvals),
+        approvals.c.requester == sa.bindparam("by"),
+        approvals.c.action == sa.bindparam("to"),
+        approvals.c.state.in_(("approved", "denied", "revoked")),
+    )
+    .order_by(approvals.c.resolved_at.desc(), approvals.c.id)
+)
+_ANSWERED = _RESOLVED.where(approvals.c.slug == sa.bindparam("of")).limit(sa.bindparam("most", type_=sa.Integer))
+_IN_FORCE = _RESOLVED.where(
+    approvals.c.slug.in_(sa.bindparam("these", expanding=True)),
+    approvals.c.expires_at > sa.bindparam("moment", type_=sa.Text),
+)
+_SLUGS_PER_QUERY = 500
+"""So many slugs are looked for in one query."""
+
+
+def list_resolved(
+    connection: sa.Connection, owner: Owner, *, action_group: str, slug: str, requester: str, limit: int = 100
+) -> list[ApprovalRow]:
+    """The approvals of this requester for one action and slug that were given, refused or revoked, the newest first."""
+    key = {**owner.key, "to": action_group, "of": slug, "by": requester, "most": limit}
+    return [ApprovalRow(**row) for row in connection.execute(_ANSWERED, key).mappings()]
+
+
+def list_in_force(
+    connection: sa.Connection, owner: Owner, *, action_group: str, slugs: Sequence[str], requester: str
+) -> dict[str, list[ApprovalRow]]:
+    """Those for any of these slugs whose time is not over, by slug, the newest first; a few queries for any number of slugs."""
+    found: dict[str, list[ApprovalRow]] = {}
+    for start in range(0, len(slugs), _SLUGS_PER_QUERY):
+        these = list(slugs[start : start + _SLUGS_PER_QUERY])
+        key = {**owner.key, "to": action_group, "these": these, "by": requester, "moment": now()}
+        for row in connection.execute(_IN_FORCE, key).mappings():
+            found.setdefault(row["slug"], []).append(ApprovalRow(**row))
+    return found

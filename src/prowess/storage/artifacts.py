@@ -1,30 +1,33 @@
-"""Artifacts as rows of `skill_artifacts`, and back."""
+"""Store artifacts as rows of `skill_artifacts`; read them by kind, or only the outline of a skill."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, cast, get_args
 
 import sqlalchemy as sa
 
-from prowess.skill.kinds import Artifact, ArtifactFields, DspyModule
-from prowess.skill.model import Skill
-from prowess.storage.rows import built, decoded, defaults_of, filled, raw
-from prowess.storage.tables import skill_artifacts
-from prowess.storage.tenant import Tenant, belongs
+from prowess.skill.kinds import KINDS, Artifact, ArtifactFields, DspyModule, Kind
+from prowess.skill.model import Provenance, Skill
+from prowess.skill.needs import NEED_FORMS, parse_needs
+from prowess.skill.outline import ArtifactOutline, SkillOutline
+from prowess.storage.blobs import load_manifest
+from prowess.storage.rows import build_model, decode_json, field_defaults, fill_defaults, raw_json
+from prowess.storage.tables import skill_artifacts, skills
+from prowess.storage.tenant import Tenant, tenant_condition
 
 _MODELS: dict[str, type[ArtifactFields]] = {
     model.model_fields["kind"].default: model for model in get_args(get_args(Artifact)[0])
 }
-_COLUMNS = frozenset(
+_OWN_COLUMNS = frozenset(
     {"id", "skill_id", "kind", "name", "ordinal", "content", "variant", "metadata", "path", "state", "revision"}
 )
 _DETAILS: dict[str, tuple[str, ...]] = {
-    kind: tuple(name for name in model.model_fields if name not in _COLUMNS) for kind, model in _MODELS.items()
+    kind: tuple(name for name in model.model_fields if name not in _OWN_COLUMNS) for kind, model in _MODELS.items()
 }
-_DEFAULTS: dict[str, dict[str, Any]] = {kind: defaults_of(model, _DETAILS[kind]) for kind, model in _MODELS.items()}
+_DEFAULTS: dict[str, dict[str, Any]] = {kind: field_defaults(model, _DETAILS[kind]) for kind, model in _MODELS.items()}
 
-COLUMNS = (
+ARTIFACT_COLUMNS = (
     skill_artifacts.c.position,
     skill_artifacts.c.id,
     skill_artifacts.c.kind,
@@ -32,36 +35,36 @@ COLUMNS = (
     skill_artifacts.c.ordinal,
     skill_artifacts.c.model_variant,
     skill_artifacts.c.path,
-    raw(skill_artifacts.c.metadata),
-    raw(skill_artifacts.c.details),
+    raw_json(skill_artifacts.c.metadata),
+    raw_json(skill_artifacts.c.details),
     skill_artifacts.c.content,
     skill_artifacts.c.state_blob,
 )
-"""What a row that `artifact_of` takes consists of."""
+"""What a row that `to_artifact` takes consists of."""
 
 _OWNER = sa.select(skill_artifacts.c.skill_id).where(
-    belongs(skill_artifacts), skill_artifacts.c.id == sa.bindparam("which")
+    tenant_condition(skill_artifacts), skill_artifacts.c.id == sa.bindparam("which")
 )
 _MADE = sa.select(skill_artifacts.c.id, skill_artifacts.c.created_at).where(
-    belongs(skill_artifacts), skill_artifacts.c.skill_id.in_(sa.bindparam("of", expanding=True))
+    tenant_condition(skill_artifacts), skill_artifacts.c.skill_id.in_(sa.bindparam("of", expanding=True))
 )
 _DELETE = sa.delete(skill_artifacts).where(
-    belongs(skill_artifacts), skill_artifacts.c.skill_id.in_(sa.bindparam("of", expanding=True))
+    tenant_condition(skill_artifacts), skill_artifacts.c.skill_id.in_(sa.bindparam("of", expanding=True))
 )
 _INSERT = sa.insert(skill_artifacts)
 
 
-def artifact_of(row: Sequence[Any], skill_id: str, digest: str) -> Artifact:
-    """The artifact that stands in the `COLUMNS` of a row."""
+def to_artifact(row: Sequence[Any], skill_id: str, digest: str) -> Artifact:
+    """The artifact that stands in the `ARTIFACT_COLUMNS` of a row."""
     _, artifact_id, kind, name, ordinal, variant, path, metadata, details, content, state = row
     values = {
-        **filled(_DEFAULTS[kind], decoded(details)),
+        **fill_defaults(_DEFAULTS[kind], decode_json(details)),
         "name": name,
         "ordinal": ordinal,
         "content": content,
         "path": path,
         "variant": variant,
-        "metadata": decoded(metadata),
+        "metadata": decode_json(metadata),
         "id": artifact_id,
         "skill_id": skill_id,
         "revision": digest,
@@ -69,7 +72,7 @@ def artifact_of(row: Sequence[Any], skill_id: str, digest: str) -> Artifact:
     }
     if kind == "dspy_module":
         values["state"] = None if state is None else bytes(state).decode()
-    return cast("Artifact", built(_MODELS[kind], values))
+    return cast("Artifact", build_model(_MODELS[kind], values))
 
 
 def owner_of(connection: sa.Connection, tenant: Tenant, artifact_id: str) -> str | None:
@@ -118,3 +121,75 @@ def _details(artifact: Artifact) -> dict[str, Any]:
     defaults = _DEFAULTS[artifact.kind]
     values = {name: getattr(artifact, name) for name in _DETAILS[artifact.kind]}
     return {name: value for name, value in values.items() if value != defaults[name]}
+
+
+_PROVENANCE_COLUMNS = tuple(Provenance.model_fields)
+_OUTLINE = sa.select(
+    skills.c.id,
+    skills.c.slug,
+    skills.c.name,
+    skills.c.description,
+    skills.c.version,
+    skills.c.digest,
+    skills.c.form,
+    raw_json(skills.c.tags),
+    raw_json(skills.c.manifest),
+    raw_json(skills.c.details),
+    *(skills.c[name] for name in _PROVENANCE_COLUMNS),
+).where(tenant_condition(skills), skills.c.slug == sa.bindparam("which"))
+_PARTS = (
+    sa.select(
+        skill_artifacts.c.id,
+        skill_artifacts.c.kind,
+        skill_artifacts.c.name,
+        skill_artifacts.c.ordinal,
+        skill_artifacts.c.model_variant,
+        skill_artifacts.c.path,
+    )
+    .where(tenant_condition(skill_artifacts), skill_artifacts.c.skill_id == sa.bindparam("of"))
+    .order_by(skill_artifacts.c.position)
+)
+_OF_KINDS = (
+    sa.select(skills.c.digest, *ARTIFACT_COLUMNS)
+    .select_from(skill_artifacts.join(skills))
+    .where(
+        tenant_condition(skill_artifacts),
+        skill_artifacts.c.skill_id == sa.bindparam("of"),
+        skill_artifacts.c.kind.in_(sa.bindparam("kinds", expanding=True)),
+    )
+)
+
+
+def get_outline(connection: sa.Connection, tenant: Tenant, slug: str, location: str) -> SkillOutline | None:
+    """The outline of one skill; no artifact's content and no file is read."""
+    row = connection.execute(_OUTLINE, {**tenant.key, "which": slug}).mappings().first()
+    if row is None:
+        return None
+    details: dict[str, Any] = decode_json(row["details"])
+    parts = connection.execute(_PARTS, {**tenant.key, "of": row["id"]})
+    return SkillOutline(
+        id=row["id"],
+        slug=row["slug"],
+        title=row["name"],
+        description=row["description"],
+        version=row["version"],
+        tags=tuple(decode_json(row["tags"])),
+        scope=tenant.scope,
+        location=location,
+        provenance=build_model(Provenance, {name: row[name] for name in _PROVENANCE_COLUMNS}),
+        digest=row["digest"],
+        manifest=load_manifest(decode_json(row["manifest"])),
+        allowed_tools=tuple(details.get("allowed_tools", ())),
+        frontmatter=details.get("frontmatter"),
+        parts=tuple(
+            ArtifactOutline(id=part_id, kind=kind, name=name, ordinal=ordinal, variant=variant, path=path)
+            for part_id, kind, name, ordinal, variant, path in parts
+        ),
+        needs=parse_needs(details.get("extra", {}) if row["form"] in NEED_FORMS else {}),
+    )
+
+
+def get_artifacts(connection: sa.Connection, tenant: Tenant, skill_id: str, kinds: Collection[Kind]) -> list[Artifact]:
+    """The artifacts of these kinds, or of all; no other is read."""
+    rows = connection.execute(_OF_KINDS, {**tenant.key, "of": skill_id, "kinds": list(kinds or KINDS)})
+    return [to_artifact(row[1:], skill_id, row[0]) for row in rows]

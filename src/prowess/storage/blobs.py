@@ -21,7 +21,7 @@ _SELECT = sa.select(skill_blobs.c.sha256, skill_blobs.c.content).where(
     skill_blobs.c.sha256.in_(sa.bindparam("wanted", expanding=True))
 )
 # SQLite takes at most 999 parameters where it was built with the old default.
-CHUNK = 500
+CHUNK_SIZE = 500
 
 
 def put_blobs(connection: sa.Connection, packages: Iterable[Package]) -> None:
@@ -36,11 +36,11 @@ def put_blobs(connection: sa.Connection, packages: Iterable[Package]) -> None:
 def get_package(connection: sa.Connection, name: str, manifest: Sequence[FileEntry]) -> Package:
     """The files that a manifest names."""
     blobs: dict[str, bytes] = {}
-    for wanted in chunks(sorted({entry.sha256 for entry in manifest})):
+    for wanted in split_chunks(sorted({entry.sha256 for entry in manifest})):
         blobs.update((row.sha256, bytes(row.content)) for row in connection.execute(_SELECT, {"wanted": wanted}))
     missing = [entry.path for entry in manifest if entry.sha256 not in blobs]
     if missing:
-        raise _gone(missing[0])
+        raise _missing_bytes(missing[0])
     files = (File(path=entry.path, content=blobs[entry.sha256], mode=entry.mode) for entry in manifest)
     return Package(name=name, files=tuple(files))
 
@@ -49,29 +49,29 @@ def get_blob(connection: sa.Connection, path: str, sha256: str) -> bytes:
     """The bytes of one file."""
     row = connection.execute(_SELECT, {"wanted": [sha256]}).first()
     if row is None:
-        raise _gone(path)
+        raise _missing_bytes(path)
     return bytes(row.content)
 
 
-def _gone(path: str) -> Unavailable:
+def _missing_bytes(path: str) -> Unavailable:
     return Unavailable(
         f"The bytes of {path!r} are gone from the database.",
         hint="Restore the database from a backup, or import the skill again.",
     )
 
 
-def manifest_json(manifest: Iterable[FileEntry]) -> list[list[str | int]]:
+def dump_manifest(manifest: Iterable[FileEntry]) -> list[list[str | int]]:
     """A manifest as it is stored."""
     return [[entry.path, entry.mode, entry.size, entry.sha256] for entry in manifest]
 
 
-def manifest_of(rows: Iterable[Sequence[Any]]) -> tuple[FileEntry, ...]:
+def load_manifest(rows: Iterable[Sequence[Any]]) -> tuple[FileEntry, ...]:
     """A manifest as it was stored."""
     return tuple(FileEntry(path=path, mode=mode, size=size, sha256=sha256) for path, mode, size, sha256 in rows)
 
 
-def chunks(values: Sequence[str]) -> Iterable[list[str]]:
+def split_chunks(values: Sequence[str]) -> Iterable[list[str]]:
     """The values in portions that fit into one query."""
     rest = iter(values)
-    while chunk := list(islice(rest, CHUNK)):
+    while chunk := list(islice(rest, CHUNK_SIZE)):
         yield chunk

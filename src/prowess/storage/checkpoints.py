@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from prowess.storage.clock import now
-from prowess.storage.owner import Owner, owned
+from prowess.storage.owner import Owner, owner_condition
 from prowess.storage.run_tables import checkpoints
 
 _T = checkpoints.c
@@ -53,13 +53,15 @@ def keep(connection: sa.Connection, owner: Owner, row: CheckpointRow) -> None:
 def find(connection: sa.Connection, owner: Owner, trace_id: str) -> list[CheckpointRow]:
     """The checkpoints of runs whose traces' ids begin so, two at most; none that are somebody else's."""
     begin = _T.trace_id.startswith(trace_id, autoescape=True)
-    rows = connection.execute(sa.select(checkpoints).where(begin, owned(checkpoints)).limit(2), owner.key)
-    return [_row(row) for row in rows]
+    rows = connection.execute(sa.select(checkpoints).where(begin, owner_condition(checkpoints)).limit(2), owner.key)
+    return [_to_checkpoint(row) for row in rows]
 
 
 def remove(connection: sa.Connection, owner: Owner, trace_ids: list[str]) -> None:
     """Forget the checkpoints of runs that need them no more."""
-    connection.execute(sa.delete(checkpoints).where(_T.trace_id.in_(trace_ids), owned(checkpoints)), owner.key)
+    connection.execute(
+        sa.delete(checkpoints).where(_T.trace_id.in_(trace_ids), owner_condition(checkpoints)), owner.key
+    )
 
 
 def has_before(connection: sa.Connection, moment: str) -> bool:
@@ -73,7 +75,7 @@ def delete_before(connection: sa.Connection, moment: str, *, limit: int) -> int:
     return connection.execute(sa.delete(checkpoints).where(_T.trace_id.in_(oldest))).rowcount
 
 
-def _row(row: sa.Row[tuple[object, ...]]) -> CheckpointRow:
+def _to_checkpoint(row: sa.Row[tuple[object, ...]]) -> CheckpointRow:
     return CheckpointRow(
         trace_id=row.trace_id,
         skill_slug=row.skill_slug,

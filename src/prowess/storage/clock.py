@@ -7,18 +7,18 @@ from datetime import UTC, datetime, timedelta
 
 def now() -> str:
     """The present moment, such as `2026-03-01T09:30:00.000000Z`."""
-    return _written(datetime.now(UTC))
+    return _format(datetime.now(UTC))
 
 
-def later(seconds: float) -> str:
+def seconds_from_now(seconds: float) -> str:
     """The moment that many seconds from now."""
-    return _written(datetime.now(UTC) + timedelta(seconds=seconds))
+    return _format(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
-def moment(nanoseconds: int) -> str:
+def format_nanoseconds(nanoseconds: int) -> str:
     """A time that a file system gave, in nanoseconds since 1970, written the same way."""
-    return _written(datetime.fromtimestamp(nanoseconds / 1e9, UTC))
+    return _format(datetime.fromtimestamp(nanoseconds / 1e9, UTC))
 
 
-def _written(time: datetime) -> str:
+def _format(time: datetime) -> str:
     return time.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

@@ -1,9 +1,10 @@
-"""One database, SQLite or PostgreSQL: connections for reading and writing, and tables that are up to date."""
+"""Open a SQLite or PostgreSQL database, keep its tables up to date, and hand out connections."""
 
 from __future__ import annotations
 
 import json
 import os
+import threading
 import weakref
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,12 +15,77 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from prowess.errors import Invalid, Unavailable
-from prowess.storage import migrate
-from prowess.storage.faults import PLAIN_HINT, URL_HINT, masked, translated
-from prowess.storage.location import SQLITE
+from prowess.storage.database_url import SQLITE_PREFIX, display_url, sqlite_path
+from prowess.storage.driver_errors import PLAIN_TEXT_HINT, URL_HINT, is_missing_table, mask_password, translate_errors
 from prowess.storage.rows import from_json
-from prowess.storage.sqlite import sqlite_engines
-from prowess.storage.turns import Turns
+from prowess.storage.sqlite import WriterLock, sqlite_engines
+
+HEAD_REVISION = "0005"
+"""The newest revision; known here so that an up-to-date database is opened without importing alembic."""
+
+MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
+
+# Any fixed number will do, as long as every Prowess takes the same one.
+_ADVISORY_LOCK = 7769657373
+# alembic hands the running migration to its scripts through module globals.
+_alembic_lock = threading.Lock()
+
+
+def revision(connection: sa.Connection) -> str | None:
+    """The revision that the tables are at, or None where there are none yet."""
+    try:
+        return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    except exc.DBAPIError as error:
+        if is_missing_table(error):
+            return None
+        raise
+
+
+def check_revision(found: str | None, location: str) -> bool:
+    """Whether the tables are up to date; a database from the future, or somebody else's, is refused."""
+    if found in (HEAD_REVISION, None) or (found.isdigit() and int(found) < int(HEAD_REVISION)):
+        return found == HEAD_REVISION
+    if found.isdigit():
+        raise Unavailable(
+            f"The database {location} was written by a newer Prowess (revision {found}; this one knows {HEAD_REVISION}).",
+            hint="Upgrade with `pip install -U prowess`, or name another database.",
+        )
+    raise Invalid(
+        f"The database {location} belongs to another program (its revision is {found[:40]!r}).",
+        hint="Name a database of its own for Prowess.",
+    )
+
+
+def upgrade(connection: sa.Connection, location: str) -> None:
+    """Run what is missing, in the transaction of `connection`, which holds the write lock on SQLite.
+
+    On PostgreSQL an advisory lock lets one program migrate while the others wait and then find it done.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+        found = _postgres_revision(connection)
+    else:
+        found = revision(connection)
+    if not check_revision(found, location):
+        run_alembic(connection)
+
+
+def _postgres_revision(connection: sa.Connection) -> str | None:
+    """As `revision`, but without an error, which would end the transaction."""
+    exists = connection.execute(sa.text("SELECT to_regclass('alembic_version')")).scalar()
+    return revision(connection) if exists else None
+
+
+def run_alembic(connection: sa.Connection) -> None:
+    """Upgrade to the newest revision."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS_FOLDER).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    with _alembic_lock:
+        command.upgrade(config, "head")
 
 
 class Connections(Protocol):
@@ -47,34 +113,34 @@ class Database:
     """
 
     def __init__(self, reader: sa.Engine, writer: sa.Engine) -> None:
-        self.location = masked(writer.url)
-        self.url = _whole(writer.url)
+        self.location = mask_password(writer.url)
+        self.url = _full_url(writer.url)
         self._reader = reader
         self._writer = writer
-        self._turns = Turns() if writer.dialect.name == "sqlite" else nullcontext()
+        self._turns = WriterLock() if writer.dialect.name == "sqlite" else nullcontext()
         self._errors = cast("type[Exception]", writer.dialect.loaded_dbapi.Error)
         _engines.add(writer)
 
     @contextmanager
     def read(self) -> Generator[sa.Connection]:
         """A connection that sees one state of the database throughout."""
-        with translated(self.location, self._errors), self._reader.begin() as connection:
+        with translate_errors(self.location, self._errors), self._reader.begin() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Generator[sa.Connection]:
         """A transaction: all of it is kept when the block ends, nothing of it when the block raises."""
-        with translated(self.location, self._errors), self._turns, self._writer.begin() as connection:
+        with translate_errors(self.location, self._errors), self._turns, self._writer.begin() as connection:
             yield connection
 
     def migrate(self) -> None:
         """Bring the tables up to date; costs one query when they are."""
-        with translated(self.location, self._errors):
+        with translate_errors(self.location, self._errors):
             with self._reader.connect() as connection:
-                found = migrate.revision(connection)
-            if not migrate.check_revision(found, self.location):
+                found = revision(connection)
+            if not check_revision(found, self.location):
                 with self._writer.begin() as connection:
-                    migrate.upgrade(connection, self.location)
+                    upgrade(connection, self.location)
 
     def close(self) -> None:
         """Close every connection that is not in use."""
@@ -89,9 +155,9 @@ def open_database(url: str | Path) -> Database:
     `Unavailable` when it cannot be reached, cannot be used or was written by a newer Prowess; `Invalid` when the
     URL is not one of a database that Prowess knows.
     """
-    parsed = _parse(url)
+    parsed = _parse_url(url)
     sqlite = parsed.get_backend_name() == "sqlite"
-    database = Database(*sqlite_engines(parsed, **_OPTIONS)) if sqlite else Database(*_postgres_engines(parsed))
+    database = Database(*sqlite_engines(parsed, **_ENGINE_OPTIONS)) if sqlite else Database(*_postgres_engines(parsed))
     try:
         database.migrate()
     except BaseException:
@@ -100,16 +166,16 @@ def open_database(url: str | Path) -> Database:
     return database
 
 
-def _whole(url: sa.URL) -> str:
+def _full_url(url: sa.URL) -> str:
     """The URL that opens the same database again."""
     if url.get_backend_name() == "sqlite":
-        return f"{SQLITE}{url.database}"
+        return f"{SQLITE_PREFIX}{url.database}"
     return url.render_as_string(hide_password=False)
 
 
-def _parse(url: str | Path) -> sa.URL:
-    if isinstance(url, Path) or url.startswith(SQLITE):
-        return sa.URL.create("sqlite", database=str(url).removeprefix(SQLITE))
+def _parse_url(url: str | Path) -> sa.URL:
+    if isinstance(url, Path) or url.startswith(SQLITE_PREFIX):
+        return sa.URL.create("sqlite", database=str(url).removeprefix(SQLITE_PREFIX))
     try:
         parsed = sa.make_url(url)
     except (exc.ArgumentError, ValueError) as error:
@@ -123,7 +189,7 @@ def _parse(url: str | Path) -> sa.URL:
 
 def _postgres_engines(url: sa.URL) -> tuple[sa.Engine, sa.Engine]:
     try:
-        writer = sa.create_engine(url, pool_pre_ping=True, pool_size=8, max_overflow=24, **_OPTIONS)
+        writer = sa.create_engine(url, pool_pre_ping=True, pool_size=8, max_overflow=24, **_ENGINE_OPTIONS)
     except ModuleNotFoundError as error:
         raise Unavailable(
             "PostgreSQL needs the psycopg driver, which is not installed.", hint="pip install 'prowess[postgres]'"
@@ -140,18 +206,88 @@ def _to_json(value: object) -> str:
     try:
         return _encode(value)
     except ValueError as error:
-        raise Invalid(f"No database can hold this value: {error}.", hint=PLAIN_HINT) from error
+        raise Invalid(f"No database can hold this value: {error}.", hint=PLAIN_TEXT_HINT) from error
 
 
-_OPTIONS: dict[str, Any] = {"json_serializer": _to_json, "json_deserializer": from_json}
+_ENGINE_OPTIONS: dict[str, Any] = {"json_serializer": _to_json, "json_deserializer": from_json}
 _engines: weakref.WeakSet[sa.Engine] = weakref.WeakSet()
 
 
-def _forget_connections() -> None:
+def _drop_inherited_connections() -> None:
     """A forked child must not use, nor close, the connections of its parent."""
     for engine in _engines:
         engine.dispose(close=False)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_connections)
+    os.register_at_fork(after_in_child=_drop_inherited_connections)
+
+
+_FileIdentity = tuple[int, int] | None
+
+
+class DeferredDatabase:
+    """Stands for a database by its URL, so that one that does not answer is found out only when it is needed.
+
+    A SQLite file that somebody removes or replaces while it is open would go on taking writes that nobody can ever
+    read; so the file is looked at before each use and after each write.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.location = display_url(url)
+        self.url = url
+        self._path = sqlite_path(url)
+        self._lock = threading.Lock()
+        self._opened: tuple[Database, _FileIdentity] | None = None
+
+    @contextmanager
+    def read(self) -> Generator[sa.Connection]:
+        """A connection that sees one state of the database throughout."""
+        with self._current()[0].read() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Generator[sa.Connection]:
+        """A transaction: all of it is kept when the block ends, nothing of it when the block raises."""
+        database, identity = self._current()
+        with database.write() as connection:
+            yield connection
+        if self._identity() != identity:
+            raise Unavailable(
+                f"The database {self.location} was removed or replaced while it was written to.",
+                hint="Repeat the change; it goes to the database that is there now.",
+            )
+
+    def close(self) -> None:
+        """Close every connection that is not in use."""
+        with self._lock:
+            if self._opened:
+                self._opened[0].close()
+            self._opened = None
+
+    def _current(self) -> tuple[Database, _FileIdentity]:
+        with self._lock:
+            if self._opened is None or self._opened[1] != self._identity():
+                if self._opened:
+                    self._opened[0].close()
+                self._opened = None
+                database = open_database(self.url)
+                self._opened = (database, self._identity())
+            return self._opened
+
+    def _identity(self) -> _FileIdentity:
+        """Which file it is; None for a server, and for a file that is not there."""
+        try:
+            found = os.stat(self._path) if self._path else None  # noqa: PTH116  (it is asked for at each use)
+        except OSError:
+            return None
+        return (found.st_dev, found.st_ino) if found else None
+
+
+def check_integrity(database: Database) -> str:
+    """What SQLite's own check finds wrong with the file; '' for a sound one, and for a server, which checks itself."""
+    with database.read() as connection:
+        if connection.dialect.name != "sqlite":
+            return ""
+        told = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+    return "" if told == "ok" else str(told)

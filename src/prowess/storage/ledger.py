@@ -1,18 +1,20 @@
-"""The logs of an organization: what was decided (`audit`) and what is announced (`events`). Rows are only ever added.
+"""Append to and read the two logs of an organization: the audit and the events. Rows are never changed.
 
-Each log counts from 1 without a gap, in the order of commit: a writer takes the organization's lock, counts on from
-the last row and holds the lock until its transaction ends. So `append` comes last in a transaction, after the locks
-on sessions and approvals, and nobody waits for anybody while holding it.
+Each log is numbered from 1 without gaps, in commit order: a writer takes the organization's lock, continues from the
+last row and holds the lock until its transaction ends. Call `append` last in a transaction, after the locks on sessions
+and approvals, so that nobody waits for another lock while holding this one.
 
-Every audit row carries the hash of the one before it, and its own hash covers that and all else that it says. So a row
-that was altered, removed, added or moved inside the chain is found by `storage.audit_chain`.
+The audit is a hash chain: each row's hash covers its content and the hash of the row before. `verify_audit` finds any row
+that was altered, removed, added or moved. It cannot find rows cut off the end, or an end that was rewritten with fresh
+hashes, unless the caller passes a head hash that was exported earlier.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,10 +22,10 @@ import sqlalchemy as sa
 
 from prowess.errors import Invalid
 from prowess.events import Event
-from prowess.storage.audit_chain import AuditRow, AuditVerdict, hash_of, verify_audit
 from prowess.storage.clock import now
-from prowess.storage.faults import PLAIN_HINT
+from prowess.storage.driver_errors import PLAIN_TEXT_HINT
 from prowess.storage.policy_tables import audit, events
+from prowess.storage.rows import decode_json, raw_json
 
 __all__ = [
     "AuditEntry",
@@ -36,6 +38,101 @@ __all__ = [
     "read_events",
     "verify_audit",
 ]
+
+
+_HASHED_COLUMNS = (
+    "previous",
+    "organization_id",
+    "number",
+    "at",
+    "actor",
+    "action",
+    "slug",
+    "digest",
+    "outcome",
+    "detail",
+)
+# The detail as the driver gives it, so that one that is not JSON any more can be told by its number.
+_CHAIN = (
+    sa.select(*(raw_json(column) if column.name == "detail" else column for column in audit.c))
+    .where(audit.c.organization_id == sa.bindparam("of"))
+    .order_by(audit.c.number)
+    .execution_options(yield_per=500)
+)
+# What canonical JSON raises over values that never were in an audit row.
+_DAMAGE = (ValueError, TypeError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRow:
+    """One row of the audit, as it stands."""
+
+    organization_id: str
+    number: int
+    at: str
+    actor: str
+    action: str
+    slug: str
+    digest: str
+    outcome: str
+    detail: dict[str, Any]
+    previous: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditVerdict:
+    """What a look at the whole chain found.
+
+    `rows` were looked at and are sound, `head` is the hash of the last of them ('' without any). Where the chain is
+    not `ok`, `first_bad` is the number at which it breaks and `problem` says how.
+    """
+
+    rows: int
+    ok: bool
+    first_bad: int | None = None
+    problem: str = ""
+    head: str = ""
+
+
+def hash_row(row: Mapping[str, Any]) -> str:
+    """The hash of a row: SHA-256 over the JSON list of the previous hash and all that the row says, keys sorted."""
+    said = [row[name] for name in _HASHED_COLUMNS]
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def verify_audit(connection: sa.Connection, organization_id: str, *, head: str = "") -> AuditVerdict:
+    """Whether the organization's chain is whole, and whether it still has the `head` that was exported earlier.
+
+    Without a head, rows that were cut off the end are not missed, nor is an end that was hashed anew.
+    """
+    number, previous, met = 0, "", not head
+    with connection.execute(_CHAIN, {"of": organization_id}) as rows:
+        for row in rows.mappings():
+            problem = _find_problem(dict(row), number + 1, previous)
+            if problem:
+                return AuditVerdict(rows=number, ok=False, first_bad=number + 1, problem=problem, head=previous)
+            number, previous = row["number"], row["hash"]
+            met = met or previous == head
+    if met:
+        return AuditVerdict(rows=number, ok=True, head=previous)
+    problem = "The chain does not have the head that was exported: rows were cut off its end, or written anew."
+    return AuditVerdict(rows=number, ok=False, first_bad=number + 1, problem=problem, head=previous)
+
+
+def _find_problem(row: dict[str, Any], number: int, previous: str) -> str:
+    """What is wrong with the row that should be this number and follow that hash; '' where nothing is."""
+    if row["number"] != number:
+        return f"Row {number} is missing: the next one is {row['number']}."
+    if row["previous"] != previous:
+        return f"Row {number} does not follow row {number - 1}: one of the two was altered, moved or added."
+    try:
+        sound = row["hash"] == hash_row({**row, "detail": decode_json(row["detail"])})
+    except _DAMAGE:
+        sound = False
+    return "" if sound else f"Row {number} does not say what it said when it was written."
+
 
 _AUDIT_OF = audit.c.organization_id == sa.bindparam("of")
 _EVENTS_OF = events.c.organization_id == sa.bindparam("of")
@@ -95,7 +192,7 @@ def append(
     """
     if not audits and not events:
         return []
-    _lock(connection, organization_id)
+    _lock_organization(connection, organization_id)
     moment = now()
     if audits:
         _append_audits(connection, organization_id, audits, moment)
@@ -121,7 +218,7 @@ def read_events(
         query, key["session"] = query.where(_OF_SESSION), session_id
     if user_id is not None:
         query, key["user"] = query.where(_OF_USER), user_id
-    return [_event(row) for row in connection.execute(query, key)]
+    return [_to_event(row) for row in connection.execute(query, key)]
 
 
 def last_event(connection: sa.Connection, organization_id: str) -> int:
@@ -135,7 +232,7 @@ def read_audit(connection: sa.Connection, organization_id: str, *, after: int, l
     return [AuditRow(**row) for row in rows.mappings()]
 
 
-def _lock(connection: sa.Connection, organization_id: str) -> None:
+def _lock_organization(connection: sa.Connection, organization_id: str) -> None:
     """Let one transaction at a time append for an organization; SQLite has one writer anyway."""
     if connection.dialect.name == "postgresql":
         name = f"ledger\n{organization_id}"
@@ -157,9 +254,9 @@ def _append_audits(connection: sa.Connection, organization_id: str, entries: Seq
             "slug": entry.slug,
             "digest": entry.digest,
             "outcome": entry.outcome,
-            "detail": _plain(entry.detail),
+            "detail": _plain_json(entry.detail),
         }
-        previous = hash_of(said)
+        previous = hash_row(said)
         rows.append({**said, "hash": previous})
     connection.execute(_INSERT_AUDIT, rows)
 
@@ -172,7 +269,7 @@ def _append_events(
         Event(
             number=number,
             name=entry.name,
-            data=_plain(entry.data),
+            data=_plain_json(entry.data),
             at=moment,
             id=str(uuid.uuid4()),
             session=entry.session_id,
@@ -180,12 +277,12 @@ def _append_events(
         )
         for number, entry in enumerate(entries, first)
     ]
-    rows = [_row(organization_id, event, entry) for event, entry in zip(made, entries, strict=True)]
+    rows = [_event_row(organization_id, event, entry) for event, entry in zip(made, entries, strict=True)]
     connection.execute(_INSERT_EVENTS, rows)
     return made
 
 
-def _row(organization_id: str, event: Event, entry: EventEntry) -> dict[str, Any]:
+def _event_row(organization_id: str, event: Event, entry: EventEntry) -> dict[str, Any]:
     return {
         "organization_id": organization_id,
         "number": event.number,
@@ -201,7 +298,7 @@ def _row(organization_id: str, event: Event, entry: EventEntry) -> dict[str, Any
     }
 
 
-def _event(row: Any) -> Event:
+def _to_event(row: Any) -> Event:
     return Event(
         number=row.number,
         name=row.name,
@@ -213,9 +310,9 @@ def _event(row: Any) -> Event:
     )
 
 
-def _plain(value: dict[str, Any]) -> dict[str, Any]:
+def _plain_json(value: dict[str, Any]) -> dict[str, Any]:
     """The value as it will be read again: tuples are lists by then, and numbers as keys are text."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (ValueError, TypeError) as error:
-        raise Invalid(f"This cannot be kept in a log: {error}.", hint=PLAIN_HINT) from error
+        raise Invalid(f"This cannot be kept in a log: {error}.", hint=PLAIN_TEXT_HINT) from error

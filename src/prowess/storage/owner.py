@@ -21,7 +21,7 @@ class Owner:
 
     @property
     def key(self) -> dict[str, str]:
-        """The parameters that `owned` binds."""
+        """The parameters that `owner_condition` binds."""
         return {"owner_organization": self.organization_id, "owner_user": self.user_id}
 
     @property
@@ -30,7 +30,7 @@ class Owner:
         return {"organization_id": self.organization_id, "user_id": self.user_id}
 
 
-def owned(table: sa.Table) -> sa.ColumnElement[bool]:
+def owner_condition(table: sa.Table) -> sa.ColumnElement[bool]:
     """The condition that a row is the owner's; bind it with `Owner.key`."""
     import sqlalchemy as sa  # an actor has an owner where there is no database, too
 

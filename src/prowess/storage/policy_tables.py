@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from prowess.storage.tables import DOCUMENT, metadata
+from prowess.storage.tables import ORDERED_JSON, metadata
 
 approvals = sa.Table(
     "approvals",
@@ -28,7 +28,7 @@ approvals = sa.Table(
     sa.Column("resolver", sa.Text),
     sa.Column("note", sa.Text, nullable=False),
     sa.Column("used_at", sa.Text),
-    sa.Column("detail", DOCUMENT, nullable=False),  # the card that a person sees
+    sa.Column("detail", ORDERED_JSON, nullable=False),  # the card that a person sees
 )
 
 audit = sa.Table(
@@ -42,7 +42,7 @@ audit = sa.Table(
     sa.Column("slug", sa.Text, nullable=False),
     sa.Column("digest", sa.Text, nullable=False),
     sa.Column("outcome", sa.Text, nullable=False),
-    sa.Column("detail", DOCUMENT, nullable=False),
+    sa.Column("detail", ORDERED_JSON, nullable=False),
     sa.Column("previous", sa.Text, nullable=False),
     sa.Column("hash", sa.Text, nullable=False),
 )
@@ -61,7 +61,7 @@ events = sa.Table(
     sa.Column("subject", sa.Text, nullable=False),  # the slug of the skill that it is about, '' where there is none
     sa.Column("source", sa.Text, nullable=False),  # the scope that the skill was loaded from, '' where none was
     sa.Column("seconds", sa.Float),  # how long it took; a load that gave nothing has none
-    sa.Column("data", DOCUMENT, nullable=False),
+    sa.Column("data", ORDERED_JSON, nullable=False),
 )
 
 org_settings = sa.Table(
@@ -69,7 +69,7 @@ org_settings = sa.Table(
     metadata,
     sa.Column("organization_id", sa.Text, primary_key=True),
     sa.Column("name", sa.Text, primary_key=True),
-    sa.Column("value", DOCUMENT, nullable=False),
+    sa.Column("value", ORDERED_JSON, nullable=False),
     sa.Column("updated_at", sa.Text, nullable=False),
     sa.Column("updated_by", sa.Text, nullable=False),
 )

@@ -44,7 +44,7 @@ def list_entries(
     query, key = _ALL, {"of": organization_id, "which": kind}
     if entry_id is not None:
         query, key = query.where(_ID), {**key, "named": entry_id}
-    return [_row(row) for row in connection.execute(query, key)]
+    return [_to_entry(row) for row in connection.execute(query, key)]
 
 
 def get_entry(
@@ -52,7 +52,7 @@ def get_entry(
 ) -> RegistryRow | None:
     """One version; None where it is not kept."""
     row = connection.execute(_ONE, _key(organization_id, kind, entry_id, version)).first()
-    return _row(row) if row is not None else None
+    return _to_entry(row) if row is not None else None
 
 
 def add_entry(
@@ -80,7 +80,7 @@ def _key(organization_id: str, kind: str, entry_id: str, version: str) -> dict[s
     return {"of": organization_id, "which": kind, "named": entry_id, "at": version}
 
 
-def _row(row: sa.Row[tuple[object, ...]]) -> RegistryRow:
+def _to_entry(row: sa.Row[tuple[object, ...]]) -> RegistryRow:
     return RegistryRow(
         entry_id=row.entry_id,
         version=row.version,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from prowess.storage.tables import DOCUMENT, metadata
+from prowess.storage.tables import ORDERED_JSON, metadata
 
 traces = sa.Table(
     "skill_execution_traces",
@@ -40,9 +40,9 @@ traces = sa.Table(
     sa.Column("error_code", sa.Text),
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("error", sa.Text),
-    sa.Column("verdicts", DOCUMENT, nullable=False),
-    sa.Column("detail", DOCUMENT, nullable=False),
-    sa.Column("inputs", DOCUMENT, nullable=False),
+    sa.Column("verdicts", ORDERED_JSON, nullable=False),
+    sa.Column("detail", ORDERED_JSON, nullable=False),
+    sa.Column("inputs", ORDERED_JSON, nullable=False),
     sa.Column("rendered_input", sa.Text),
     sa.Column("raw_output", sa.Text),
 )
@@ -57,7 +57,7 @@ checkpoints = sa.Table(
     sa.Column("skill_digest", sa.Text, nullable=False),
     sa.Column("artifact_name", sa.Text, nullable=False),
     sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("following", DOCUMENT, nullable=False),  # the names of the artifacts that are to run after it
+    sa.Column("following", ORDERED_JSON, nullable=False),  # the names of the artifacts that are to run after it
     sa.Column("seed", sa.Text, nullable=False),
     sa.Column("journal", sa.LargeBinary, nullable=False),  # the inputs and the answers to its calls, as compressed JSON
 )

@@ -1,8 +1,8 @@
-"""Sessions as rows: one per conversation of an owner, what each has enabled, and the budget that this takes.
+"""Store sessions: one row per conversation of an owner, the skills it has enabled, and the budget they use.
 
-`budget_used` is the sum of the characters of the enabled blocks after every transaction. What is enabled grows by one
-guarded statement, which fails where the budget would be exceeded, and never without the row that it pays for. Every
-change locks the session first, so that callers in other threads and processes wait for each other and not in a ring.
+`budget_used` is the sum of the characters of the enabled blocks after every transaction. It grows by one guarded
+statement, which fails if the budget would be exceeded, and only together with the row that it pays for. Every change
+locks the session first, so that callers in other threads and processes wait for each other and cannot deadlock.
 """
 
 from __future__ import annotations
@@ -15,51 +15,101 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from prowess.storage.clock import now
-from prowess.storage.owner import Owner, owned
-from prowess.storage.session_tables import session_skills, sessions
+from prowess.storage.owner import Owner, owner_condition
+from prowess.storage.tables import ORDERED_JSON, metadata
 
-_ITSELF = sessions.c.id == sa.bindparam("which")
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("organization_id", sa.Text, nullable=False),
+    sa.Column("user_id", sa.Text, nullable=False),
+    sa.Column("conversation_id", sa.Text, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("actor_kind", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("model", sa.Text, nullable=False),
+    sa.Column("context_window", sa.Integer),
+    sa.Column("budget_max", sa.Integer, nullable=False),
+    sa.Column("budget_used", sa.Integer, nullable=False),  # the sum of content_length over its session_skills
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("updated_at", sa.Text, nullable=False),
+    sa.Column("closed_at", sa.Text),
+)
+
+session_skills = sa.Table(
+    "session_skills",
+    metadata,
+    sa.Column("session_id", sa.Text, sa.ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("slug", sa.Text, primary_key=True),
+    sa.Column("position", sa.Integer, nullable=False),
+    sa.Column("title", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("scope", sa.Text, nullable=False),
+    sa.Column("source_type", sa.Text, nullable=False),
+    sa.Column("origin", sa.Text, nullable=False),
+    sa.Column("content_length", sa.Integer, nullable=False),
+    sa.Column("enabled_at", sa.Text, nullable=False),
+    sa.Column("detail", ORDERED_JSON, nullable=False),
+    sa.Column("content", sa.Text, nullable=False),  # the block as it stands in the prompt
+)
+
+sa.Index(
+    "uq_sessions_owner_conversation",
+    sessions.c.organization_id,
+    sessions.c.user_id,
+    sessions.c.conversation_id,
+    unique=True,
+)
+sa.Index("ix_sessions_owner_updated", sessions.c.organization_id, sessions.c.user_id, sessions.c.updated_at)
+
+
+_THIS_SESSION = sessions.c.id == sa.bindparam("which")
 _OPEN = sessions.c.closed_at.is_(None)
-_BY = sa.bindparam("by", type_=sa.Integer)
+_CHARACTERS = sa.bindparam("by", type_=sa.Integer)
 
 _INSERTS: dict[str, sa.Insert] = {
     "sqlite": sqlite.insert(sessions).on_conflict_do_nothing(),
     "postgresql": postgresql.insert(sessions).on_conflict_do_nothing(),
 }
-_OF_CONVERSATION = sa.select(sessions).where(owned(sessions), sessions.c.conversation_id == sa.bindparam("of"))
-_REOPEN = sa.update(sessions).where(owned(sessions), sessions.c.conversation_id == sa.bindparam("of"), ~_OPEN)
+_OF_CONVERSATION = sa.select(sessions).where(
+    owner_condition(sessions), sessions.c.conversation_id == sa.bindparam("of")
+)
+_REOPEN = sa.update(sessions).where(owner_condition(sessions), sessions.c.conversation_id == sa.bindparam("of"), ~_OPEN)
 _FIND = (
     sa.select(sessions)
-    .where(owned(sessions), sa.or_(_ITSELF, sessions.c.conversation_id == sa.bindparam("which")))
-    .order_by(sa.case((_ITSELF, 0), else_=1))
+    .where(owner_condition(sessions), sa.or_(_THIS_SESSION, sessions.c.conversation_id == sa.bindparam("which")))
+    .order_by(sa.case((_THIS_SESSION, 0), else_=1))
     .limit(1)
 )
 _LIST = (
     sa.select(sessions)
-    .where(owned(sessions), _OPEN)
+    .where(owner_condition(sessions), _OPEN)
     .order_by(sessions.c.updated_at.desc(), sessions.c.id)
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
-_CHANGE = sa.update(sessions).where(owned(sessions), _ITSELF, _OPEN)
+_CHANGE = sa.update(sessions).where(owner_condition(sessions), _THIS_SESSION, _OPEN)
 _CLOSE = _CHANGE.values(closed_at=sa.bindparam("moment"), updated_at=sa.bindparam("moment"), budget_used=0)
-_LOCK = sa.select(sessions.c.id).where(_ITSELF, _OPEN).with_for_update(key_share=True)
+_LOCK = sa.select(sessions.c.id).where(_THIS_SESSION, _OPEN).with_for_update(key_share=True)
 _TAKE = (
     sa.update(sessions)
-    .where(_ITSELF, _OPEN, sa.or_(sessions.c.budget_used + _BY <= sessions.c.budget_max, _BY <= 0))
-    .values(budget_used=sessions.c.budget_used + _BY, updated_at=sa.bindparam("moment"))
+    .where(
+        _THIS_SESSION, _OPEN, sa.or_(sessions.c.budget_used + _CHARACTERS <= sessions.c.budget_max, _CHARACTERS <= 0)
+    )
+    .values(budget_used=sessions.c.budget_used + _CHARACTERS, updated_at=sa.bindparam("moment"))
 )
 
-_IN_IT = session_skills.c.session_id == sa.bindparam("which")
-_THIS = sa.and_(_IN_IT, session_skills.c.slug == sa.bindparam("of"))
+_IN_SESSION = session_skills.c.session_id == sa.bindparam("which")
+_THIS_SKILL = sa.and_(_IN_SESSION, session_skills.c.slug == sa.bindparam("of"))
 _LIGHT = [column for column in session_skills.c if column.name not in ("session_id", "content")]
-_ENABLED = sa.select(*_LIGHT).where(_IN_IT).order_by(session_skills.c.position)
+_ENABLED = sa.select(*_LIGHT).where(_IN_SESSION).order_by(session_skills.c.position)
 _CONTENTS = _ENABLED.add_columns(session_skills.c.content)
-_STANDING = sa.select(session_skills.c.digest, session_skills.c.content_length).where(_THIS)
-_LAST = sa.select(sa.func.coalesce(sa.func.max(session_skills.c.position), 0) + 1).where(_IN_IT)
+_STORED = sa.select(session_skills.c.digest, session_skills.c.content_length).where(_THIS_SKILL)
+_LAST = sa.select(sa.func.coalesce(sa.func.max(session_skills.c.position), 0) + 1).where(_IN_SESSION)
 _ADD = sa.insert(session_skills).values(position=_LAST.scalar_subquery())
-_REPLACE = sa.update(session_skills).where(_THIS)
-_REMOVE = sa.delete(session_skills).where(_THIS)
-_REMOVE_ALL = sa.delete(session_skills).where(_IN_IT)
+_REPLACE = sa.update(session_skills).where(_THIS_SKILL)
+_REMOVE = sa.delete(session_skills).where(_THIS_SKILL)
+_REMOVE_ALL = sa.delete(session_skills).where(_IN_SESSION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,10 +253,10 @@ def reserve(
     """
     if not lock_session(connection, session_id):
         return "gone"
-    standing = connection.execute(_STANDING, {"which": session_id, "of": row.slug}).first()
+    standing = connection.execute(_STORED, {"which": session_id, "of": row.slug}).first()
     if standing is not None:
         return "there" if standing.digest == row.digest else _exchange(connection, session_id, row, content, standing)
-    if not _take(connection, session_id, len(content)):
+    if not _change_budget(connection, session_id, len(content)):
         return "over"
     values = {**_values(row, content), "session_id": session_id, "slug": row.slug, "enabled_at": now()}
     connection.execute(_ADD, {**values, "which": session_id})
@@ -222,7 +272,7 @@ def exchange(
     """
     standing = None
     if lock_session(connection, session_id):
-        standing = connection.execute(_STANDING, {"which": session_id, "of": row.slug}).first()
+        standing = connection.execute(_STORED, {"which": session_id, "of": row.slug}).first()
     return "gone" if standing is None else _exchange(connection, session_id, row, content, standing)
 
 
@@ -231,11 +281,11 @@ def release(connection: sa.Connection, session_id: str, slug: str) -> int | None
     if not lock_session(connection, session_id):
         return None
     key = {"which": session_id, "of": slug}
-    standing = connection.execute(_STANDING, key).first()
+    standing = connection.execute(_STORED, key).first()
     if standing is None:
         return None
     connection.execute(_REMOVE, key)
-    _take(connection, session_id, -standing.content_length)
+    _change_budget(connection, session_id, -standing.content_length)
     return standing.content_length
 
 
@@ -244,7 +294,7 @@ def lock_session(connection: sa.Connection, session_id: str) -> bool:
     return connection.execute(_LOCK, {"which": session_id}).first() is not None
 
 
-def _take(connection: sa.Connection, session_id: str, characters: int) -> bool:
+def _change_budget(connection: sa.Connection, session_id: str, characters: int) -> bool:
     """Reserve characters of the budget, or give back a negative number of them."""
     return connection.execute(_TAKE, {"which": session_id, "by": characters, "moment": now()}).rowcount == 1
 
@@ -252,7 +302,7 @@ def _take(connection: sa.Connection, session_id: str, characters: int) -> bool:
 def _exchange(
     connection: sa.Connection, session_id: str, row: EnabledRow, content: str, standing: Any
 ) -> Literal["done", "over"]:
-    if not _take(connection, session_id, len(content) - standing.content_length):
+    if not _change_budget(connection, session_id, len(content) - standing.content_length):
         return "over"
     connection.execute(_REPLACE.values(**_values(row, content)), {"which": session_id, "of": row.slug})
     return "done"

@@ -12,12 +12,11 @@ import sqlalchemy as sa
 from prowess.skill.kinds import Kind
 from prowess.skill.model import FormName, Provenance, Skill, SkillCard
 from prowess.skill.package import FileEntry, Package
-from prowess.storage.artifacts import COLUMNS, artifact_of
-from prowess.storage.blobs import chunks, manifest_json, manifest_of
-from prowess.storage.prepared import Prepared
-from prowess.storage.rows import built, decoded, defaults_of, filled, raw
+from prowess.storage.artifacts import ARTIFACT_COLUMNS, to_artifact
+from prowess.storage.blobs import dump_manifest, load_manifest, split_chunks
+from prowess.storage.rows import CompiledSelect, build_model, decode_json, field_defaults, fill_defaults, raw_json
 from prowess.storage.tables import skill_artifacts, skills
-from prowess.storage.tenant import Tenant, belongs
+from prowess.storage.tenant import Tenant, tenant_condition
 
 _PLAIN = {
     "slug": skills.c.slug,
@@ -40,7 +39,7 @@ _DETAILS = tuple(
     for name in Skill.model_fields
     if name not in {*_PLAIN, *_WORDS, "provenance", "artifacts", "manifest", "scope", "location"}
 )
-_DEFAULTS = defaults_of(Skill, _DETAILS)
+_DEFAULTS = field_defaults(Skill, _DETAILS)
 # Where in a row of `_READ` the origin, the words, the documents and the artifact begin.
 _A = len(_PLAIN)
 _B = _A + len(_ORIGIN)
@@ -53,20 +52,20 @@ _CARDS = (
         skills.c.name,
         skills.c.description,
         skills.c.version,
-        raw(skills.c.tags),
+        raw_json(skills.c.tags),
         skills.c.source,
         skills.c.digest,
-        raw(skills.c.kinds),
+        raw_json(skills.c.kinds),
     )
-    .where(belongs(skills))
+    .where(tenant_condition(skills))
     .order_by(skills.c.slug)
 )
-_SLUGS = sa.select(skills.c.slug).where(belongs(skills))
+_SLUGS = sa.select(skills.c.slug).where(tenant_condition(skills))
 
 
-def _once(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
+def _on_first_row(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
     """A wide column of the skill, on the row of its first artifact only."""
-    return sa.case((skill_artifacts.c.position > sa.literal_column("0"), sa.null()), else_=raw(column))
+    return sa.case((skill_artifacts.c.position > sa.literal_column("0"), sa.null()), else_=raw_json(column))
 
 
 # One query for the skill and its artifacts, both from one state.
@@ -74,37 +73,37 @@ _READ = (
     sa.select(
         *_PLAIN.values(),
         *(skills.c[name] for name in _ORIGIN),
-        *(raw(skills.c[name]) for name in _WORDS),
-        _once(skills.c.manifest),
-        _once(skills.c.details),
-        *COLUMNS,
+        *(raw_json(skills.c[name]) for name in _WORDS),
+        _on_first_row(skills.c.manifest),
+        _on_first_row(skills.c.details),
+        *ARTIFACT_COLUMNS,
     )
     .select_from(skills.outerjoin(skill_artifacts))
-    .where(belongs(skills))
+    .where(tenant_condition(skills))
 )
-_BY_ID = Prepared(_READ.where(skills.c.id == sa.bindparam("which")))
-_BY_SLUG = Prepared(_READ.where(skills.c.slug == sa.bindparam("which")))
+_BY_ID = CompiledSelect(_READ.where(skills.c.id == sa.bindparam("which")))
+_BY_SLUG = CompiledSelect(_READ.where(skills.c.slug == sa.bindparam("which")))
 _FILES = sa.select(skills.c.slug, skills.c.digest, skills.c.form, skills.c.package, skills.c.manifest).where(
-    belongs(skills), skills.c.id == sa.bindparam("which")
+    tenant_condition(skills), skills.c.id == sa.bindparam("which")
 )
 _FILES_LOCKED = _FILES.with_for_update()
 _STAND = (
     sa.select(skills.c.slug, skills.c.id, skills.c.digest, skills.c.created_at)
-    .where(belongs(skills), skills.c.slug.in_(sa.bindparam("of", expanding=True)))
+    .where(tenant_condition(skills), skills.c.slug.in_(sa.bindparam("of", expanding=True)))
     .order_by(skills.c.slug)
     .with_for_update()
 )
 _TAKEN = sa.select(skills.c.id).where(skills.c.id.in_(sa.bindparam("of", expanding=True)))
 _INSERT = sa.insert(skills)
-_UPDATE = sa.update(skills).where(belongs(skills), skills.c.id == sa.bindparam("which"))
-_DELETE = sa.delete(skills).where(belongs(skills), skills.c.id == sa.bindparam("which"))
+_UPDATE = sa.update(skills).where(tenant_condition(skills), skills.c.id == sa.bindparam("which"))
+_DELETE = sa.delete(skills).where(tenant_condition(skills), skills.c.id == sa.bindparam("which"))
 
 DAMAGE = (ValueError, TypeError, KeyError, AttributeError)
 """What reading raises where another program wrote into a row what cannot stand there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class StoredSkill:
     """What is kept under a slug at the moment, locked until the transaction ends."""
 
     id: str
@@ -113,7 +112,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
+class StoredFiles:
     """What the files of a skill are, without their bytes."""
 
     slug: str
@@ -127,18 +126,18 @@ def get_cards(connection: sa.Connection, tenant: Tenant) -> list[SkillCard]:
     """The cards of all skills; `DAMAGE` where a row cannot be read."""
     rows = connection.execute(_CARDS, tenant.key)
     return [
-        built(
+        build_model(
             SkillCard,
             {
                 "slug": slug,
                 "title": title,
                 "description": description,
                 "version": version,
-                "tags": tuple(decoded(tags)),
+                "tags": tuple(decode_json(tags)),
                 "scope": tenant.scope,
                 "source": source,
                 "digest": digest,
-                "kinds": tuple(decoded(kinds)),
+                "kinds": tuple(decode_json(kinds)),
                 "hides": (),
             },
         )
@@ -169,21 +168,21 @@ def get_skill_by_slug(connection: sa.Connection, tenant: Tenant, slug: str, loca
     return _get(connection, tenant, _BY_SLUG, slug, location)
 
 
-def get_files(connection: sa.Connection, tenant: Tenant, id: str) -> Files | None:
+def get_files(connection: sa.Connection, tenant: Tenant, id: str) -> StoredFiles | None:
     """What the files of one skill are."""
     return _files(connection.execute(_FILES, {**tenant.key, "which": id}).first())
 
 
-def lock_by_slug(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> dict[str, Standing]:
+def lock_by_slug(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> dict[str, StoredSkill]:
     """What is kept under these slugs, locked against other writers."""
-    found: dict[str, Standing] = {}
-    for chunk in chunks(sorted(slugs)):
+    found: dict[str, StoredSkill] = {}
+    for chunk in split_chunks(sorted(slugs)):
         for row in connection.execute(_STAND, {**tenant.key, "of": chunk}):
-            found[row.slug] = Standing(id=row.id, digest=row.digest, created_at=row.created_at)
+            found[row.slug] = StoredSkill(id=row.id, digest=row.digest, created_at=row.created_at)
     return found
 
 
-def lock_files(connection: sa.Connection, tenant: Tenant, id: str) -> Files | None:
+def lock_files(connection: sa.Connection, tenant: Tenant, id: str) -> StoredFiles | None:
     """The same, with the skill locked against other writers."""
     return _files(connection.execute(_FILES_LOCKED, {**tenant.key, "which": id}).first())
 
@@ -191,7 +190,7 @@ def lock_files(connection: sa.Connection, tenant: Tenant, id: str) -> Files | No
 def taken_ids(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
     """Which of these ids are in use, by whomever."""
     found: set[str] = set()
-    for chunk in chunks(sorted(set(ids))):
+    for chunk in split_chunks(sorted(set(ids))):
         found.update(connection.execute(_TAKEN, {"of": chunk}).scalars())
     return found
 
@@ -215,27 +214,27 @@ def delete_skill(connection: sa.Connection, tenant: Tenant, id: str) -> None:
     connection.execute(_DELETE, {**tenant.key, "which": id})
 
 
-def _get(connection: sa.Connection, tenant: Tenant, query: Prepared, which: str, location: str) -> Skill | None:
-    rows = sorted(query.rows(connection, {**tenant.key, "which": which}), key=_place)
+def _get(connection: sa.Connection, tenant: Tenant, query: CompiledSelect, which: str, location: str) -> Skill | None:
+    rows = sorted(query.rows(connection, {**tenant.key, "which": which}), key=_position)
     if not rows:
         return None
     values = _values(rows[0])
     artifacts = rows if rows[0][_D] is not None else ()
-    values["artifacts"] = tuple(artifact_of(row[_D:], values["id"], values["digest"]) for row in artifacts)
+    values["artifacts"] = tuple(to_artifact(row[_D:], values["id"], values["digest"]) for row in artifacts)
     values["scope"] = tenant.scope
     values["location"] = location
-    return built(Skill, values)
+    return build_model(Skill, values)
 
 
-def _place(row: Sequence[Any]) -> int:
+def _position(row: Sequence[Any]) -> int:
     return row[_D] or 0
 
 
-def _files(row: Any) -> Files | None:
+def _files(row: Any) -> StoredFiles | None:
     if row is None:
         return None
-    manifest = manifest_of(row.manifest)
-    return Files(slug=row.slug, digest=row.digest, form=row.form, package=row.package, manifest=manifest)
+    manifest = load_manifest(row.manifest)
+    return StoredFiles(slug=row.slug, digest=row.digest, form=row.form, package=row.package, manifest=manifest)
 
 
 def _values(row: Sequence[Any]) -> dict[str, Any]:
@@ -244,15 +243,15 @@ def _values(row: Sequence[Any]) -> dict[str, Any]:
     manifest, details = row[_C:_D]
     return {
         **dict(zip(_PLAIN, plain, strict=True)),
-        **{name: tuple(decoded(value)) for name, value in zip(_WORDS, words, strict=True)},
-        **filled(_DEFAULTS, decoded(details)),
-        "provenance": built(Provenance, dict(zip(_ORIGIN, origin, strict=True))),
-        "manifest": manifest_of(decoded(manifest)),
+        **{name: tuple(decode_json(value)) for name, value in zip(_WORDS, words, strict=True)},
+        **fill_defaults(_DEFAULTS, decode_json(details)),
+        "provenance": build_model(Provenance, dict(zip(_ORIGIN, origin, strict=True))),
+        "manifest": load_manifest(decode_json(manifest)),
     }
 
 
 def _row(skill: Skill, package: Package, tenant: Tenant) -> dict[str, Any]:
-    content = _markdown(package)
+    content = _skill_markdown(package)
     values: Mapping[str, Any] = {name: getattr(skill, name) for name in _DETAILS}
     return {
         **tenant.columns,
@@ -274,13 +273,13 @@ def _row(skill: Skill, package: Package, tenant: Tenant) -> dict[str, Any]:
         "content_length": skill.content_length,
         "content_hash": hashlib.sha256(content.encode()).hexdigest(),
         "package": package.name,
-        "manifest": manifest_json(skill.manifest),
+        "manifest": dump_manifest(skill.manifest),
         "details": {name: value for name, value in values.items() if value != _DEFAULTS[name]},
         "content": content,
     }
 
 
-def _markdown(package: Package) -> str:
+def _skill_markdown(package: Package) -> str:
     """The SKILL.md as text; PostgreSQL has no NUL in text, and this copy is for people who query."""
     file = package.get("SKILL.md")
     return file.content.decode(errors="replace").replace("\x00", "\ufffd") if file else ""

@@ -1,16 +1,19 @@
-"""SQLite as Prowess uses it: write-ahead log, foreign keys, nothing lost, and transactions that begin as they must.
+"""Set up SQLite: write-ahead log, foreign keys, full durability, explicit transactions, and one writer at a time per process.
 
-The two dialects differ from SQLAlchemy's own only in how they begin: the driver would begin by itself, deferred, and a
-transaction that begins with a read cannot wait for the write lock later. They are dialects and not event listeners
-because listeners cost every query a fifth of its time.
+The two dialects differ from SQLAlchemy's own only in how they begin a transaction: the driver would begin by itself,
+deferred, and a transaction that begins with a read cannot wait for the write lock later. They are dialects and not event
+listeners because listeners cost every query a fifth of its time.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
+import weakref
 from pathlib import Path
+from time import monotonic
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -20,49 +23,49 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.pool import PoolProxiedConnection
 
 from prowess.errors import Invalid, Unavailable
-from prowess.storage.faults import URL_HINT
+from prowess.storage.driver_errors import URL_HINT
 
 BUSY_SECONDS = 10
 CACHE_KIB = 16 * 1024
 
 
-class ReadingSqlite(SQLiteDialect_pysqlite):
+class SqliteReadDialect(SQLiteDialect_pysqlite):
     """A transaction sees one state, from its first query on."""
 
     supports_statement_cache = True
 
     def do_begin(self, dbapi_connection: PoolProxiedConnection) -> None:
         """Begin without a lock."""
-        _raw(dbapi_connection).execute("BEGIN")
+        _driver_connection(dbapi_connection).execute("BEGIN")
 
 
-class WritingSqlite(SQLiteDialect_pysqlite):
+class SqliteWriteDialect(SQLiteDialect_pysqlite):
     """A transaction is the only writer, from its beginning on."""
 
     supports_statement_cache = True
 
     def do_begin(self, dbapi_connection: PoolProxiedConnection) -> None:
         """Begin with the write lock, waiting for it."""
-        _raw(dbapi_connection).execute("BEGIN IMMEDIATE")
+        _driver_connection(dbapi_connection).execute("BEGIN IMMEDIATE")
 
 
-registry.register("sqlite.prowess_reading", __name__, ReadingSqlite.__name__)
-registry.register("sqlite.prowess_writing", __name__, WritingSqlite.__name__)
+registry.register("sqlite.prowess_reading", __name__, SqliteReadDialect.__name__)
+registry.register("sqlite.prowess_writing", __name__, SqliteWriteDialect.__name__)
 
 
 def sqlite_engines(url: sa.URL, **options: Any) -> tuple[sa.Engine, sa.Engine]:
     """An engine to read with and one to write with, over one pool of connections."""
     if not url.database or url.database == ":memory:":
         raise Invalid("A SQLite database needs a file to live in.", hint=URL_HINT)
-    _make_private(Path(url.database))
+    _create_private_file(Path(url.database))
     reading, writing = (url.set(drivername=f"sqlite+prowess_{which}") for which in ("reading", "writing"))
     arguments = {"timeout": BUSY_SECONDS, "check_same_thread": False}
     writer = sa.create_engine(writing, connect_args=arguments, pool_size=8, max_overflow=24, **options)
-    event.listen(writer, "connect", _prepare)
+    event.listen(writer, "connect", _configure)
     return sa.create_engine(reading, pool=writer.pool, **options), writer
 
 
-def _make_private(path: Path) -> None:
+def _create_private_file(path: Path) -> None:
     """Make the file, and its folder, for the owner only; SQLite gives its side files the same mode."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -76,7 +79,7 @@ def _make_private(path: Path) -> None:
         ) from error
 
 
-def _prepare(connection: sqlite3.Connection, _record: object) -> None:
+def _configure(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None
     _use_wal(connection)
     connection.execute("PRAGMA synchronous=FULL")
@@ -103,5 +106,56 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             return
 
 
-def _raw(connection: PoolProxiedConnection) -> sqlite3.Connection:
+def _driver_connection(connection: PoolProxiedConnection) -> sqlite3.Connection:
     return cast("sqlite3.Connection", connection.dbapi_connection)
+
+
+WRITER_WAIT_SECONDS = 60.0
+"""How many seconds a writer waits for those before it in this process."""
+
+LONG_WAIT_SECONDS = 5.0
+"""A writer that waited so long, while the one before it waited for another program in vain, does not begin to wait anew."""
+
+
+class WriterLock:
+    """A lock that is given up on after a while; a forked child begins with a free one. A thread may hold it twice."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._refused = False
+        _writer_locks.add(self)
+
+    def __enter__(self) -> None:
+        began = monotonic()
+        if not self._lock.acquire(timeout=WRITER_WAIT_SECONDS):
+            raise Unavailable(
+                f"Other writers of this process did not let go of the database for {WRITER_WAIT_SECONDS:.0f} seconds.",
+                hint="Try again when there is less to do.",
+            )
+        if self._refused and monotonic() > began + LONG_WAIT_SECONDS:
+            self._lock.release()
+            raise Unavailable(
+                "The database is locked by another program.", hint="Let the other one finish, then try again."
+            )
+
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        cause = str(getattr(getattr(error, "orig", error), "sqlite_errorname", ""))
+        self._refused = cause.startswith("SQLITE_BUSY")
+        self._lock.release()
+
+    def renew(self) -> None:
+        """Begin anew, whoever held it."""
+        self._lock = threading.RLock()
+
+
+_writer_locks: weakref.WeakSet[WriterLock] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    """Those who held a lock in the parent are not there in a forked child."""
+    for turns in _writer_locks:
+        turns.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)

@@ -19,14 +19,14 @@ metadata = sa.MetaData(
     }
 )
 
-WORDS = sa.JSON().with_variant(JSONB(), "postgresql")
+SEARCHABLE_JSON = sa.JSON().with_variant(JSONB(), "postgresql")
 """A list of words that can be searched by."""
 
-DOCUMENT = sa.JSON()
+ORDERED_JSON = sa.JSON()
 """A value that must come back as it was written: on PostgreSQL `json`, because `jsonb` forgets the order of keys."""
 
 
-def _tenant() -> list[sa.Column[str]]:
+def _tenant_columns() -> list[sa.Column[str]]:
     return [
         sa.Column("organization_id", sa.Text),
         sa.Column("user_id", sa.Text),
@@ -43,22 +43,22 @@ skills = sa.Table(
     "skills",
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
-    *_tenant(),
+    *_tenant_columns(),
     sa.Column("slug", sa.Text, nullable=False),
     sa.Column("name", sa.Text, nullable=False),  # the title, for people
     sa.Column("description", sa.Text, nullable=False),
     sa.Column("version", sa.Text, nullable=False),
-    sa.Column("tags", WORDS, nullable=False),
+    sa.Column("tags", SEARCHABLE_JSON, nullable=False),
     sa.Column("source", sa.Text, nullable=False),
     sa.Column("digest", sa.Text, nullable=False),
-    sa.Column("kinds", WORDS, nullable=False),
+    sa.Column("kinds", SEARCHABLE_JSON, nullable=False),
     sa.Column("form", sa.Text, nullable=False),
     sa.Column("author", sa.Text),
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("updated_at", sa.Text, nullable=False),
     sa.Column("enabled", sa.Boolean, nullable=False, server_default=sa.true()),
-    sa.Column("intent_patterns", WORDS, nullable=False),
-    sa.Column("trigger_phrases", WORDS, nullable=False),
+    sa.Column("intent_patterns", SEARCHABLE_JSON, nullable=False),
+    sa.Column("trigger_phrases", SEARCHABLE_JSON, nullable=False),
     sa.Column("marketplace_id", sa.Text),
     sa.Column("sync_etag", sa.Text),
     sa.Column("source_type", sa.Text, nullable=False),
@@ -68,8 +68,8 @@ skills = sa.Table(
     sa.Column("content_length", sa.Integer, nullable=False),
     sa.Column("content_hash", sa.Text, nullable=False),
     sa.Column("package", sa.Text, nullable=False),  # what its folder, file or archive was called
-    sa.Column("manifest", DOCUMENT, nullable=False),
-    sa.Column("details", DOCUMENT, nullable=False),
+    sa.Column("manifest", ORDERED_JSON, nullable=False),
+    sa.Column("details", ORDERED_JSON, nullable=False),
     sa.Column("content", sa.Text, nullable=False),  # the whole SKILL.md, for people who query; empty without one
 )
 
@@ -78,7 +78,7 @@ skill_artifacts = sa.Table(
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
     sa.Column("skill_id", sa.Text, sa.ForeignKey("skills.id", ondelete="CASCADE"), nullable=False),
-    *_tenant(),
+    *_tenant_columns(),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("ordinal", sa.Integer, nullable=False),
@@ -87,8 +87,8 @@ skill_artifacts = sa.Table(
     sa.Column("path", sa.Text),
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("updated_at", sa.Text, nullable=False),
-    sa.Column("metadata", DOCUMENT, nullable=False),
-    sa.Column("details", DOCUMENT, nullable=False),
+    sa.Column("metadata", ORDERED_JSON, nullable=False),
+    sa.Column("details", ORDERED_JSON, nullable=False),
     sa.Column("content", sa.Text, nullable=False),  # empty where the artifact is a file of the package
     sa.Column("state_blob", sa.LargeBinary),
 )
@@ -97,7 +97,7 @@ skill_versions = sa.Table(
     "skill_versions",
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
-    *_tenant(),
+    *_tenant_columns(),
     sa.Column("place", sa.Text, nullable=False),  # the skill folder it is about; '' for the database's own skills
     sa.Column("slug", sa.Text, nullable=False),
     sa.Column("number", sa.Integer, nullable=False),
@@ -108,7 +108,7 @@ skill_versions = sa.Table(
     sa.Column("note", sa.Text, nullable=False),
     sa.Column("form", sa.Text, nullable=False),
     sa.Column("package", sa.Text, nullable=False),
-    sa.Column("manifest", DOCUMENT, nullable=False),
+    sa.Column("manifest", ORDERED_JSON, nullable=False),
     sa.Column("feed", sa.BigInteger, nullable=False, server_default=sa.text("0")),  # when; `storage.feed` says how
 )
 

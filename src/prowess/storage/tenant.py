@@ -24,7 +24,7 @@ class Tenant:
 
     @property
     def key(self) -> dict[str, str]:
-        """The parameters that `belongs` binds; a missing value is ''."""
+        """The parameters that `tenant_condition` binds; a missing value is ''."""
         return {
             "tenant_organization": self.organization_id or "",
             "tenant_user": self.user_id or "",
@@ -37,7 +37,7 @@ class Tenant:
         return {"organization_id": self.organization_id or None, "user_id": self.user_id or None, "scope": self.scope}
 
 
-def belongs(table: sa.Table) -> sa.ColumnElement[bool]:
+def tenant_condition(table: sa.Table) -> sa.ColumnElement[bool]:
     """The condition that a row is the tenant's own; bind it with `Tenant.key`."""
     return sa.and_(
         or_empty(table.c.organization_id) == sa.bindparam("tenant_organization"),

@@ -1,28 +1,37 @@
-"""Rows of traces, read, closed and removed; `storage.trace_rows` writes them.
+"""Store traces: write many rows at a time, read, close and delete them.
 
-A row is a mapping with the names of the columns. Rows are read by organization and user; what belongs to others is never
-among what is read.
+A row is a mapping keyed by column name. Reads are restricted to an organization and user by `TraceFilter`.
+
+PostgreSQL receives many rows as one JSON text, which is the least work for this side of the connection. SQLite receives
+values, many rows per statement: other threads of this process get their turn between statements, and a writer that gave
+way after every row would spend most of its time waiting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from operator import itemgetter
+from typing import Any, cast
 
 import sqlalchemy as sa
+from pydantic_core import to_json
 
+from prowess.errors import Invalid
+from prowess.storage.driver_errors import PLAIN_TEXT_HINT
 from prowess.storage.run_tables import traces
+from prowess.storage.tables import ORDERED_JSON
 
 Row = Mapping[str, Any]
-Place = tuple[str, str]
+TracePosition = tuple[str, str]
 """When a run started and its id: where its row stands among others."""
 
-LARGE = frozenset({"detail", "inputs", "rendered_input", "raw_output"})
+LARGE_COLUMNS = frozenset({"detail", "inputs", "rendered_input", "raw_output"})
 """The columns that a list leaves out."""
 
 RUNNING = traces.c.status == sa.literal_column("'running'")  # written out, so that the partial index is used
-_BRIEF = [column for column in traces.columns if column.name not in LARGE]
+_SMALL_COLUMNS = [column for column in traces.columns if column.name not in LARGE_COLUMNS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +73,12 @@ class TraceFilter:
         return found
 
 
-def place_of(row: Row) -> Place:
+def position_of(row: Row) -> TracePosition:
     """Where a row stands."""
     return row["started_at"], row["id"]
 
 
-def get(connection: sa.Connection, which: TraceFilter, id: str) -> Row | None:
+def get_row(connection: sa.Connection, which: TraceFilter, id: str) -> Row | None:
     """One whole row by its id; None also where the filter does not let it through."""
     query = sa.select(traces).where(traces.c.id == id, *which.conditions())
     found = connection.execute(query).mappings().first()
@@ -77,10 +86,15 @@ def get(connection: sa.Connection, which: TraceFilter, id: str) -> Row | None:
 
 
 def read_newest(
-    connection: sa.Connection, which: TraceFilter, *, limit: int, after: Place | None = None, whole: bool = False
+    connection: sa.Connection,
+    which: TraceFilter,
+    *,
+    limit: int,
+    after: TracePosition | None = None,
+    whole: bool = False,
 ) -> list[Row]:
     """Rows from the newest on, or those that follow a place in that order; without the large columns unless `whole`."""
-    query = sa.select(traces) if whole else sa.select(*_BRIEF)
+    query = sa.select(traces) if whole else sa.select(*_SMALL_COLUMNS)
     query = query.where(*which.conditions())
     if after is not None:
         query = query.where(sa.tuple_(traces.c.started_at, traces.c.id) < sa.tuple_(*after))
@@ -89,10 +103,15 @@ def read_newest(
 
 
 def read_oldest(
-    connection: sa.Connection, which: TraceFilter, *, limit: int, after: Place | None = None, whole: bool = False
+    connection: sa.Connection,
+    which: TraceFilter,
+    *,
+    limit: int,
+    after: TracePosition | None = None,
+    whole: bool = False,
 ) -> list[Row]:
     """The same from the oldest on: to follow what happens, or to walk through everything."""
-    query = sa.select(traces) if whole else sa.select(*_BRIEF)
+    query = sa.select(traces) if whole else sa.select(*_SMALL_COLUMNS)
     query = query.where(*which.conditions())
     if after is not None:
         query = query.where(sa.tuple_(traces.c.started_at, traces.c.id) > sa.tuple_(*after))
@@ -133,3 +152,85 @@ def delete_before(connection: sa.Connection, moment: str, *, limit: int) -> int:
         .limit(limit)
     )
     return connection.execute(sa.delete(traces).where(traces.c.id.in_(oldest))).rowcount
+
+
+def find_ids(connection: sa.Connection, which: TraceFilter, start: str, *, limit: int) -> list[str]:
+    """The ids that begin so, of the traces that the filter lets through."""
+    begins = traces.c.id.startswith(start, autoescape=True)
+    query = sa.select(traces.c.id).where(begins, *which.conditions()).limit(limit)
+    return list(connection.scalars(query))
+
+
+COLUMNS = tuple(column.name for column in traces.columns)
+_DOCUMENTS = tuple(place for place, column in enumerate(traces.columns) if column.type is ORDERED_JSON)
+_NAMES = ", ".join(COLUMNS)
+_FINISHED_COLUMNS = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS if name not in {"id", "created_at"})
+_INSERT = f"INSERT INTO {traces.name} ({_NAMES}) "
+_FROM_JSON = f"SELECT {_NAMES} FROM json_populate_recordset(NULL::{traces.name}, %s) "  # noqa: S608  (names of ours)
+_PLACEHOLDERS = f"({', '.join('?' * len(COLUMNS))})"
+_ROWS_PER_STATEMENT = 32
+_MAX_JSON_CHARS = 8 * 1024 * 1024
+_KEEP_EXISTING = "ON CONFLICT (id) DO NOTHING"
+_OVERWRITE = f"ON CONFLICT (id) DO UPDATE SET {_FINISHED_COLUMNS}"
+
+_column_values = cast("Callable[[Mapping[str, Any]], tuple[Any, ...]]", itemgetter(*COLUMNS))
+
+
+def dump_json(value: Any) -> str:
+    """A value as it is written; `ValueError` for one that is not JSON. Numbers that are not finite become words."""
+    return to_json(value, inf_nan_mode="strings").decode()
+
+
+def insert_many(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Add rows of runs that began; one whose id is there already is left as it is."""
+    _write(connection, rows, _KEEP_EXISTING)
+
+
+def finish_many(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows of runs that ended, whether or not their beginning is there. No id may occur twice."""
+    _write(connection, rows, _OVERWRITE)
+
+
+def _write(connection: sa.Connection, rows: Sequence[Mapping[str, Any]], conflict: str) -> None:
+    if not rows:
+        return
+    try:
+        if connection.dialect.name == "postgresql":
+            for text in _dump_batches(rows):
+                connection.exec_driver_sql(f"{_INSERT}{_FROM_JSON}{conflict}", (text,))
+        else:
+            _write_values(connection, [_to_values(row) for row in rows], conflict)
+    except ValueError as error:
+        raise Invalid(f"No database can hold this trace: {error}.", hint=PLAIN_TEXT_HINT) from error
+
+
+def _dump_batches(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The rows as lists of JSON, none of them much longer than a server likes."""
+    texts: list[str] = []
+    length = 0
+    for row in rows:
+        text = dump_json(row)
+        if texts and length + len(text) > _MAX_JSON_CHARS:
+            yield f"[{','.join(texts)}]"
+            texts, length = [], 0
+        texts.append(text)
+        length += len(text)
+    yield f"[{','.join(texts)}]"
+
+
+def _write_values(connection: sa.Connection, values: list[tuple[Any, ...]], conflict: str) -> None:
+    whole = len(values) - len(values) % _ROWS_PER_STATEMENT
+    groups = [
+        tuple(chain(*values[start : start + _ROWS_PER_STATEMENT])) for start in range(0, whole, _ROWS_PER_STATEMENT)
+    ]
+    for count, parameters in ((_ROWS_PER_STATEMENT, groups), (1, values[whole:])):
+        if parameters:
+            places = ", ".join([_PLACEHOLDERS] * count)
+            connection.exec_driver_sql(f"{_INSERT}VALUES {places} {conflict}", parameters)
+
+
+def _to_values(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    values = list(_column_values(row))
+    for place in _DOCUMENTS:
+        values[place] = dump_json(values[place])
+    return tuple(values)

@@ -1,23 +1,131 @@
-"""The rows of `skill_versions`: appended, read, never altered."""
+"""Append to and read the version log of skills, and list which skills changed since a position.
+
+Every version carries a number, `feed`, and a position says up to where the numbers were seen. SQLite has one writer at a
+time, which continues from the tenant's last number, so later commits have higher numbers. PostgreSQL has many writers that
+commit in any order: there the number is the id of the writing transaction, and a position is a snapshot that lists the
+transactions it could not see yet. A position also names the newest version that was there, so that a restored or replaced
+database is not mistaken for one that grew.
+"""
 
 from __future__ import annotations
 
+import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count, repeat
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
 from prowess.skill.model import FormName, Version
 from prowess.skill.package import FileEntry, Package
-from prowess.storage.blobs import chunks, get_package, manifest_json, manifest_of
+from prowess.storage.blobs import dump_manifest, get_package, load_manifest, split_chunks
 from prowess.storage.clock import now
-from prowess.storage.feed import next_numbers
 from prowess.storage.tables import skill_versions
-from prowess.storage.tenant import Tenant, belongs
+from prowess.storage.tenant import Tenant, tenant_condition
 
-_OWN = sa.and_(belongs(skill_versions), skill_versions.c.place == sa.bindparam("tenant_place"))
+_FEED_OF_TENANT = sa.and_(tenant_condition(skill_versions), skill_versions.c.place == sa.bindparam("tenant_place"))
+_LAST_NUMBER = sa.select(sa.func.max(skill_versions.c.feed)).where(_FEED_OF_TENANT)
+_NEWEST = (
+    sa.select(skill_versions.c.feed, skill_versions.c.id)
+    .where(_FEED_OF_TENANT)
+    .order_by(skill_versions.c.feed.desc(), skill_versions.c.id.desc())
+    .limit(1)
+)
+_NUMBER_OF = sa.select(skill_versions.c.feed).where(_FEED_OF_TENANT, skill_versions.c.id == sa.bindparam("which"))
+_CHANGED_SINCE = (
+    sa.select(skill_versions.c.slug, skill_versions.c.feed)
+    .where(_FEED_OF_TENANT, skill_versions.c.feed >= sa.bindparam("least"))
+    .distinct()
+)
+_TRANSACTION = sa.text("SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)")
+_SNAPSHOT = sa.text(
+    "SELECT CAST(pg_current_snapshot() AS text), oid || '.' || CAST(to_regclass('skill_versions') AS oid)"
+    " FROM pg_database WHERE datname = current_database()"
+)
+
+_POSITION = re.compile(
+    r"(?P<least>\d{1,18}):(?P<end>\d{1,18}):(?P<open>(?:\d{1,18}(?:,\d{1,18})*)?)/(?P<log>[0-9.]*)/(?P<newest>[0-9a-f-]*)",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Position:
+    """Numbers below `end` were seen, except those that are `open`; `least` is below all that were not.
+
+    `log` says which table of which database it was, where that can be told, and `newest` is the id of a version in it.
+    """
+
+    least: int
+    end: int
+    open: frozenset[int]
+    log: str
+    newest: str
+
+    def saw(self, number: int) -> bool:
+        """Whether a version of that number was there."""
+        return number < self.end and number not in self.open
+
+    def __str__(self) -> str:
+        return f"{self.least}:{self.end}:{','.join(map(str, sorted(self.open)))}/{self.log}/{self.newest}"
+
+
+def next_numbers(connection: sa.Connection, tenant: Tenant) -> Iterator[int]:
+    """The numbers for the versions that a transaction is about to add."""
+    if connection.dialect.name == "postgresql":
+        return repeat(connection.execute(_TRANSACTION).scalar_one())
+    return count((connection.execute(_LAST_NUMBER, _feed_key(tenant)).scalar() or 0) + 1)
+
+
+def read_feed(connection: sa.Connection, tenant: Tenant, since: str) -> tuple[str, frozenset[str] | None]:
+    """The position now, and the slugs that changed since another one; None where that is not known."""
+    now = _current_position(connection, tenant)
+    seen = _parse_position(since)
+    if seen is None or not _continues(connection, tenant, seen, now):
+        return str(now), None
+    rows = connection.execute(_CHANGED_SINCE, {**_feed_key(tenant), "least": seen.least})
+    return str(now), frozenset(slug for slug, number in rows if number < now.end and not seen.saw(number))
+
+
+def _current_position(connection: sa.Connection, tenant: Tenant) -> _Position:
+    row = connection.execute(_NEWEST, _feed_key(tenant)).first()
+    newest = row.id if row else ""
+    if connection.dialect.name != "postgresql":
+        end = row.feed + 1 if row else 0
+        return _Position(least=end, end=end, open=frozenset(), log="", newest=newest)
+    snapshot, log = connection.execute(_SNAPSHOT).one()
+    least, end, running = snapshot.split(":")
+    open_ones = frozenset(map(int, running.split(","))) if running else frozenset[int]()
+    return _Position(least=int(least), end=int(end), open=open_ones, log=log or "", newest=newest)
+
+
+def _continues(connection: sa.Connection, tenant: Tenant, seen: _Position, now: _Position) -> bool:
+    """Whether the log is the one that the position is from, with all that was there then."""
+    if seen.end > now.end or seen.log != now.log:
+        return False
+    return (
+        not seen.newest
+        or connection.execute(_NUMBER_OF, {**_feed_key(tenant), "which": seen.newest}).first() is not None
+    )
+
+
+def _parse_position(text: str) -> _Position | None:
+    found = _POSITION.fullmatch(text)
+    if found is None:
+        return None
+    running = frozenset(map(int, found["open"].split(","))) if found["open"] else frozenset[int]()
+    return _Position(
+        least=int(found["least"]), end=int(found["end"]), open=running, log=found["log"], newest=found["newest"]
+    )
+
+
+def _feed_key(tenant: Tenant) -> dict[str, str]:
+    return {**tenant.key, "tenant_place": tenant.place}
+
+
+_LOG_OF_TENANT = sa.and_(tenant_condition(skill_versions), skill_versions.c.place == sa.bindparam("tenant_place"))
 _BARE = sa.select(
     skill_versions.c.slug,
     skill_versions.c.number,
@@ -27,20 +135,20 @@ _BARE = sa.select(
     skill_versions.c.actor,
     skill_versions.c.note,
     skill_versions.c.form,
-).where(_OWN, skill_versions.c.slug == sa.bindparam("of"))
+).where(_LOG_OF_TENANT, skill_versions.c.slug == sa.bindparam("of"))
 _LOG = _BARE.add_columns(skill_versions.c.manifest).order_by(skill_versions.c.number)
 _ENDS = (
     _BARE.order_by(skill_versions.c.number).limit(1),
     _BARE.order_by(skill_versions.c.number.desc()).limit(1),
 )
 _FILES = sa.select(skill_versions.c.package, skill_versions.c.manifest).where(
-    _OWN,
+    _LOG_OF_TENANT,
     skill_versions.c.slug == sa.bindparam("of"),
     skill_versions.c.number == sa.bindparam("which"),
 )
 _LAST = (
     sa.select(skill_versions.c.slug, sa.func.max(skill_versions.c.number))
-    .where(_OWN, skill_versions.c.slug.in_(sa.bindparam("of", expanding=True)))
+    .where(_LOG_OF_TENANT, skill_versions.c.slug.in_(sa.bindparam("of", expanding=True)))
     .group_by(skill_versions.c.slug)
 )
 _INSERT = sa.insert(skill_versions)
@@ -82,20 +190,20 @@ def append_versions(connection: sa.Connection, tenant: Tenant, entries: Sequence
 def last_numbers(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> dict[str, int]:
     """The highest number that each of these slugs ever had."""
     found: dict[str, int] = {}
-    for chunk in chunks(slugs):
-        found.update((slug, number) for slug, number in connection.execute(_LAST, {**_key(tenant), "of": chunk}))
+    for chunk in split_chunks(slugs):
+        found.update((slug, number) for slug, number in connection.execute(_LAST, {**_log_key(tenant), "of": chunk}))
     return found
 
 
 def get_versions(connection: sa.Connection, tenant: Tenant, slug: str) -> list[Version]:
     """All versions of a skill, oldest first."""
-    rows = connection.execute(_LOG, {**_key(tenant), "of": slug}).mappings()
-    return [Version.model_validate({**row, "manifest": manifest_of(row["manifest"])}) for row in rows]
+    rows = connection.execute(_LOG, {**_log_key(tenant), "of": slug}).mappings()
+    return [Version.model_validate({**row, "manifest": load_manifest(row["manifest"])}) for row in rows]
 
 
 def get_ends(connection: sa.Connection, tenant: Tenant, slug: str) -> tuple[Version, Version] | None:
     """The first and the last version of a skill, without their manifests; None where it has none."""
-    key = {**_key(tenant), "of": slug}
+    key = {**_log_key(tenant), "of": slug}
     rows = [connection.execute(query, key).mappings().first() for query in _ENDS]
     found = [Version.model_validate(dict(row)) for row in rows if row is not None]
     return (found[0], found[1]) if len(found) == 2 else None
@@ -103,18 +211,18 @@ def get_ends(connection: sa.Connection, tenant: Tenant, slug: str) -> tuple[Vers
 
 def get_version_package(connection: sa.Connection, tenant: Tenant, slug: str, number: int) -> Package | None:
     """The files as of one version, or None where there is no such version."""
-    row = connection.execute(_FILES, {**_key(tenant), "of": slug, "which": number}).first()
-    return None if row is None else get_package(connection, row.package, manifest_of(row.manifest))
+    row = connection.execute(_FILES, {**_log_key(tenant), "of": slug, "which": number}).first()
+    return None if row is None else get_package(connection, row.package, load_manifest(row.manifest))
 
 
 def lock_slug(connection: sa.Connection, tenant: Tenant, slug: str) -> None:
     """Let one writer at a time append to a log that has no row in `skills` to lock; SQLite locks anyway."""
     if connection.dialect.name == "postgresql":
-        key = "\n".join([*_key(tenant).values(), slug])
+        key = "\n".join([*_log_key(tenant).values(), slug])
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(key, 0))))
 
 
-def _key(tenant: Tenant) -> dict[str, str]:
+def _log_key(tenant: Tenant) -> dict[str, str]:
     return {**tenant.key, "tenant_place": tenant.place}
 
 
@@ -139,6 +247,6 @@ def _row(tenant: Tenant, version: Version, package: str, number: int) -> dict[st
         "id": str(uuid.uuid4()),
         "place": tenant.place,
         "package": package,
-        "manifest": manifest_json(version.manifest),
+        "manifest": dump_manifest(version.manifest),
         "feed": number,
     }

@@ -1,24 +1,177 @@
-"""One tool as an agent sees it, and how it tells what went wrong."""
+"""One tool as an agent sees it: its arguments, the context it runs in, its answer and its errors."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_type_hints
 
-from prowess.errors import ApprovalRequired, BudgetExceeded, ProwessError
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from prowess.engine.engine import Engine
+from prowess.errors import ApprovalRequired, BudgetExceeded, Invalid, Problem, ProwessError
+from prowess.llm.model import Model
+from prowess.policy.actor import Actor
+from prowess.policy.text import clean_text
+from prowess.run.call import ProgressListener, ignore_progress
+from prowess.session.session import Session
 from prowess.skill.needs import Reach
-from prowess.tools.answer import Answer
-from prowess.tools.desk import Desk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolAnswer:
+    """What a call gave; with an `error`, `data` tells the agent what went wrong and what to do."""
+
+    data: dict[str, Any]
+    error: ProwessError | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the tool did what it was asked."""
+        return self.error is None
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolContext:
+    """One agent's place of work. `conversation` names its session, which is opened when a tool first needs it.
+
+    With `hands_over`, enabling a skill also answers with its text, for agents whose system prompt is not ours to write.
+    `watch` is told of the progress of what is run, and `spare` is the model that is asked where none is configured.
+    `reserved` are the names that no skill's tool can have.
+    """
+
+    engine: Engine
+    actor: Actor
+    conversation: str = ""
+    hands_over: bool = False
+    watch: ProgressListener = ignore_progress
+    spare: Model | None = None
+    reserved: frozenset[str] = frozenset()
+    _session: str = field(default="", init=False)
+
+    async def found(self) -> Session | None:
+        """The session of the conversation, where one is open; none is opened for this."""
+        if not self.conversation:
+            return None
+        return await self.engine.find_session(self._session or self.conversation, actor=self.actor)
+
+    async def role(self) -> str:
+        """The name of the role that the agent works in: its own, else that of its session; '' for none."""
+        return (await self.acting()).role
+
+    async def acting(self) -> Actor:
+        """The agent in that role."""
+        if self.actor.role or not self.conversation:
+            return self.actor
+        return await self.engine.acting(self._session or self.conversation, actor=self.actor)
+
+    async def session(self) -> Session:
+        """The session of the conversation, as it is now."""
+        if self._session:
+            return await self.engine.get_session(self._session, actor=self.actor)
+        self.require_conversation()
+        session = await self.engine.session(self.conversation, actor=self.actor, role=self.actor.role)
+        self._session = session.id
+        return session
+
+    def require_conversation(self) -> None:
+        """`Invalid` for an agent without a conversation, which has no prompt of ours."""
+        if not self.conversation:
+            raise Invalid(
+                "This agent has no conversation in which skills could be enabled.",
+                hint="Load the skill instead, with load_skill.",
+            )
+
+
+PROBLEM_LIMIT = 20
+"""So many wrong arguments are told at once."""
+
+
+def make_arguments_model(function: Any) -> type[BaseModel]:
+    """The arguments of a tool, but for the desk that it works at."""
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {
+        name: (hints[name], ... if parameter.default is parameter.empty else parameter.default)
+        for name, parameter in list(inspect.signature(function).parameters.items())[1:]
+    }
+    config = ConfigDict(extra="forbid", strict=True)
+    return create_model(function.__name__, __config__=config, **fields)
+
+
+def make_arguments_schema(arguments: type[BaseModel]) -> dict[str, Any]:
+    """The JSON Schema that an agent is shown."""
+    schema = arguments.model_json_schema()
+    schema.pop("title", None)
+    for value in schema.get("properties", {}).values():
+        value.pop("title", None)
+    return schema
+
+
+def check_arguments(arguments: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values to call with; `Invalid` tells what is wrong with what was given, and what the tool takes."""
+    try:
+        model = arguments.model_validate(given)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False)[:PROBLEM_LIMIT]
+        problems = [_make_problem(fault["loc"], fault["msg"]) for fault in faults]
+        told = "; ".join(problem.message for problem in problems)
+        raise Invalid(
+            f"{arguments.__name__} cannot be called like this: {told}.",
+            hint=_describe_arguments(arguments),
+            problems=problems,
+        ) from error
+    values = {name: getattr(model, name) for name in type(model).model_fields}
+    check_text(arguments.__name__, values)
+    return values
+
+
+def check_text(tool: str, values: Mapping[str, Any]) -> None:
+    """`Invalid` for arguments in which something is no text, at whatever depth."""
+    for name, value in values.items():
+        if any(map(_is_broken_text, _walk_texts([name, value]))):
+            raise Invalid(
+                f"{tool} cannot be called like this: {clean_text(name, limit=80)} has a NUL or half of a surrogate pair, which is no text.",
+                hint="Write the whole character, or leave it out.",
+            )
+
+
+def _describe_arguments(arguments: type[BaseModel]) -> str:
+    return f"It takes {', '.join(arguments.model_fields) or 'no arguments'}."
+
+
+def _make_problem(place: tuple[int | str, ...], said: str) -> Problem:
+    """What is wrong with one argument; an unknown one can have any name, so that its name has an end."""
+    field = ".".join(clean_text(str(part), limit=80) for part in place) or "arguments"
+    return Problem(code="argument", severity="error", message=f"{field}: {clean_text(said, limit=200)}", field=field)
+
+
+def _walk_texts(value: object) -> Iterator[str]:
+    """Every text in a value, the keys of mappings included, however deep it goes."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, Mapping):
+            mapping = cast("Mapping[object, object]", one)
+            waiting += [*mapping.keys(), *mapping.values()]
+        elif isinstance(one, (list, tuple)):
+            waiting += cast("list[object]", one)
+
+
+def _is_broken_text(text: str) -> bool:
+    return "\x00" in text or (not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text))
+
 
 Effect = Literal["reads", "changes", "destroys", "runs"]
 Need = Literal["", "skills", "files", "scripts", "conversation", "writing"]
 
-NEXT = "Go on without this, or ask the person you work for."
+DEFAULT_HINT = "Go on without this, or ask the person you work for."
 """What to do where nothing better is known."""
 
-HINT: dict[str, Any] = {"description": "What to do next.", "anyOf": [{"type": "string"}, {"type": "null"}]}
-_RESULT: dict[str, Any] = {
+HINT_SCHEMA: dict[str, Any] = {"description": "What to do next.", "anyOf": [{"type": "string"}, {"type": "null"}]}
+_RESULT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         "error": {
@@ -33,7 +186,7 @@ _RESULT: dict[str, Any] = {
                 },
             ],
         },
-        "hint": HINT,
+        "hint": HINT_SCHEMA,
     },
 }
 
@@ -42,7 +195,7 @@ def told(error: ProwessError) -> dict[str, Any]:
     """An error as the answer of a tool: what happened, and what to do about it."""
     answer: dict[str, Any] = {
         "error": {"code": error.code, "message": error.message},
-        "hint": error.hint or NEXT,
+        "hint": error.hint or DEFAULT_HINT,
     }
     if isinstance(error, BudgetExceeded):
         answer["budget"] = {"limit": error.limit, "used": error.used, "need": error.need, "disable": list(error.room)}
@@ -63,13 +216,13 @@ class Tool:
     parameters: dict[str, Any]
     effect: Effect
     needs: Need = ""
-    call: Callable[[Desk, Mapping[str, Any]], Awaitable[Answer]]
-    result: dict[str, Any] = field(default_factory=lambda: _RESULT)
+    call: Callable[[ToolContext, Mapping[str, Any]], Awaitable[ToolAnswer]]
+    result: dict[str, Any] = field(default_factory=lambda: _RESULT_SCHEMA)
     told: Callable[[ProwessError], dict[str, Any]] = told
     title: str = ""
     digest: str = ""
     reach: Reach = ""
 
-    def refusal(self, error: ProwessError) -> Answer:
+    def refusal(self, error: ProwessError) -> ToolAnswer:
         """The answer that tells of an error."""
-        return Answer(data=self.told(error), error=error)
+        return ToolAnswer(data=self.told(error), error=error)

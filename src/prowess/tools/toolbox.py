@@ -12,40 +12,49 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import Any
 
-from prowess.engine.callables import Holdings
+from prowess.engine.callables import Inventory
 from prowess.engine.engine import Engine
 from prowess.errors import NotFound, ProwessError, Refused
 from prowess.llm.model import Model
 from prowess.policy.actor import Actor
-from prowess.policy.plain import plain
-from prowess.policy.roles import Role, role_of
-from prowess.run.call import Watch, unwatched
-from prowess.tools import managing, prompting, reading, running
-from prowess.tools.answer import Answer
-from prowess.tools.arguments import arguments_of, checked, schema_of
-from prowess.tools.desk import Desk
-from prowess.tools.functions import function_named, functions_of, grants, is_listed, tool_of
-from prowess.tools.tool import NEXT, Effect, Need, Tool, told
+from prowess.policy.roles import Role, find_role
+from prowess.policy.text import clean_text
+from prowess.run.call import ProgressListener, ignore_progress
+from prowess.tools import edit, lookup, use
+from prowess.tools import use as running
+from prowess.tools.skill_tools import find_callable, is_listed, make_skill_tool, name_skill_tools, role_offers_skill
+from prowess.tools.tool import (
+    DEFAULT_HINT,
+    Effect,
+    Need,
+    Tool,
+    ToolAnswer,
+    ToolContext,
+    check_arguments,
+    make_arguments_model,
+    make_arguments_schema,
+    told,
+)
 
 log = logging.getLogger(__name__)
 
-Function = Callable[..., Awaitable[dict[str, Any] | Answer]]
+ToolFunction = Callable[..., Awaitable[dict[str, Any] | ToolAnswer]]
 
-_TABLE: tuple[tuple[Function, Effect, Need], ...] = (
-    (reading.search_skills, "reads", "skills"),
-    (prompting.enable_skill, "changes", "conversation"),
-    (prompting.list_enabled_skills, "reads", "conversation"),
-    (prompting.disable_skill, "changes", "conversation"),
-    (reading.list_skills, "reads", "skills"),
-    (reading.load_skill, "reads", "skills"),
-    (reading.read_skill_resource, "reads", "files"),
+_TOOL_TABLE: tuple[tuple[ToolFunction, Effect, Need], ...] = (
+    (lookup.search_skills, "reads", "skills"),
+    (use.enable_skill, "changes", "conversation"),
+    (use.list_enabled_skills, "reads", "conversation"),
+    (use.disable_skill, "changes", "conversation"),
+    (lookup.list_skills, "reads", "skills"),
+    (lookup.load_skill, "reads", "skills"),
+    (lookup.read_skill_resource, "reads", "files"),
     (running.run_skill, "runs", "skills"),
     (running.run_skill_script, "runs", "scripts"),
-    (managing.skill_create, "changes", "writing"),
-    (managing.skill_update, "changes", "writing"),
-    (managing.skill_delete, "destroys", "writing"),
-    (reading.skill_reload, "reads", ""),
-    (reading.skill_list, "reads", ""),
+    (edit.skill_create, "changes", "writing"),
+    (edit.skill_update, "changes", "writing"),
+    (edit.skill_delete, "destroys", "writing"),
+    (lookup.skill_reload, "reads", ""),
+    (lookup.skill_list, "reads", ""),
 )
 
 
@@ -59,20 +68,20 @@ class Toolbox:
         actor: Actor,
         conversation: str = "",
         hands_over: bool = False,
-        watch: Watch = unwatched,
+        watch: ProgressListener = ignore_progress,
         spare: Model | None = None,
     ) -> None:
-        self.desk = Desk(
+        self.desk = ToolContext(
             engine=engine,
             actor=actor,
             conversation=conversation,
             hands_over=hands_over,
             watch=watch,
             spare=spare,
-            reserved=frozenset(tools()),
+            reserved=frozenset(builtin_tools()),
         )
 
-    async def offered(self, holdings: Holdings | None = None) -> list[Tool]:
+    async def offered(self, holdings: Inventory | None = None) -> list[Tool]:
         """The tools that make sense now, for this actor and role; none for an actor who may not read skills.
 
         Ours come first, then those of skills, by name. `holdings` is what there is; without it, the engine is asked.
@@ -83,31 +92,33 @@ class Toolbox:
         acting = await desk.acting()
         role = await self._role(acting)
         held = holdings or await desk.engine.holdings()
-        there = _there(held, desk)
+        there = _available_needs(held, desk)
         ours = [
             tool
-            for tool in tools().values()
+            for tool in builtin_tools().values()
             if (not tool.needs or tool.needs in there) and (role is None or role.offers(tool.name))
         ]
         return ours + await self._functions(held, acting, role)
 
-    async def _functions(self, holdings: Holdings, acting: Actor, role: Role | None) -> list[Tool]:
+    async def _functions(self, holdings: Inventory, acting: Actor, role: Role | None) -> list[Tool]:
         """The tools of skills that this actor sees, by name."""
-        named = functions_of(holdings.functions, self.desk.reserved).by_name
-        skills = [skill for name, skill in sorted(named.items()) if role is None or grants(role, name)]
+        named = name_skill_tools(holdings.functions, self.desk.reserved).by_name
+        skills = [skill for name, skill in sorted(named.items()) if role is None or role_offers_skill(role, name)]
         if not skills:
             return []
         rulings = await self.desk.engine.foresee_runs(skills, actor=acting)
         return [
-            tool_of(skill) for skill, ruling in zip(skills, rulings, strict=True) if is_listed(skill, ruling, acting)
+            make_skill_tool(skill)
+            for skill, ruling in zip(skills, rulings, strict=True)
+            if is_listed(skill, ruling, acting)
         ]
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Call a tool. Whatever goes wrong is an answer in words that a model can act on.
 
         What nobody foresaw is logged with its traceback, of which the answer tells nothing.
         """
-        refusal = _refusal
+        refusal = _error_answer
         try:
             tool = await self._found(name)
             refusal = tool.refusal
@@ -116,31 +127,31 @@ class Toolbox:
         except ProwessError as error:
             return refusal(error)
         except Exception:
-            log.exception("The tool %s failed.", plain(name, limit=80))
-            return refusal(ProwessError("Something went wrong here, not with your call.", hint=NEXT))
+            log.exception("The tool %s failed.", clean_text(name, limit=80))
+            return refusal(ProwessError("Something went wrong here, not with your call.", hint=DEFAULT_HINT))
 
-    async def refusal(self, name: str, error: ProwessError) -> Answer:
+    async def refusal(self, name: str, error: ProwessError) -> ToolAnswer:
         """An error as the tool of this name tells it."""
         try:
             return (await self._found(name)).refusal(error)
         except ProwessError:
-            return _refusal(error)
+            return _error_answer(error)
 
     async def _found(self, name: str) -> Tool:
         """The tool of a name, whether it is offered or not."""
-        if name in tools():
-            return tools()[name]
+        if name in builtin_tools():
+            return builtin_tools()[name]
         self.desk.actor.require("skills.read")
-        skill = await function_named(self.desk, name) if name.startswith("skill_") else None
+        skill = await find_callable(self.desk, name) if name.startswith("skill_") else None
         if skill is None:
-            raise NotFound(f"There is no tool {name[:80]!r}.", hint=f"The tools are {', '.join(tools())}.")
-        return tool_of(skill)
+            raise NotFound(f"There is no tool {name[:80]!r}.", hint=f"The tools are {', '.join(builtin_tools())}.")
+        return make_skill_tool(skill)
 
     async def _role(self, acting: Actor) -> Role | None:
         """The role that counts: the actor's own, else that of the session, if there is one; no session is opened."""
         if not acting.role:
             return None
-        return role_of(acting.role, await self.desk.engine.policy(actor=self.desk.actor))
+        return find_role(acting.role, await self.desk.engine.policy(actor=self.desk.actor))
 
     async def _permit(self, tool: Tool) -> None:
         actor = self.desk.actor
@@ -148,7 +159,7 @@ class Toolbox:
         if tool.needs == "writing" and "skills.write" not in actor.permissions:
             raise Refused(f"{actor.name} may not write skills.", hint="Ask a person with the permission skills.write.")
         role = await self._role(await self.desk.acting())
-        if role is not None and not (grants(role, tool.name) if tool.digest else role.offers(tool.name)):
+        if role is not None and not (role_offers_skill(role, tool.name) if tool.digest else role.offers(tool.name)):
             raise Refused(
                 f"The role {role.name} does not have the tool {tool.name}.",
                 hint="Hand this to an agent whose role has it.",
@@ -156,33 +167,33 @@ class Toolbox:
 
 
 @cache
-def tools() -> dict[str, Tool]:
+def builtin_tools() -> dict[str, Tool]:
     """Every tool, by name."""
-    return {function.__name__: _tool(function, effect, needs) for function, effect, needs in _TABLE}
+    return {function.__name__: _make_tool(function, effect, needs) for function, effect, needs in _TOOL_TABLE}
 
 
-def _refusal(error: ProwessError) -> Answer:
-    return Answer(data=told(error), error=error)
+def _error_answer(error: ProwessError) -> ToolAnswer:
+    return ToolAnswer(data=told(error), error=error)
 
 
-def _tool(function: Function, effect: Effect, needs: Need) -> Tool:
-    arguments = arguments_of(function)
+def _make_tool(function: ToolFunction, effect: Effect, needs: Need) -> Tool:
+    arguments = make_arguments_model(function)
 
-    async def call(desk: Desk, given: Mapping[str, Any]) -> Answer:
-        answer = await function(desk, **checked(arguments, given))
-        return answer if isinstance(answer, Answer) else Answer(data=answer)
+    async def call(desk: ToolContext, given: Mapping[str, Any]) -> ToolAnswer:
+        answer = await function(desk, **check_arguments(arguments, given))
+        return answer if isinstance(answer, ToolAnswer) else ToolAnswer(data=answer)
 
     return Tool(
         name=function.__name__,
         description=inspect.cleandoc(function.__doc__ or ""),
-        parameters=schema_of(arguments),
+        parameters=make_arguments_schema(arguments),
         effect=effect,
         needs=needs,
         call=call,
     )
 
 
-def _there(holdings: Holdings, desk: Desk) -> set[Need]:
+def _available_needs(holdings: Inventory, desk: ToolContext) -> set[Need]:
     found: set[Need] = set()
     if holdings.skills:
         found.add("skills")

@@ -11,15 +11,15 @@ from prowess.traces.trace import Trace
 ExportFormat = Literal["jsonl", "dspy"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 
-_JUDGED = frozenset({"ok", "failed"})
-_OWN = frozenset({"output", "assertions", "passed", "input_keys", "metadata"})
-_TAKEN = _OWN | {"self", "base"}
+_JUDGED_STATUSES = frozenset({"ok", "failed"})
+_OWN_FIELDS = frozenset({"output", "assertions", "passed", "input_keys", "metadata"})
+_RESERVED_FIELDS = _OWN_FIELDS | {"self", "base"}
 """What an input may not be called in an example: our own fields, and what the constructor of an example takes."""
 
-_UNSEEN = "dspy_"
+_HIDDEN_PREFIX = "dspy_"
 """Fields whose names begin so are not among those of an example."""
 
-_METADATA = (
+_METADATA_FIELDS = (
     "run_id",
     "skill_slug",
     "skill_digest",
@@ -37,49 +37,54 @@ _METADATA = (
 )
 
 
-def exported(traces: Iterable[Trace], format: ExportFormat) -> Iterator[dict[str, Any]]:
+def export_traces(traces: Iterable[Trace], format: ExportFormat) -> Iterator[dict[str, Any]]:
     """A JSON object for each trace that the format has a place for, in the same order."""
     make = _FORMATS[format]
     return (row for trace in traces if (row := make(trace)) is not None)
 
 
-def as_row(trace: Trace) -> dict[str, Any]:
+def to_json_row(trace: Trace) -> dict[str, Any]:
     """Every column of a trace."""
     return asdict(trace)
 
 
-def as_example(trace: Trace) -> dict[str, Any] | None:
+def to_dspy_example(trace: Trace) -> dict[str, Any] | None:
     """A finished run as `dspy.Example(**row).with_inputs(*row["input_keys"])` takes it; None where nothing came out.
 
     The inputs stand under their own names. One that is called as another field, or as the constructor takes it, has
     `input_` before its name. `assertions` has the verdict of each; `passed` says that the run ended well, which it does
     not where a hard assertion failed.
     """
-    if trace.status not in _JUDGED or trace.raw_output is None:
+    if trace.status not in _JUDGED_STATUSES or trace.raw_output is None:
         return None
-    inputs = _named(trace.inputs)
+    inputs = _rename_inputs(trace.inputs)
     return {
         **inputs,
         "output": trace.raw_output,
-        "assertions": [_judged(verdict) for verdict in trace.verdicts],
+        "assertions": [_assertion_result(verdict) for verdict in trace.verdicts],
         "passed": trace.status == "ok",
         "input_keys": list(inputs),
-        "metadata": {"trace_id": trace.id, **{name: getattr(trace, name) for name in _METADATA}},
+        "metadata": {"trace_id": trace.id, **{name: getattr(trace, name) for name in _METADATA_FIELDS}},
     }
 
 
-def _named(inputs: dict[str, Any]) -> dict[str, Any]:
+def _rename_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
     """The inputs under names that nothing else in an example has."""
     named: dict[str, Any] = {}
     for name, value in inputs.items():
         free = name
-        while free in _TAKEN or free.startswith(_UNSEEN) or free in named or (free != name and free in inputs):
+        while (
+            free in _RESERVED_FIELDS
+            or free.startswith(_HIDDEN_PREFIX)
+            or free in named
+            or (free != name and free in inputs)
+        ):
             free = f"input_{free}"
         named[free] = value
     return named
 
 
-def _judged(verdict: dict[str, Any]) -> dict[str, Any]:
+def _assertion_result(verdict: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": verdict.get("type", ""),
         "description": verdict.get("description", ""),
@@ -89,4 +94,4 @@ def _judged(verdict: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-_FORMATS: dict[ExportFormat, Callable[[Trace], dict[str, Any] | None]] = {"jsonl": as_row, "dspy": as_example}
+_FORMATS: dict[ExportFormat, Callable[[Trace], dict[str, Any] | None]] = {"jsonl": to_json_row, "dspy": to_dspy_example}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-Status = Literal["running", "ok", "failed", "refused", "unavailable", "timed_out", "cancelled", "interrupted"]
-STATUSES: tuple[Status, ...] = get_args(Status)
+RunStatus = Literal["running", "ok", "failed", "refused", "unavailable", "timed_out", "cancelled", "interrupted"]
+STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Trace:
     artifact_name: str
     artifact_kind: str
     fallback_of: str | None = None
-    status: Status = "running"
+    status: RunStatus = "running"
     started_at: str
     deadline_at: str
     """When it is over at the latest, so that a row of a process that is gone can be told."""

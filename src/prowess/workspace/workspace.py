@@ -1,26 +1,84 @@
-"""A workspace: a folder of markdown pages, by the functions that the scripts of skills call.
-
-Every answer is plain JSON.
-"""
+"""A workspace: a folder of markdown pages, with the functions that scripts of skills may call."""
 
 from __future__ import annotations
 
 import math
+import os
+import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from prowess.errors import Invalid, NotFound
-from prowess.workspace.folder import Folder, PageLimits, Skipped
-from prowess.workspace.history import history_of
-from prowess.workspace.links import Link, path_from
-from prowess.workspace.page import Page
-from prowess.workspace.ranking import PageIndex, is_of_type, snippet
-from prowess.workspace.shelf import Shelf
+from prowess.errors import Invalid, NotFound, Unavailable
+from prowess.workspace.page_index import PageIndex, PageNames, has_type, make_snippet
+from prowess.workspace.pages import Link, Page, PageFolder, PageLimits, SkippedFile, resolve_path
 
-MOST_RESULTS = 200
+GIT_SECONDS = 10.0
+
+_GIT_SETTINGS = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.pager=cat",
+    "core.attributesFile=/dev/null",
+    "log.showSignature=false",
+    "log.mailmap=false",
+    "protocol.allow=never",
+)
+_GIT_ENVIRONMENT = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_PAGER": "cat",
+    "HOME": os.devnull,
+    "LC_ALL": "C.UTF-8",
+}
+_LOG_FORMAT = "%H%x00%aI%x00%<(120,trunc)%an%x00%<(300,trunc)%s%x00"
+_LOG_FIELDS = ("commit", "at", "author", "subject")
+
+
+def read_history(root: str, path: str, limit: int) -> list[dict[str, Any]]:
+    """The commits that changed a file, the last first; none where there is no git, no repository or no commit of it.
+
+    `Unavailable` where git takes too long.
+    """
+    git = shutil.which("git")
+    if git is None:
+        return []
+    settings = [part for setting in _GIT_SETTINGS for part in ("-c", setting)]
+    command = [git, *settings, "--no-pager", "--literal-pathspecs", "-C", root, "log", "--no-ext-diff", "--no-textconv"]
+    command += ["--no-show-signature", "--no-color", "--no-decorate", f"--max-count={limit}", f"--format={_LOG_FORMAT}"]
+    try:
+        ran = subprocess.run(  # noqa: S603  (a list of arguments, the path after "--")
+            [*command, "--", path],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            env={**_GIT_ENVIRONMENT, "PATH": os.environ.get("PATH", os.defpath)},
+            timeout=GIT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(
+            f"git took longer than {GIT_SECONDS:.0f} s for the history of {path!r}.", hint="Try again, or ask for less."
+        ) from None
+    return _parse_log(ran.stdout.decode("utf-8", "replace")) if ran.returncode == 0 else []
+
+
+def _parse_log(text: str) -> list[dict[str, Any]]:
+    """Four fields each, every one with a NUL after it."""
+    values = [value.strip() for value in text.split("\x00")][:-1]
+    return [
+        dict(zip(_LOG_FIELDS, values[start : start + len(_LOG_FIELDS)], strict=True))
+        for start in range(0, len(values), len(_LOG_FIELDS))
+    ]
+
+
+MAX_RESULTS = 200
 
 
 class Workspace:
@@ -34,17 +92,17 @@ class Workspace:
         hold_seconds: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._folder = Folder(folder, limits or PageLimits())
+        self._folder = PageFolder(folder, limits or PageLimits())
         self._hold_seconds = hold_seconds
         self._clock = clock
         self._looked_at = -math.inf
         self._lock = threading.Lock()
-        self._shelf = Shelf([])
+        self._shelf = PageNames([])
         self._index = PageIndex([])
         self._indexed = self._shelf
 
     @property
-    def skipped(self) -> tuple[Skipped, ...]:
+    def skipped(self) -> tuple[SkippedFile, ...]:
         """The files that could not be read when it was last asked something, and why."""
         return self._folder.skipped
 
@@ -53,7 +111,7 @@ class Workspace:
 
         Where the query names a type, the pages of that type come first. Without a query, all pages by path.
         """
-        most = _bounded(limit)
+        most = _check_limit(limit)
         if not query.strip():
             return self.get_all_pages()[:most]
         with self._lock:
@@ -62,7 +120,7 @@ class Workspace:
                 self._index, self._indexed = PageIndex(shelf.pages, self._index.pages), shelf
             index = self._index
         found = index.search(query, most)
-        return [{**page.card, "score": round(score, 4), "snippet": snippet(page, query)} for page, score in found]
+        return [{**page.card, "score": round(score, 4), "snippet": make_snippet(page, query)} for page, score in found]
 
     def search(self, query: str, limit: int = 20) -> list[dict[str, Any]]:
         """`workspace_search` by its short name."""
@@ -84,7 +142,7 @@ class Workspace:
 
     def get_pages_by_type(self, type: str) -> list[dict[str, Any]]:
         """The pages of a type by path, without their text."""
-        return [page.card for page in self._pages().pages if is_of_type(page, type)]
+        return [page.card for page in self._pages().pages if has_type(page, type)]
 
     def get_tags(self) -> list[dict[str, Any]]:
         """Every tag and how many pages have it, the most used first."""
@@ -98,11 +156,11 @@ class Workspace:
         """The pages that a page links to, those that link to it, and links of it that lead to no page."""
         shelf = self._pages()
         page = self._page(shelf, slug)
-        out = [(link, _target(shelf, page, link)) for link in page.links]
+        out = [(link, _link_target(shelf, page, link)) for link in page.links]
         linking = [
             other
             for other in shelf.pages
-            if other is not page and any(_target(shelf, other, link) is page for link in other.links)
+            if other is not page and any(_link_target(shelf, other, link) is page for link in other.links)
         ]
         return {
             "slug": page.slug,
@@ -114,22 +172,22 @@ class Workspace:
     def get_history(self, slug: str, limit: int = 20) -> list[dict[str, Any]]:
         """The commits that changed a page, the last first; none where it lies in no git repository."""
         page = self._page(self._pages(), slug)
-        return history_of(self._folder.root, page.path, _bounded(limit))
+        return read_history(self._folder.root, page.path, _check_limit(limit))
 
-    def _pages(self) -> Shelf:
+    def _pages(self) -> PageNames:
         with self._lock:
             return self._fresh()
 
-    def _fresh(self) -> Shelf:
+    def _fresh(self) -> PageNames:
         now = self._clock()
         if now - self._looked_at >= self._hold_seconds:
             pages, changed = self._folder.look()
             self._looked_at = now
             if changed:
-                self._shelf = Shelf(pages)
+                self._shelf = PageNames(pages)
         return self._shelf
 
-    def _page(self, shelf: Shelf, slug: str) -> Page:
+    def _page(self, shelf: PageNames, slug: str) -> Page:
         page = shelf.find(slug)
         if page is None:
             near = ", ".join(shelf.near(slug)) or "nothing like it"
@@ -137,14 +195,14 @@ class Workspace:
         return page
 
 
-def _target(shelf: Shelf, page: Page, link: Link) -> Page | None:
+def _link_target(shelf: PageNames, page: Page, link: Link) -> Page | None:
     if not link.is_path:
         return shelf.find(link.target)
-    path = path_from(page.path, link.target)
+    path = resolve_path(page.path, link.target)
     return shelf.by_path(path) if path else None
 
 
-def _bounded(limit: int) -> int:
+def _check_limit(limit: int) -> int:
     if limit < 1:
-        raise Invalid(f"{limit} is no number of results.", hint=f"Give a number from 1 to {MOST_RESULTS}.")
-    return min(limit, MOST_RESULTS)
+        raise Invalid(f"{limit} is no number of results.", hint=f"Give a number from 1 to {MAX_RESULTS}.")
+    return min(limit, MAX_RESULTS)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 import pytest
 
 from prowess.catalog.catalog import Catalog, CatalogChanges
-from prowess.catalog.document import Document
-from prowess.catalog.memory import MemoryStore
+from prowess.catalog.memory_store import MemoryStore
+from prowess.catalog.store import SearchDocument
 from prowess.errors import Unavailable
 from prowess.match.index import Index
 from prowess.match.matcher import Matcher
@@ -48,7 +48,7 @@ class Counting:
 
     def documents(
         self, slugs: Collection[str] | None = None, *, away: Callable[[str], None] = lambda _: None
-    ) -> Iterator[Document]:
+    ) -> Iterator[SearchDocument]:
         self.read.append(None if slugs is None else set(slugs))
         return self.catalog.documents(slugs, away=away)
 

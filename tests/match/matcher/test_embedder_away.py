@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from prowess.errors import Unavailable
-from prowess.match.matcher import FRESHNESS, Matcher
+from prowess.match.matcher import FRESHNESS_SECONDS, Matcher
 from prowess.match.snapshot import Snapshot
 from prowess.match.vectors.static import StaticEmbedder
 
@@ -46,7 +46,7 @@ def test_an_embedder_that_goes_away_later_does_not_stop_matching(near, clock, ch
     embedder.away = True
     if changed:
         near.save(pack("plant-care", "Waters the plants of the balcony."))
-        clock.now += FRESHNESS
+        clock.now += FRESHNESS_SECONDS
     assert matcher.rank("explain a slow query")[0].slug == "sql-tuner"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from prowess.catalog.catalog import CatalogChanges
 from prowess.errors import Unavailable
-from prowess.match.matcher import FRESHNESS, Matcher
+from prowess.match.matcher import FRESHNESS_SECONDS, Matcher
 from prowess.match.snapshot import Snapshot
 
 
@@ -22,7 +22,7 @@ def test_while_a_store_is_away_the_others_match_and_then_it_does_again(
     matcher = Matcher(lambda: catalog, catalog, clock=clock, snapshot=snapshot)
     for away in (True, False, True, False):
         far.away = away
-        clock.now += FRESHNESS
+        clock.now += FRESHNESS_SECONDS
         assert best(matcher, "slow database queries") == "sql-tuner"
         assert best(matcher, "totals of supplier invoices") == ("" if away else "invoice-reader")
         fresh = Matcher(lambda: catalog, catalog, clock=clock, snapshot=snapshot)
@@ -45,7 +45,7 @@ def test_a_store_that_goes_while_it_is_read_is_read_again(clock, pack, store, co
     assert best(matcher, "slow database queries") == "sql-tuner"
     del catalog.changes
     far.away = False
-    clock.now += FRESHNESS
+    clock.now += FRESHNESS_SECONDS
     assert best(matcher, "totals of supplier invoices") == "invoice-reader"
 
 

@@ -8,8 +8,8 @@ from threading import Event
 
 import pytest
 
-from prowess.catalog.document import Document
-from prowess.match.matcher import FRESHNESS, Matcher
+from prowess.catalog.store import SearchDocument
+from prowess.match.matcher import FRESHNESS_SECONDS, Matcher
 from prowess.match.ranking import rank
 from prowess.match.snapshot import Snapshot
 
@@ -24,9 +24,9 @@ def test_nothing_is_opened_before_something_is_asked(counting):
 def test_for_a_moment_after_a_look_the_catalog_is_not_looked_at(matcher, catalog, clock, best):
     for _ in range(5):
         assert best(matcher, "slow database queries") == "sql-tuner"
-        clock.now += FRESHNESS / 10
+        clock.now += FRESHNESS_SECONDS / 10
     assert catalog.looked == 1
-    clock.now += FRESHNESS
+    clock.now += FRESHNESS_SECONDS
     best(matcher, "slow database queries")
     assert catalog.looked == 2
 
@@ -34,7 +34,7 @@ def test_for_a_moment_after_a_look_the_catalog_is_not_looked_at(matcher, catalog
 def test_an_unchanged_catalog_is_never_read_again(matcher, catalog, clock, best):
     for _ in range(5):
         best(matcher, "slow database queries")
-        clock.now += 10 * FRESHNESS
+        clock.now += 10 * FRESHNESS_SECONDS
     assert catalog.looked == 5
     assert catalog.read == [None]
     assert catalog.served_all == 0
@@ -44,7 +44,7 @@ def test_a_change_is_seen_after_that_moment_and_only_what_changed_is_read(matche
     assert best(matcher, "water the balcony plants") == ""
     near.save(pack("plant-care", "Waters the plants of the balcony."))
     assert best(matcher, "water the balcony plants") == ""
-    clock.now += FRESHNESS
+    clock.now += FRESHNESS_SECONDS
     assert best(matcher, "water the balcony plants") == "plant-care"
     assert catalog.read == [None, {"plant-care"}]
 
@@ -65,11 +65,11 @@ def test_skills_that_change_or_go_are_followed_one_by_one(
     with caplog.at_level(logging.WARNING):
         assert best(matcher, "slow database queries") == "sql-tuner"
         near.delete_skill(near.get_skill_by_name("sql-tuner").id)
-        clock.now += FRESHNESS
+        clock.now += FRESHNESS_SECONDS
         assert best(matcher, "slow database queries") == ""
         old = near.get_skill_by_name("invoice-reader")
         near.save(pack("invoice-reader", "Explains slow database queries."), expected=old.digest)
-        clock.now += FRESHNESS
+        clock.now += FRESHNESS_SECONDS
         assert best(matcher, "slow database queries") == "invoice-reader"
     assert catalog.read == [None, {"sql-tuner"}, {"invoice-reader"}]
     assert caplog.records == []
@@ -85,12 +85,12 @@ def test_a_nearer_skill_hides_a_farther_one_until_it_goes(clock, pack, store, co
     assert best(matcher, "music for the clarinet") == ""
     assert matcher.match("totals of supplier invoices")[0].scope == "account"
     near.delete_skill(near.get_skill_by_name("sql-tuner").id)
-    clock.now += FRESHNESS
+    clock.now += FRESHNESS_SECONDS
     assert best(matcher, "slow database queries") == ""
     found = matcher.match("music for the clarinet")[0]
     assert (found.slug, found.scope) == ("sql-tuner", "account")
     near.save(pack("sql-tuner"))
-    clock.now += FRESHNESS
+    clock.now += FRESHNESS_SECONDS
     assert best(matcher, "music for the clarinet") == ""
     assert matcher.match("slow database queries")[0].scope == "workspace"
     assert catalog.read == [None, {"sql-tuner"}, {"sql-tuner"}]
@@ -126,7 +126,7 @@ def test_many_threads_ask_while_the_catalog_changes_and_each_gets_a_whole_answer
 
 
 def test_a_matcher_with_more_documents_leaves_the_first_as_it_is(matcher, best):
-    more = matcher.with_documents([Document(slug="plant-care", description="Waters the plants of the balcony.")])
+    more = matcher.with_documents([SearchDocument(slug="plant-care", description="Waters the plants of the balcony.")])
     assert best(more, "water the balcony plants") == "plant-care"
     assert best(more, "slow database queries") == "sql-tuner"
     assert best(matcher, "water the balcony plants") == ""

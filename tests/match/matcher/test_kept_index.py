@@ -8,8 +8,8 @@ import struct
 
 import pytest
 
-from prowess.match import segment_file
-from prowess.match.matcher import FRESHNESS, Matcher
+from prowess.match import snapshot
+from prowess.match.matcher import FRESHNESS_SECONDS, Matcher
 from prowess.match.ranking import rank
 from prowess.match.snapshot import Snapshot
 
@@ -44,17 +44,17 @@ def test_where_the_places_are_as_they_were_the_catalog_is_not_even_opened(near, 
     matcher = Matcher(never, catalog, clock=clock, snapshot=Snapshot(tmp_path))
     for _ in range(3):
         assert best(matcher, "slow queries") == "sql-tuner"
-        clock.now += FRESHNESS
+        clock.now += FRESHNESS_SECONDS
     catalog.standing = b"2"
-    clock.now += FRESHNESS
+    clock.now += FRESHNESS_SECONDS
     with pytest.raises(AssertionError, match="opened"):
         matcher.match("slow queries")
 
 
 def test_damage_that_shows_only_in_use_is_mended_by_building_anew(near, clock, tmp_path, monkeypatch, caplog, counting):
     # As with a file that is too large to be checked to the last byte whenever it is opened.
-    monkeypatch.setattr(segment_file, "_CHECKED_WHOLE", 0)
-    monkeypatch.setattr(segment_file, "_END", 0)
+    monkeypatch.setattr(snapshot, "_FULL_CHECK_BYTES", 0)
+    monkeypatch.setattr(snapshot, "_CHECKED_END_BYTES", 0)
     catalog = counting(near)
     expected = Matcher(lambda: catalog, catalog, clock=clock, snapshot=Snapshot(tmp_path)).rank("slow database queries")
     spoil(next(tmp_path.glob("*.segment")), "phrase_words")

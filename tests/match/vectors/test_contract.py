@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from prowess.match.vectors.embedder import SCALE, Embedder, quantised
+from prowess.match.vectors.embedder import SCALE, Embedder, quantize
 from prowess.match.vectors.endpoint import EndpointEmbedder
 from prowess.match.vectors.onnx import OnnxEmbedder
 from prowess.match.vectors.static import StaticEmbedder
@@ -69,4 +69,4 @@ def test_many_threads_may_ask_at_once(embedder):
 
 def test_any_finite_numbers_are_brought_to_length_one():
     rows = np.array([[3.0, 4.0], [0.0, 0.0], [1e300, 1e300], [-1e-300, 0.0]])
-    assert quantised(rows).tolist() == [[76, 102], [0, 0], [90, 90], [-127, 0]]
+    assert quantize(rows).tolist() == [[76, 102], [0, 0], [90, 90], [-127, 0]]

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from prowess.errors import Invalid, Unavailable
-from prowess.match.vectors import exchange
-from prowess.match.vectors.endpoint import ATTEMPTS, BATCH, EndpointEmbedder
+from prowess.match.vectors import endpoint
+from prowess.match.vectors.endpoint import ATTEMPTS, BATCH_SIZE, EndpointEmbedder
 
 KEY = "sk-very-secret"
 
@@ -91,7 +91,7 @@ def test_many_texts_go_in_batches_and_blank_ones_not_at_all(embedding_server, as
     texts = [f"text {number}" if number % 10 else " " for number in range(300)]
     rows = ask(*texts)
     sent = [request["input"] for request in embedding_server.requests]
-    assert [len(batch) for batch in sent] == [BATCH, BATCH, 270 - 2 * BATCH]
+    assert [len(batch) for batch in sent] == [BATCH_SIZE, BATCH_SIZE, 270 - 2 * BATCH_SIZE]
     assert [text for batch in sent for text in batch] == [text for text in texts if text.strip()]
     assert [bool(row.any()) for row in rows] == [bool(text.strip()) for text in texts]
 
@@ -218,7 +218,7 @@ def test_a_malformed_answer_is_unavailable(embedding_server, ask, malformed):
 
 
 def test_an_answer_without_end_is_not_read_to_its_end(embedding_server, ask, monkeypatch):
-    monkeypatch.setattr(exchange, "LARGEST_ANSWER", 100_000)
+    monkeypatch.setattr(endpoint, "LARGEST_ANSWER", 100_000)
     monkeypatch.setattr("prowess.match.vectors.endpoint.LARGEST_ANSWER", 100_000)
 
     def endless(handler, texts):
@@ -296,7 +296,7 @@ def test_a_certificate_must_be_trusted(embedding_server, tmp_path, monkeypatch, 
     )  # fmt: skip
     if trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    exchange._trust.cache_clear()
+    endpoint._tls_context.cache_clear()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     http = HTTPServer(("127.0.0.1", 0), embedding_server.handler())
@@ -318,7 +318,7 @@ def test_a_certificate_must_be_trusted(embedding_server, tmp_path, monkeypatch, 
         http.shutdown()
         thread.join()
         http.server_close()
-        exchange._trust.cache_clear()
+        endpoint._tls_context.cache_clear()
 
 
 @pytest.mark.parametrize(

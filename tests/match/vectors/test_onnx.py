@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from prowess.errors import Unavailable
-from prowess.match.vectors.model_files import ModelFiles
-from prowess.match.vectors.onnx import OnnxEmbedder
+from prowess.match.vectors.onnx import ModelFiles, OnnxEmbedder
 
 NOTHING_LEFT = '{"type": "Replace", "pattern": {"Regex": "."}, "content": ""}'
 

@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prowess.build.embedding import embedder_of
-from prowess.build.matching import open_matcher
 from prowess.catalog.catalog import Catalog
-from prowess.catalog.memory import MemoryStore
+from prowess.catalog.memory_store import MemoryStore
+from prowess.engine.matcher import open_embedder, open_matcher
 from prowess.errors import Invalid, Unavailable
-from prowess.match.lexicon import static
+from prowess.match.lexicon import static_embedder
 from prowess.match.matcher import Matcher
 from prowess.settings import Settings, read_settings
 from prowess.skill.package import Package
@@ -35,23 +34,23 @@ def settings(tmp_path: Path, **variables: str) -> Settings:
 
 @pytest.mark.parametrize("variables", [{}, {"embedder": ""}, {"embedder": "static"}])
 def test_the_vectors_that_ship_with_prowess_are_the_default(tmp_path: Path, variables: dict[str, str]) -> None:
-    assert embedder_of(settings(tmp_path, **variables)) is static()
+    assert open_embedder(settings(tmp_path, **variables)) is static_embedder()
 
 
 def test_a_sentence_model_is_named_by_its_folder(
     sentence_model: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = sentence_model()
-    chosen = embedder_of(settings(tmp_path, embedder=f"onnx:{folder}"))
+    chosen = open_embedder(settings(tmp_path, embedder=f"onnx:{folder}"))
     assert chosen.name.startswith("onnx:")
     assert chosen.dimensions == 3
     monkeypatch.setenv("HOME", str(folder.parent))
-    assert embedder_of(settings(tmp_path, embedder=f"onnx:~/{folder.name}")).name == chosen.name
+    assert open_embedder(settings(tmp_path, embedder=f"onnx:~/{folder.name}")).name == chosen.name
 
 
 def test_a_server_is_named_by_its_model_and_gets_the_key(embedding_server, tmp_path: Path) -> None:
     chosen = settings(tmp_path, embedder="endpoint:small:v2", embedder_url=embedding_server.url, embedder_key=KEY)
-    embedder = embedder_of(chosen)
+    embedder = open_embedder(chosen)
     assert embedder.embed(["cats"]).shape == (1, 3)
     assert embedder.name == f"endpoint:{embedding_server.url}:small:v2"
     assert embedding_server.requests[0]["model"] == "small:v2"
@@ -63,20 +62,20 @@ def test_a_model_to_download_is_asked_of_fastembed(tmp_path: Path, monkeypatch: 
 
     def downloaded(model: str, *, cache: Path | None = None) -> object:
         asked.append((model, cache))
-        return static()
+        return static_embedder()
 
     from prowess.match.vectors.onnx import OnnxEmbedder
 
     monkeypatch.setattr(OnnxEmbedder, "downloaded", downloaded)
-    embedder_of(settings(tmp_path, embedder="fastembed:some/model"))
+    open_embedder(settings(tmp_path, embedder="fastembed:some/model"))
     assert asked == [("some/model", tmp_path / "home/.prowess/cache/models")]
 
 
 def test_an_embedder_is_opened_once_for_the_same_settings(tmp_path: Path) -> None:
     url = "http://127.0.0.1:9/v1"
-    one, two = (embedder_of(settings(tmp_path, embedder="endpoint:m", embedder_url=url)) for _ in range(2))
+    one, two = (open_embedder(settings(tmp_path, embedder="endpoint:m", embedder_url=url)) for _ in range(2))
     assert one is two
-    assert embedder_of(settings(tmp_path, embedder="endpoint:n", embedder_url=url)) is not one
+    assert open_embedder(settings(tmp_path, embedder="endpoint:n", embedder_url=url)) is not one
 
 
 # What is refused
@@ -87,7 +86,7 @@ def test_an_embedder_is_opened_once_for_the_same_settings(tmp_path: Path) -> Non
 )
 def test_what_names_no_embedder_is_refused_with_what_would(tmp_path: Path, named: str) -> None:
     with pytest.raises(Invalid, match="PROWESS_EMBEDDER is") as refused:
-        embedder_of(settings(tmp_path, embedder=named, embedder_key=KEY))
+        open_embedder(settings(tmp_path, embedder=named, embedder_key=KEY))
     assert named in refused.value.message
     for form in ("static", "onnx:FOLDER", "fastembed:NAME", "endpoint:MODEL", "PROWESS_EMBEDDER_URL"):
         assert form in refused.value.hint
@@ -96,7 +95,7 @@ def test_what_names_no_embedder_is_refused_with_what_would(tmp_path: Path, named
 @pytest.mark.parametrize("folder", ["/nowhere", "~nobody-of-that-name/model"])
 def test_a_model_that_is_not_there_is_unavailable(tmp_path: Path, folder: str) -> None:
     with pytest.raises(Unavailable):
-        embedder_of(settings(tmp_path, embedder=f"onnx:{folder}"))
+        open_embedder(settings(tmp_path, embedder=f"onnx:{folder}"))
 
 
 # The key
@@ -110,7 +109,7 @@ def test_the_key_shows_up_nowhere(embedding_server, tmp_path: Path) -> None:
 
     embedding_server.script = [refuse]
     chosen = settings(tmp_path, embedder="endpoint:m", embedder_url=embedding_server.url, embedder_key=KEY)
-    embedder = embedder_of(chosen)
+    embedder = open_embedder(chosen)
     with pytest.raises(Unavailable) as away:
         embedder.embed(["cats"])
     shown = [repr(chosen), str(chosen), repr(embedder), repr(away.value), away.value.message, away.value.hint]
@@ -123,7 +122,7 @@ def test_the_key_shows_up_nowhere(embedding_server, tmp_path: Path) -> None:
 )
 def test_an_address_or_key_that_cannot_be_right_is_refused_without_the_key(tmp_path: Path, url: str, key: str) -> None:
     with pytest.raises(Invalid) as refused:
-        embedder_of(settings(tmp_path, embedder="endpoint:m", embedder_url=url, embedder_key=key))
+        open_embedder(settings(tmp_path, embedder="endpoint:m", embedder_url=url, embedder_key=key))
     assert refused.value.hint
     assert KEY not in repr(refused.value) + refused.value.message + refused.value.hint
 
@@ -167,7 +166,7 @@ def test_matching_goes_on_without_an_embedder_that_is_away(
     catalog = Catalog(lambda: [store])
     with caplog.at_level(logging.WARNING), Matcher(lambda: catalog, Always(), embedder=embedder) as matcher:
         assert [found.slug for found in matcher.match(MESSAGE)] == ["invoice-reader"]
-        assert matcher.index().embedder is static()
+        assert matcher.index().embedder is static_embedder()
     assert "Matching without the embedder that was asked for: the " in caplog.text
 
 

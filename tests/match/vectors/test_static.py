@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from prowess.errors import Invalid, Unavailable
 from prowess.match.vectors.embedder import SCALE
-from prowess.match.vectors.pieces import LONGEST_STRETCH, Pieces
-from prowess.match.vectors.static import FILE, StaticEmbedder
-from prowess.match.vectors.table import Table
+from prowess.match.vectors.static import VECTOR_FILE, StaticEmbedder, VectorTable
+from prowess.match.vectors.tokenizer import LONGEST_STRETCH, Tokenizer
 from prowess.match.words import CJK_RUN
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "static_vectors.py"
@@ -72,18 +71,18 @@ def real_texts(bench: Path) -> list[str]:
 def test_the_file_is_what_the_script_makes_of_the_installed_package(script):
     assert (
         hashlib.sha256(script["built"](script["package_folder"]())).digest()
-        == hashlib.sha256(FILE.read_bytes()).digest()
+        == hashlib.sha256(VECTOR_FILE.read_bytes()).digest()
     ), "run: .venv/bin/python scripts/static_vectors.py"
 
 
 def test_the_name_follows_the_content_of_the_file(static):
-    content = FILE.read_bytes()
-    assert Table.open(FILE).digest == hashlib.sha256(content[52:]).hexdigest()
-    assert static.name == f"wordllama-l2-supercat+pairs-256:{Table.open(FILE).digest[:12]}"
+    content = VECTOR_FILE.read_bytes()
+    assert VectorTable.open(VECTOR_FILE).digest == hashlib.sha256(content[52:]).hexdigest()
+    assert static.name == f"wordllama-l2-supercat+pairs-256:{VectorTable.open(VECTOR_FILE).digest[:12]}"
 
 
 def test_the_licence_of_the_weights_lies_beside_them():
-    notice = FILE.with_name("NOTICE").read_text()
+    notice = VECTOR_FILE.with_name("NOTICE").read_text()
     assert "MIT License" in notice
     assert "Lee Miller" in notice
 
@@ -182,12 +181,12 @@ def test_no_text_raises(static, text):
 def test_a_word_beyond_the_longest_stretch_is_cut_there_first(static):
     word = "ab" * LONGEST_STRETCH
     start = ("▁" + word)[:LONGEST_STRETCH]
-    pieces = Pieces(Table.open(FILE).pieces)
+    pieces = Tokenizer(VectorTable.open(VECTOR_FILE).pieces)
     assert pieces.of(word)[: len(pieces.of(start[1:]))] == pieces.of(start[1:])
 
 
 def test_what_is_remembered_of_words_is_bounded():
-    pieces = Pieces(["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁a"])
+    pieces = Tokenizer(["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁a"])
     for number in range(150_000):
         pieces.of(str(number))
     assert len(pieces._words) <= 100_000
@@ -208,7 +207,7 @@ def test_what_is_remembered_of_words_is_bounded():
 )
 def test_a_damaged_file_is_unavailable_with_a_hint(tmp_path, damage):
     path = tmp_path / "static.bin"
-    path.write_bytes(damage(FILE.read_bytes()))
+    path.write_bytes(damage(VECTOR_FILE.read_bytes()))
     with pytest.raises(Unavailable, match=r"static\.bin") as caught:
         StaticEmbedder(file=path)
     assert caught.value.hint

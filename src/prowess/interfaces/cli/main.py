@@ -12,46 +12,52 @@ import sys
 import click
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "list": ("list", "Show the skills that are in reach."),
-    "show": ("show", "Show one skill, or one file or artifact of it."),
+    "list": ("skills", "Show the skills that are in reach."),
+    "show": ("skills", "Show one skill, or one file or artifact of it."),
     "skills": ("skills", "List skills, show one, or find those that nobody uses."),
     "match": ("match", "Find the skills worth offering for a message."),
-    "search": ("search", "Find skills by words and tags."),
-    "enable": ("enable", "Let a skill into the prompt of a conversation."),
-    "disable": ("disable", "Take a skill out of the prompt again."),
+    "search": ("match", "Find skills by words and tags."),
+    "enable": ("sessions", "Let a skill into the prompt of a conversation."),
+    "disable": ("sessions", "Take a skill out of the prompt again."),
     "prompt": ("prompt", "Print the prompt of a conversation."),
     "sessions": ("sessions", "List conversations, and what is enabled in them."),
     "run": ("run", "Run a skill: ask a model, check what comes out, keep a trace."),
-    "load": ("load", "Load one text of a skill, as an agent does."),
-    "index": ("index", "Print the list of skills for a system prompt."),
-    "role": ("role", "Print the prompt of a role."),
+    "load": ("prompt", "Load one text of a skill, as an agent does."),
+    "index": ("prompt", "Print the list of skills for a system prompt."),
+    "role": ("prompt", "Print the prompt of a role."),
     "why": ("why", "Say why a skill was, or was not, offered and let in."),
     "approvals": ("approvals", "Answer what agents have asked for."),
     "policy": ("policy", "Show or change who may do what."),
-    "env": ("env", "Let skills read names of the environment."),
-    "audit": ("audit", "Show what was decided, and prove it."),
+    "env": ("policy", "Let skills read names of the environment."),
+    "audit": ("events", "Show what was decided, and prove it."),
     "events": ("events", "Show what happened, and follow what happens."),
     "pages": ("pages", "Look into the markdown pages of the workspace."),
     "traces": ("traces", "Show what was run, and what came of it."),
     "stats": ("stats", "Show what runs cost, how long they take and how often they fail."),
-    "metrics": ("metrics", "Print metrics for Prometheus."),
+    "metrics": ("stats", "Print metrics for Prometheus."),
     "mcp": ("mcp", "Serve skills to agents over MCP, or set up a client."),
-    "prompts": ("prompts", "Keep and check the prompts that skills name by id."),
-    "rubrics": ("rubrics", "Keep and check the rubrics that reviews judge by."),
+    "prompts": ("registries", "Keep and check the prompts that skills name by id."),
+    "rubrics": ("registries", "Keep and check the rubrics that reviews judge by."),
     "decide": ("decide", "Say whether a skill should be a template or a handler."),
-    "validate": ("validate", "Check skills and say what to mend."),
+    "validate": ("packages", "Check skills and say what to mend."),
     "lint": ("lint", "Find skills that compete for the same messages."),
     "eval": ("eval", "Measure whether skills are found when they should be."),
-    "import": ("import_", "Keep skills from a folder, a file or an archive."),
-    "export": ("export", "Write a skill to a folder, in any form."),
-    "delete": ("delete", "Remove a skill; it can be brought back."),
-    "history": ("history", "List the versions of a skill."),
-    "diff": ("diff", "Show what changed between two versions."),
-    "rollback": ("rollback", "Make an earlier version current again."),
+    "import": ("packages", "Keep skills from a folder, a file or an archive."),
+    "export": ("packages", "Write a skill to a folder, in any form."),
+    "delete": ("versions", "Remove a skill; it can be brought back."),
+    "history": ("versions", "List the versions of a skill."),
+    "diff": ("versions", "Show what changed between two versions."),
+    "rollback": ("versions", "Make an earlier version current again."),
     "model": ("model", "List the models to ask, or fetch one to this machine."),
-    "plugins": ("plugins", "Show what installed packages bring."),
-    "doctor": ("doctor", "Check that everything works here."),
+    "plugins": ("installation", "Show what installed packages bring."),
+    "doctor": ("installation", "Check that everything works here."),
 }
+
+
+def load_command(name: str) -> click.Command:
+    """Import the module of a command and return the command."""
+    module = importlib.import_module(f"prowess.interfaces.cli.commands.{COMMANDS[name][0]}")
+    return getattr(module, f"{name}_command")
 
 
 class LazyGroup(click.Group):
@@ -63,10 +69,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import one command."""
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"prowess.interfaces.cli.commands.{COMMANDS[cmd_name][0]}")
-        return module.command
+        return load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The help, from the table alone."""
@@ -106,9 +109,9 @@ def run() -> None:
     try:
         code = cli.main(prog_name="prowess", standalone_mode=False)
     except Exception as error:  # noqa: BLE001
-        from prowess.interfaces.cli.failures import report
+        from prowess.interfaces.cli.error_output import report_error
 
-        code = report(error)
+        code = report_error(error)
     except KeyboardInterrupt:
         click.echo("Interrupted; what was done so far is kept.", err=True)
         code = 130

@@ -7,22 +7,122 @@ import hmac
 import ipaddress
 import signal
 import socket
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 import uvicorn
-from starlette.types import ASGIApp
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from prowess.engine.engine import Engine
 from prowess.errors import Unavailable
-from prowess.interfaces.mcp.caller import Caller
-from prowess.interfaces.mcp.endpoint import MOST_SESSIONS, Endpoint
-from prowess.interfaces.mcp.guard import LOOPBACK, Callers, Guard
-from prowess.interfaces.mcp.server import ProwessServer, make_server, security_of
+from prowess.feed.metrics import CONTENT_TYPE
+from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
+from prowess.interfaces.auth.guard import LOOPBACK_HOSTS, FindCaller, RequestGuard
+from prowess.interfaces.mcp.server import ProwessServer, make_security, make_server
 from prowess.policy.actor import Actor
 
-PATH = "/mcp"
-_PARTING_SECONDS = 1
+METRICS_PATH = "/metrics"
+MAX_SESSIONS = 1000
+SESSION_IDLE_SECONDS = 1800.0
+"""How many sessions of the older protocol are open at once, and how long one is kept that nobody uses."""
+
+_RETRY_SECONDS = 60
+_LISTEN_METHOD = b"subscriptions/listen"
+_RUN_CALL = (b"tools/call", b"run_skill")
+"""It tells of its progress, and ends when whoever called goes away: that takes a stream."""
+_json_only: ContextVar[bool] = ContextVar("prowess_mcp_plain", default=False)
+
+
+class _SessionManager(StreamableHTTPSessionManager):
+    """Asks at each request whether its answer is one piece of JSON, which costs less than a stream."""
+
+    @property
+    def json_response(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return _json_only.get()
+
+    @json_response.setter
+    def json_response(self, value: bool) -> None:
+        """The request says it, not whoever makes the manager."""
+
+
+class Endpoint:
+    """An ASGI app that serves a server at one path, and the metrics of its engine at `/metrics`.
+
+    In the newer protocol a call is answered with one piece of JSON, unless `streams` says that tools of the server send
+    notices while they work; only who listens for changes, or runs a skill, gets a stream. In the older one there are so many
+    `sessions` at once and no more: who comes after them gets 503, and when to try again.
+    """
+
+    def __init__(
+        self, server: ProwessServer, path: str, *, streams: bool = False, sessions: int = MAX_SESSIONS
+    ) -> None:
+        self._manager = _SessionManager(server, max_sessions=sessions, session_idle_timeout=SESSION_IDLE_SECONDS)
+        self._engine = server.door.engine
+        self._path = path
+        self._streams = streams
+        self._life = Starlette(lifespan=lambda _: self._manager.run())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, or the app's own life."""
+        if scope["type"] == "lifespan":
+            await self._life(scope, receive, send)
+            return
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if path == self._path:
+            await self._serve(scope, receive, send)
+        elif path == METRICS_PATH and scope["method"] == "GET" and _may_read_metrics(scope):
+            exposition = await self._engine.metrics()
+            await Response(exposition, headers={"content-type": CONTENT_TYPE})(scope, receive, send)
+        else:
+            await PlainTextResponse("There is nothing here.", 404)(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        token = _json_only.set(not self._streams and _is_single_response(scope))
+        try:
+            await self._manager.handle_request(scope, receive, _add_retry_after(send))
+        finally:
+            _json_only.reset(token)
+
+
+def _add_retry_after(send: Send) -> Callable[[Message], Awaitable[None]]:
+    """The same, and whoever finds no room is told when to try again."""
+
+    async def told(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] == 503:
+            headers = [*message.get("headers", ()), (b"retry-after", str(_RETRY_SECONDS).encode())]
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return told
+
+
+def _may_read_metrics(scope: Scope) -> bool:
+    """Whether whoever the guard let in may know of the skills, whose names are in the metrics."""
+    return "skills.read" in scope[SCOPE_KEY].actor.permissions
+
+
+def _is_single_response(scope: Scope) -> bool:
+    """Whether a request is of the newer protocol, and nothing that takes a stream: no listening, and no running."""
+    version, method, tool = "", b"", b""
+    for name, value in scope["headers"]:
+        if name == b"mcp-protocol-version":
+            version = value.decode("latin-1")
+        elif name == b"mcp-method":
+            method = value
+        elif name == b"mcp-name":
+            tool = value
+    if not version or version in HANDSHAKE_PROTOCOL_VERSIONS:
+        return False
+    return method != _LISTEN_METHOD and (method, tool) != _RUN_CALL
+
+
+DEFAULT_PATH = "/mcp"
+_SHUTDOWN_SECONDS = 1
 NOBODY = Caller(actor=Actor(name="nobody", kind="agent", permissions=frozenset()))
 """Who calls where the guard did not say: the app is never reached without it."""
 
@@ -30,11 +130,11 @@ NOBODY = Caller(actor=Actor(name="nobody", kind="agent", permissions=frozenset()
 def asgi_app(
     engine: Engine,
     *,
-    callers: Callers,
+    callers: FindCaller,
     keys: Sequence[bytes],
-    hosts: Collection[str] = LOOPBACK,
+    hosts: Collection[str] = LOOPBACK_HOSTS,
     origins: Collection[str] = (),
-    path: str = PATH,
+    path: str = DEFAULT_PATH,
 ) -> ASGIApp:
     """The MCP server of an engine as an ASGI app, for both eras of the protocol.
 
@@ -45,30 +145,30 @@ def asgi_app(
     One engine serves the catalog and the metrics of one organization: whoever `callers` lets in with `skills.read` sees
     all of its skills, whichever organization their actor is of. Other organizations need engines and apps of their own.
     """
-    server = make_server(engine, NOBODY, security=security_of(list(keys), NOBODY))
-    return app_of(server, callers=callers, hosts=hosts, origins=origins, path=path)
+    server = make_server(engine, NOBODY, security=make_security(list(keys), NOBODY))
+    return wrap_server(server, callers=callers, hosts=hosts, origins=origins, path=path)
 
 
-def app_of(
+def wrap_server(
     server: ProwessServer,
     *,
-    callers: Callers,
-    hosts: Collection[str] = LOOPBACK,
+    callers: FindCaller,
+    hosts: Collection[str] = LOOPBACK_HOSTS,
     origins: Collection[str] = (),
-    path: str = PATH,
+    path: str = DEFAULT_PATH,
     streams: bool = False,
-    sessions: int = MOST_SESSIONS,
+    sessions: int = MAX_SESSIONS,
 ) -> ASGIApp:
     """The same of a server that was made before; `streams` where its tools send notices while they work.
 
     Of the older protocol it keeps so many `sessions` at once.
     """
-    return Guard(
+    return RequestGuard(
         Endpoint(server, path, streams=streams, sessions=sessions), callers=callers, hosts=hosts, origins=origins
     )
 
 
-def holder_of(token: str, caller: Caller) -> Callers:
+def single_token(token: str, caller: Caller) -> FindCaller:
     """The one caller who holds the token."""
     expected = token.encode()
     return lambda given: caller if hmac.compare_digest(given.encode(), expected) else None
@@ -84,7 +184,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def listening(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
     """A socket that listens; `Unavailable` where the address cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # By its protocol asyncio knows a socket whose answers must not wait until they fill a packet.
@@ -112,15 +212,15 @@ async def serve_http(app: ASGIApp, listener: socket.socket, *, ready: Callable[[
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=_PARTING_SECONDS,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    server = _Server(config)
+    server = _UvicornServer(config)
     ready()
     await server.serve(sockets=[listener])
     return 130 if signal.SIGINT in server.received else 0
 
 
-class _Server(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     """Ends on a signal without raising it again, so that what was opened around it is closed in order."""
 
     def __init__(self, config: uvicorn.Config) -> None:

@@ -1,6 +1,6 @@
 """The files of skills as resources, and two documents about them that older clients look for.
 
-`skill://index.json` is the discovery index (0.2.0), and `_manifest` beside a skill's SKILL.md lists its files.
+`skill://index.json` is the discovery index (0.2.0), and `_manifest_document` beside a skill's SKILL.md lists its files.
 """
 
 from __future__ import annotations
@@ -23,16 +23,21 @@ from mcp_types import (
 )
 
 from prowess.errors import ApprovalDenied, ApprovalRequired, ProwessError
-from prowess.interfaces.mcp.approval import settle
-from prowess.interfaces.mcp.caller import Context
-from prowess.interfaces.mcp.door import Door
-from prowess.interfaces.mcp.entry import SCHEME, Entry, media_type
-from prowess.interfaces.mcp.paging import SKILLS_A_PAGE, cursor_after, key_of
-from prowess.interfaces.mcp.refusals import nothing_at, protocol_error
+from prowess.interfaces.auth.caller import Context
+from prowess.interfaces.mcp.backend import Backend
+from prowess.interfaces.mcp.elicitation import request_approval
+from prowess.interfaces.mcp.protocol import (
+    SKILLS_PER_PAGE,
+    make_cursor,
+    protocol_error,
+    read_cursor,
+    resource_not_found,
+)
+from prowess.interfaces.mcp.skill_entry import SCHEME, SkillEntry, guess_media_type
 from prowess.skill.filenames import SKILL_MD
 
-INDEX = f"{SCHEME}index.json"
-MANIFEST = "_manifest"
+INDEX_URI = f"{SCHEME}index.json"
+MANIFEST_PATH = "_manifest"
 _INDEX_SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 _JSON = "application/json"
 
@@ -43,7 +48,7 @@ TEMPLATES = (
         description="A file of a skill, by the path that its manifest gives.",
     ),
     ResourceTemplate(
-        uri_template=f"{SCHEME}{{+skill}}/{MANIFEST}",
+        uri_template=f"{SCHEME}{{+skill}}/{MANIFEST_PATH}",
         name="skill-manifest",
         description="The files of a skill with their sizes and digests.",
         mime_type=_JSON,
@@ -51,17 +56,17 @@ TEMPLATES = (
 )
 
 
-async def list_resources(door: Door, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+async def list_resources(door: Backend, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
     """Every file of every skill, by slug, each skill's SKILL.md first; the index leads the first page."""
-    after = key_of(params.cursor if params else None)
+    after = read_cursor(params.cursor if params else None)
     if not door.may_read(context):
         return ListResourcesResult(resources=[])
     await door.notices.mark()
     found = [] if after else [_index_resource()]
     taken = 0
     async for entry in door.shelf.entries(after):
-        if taken == SKILLS_A_PAGE:
-            return ListResourcesResult(resources=found, next_cursor=cursor_after(after))
+        if taken == SKILLS_PER_PAGE:
+            return ListResourcesResult(resources=found, next_cursor=make_cursor(after))
         found += [file_resource(entry, file.path) for file in sorted(entry.files, key=_skill_md_first)]
         after, taken = entry.slug, taken + 1
     return ListResourcesResult(resources=found)
@@ -72,10 +77,10 @@ def _skill_md_first(file: Any) -> tuple[bool, str]:
 
 
 def _index_resource() -> Resource:
-    return Resource(uri=INDEX, name="index.json", description="The skills served here.", mime_type=_JSON)
+    return Resource(uri=INDEX_URI, name="index.json", description="The skills served here.", mime_type=_JSON)
 
 
-def file_resource(entry: Entry, path: str) -> Resource:
+def file_resource(entry: SkillEntry, path: str) -> Resource:
     """One file of a skill; SKILL.md goes by the skill's name and description."""
     file = entry.file(path)
     main = path == SKILL_MD
@@ -84,13 +89,13 @@ def file_resource(entry: Entry, path: str) -> Resource:
         name=entry.name if main else path.rpartition("/")[2],
         title=entry.title if main else None,
         description=entry.description if main else None,
-        mime_type=media_type(path),
+        mime_type=guess_media_type(path),
         size=file.size if file else None,
     )
 
 
 async def list_templates(
-    door: Door,  # noqa: ARG001
+    door: Backend,  # noqa: ARG001
     context: Context,  # noqa: ARG001
     params: PaginatedRequestParams | None,  # noqa: ARG001
 ) -> ListResourceTemplatesResult:
@@ -99,32 +104,32 @@ async def list_templates(
 
 
 async def read_resource(
-    door: Door, context: Context, params: ReadResourceRequestParams
+    door: Backend, context: Context, params: ReadResourceRequestParams
 ) -> ReadResourceResult | InputRequiredResult:
     """One file, by its exact address and through the gate, or one of the two documents."""
     uri = params.uri
-    if uri == INDEX and door.may_read(context):
-        return _json(uri, await _index(door))
+    if uri == INDEX_URI and door.may_read(context):
+        return _json_contents(uri, await _index_document(door))
     found = await door.find(context, uri)
     if found is None:
-        raise nothing_at(uri)
+        raise resource_not_found(uri)
     entry, path = found
     if entry.file(path) is not None:
-        content = await _read(door, context, params, entry, path)
-        return content if isinstance(content, InputRequiredResult) else _contents(uri, path, content)
-    if path == MANIFEST:
-        return _json(uri, _manifest(entry))
-    raise nothing_at(uri)
+        content = await _read_file(door, context, params, entry, path)
+        return content if isinstance(content, InputRequiredResult) else _file_contents(uri, path, content)
+    if path == MANIFEST_PATH:
+        return _json_contents(uri, _manifest_document(entry))
+    raise resource_not_found(uri)
 
 
-async def _read(
-    door: Door, context: Context, params: ReadResourceRequestParams, entry: Entry, path: str
+async def _read_file(
+    door: Backend, context: Context, params: ReadResourceRequestParams, entry: SkillEntry, path: str
 ) -> bytes | InputRequiredResult:
     caller = door.caller_of(context)
     try:
         return await door.read(caller, entry.slug, path)
     except ApprovalRequired as refused:
-        verdict = await settle(door, context, params, refused.approval_id)
+        verdict = await request_approval(door, context, params, refused.approval_id)
         if isinstance(verdict, InputRequiredResult):
             return verdict
         if verdict == "open":
@@ -139,9 +144,9 @@ async def _read(
         raise protocol_error(error, params.uri) from error
 
 
-def _contents(uri: str, path: str, content: bytes) -> ReadResourceResult:
+def _file_contents(uri: str, path: str, content: bytes) -> ReadResourceResult:
     """Text where the bytes are UTF-8, so that they come back as they were; else base64."""
-    media = media_type(path)
+    media = guess_media_type(path)
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -152,12 +157,12 @@ def _contents(uri: str, path: str, content: bytes) -> ReadResourceResult:
     return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=media or "text/plain", text=text)])
 
 
-def _json(uri: str, value: Any) -> ReadResourceResult:
+def _json_contents(uri: str, value: Any) -> ReadResourceResult:
     text = json.dumps(value, ensure_ascii=False)
     return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=_JSON, text=text)])
 
 
-async def _index(door: Door) -> dict[str, Any]:
+async def _index_document(door: Backend) -> dict[str, Any]:
     skills = [
         {
             "name": entry.name,
@@ -172,6 +177,6 @@ async def _index(door: Door) -> dict[str, Any]:
     return {"$schema": _INDEX_SCHEMA, "skills": skills}
 
 
-def _manifest(entry: Entry) -> dict[str, Any]:
+def _manifest_document(entry: SkillEntry) -> dict[str, Any]:
     files = [{"path": file.path, "size": file.size, "hash": f"sha256:{file.sha256}"} for file in entry.files]
     return {"skill": entry.name, "files": files}

@@ -1,32 +1,216 @@
-"""The model of the client that calls, where it offers one: sampling.
+"""Use the model of the MCP client (sampling).
 
-The client puts each request before its own model, perhaps after its user has agreed. In the older protocol it is asked while
-its call waits; in the newer one the call ends with the request, and comes again with the answer (see `relay`).
+In the older protocol the client is asked while its call waits. In the newer one the call ends with the request, and
+comes again with the answer; meanwhile the run waits in this process until its deadline. Its id travels in the sealed
+state of the request, so that only its own caller can answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types import (
+    CallToolResult,
     CreateMessageRequest,
     CreateMessageRequestParams,
     CreateMessageResult,
+    InputRequest,
+    InputRequiredResult,
+    InputResponseRequestParams,
     SamplingMessage,
     TextContent,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from prowess.errors import RunFailed, Unavailable
-from prowess.interfaces.mcp.caller import Context, agent_name
-from prowess.llm.family import family_of
-from prowess.llm.model import Message, Model, Reply, Request
-from prowess.llm.schema_words import fitted
+from prowess.errors import NotFound, RunFailed, TryLater, Unavailable
+from prowess.interfaces.auth.caller import Context, agent_name
+from prowess.llm.model import Message, Model, Reply, Request, family_of, fit_schema
+from prowess.run.call import ProgressListener, Step, ignore_progress
 
-MOST_TOKENS = 4_096
+MAX_OPEN_RUNS = 100
+"""So many runs of one caller go on or wait at once."""
+
+RUN_KEY = "run"
+
+CallResult = CallToolResult | InputRequiredResult
+
+
+class SamplingRelay:
+    """What one run asks of its client, round by round."""
+
+    def __init__(self) -> None:
+        self.watch: ProgressListener = ignore_progress
+        """Who is told of progress in this round."""
+        self.asked = asyncio.Event()
+        """Set while something is asked that has no answer."""
+        self._open: dict[str, tuple[CreateMessageRequest, asyncio.Future[CreateMessageResult]]] = {}
+        self._put: frozenset[str] = frozenset()
+        """What the client was asked at the end of the round before."""
+        self._number = 0
+
+    def tell(self, step: Step) -> None:
+        """Tell of progress."""
+        self.watch(step)
+
+    async def ask(self, params: CreateMessageRequestParams) -> CreateMessageResult:
+        """Ask with the end of this round, and wait for the round that answers."""
+        self._number += 1
+        key = f"sampling-{self._number}"
+        future: asyncio.Future[CreateMessageResult] = asyncio.get_running_loop().create_future()
+        self._open[key] = (CreateMessageRequest(params=params), future)
+        self.asked.set()
+        try:
+            return await future
+        finally:
+            self._forget(key)
+
+    def requests(self) -> dict[str, InputRequest]:
+        """What is asked by now, and so put to the client."""
+        self._put = frozenset(self._open)
+        return {key: request for key, (request, _) in self._open.items()}
+
+    def answer(self, answers: Mapping[str, object]) -> None:
+        """Take the answers to what was put to the client; what has none is not put again.
+
+        What has been asked since waits for the end of this round.
+        """
+        for key in [key for key in self._open if key in self._put]:
+            _, future = self._open[key]
+            given = answers.get(key)
+            if future.done():
+                pass  # the run ended meanwhile
+            elif isinstance(given, CreateMessageResult):
+                future.set_result(given)
+            else:
+                future.set_exception(Unavailable("The client did not answer.", hint="Configure a model."))
+            self._forget(key)
+        self._put = frozenset()
+
+    def _forget(self, key: str) -> None:
+        self._open.pop(key, None)
+        if not self._open:
+            self.asked.clear()
+
+
+@dataclass(slots=True, eq=False)
+class _OpenRun:
+    """One call, over all its rounds. `awaited` is what the state has to name that goes on with it; '' while a round does."""
+
+    relay: SamplingRelay
+    call: asyncio.Task[CallResult]
+    awaited: str = ""
+
+
+class SamplingRelays:
+    """The runs that go on, or wait for the answers of their clients, by caller and in the order in which they began."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, list[_OpenRun]] = {}
+
+    async def round(
+        self,
+        caller: str,
+        params: InputResponseRequestParams,
+        watch: ProgressListener,
+        begin: Callable[[SamplingRelay], Awaitable[CallResult]],
+    ) -> CallResult:
+        """Begin a caller's call, or go on with the one that these parameters answer, until it is done or asks something.
+
+        `TryLater` where too many runs of this caller are not over.
+        """
+        waiting = _parse_run_id(params.request_state)
+        run = self._begun(caller, begin) if waiting is None else self._taken(caller, waiting)
+        run.relay.watch = watch
+        run.relay.answer(params.input_responses or {})
+        try:
+            while not (run.call.done() or run.relay.asked.is_set()):
+                await _wait_for_either(run.call, run.relay.asked)
+        except asyncio.CancelledError:
+            run.call.cancel()
+            self._forget(caller, run)
+            raise
+        finally:
+            run.relay.watch = ignore_progress
+        if not run.call.done():
+            return _ask_client(run)
+        self._forget(caller, run)
+        return run.call.result()
+
+    async def close(self) -> None:
+        """End what still waits."""
+        calls = [run.call for runs in self._runs.values() for run in runs if run.awaited]
+        self._runs.clear()
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+    def _begun(self, caller: str, begin: Callable[[SamplingRelay], Awaitable[CallResult]]) -> _OpenRun:
+        runs = self._runs.get(caller, [])
+        if len(runs) >= MAX_OPEN_RUNS:
+            self._make_room(caller, runs)
+        relay = SamplingRelay()
+        run = _OpenRun(relay, asyncio.ensure_future(_as_coroutine(begin(relay))))
+        self._runs.setdefault(caller, []).append(run)
+        return run
+
+    def _make_room(self, caller: str, runs: list[_OpenRun]) -> None:
+        """Forget a run that ended while it waited and whose end nobody has asked for."""
+        ended = next((run for run in runs if run.awaited and run.call.done()), None)
+        if ended is None:
+            raise TryLater(
+                f"{len(runs)} runs of yours wait for the answers of your model, so no other begins.",
+                hint="Answer these, or wait until their time is over.",
+            )
+        self._forget(caller, ended)
+
+    def _taken(self, caller: str, awaited: str) -> _OpenRun:
+        found = next((run for run in self._runs.get(caller, ()) if run.awaited == awaited), None)
+        if found is None:
+            raise NotFound("The run that this answers is not here any more.", hint="Call run_skill again.")
+        found.awaited = ""
+        return found
+
+    def _forget(self, caller: str, run: _OpenRun) -> None:
+        left = [one for one in self._runs.get(caller, ()) if one is not run]
+        if left:
+            self._runs[caller] = left
+        else:
+            self._runs.pop(caller, None)
+
+
+def _ask_client(run: _OpenRun) -> InputRequiredResult:
+    """Put to the client what the run asks."""
+    run.awaited = secrets.token_urlsafe(16)
+    return InputRequiredResult(input_requests=run.relay.requests(), request_state=json.dumps({RUN_KEY: run.awaited}))
+
+
+async def _wait_for_either(call: asyncio.Task[CallResult], event: asyncio.Event) -> None:
+    """Wait until a call is done or an event has come."""
+    coming = asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait({call, coming}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        coming.cancel()
+
+
+async def _as_coroutine(work: Awaitable[CallResult]) -> CallResult:
+    return await work
+
+
+def _parse_run_id(state: str | None) -> str | None:
+    """The run that a state names; None for the state of another question, or none."""
+    named = json.loads(state).get(RUN_KEY) if state else None
+    return named if isinstance(named, str) else None
+
+
+DEFAULT_MAX_TOKENS = 4_096
 """How long an answer may become where the request does not say."""
 
 Ask = Callable[[CreateMessageRequestParams], Awaitable[CreateMessageResult]]
@@ -34,17 +218,17 @@ Ask = Callable[[CreateMessageRequestParams], Awaitable[CreateMessageResult]]
 _HINT = "Configure a model with PROWESS_MODEL, or use a client that offers its own."
 
 
-def offers_model(context: Context) -> bool:
+def client_offers_model(context: Context) -> bool:
     """Whether the client that a request comes from offers its own model."""
     capabilities = context.session.client_capabilities
     return capabilities is not None and capabilities.sampling is not None
 
 
-def meanwhile_model(context: Context) -> Model | None:
+def waiting_client_model(context: Context) -> Model | None:
     """The model of a client that can be asked while its call waits; None where it offers none, or cannot be asked so."""
     if context.protocol_version in MODERN_PROTOCOL_VERSIONS or not context.session.can_send_request:
         return None
-    return SamplingModel(context, _asking(context)) if offers_model(context) else None
+    return SamplingModel(context, _direct_ask(context)) if client_offers_model(context) else None
 
 
 class SamplingModel:
@@ -62,7 +246,7 @@ class SamplingModel:
     async def complete(self, request: Request) -> Reply:
         """The whole answer."""
         try:
-            result = await self._ask(_params(fitted(request, structured=self.structured), self.name))
+            result = await self._ask(_message_params(fit_schema(request, structured=self.structured), self.name))
         except MCPError as error:
             raise Unavailable(f"{self.name} did not answer: {error.error.message[:200]}.", hint=_HINT) from error
         except ValidationError as error:
@@ -79,7 +263,7 @@ class SamplingModel:
         yield reply
 
 
-def _asking(context: Context) -> Ask:
+def _direct_ask(context: Context) -> Ask:
     related = ServerMessageMetadata(related_request_id=context.request_id)
 
     async def ask(params: CreateMessageRequestParams) -> CreateMessageResult:
@@ -89,18 +273,18 @@ def _asking(context: Context) -> Ask:
     return ask
 
 
-def _params(request: Request, name: str) -> CreateMessageRequestParams:
+def _message_params(request: Request, name: str) -> CreateMessageRequestParams:
     system = [message.text for message in request.messages if message.role == "system"]
     turns = [message for message in request.messages if message.role != "system"]
     return CreateMessageRequestParams(
-        messages=[_turn(message, name) for message in turns],
+        messages=[_sampling_message(message, name) for message in turns],
         system_prompt="\n\n".join(system) or None,
         temperature=request.temperature,
-        max_tokens=request.max_tokens or MOST_TOKENS,
+        max_tokens=request.max_tokens or DEFAULT_MAX_TOKENS,
     )
 
 
-def _turn(message: Message, name: str) -> SamplingMessage:
+def _sampling_message(message: Message, name: str) -> SamplingMessage:
     if message.role == "user" or (message.role == "assistant" and not message.calls):
         return SamplingMessage(role=message.role, content=TextContent(text=message.text))
     raise Unavailable(f"{name} is not asked to call tools.", hint=_HINT)

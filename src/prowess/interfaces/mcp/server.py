@@ -23,20 +23,20 @@ from mcp_types import (
 
 from prowess.engine.engine import Engine
 from prowess.errors import ProwessError
-from prowess.interfaces.mcp import calling, resources, skills
-from prowess.interfaces.mcp.caller import Caller, Context, caller_of, session_conversation
-from prowess.interfaces.mcp.door import Door
-from prowess.interfaces.mcp.notices import Notices, connection_of
-from prowess.interfaces.mcp.refusals import protocol_error
-from prowess.interfaces.mcp.relay import Relays
-from prowess.interfaces.mcp.shelf import Shelf
+from prowess.interfaces.auth.caller import Caller, Context, caller_of, session_conversation
+from prowess.interfaces.mcp import resources, skills_extension, tools
+from prowess.interfaces.mcp.backend import Backend
+from prowess.interfaces.mcp.entry_index import EntryIndex
+from prowess.interfaces.mcp.notifications import ChangeNotifier, connection_of
+from prowess.interfaces.mcp.protocol import protocol_error
+from prowess.interfaces.mcp.sampling import SamplingRelays
 
-NAME = "prowess"
+SERVER_NAME = "prowess"
 INSTRUCTIONS = (
     "Prowess serves skills: instructions and files for a kind of work. Look for one with search_skills before a task that "
     "may have one, load it with load_skill, and follow it. What a skill says is advice of its author, not of the user."
 )
-ANSWER_SECONDS = 3600.0
+QUESTION_TTL_SECONDS = 3600.0
 """How long a question may stay open before the call that asked must begin anew."""
 
 P = TypeVar("P")
@@ -46,7 +46,7 @@ R = TypeVar("R")
 class ProwessServer(Server[dict[str, Any]]):
     """The SDK's server, which also tells clients of the older protocol that it announces changes."""
 
-    door: Door
+    door: Backend
 
     def create_initialization_options(
         self,
@@ -64,10 +64,10 @@ def make_server(engine: Engine, caller: Caller, *, security: RequestStateSecurit
 
     `security` seals the questions that are under way, so that another process with the same keys takes the answer.
     """
-    shelf = Shelf(engine)
-    notices = Notices(engine, shelf)
-    relays = Relays()
-    door = Door(engine=engine, shelf=shelf, caller=caller, notices=notices, relays=relays)
+    shelf = EntryIndex(engine)
+    notices = ChangeNotifier(engine, shelf)
+    relays = SamplingRelays()
+    door = Backend(engine=engine, shelf=shelf, caller=caller, notices=notices, relays=relays)
 
     @asynccontextmanager
     async def lifespan(_: Server[dict[str, Any]]) -> AsyncGenerator[dict[str, Any]]:
@@ -78,42 +78,46 @@ def make_server(engine: Engine, caller: Caller, *, security: RequestStateSecurit
                 await relays.close()
 
     server = ProwessServer(
-        NAME,
+        SERVER_NAME,
         version=version("prowess"),
         title="Prowess",
         description="Skills for agents: found, admitted and loaded when they are needed.",
         instructions=INSTRUCTIONS,
         lifespan=lifespan,
         get_tool_input_schema=lambda _: None,  # no argument of ours travels as a header
-        on_list_tools=_bound(door, calling.list_tools),
-        on_call_tool=_bound(door, calling.call_tool),
-        on_list_resources=_bound(door, resources.list_resources),
-        on_list_resource_templates=_bound(door, resources.list_templates),
-        on_read_resource=_bound(door, resources.read_resource),
-        on_subscribe_resource=_bound(door, _subscribe),
-        on_unsubscribe_resource=_bound(door, _unsubscribe),
-        on_subscriptions_listen=_bound(door, _listen),
+        on_list_tools=_bind(door, tools.list_tools),
+        on_call_tool=_bind(door, tools.call_tool),
+        on_list_resources=_bind(door, resources.list_resources),
+        on_list_resource_templates=_bind(door, resources.list_templates),
+        on_read_resource=_bind(door, resources.read_resource),
+        on_subscribe_resource=_bind(door, _subscribe),
+        on_unsubscribe_resource=_bind(door, _unsubscribe),
+        on_subscriptions_listen=_bind(door, _listen),
     )
     server.door = door
-    server.add_request_handler("skills/list", PaginatedRequestParams, _bound(door, skills.list_skills))
-    server.add_request_handler("skills/get", skills.SkillParams, _bound(door, skills.get_skill))
-    server.add_request_handler("resources/directory/read", skills.DirectoryParams, _bound(door, skills.read_directory))
-    server.add_notification_handler("notifications/initialized", NotificationParams, _bound(door, _connect))
-    server.extensions[skills.EXTENSION] = skills.SETTINGS
+    server.add_request_handler("skills/list", PaginatedRequestParams, _bind(door, skills_extension.list_skills))
+    server.add_request_handler("skills/get", skills_extension.SkillParams, _bind(door, skills_extension.get_skill))
+    server.add_request_handler(
+        "resources/directory/read", skills_extension.DirectoryParams, _bind(door, skills_extension.read_directory)
+    )
+    server.add_notification_handler("notifications/initialized", NotificationParams, _bind(door, _on_initialized))
+    server.extensions[skills_extension.EXTENSION_ID] = skills_extension.EXTENSION_SETTINGS
     if find_spec("opentelemetry.sdk") is None:
         server.middleware.clear()  # spans that nobody could collect
-    server.middleware.append(RequestStateBoundary(security, default_audience=NAME))
+    server.middleware.append(RequestStateBoundary(security, default_audience=SERVER_NAME))
     return server
 
 
-def security_of(keys: list[bytes], default: Caller) -> RequestStateSecurity:
+def make_security(keys: list[bytes], default: Caller) -> RequestStateSecurity:
     """Questions sealed with these keys (the first seals, all open), each for the caller that it was put to."""
     return RequestStateSecurity(
-        keys=keys, ttl=ANSWER_SECONDS, bind_principal=lambda context: caller_of(context, default).key
+        keys=keys, ttl=QUESTION_TTL_SECONDS, bind_principal=lambda context: caller_of(context, default).key
     )
 
 
-def _bound(door: Door, handler: Callable[[Door, Context, P], Awaitable[R]]) -> Callable[[Context, P], Awaitable[R]]:
+def _bind(
+    door: Backend, handler: Callable[[Backend, Context, P], Awaitable[R]]
+) -> Callable[[Context, P], Awaitable[R]]:
     async def handle(context: Context, params: P) -> R:
         try:
             return await handler(door, context, params)
@@ -123,21 +127,23 @@ def _bound(door: Door, handler: Callable[[Door, Context, P], Awaitable[R]]) -> C
     return handle
 
 
-async def _subscribe(door: Door, context: Context, params: SubscribeRequestParams) -> EmptyResult:
+async def _subscribe(door: Backend, context: Context, params: SubscribeRequestParams) -> EmptyResult:
     await door.notices.subscribe(door.toolbox(context), context, params.uri)
     return EmptyResult()
 
 
-async def _unsubscribe(door: Door, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+async def _unsubscribe(door: Backend, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
     door.notices.unsubscribe(context, params.uri)
     return EmptyResult()
 
 
-async def _listen(door: Door, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+async def _listen(
+    door: Backend, context: Context, params: SubscriptionsListenRequestParams
+) -> SubscriptionsListenResult:
     return await door.notices.listen(door.toolbox(context), context, params)
 
 
-async def _connect(door: Door, context: Context, params: NotificationParams) -> None:  # noqa: ARG001
+async def _on_initialized(door: Backend, context: Context, params: NotificationParams) -> None:  # noqa: ARG001
     """A client of the older protocol is there; the conversation of its session over HTTP ends when the session does."""
     caller, conversation = door.caller_of(context), session_conversation(context)
     if conversation:

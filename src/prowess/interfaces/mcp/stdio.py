@@ -20,7 +20,7 @@ from mcp.server.stdio import stdio_server
 
 from prowess.interfaces.mcp.server import ProwessServer
 
-_CHUNK = 65536
+_CHUNK_BYTES = 65536
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -48,8 +48,8 @@ async def serve_stdio(server: ProwessServer) -> int:
 
 
 async def _serve(server: ProwessServer) -> None:
-    with _claimed() as (given, taken):
-        lines, output = _Lines(given), _Output(taken)
+    with _redirect_stdio() as (given, taken):
+        lines, output = _StdinLines(given), _StdoutWriter(taken)
         try:
             # The SDK asks no more of the two than to be iterated, written to and flushed.
             async with stdio_server(cast("Any", lines), cast("Any", output)) as (read, write):
@@ -59,7 +59,7 @@ async def _serve(server: ProwessServer) -> None:
 
 
 @contextmanager
-def _claimed() -> Generator[tuple[int, int]]:
+def _redirect_stdio() -> Generator[tuple[int, int]]:
     """The descriptors that the client is at, with stdin and stdout led elsewhere meanwhile."""
     sys.stdout.flush()
     given, taken = os.dup(0), os.dup(1)
@@ -75,7 +75,7 @@ def _claimed() -> Generator[tuple[int, int]]:
         os.close(taken)
 
 
-class _Lines:
+class _StdinLines:
     """The lines of an input, read by a thread that does not outlive the process."""
 
     def __init__(self, descriptor: int) -> None:
@@ -86,7 +86,7 @@ class _Lines:
             chunk = b" "
             while chunk:
                 try:
-                    chunk = os.read(descriptor, _CHUNK)
+                    chunk = os.read(descriptor, _CHUNK_BYTES)
                 except OSError:
                     chunk = b""
                 with suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -106,7 +106,7 @@ class _Lines:
             yield b"".join(rest).decode(errors="replace")
 
 
-class _Output:
+class _StdoutWriter:
     """Writes whole messages; a client that reads slowly holds up nothing but what is written to it."""
 
     def __init__(self, descriptor: int) -> None:

@@ -40,19 +40,19 @@ class Embedder(Protocol):
         ...
 
 
-def quantised(vectors: NDArray[np.floating[Any]]) -> NDArray[np.int8]:
+def quantize(vectors: NDArray[np.floating[Any]]) -> NDArray[np.int8]:
     """Rows of any length as rows of an `Embedder`; a row of zeros stays one."""
     rows = np.asarray(vectors, dtype=np.float64)
     # Divided by the largest number first, squares neither overflow nor vanish.
-    rows = rows / _or_one(np.abs(rows).max(axis=1, keepdims=True, initial=0.0))
+    rows = rows / _nonzero(np.abs(rows).max(axis=1, keepdims=True, initial=0.0))
     lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
-    return np.rint(rows * (SCALE / _or_one(lengths))).astype(np.int8)
+    return np.rint(rows * (SCALE / _nonzero(lengths))).astype(np.int8)
 
 
-def sound(text: str) -> str:
+def remove_surrogates(text: str) -> str:
     """The text without halves of characters, which cannot be written as UTF-8 and which libraries choke on."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _or_one(divisors: NDArray[np.float64]) -> NDArray[np.float64]:
+def _nonzero(divisors: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(divisors == 0.0, 1.0, divisors)

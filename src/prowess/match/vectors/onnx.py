@@ -1,25 +1,97 @@
-"""The embedder of the extra `[semantic]`: a sentence model in the ONNX format, run on this machine."""
+"""The embedder of the extra `[semantic]`: a sentence model in ONNX format, run on this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prowess.errors import Unavailable
-from prowess.match.vectors.embedder import quantised, sound
-from prowess.match.vectors.model_files import ModelFiles
+from prowess.match.vectors.embedder import quantize, remove_surrogates
+
+LARGEST_MODEL = 4 * 1024**3
+LARGEST_TOKENIZER = 128 * 1024**2
+_LARGEST_CONFIG = 1024**2
+
+Pooling = Literal["mean", "cls"]
+
+_FILES_HINT = "Give a folder with model.onnx, or onnx/model*.onnx, and tokenizer.json."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFiles:
+    """A model, the numbers it may keep in files of their own, its tokenizer, and how its vectors become one."""
+
+    model: Path
+    tokenizer: Path
+    external: tuple[Path, ...] = ()
+    pooling: Pooling = "mean"
+
+    @classmethod
+    def find(cls, path: Path) -> Self:
+        """The files below a folder, or around a file `*.onnx`; `Unavailable` where they are missing or far too large."""
+        model = _find_model(path)
+        folders = [folder for folder in (path, model.parent, model.parent.parent) if folder.is_dir()]
+        tokenizer = _first_file(folder / "tokenizer.json" for folder in folders)
+        if tokenizer is None:
+            raise Unavailable(f"there is no tokenizer.json beside {model.name}", hint=_FILES_HINT)
+        _check_size(model, LARGEST_MODEL)
+        _check_size(tokenizer, LARGEST_TOKENIZER)
+        external = tuple(file for suffix in ("_data", ".data") if (file := Path(f"{model}{suffix}")).is_file())
+        return cls(model=model, tokenizer=tokenizer, external=external, pooling=_read_pooling(tokenizer.parent))
+
+    def digest(self) -> str:
+        """The first 12 digits of the SHA-256 of each file that decides the vectors, the model first."""
+        return ":".join(_digest(file)[:12] for file in (self.model, *self.external, self.tokenizer))
+
+
+def _find_model(path: Path) -> Path:
+    if path.is_file() and path.suffix == ".onnx":
+        return path
+    found = _first_file([path / "model.onnx", path / "onnx" / "model.onnx", *sorted(path.glob("onnx/model*.onnx"))])
+    if found is None:
+        raise Unavailable(f"there is no sentence model at {path}", hint=_FILES_HINT)
+    return found
+
+
+def _first_file(paths: Iterable[Path]) -> Path | None:
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _check_size(file: Path, largest: int) -> None:
+    size = file.stat().st_size
+    if not 0 < size <= largest:
+        raise Unavailable(f"{file.name} has {size:,} bytes; 1 to {largest:,} are read", hint="Is it the right file?")
+
+
+def _read_pooling(folder: Path) -> Pooling:
+    """What `1_Pooling/config.json` asks for, the custom of sentence models; the mean where it asks for nothing known."""
+    file = folder / "1_Pooling" / "config.json"
+    try:
+        asked: Any = json.loads(file.read_bytes()) if file.stat().st_size <= _LARGEST_CONFIG else {}
+        return "cls" if asked["pooling_mode_cls_token"] is True else "mean"
+    except (OSError, ValueError, RecursionError, LookupError, TypeError):
+        return "mean"
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
 
 LONGEST_CHARACTERS = 16_384
 LONGEST_TOKENS = 512
 """Only so much of the beginning of a text counts."""
 
-_INSTALL = "Install it: pip install 'prowess[semantic]'"
-_OUTPUT = "Give a model whose output is one vector a token, or one a text."
+_INSTALL_HINT = "Install it: pip install 'prowess[semantic]'"
+_OUTPUT_HINT = "Give a model whose output is one vector a token, or one a text."
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
 Vector = Callable[[str], NDArray[np.float64]]
@@ -37,7 +109,7 @@ class OnnxEmbedder:
         self._vector = vector
         self._dimensions = len(self._checked("A text to see how long a vector is."))
         if not self._dimensions:
-            raise Unavailable("the sentence model finds no word in a sentence", hint=_OUTPUT)
+            raise Unavailable("the sentence model finds no word in a sentence", hint=_OUTPUT_HINT)
         self._name = f"{identity}-{self._dimensions}"
 
     @classmethod
@@ -55,7 +127,7 @@ class OnnxEmbedder:
     @classmethod
     def downloaded(cls, model: str, *, cache: Path | None = None) -> Self:
         """A model that the library `fastembed` knows, downloaded by it where `cache` does not hold it yet."""
-        fastembed = _library("fastembed")
+        fastembed = _import_library("fastembed")
         try:
             embedding = fastembed.TextEmbedding(model, cache_dir=None if cache is None else str(cache))
         except Exception as error:
@@ -82,15 +154,15 @@ class OnnxEmbedder:
             vector = self._checked(text) if text.strip() else np.zeros(0)
             if len(vector) not in (0, self._dimensions):
                 raise Unavailable(
-                    f"the sentence model gives {len(vector)} numbers, not {self._dimensions}", hint=_OUTPUT
+                    f"the sentence model gives {len(vector)} numbers, not {self._dimensions}", hint=_OUTPUT_HINT
                 )
             row[: len(vector)] = vector
-        return quantised(rows)
+        return quantize(rows)
 
     def _checked(self, text: str) -> NDArray[np.float64]:
         """The vector of a text, of no length where the model finds nothing in it."""
         try:
-            vector = np.asarray(self._vector(sound(text[:LONGEST_CHARACTERS])), dtype=np.float64)
+            vector = np.asarray(self._vector(remove_surrogates(text[:LONGEST_CHARACTERS])), dtype=np.float64)
         except Exception as error:
             raise Unavailable(
                 f"the sentence model fails: {error}", hint="Is it a model that turns sentences into vectors?"
@@ -98,7 +170,7 @@ class OnnxEmbedder:
         if vector.ndim != 1 or not np.isfinite(vector).all():
             raise Unavailable(
                 f"the sentence model gives values of the shape {vector.shape} for a text, or some that are not numbers",
-                hint=_OUTPUT,
+                hint=_OUTPUT_HINT,
             )
         return vector
 
@@ -107,8 +179,8 @@ class _LocalModel:
     """A model file and its tokenizer, loaded: a text in, its vector out."""
 
     def __init__(self, files: ModelFiles) -> None:
-        runtime = _library("onnxruntime")
-        tokenizers = _library("tokenizers")
+        runtime = _import_library("onnxruntime")
+        tokenizers = _import_library("tokenizers")
         try:
             self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(files.tokenizer))
             self._session: Any = runtime.InferenceSession(str(files.model), providers=["CPUExecutionProvider"])
@@ -141,10 +213,10 @@ class _LocalModel:
         return output[0] if self._first_token else output.mean(axis=0, dtype=np.float64)
 
 
-def _library(name: str) -> Any:
+def _import_library(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
         raise Unavailable(
-            f"a sentence model needs the library {name}, which is not installed", hint=_INSTALL
+            f"a sentence model needs the library {name}, which is not installed", hint=_INSTALL_HINT
         ) from error

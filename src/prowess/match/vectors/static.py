@@ -1,27 +1,96 @@
-"""The embedder of the default install: one fixed vector a piece of a word, and the sum of them for a text."""
+"""The embedder of the default install: one fixed vector per word piece, summed up for a text.
+
+Layout of the vector file, little-endian: a header (magic, SHA-256 of everything after it, counts); the pieces as UTF-8,
+one per line; one multiplier per piece (`uint8`); zeros up to a multiple of the page size; one row per piece (`int8`). The
+vector of a piece is its row times its multiplier, on one scale for all pieces, so sums of vectors are exact integers.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import mmap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from struct import Struct
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from prowess.errors import Invalid
-from prowess.match.arrays import starts_of, sums_of
+from prowess.errors import Invalid, Unavailable
+from prowess.match.arrays import offsets_of, weighted_sums
 from prowess.match.vectors.embedder import SCALE
-from prowess.match.vectors.pieces import Pieces
-from prowess.match.vectors.table import Table
-from prowess.match.words import CJK_RUN, pairs_of
+from prowess.match.vectors.tokenizer import Tokenizer
+from prowess.match.words import CJK_RUN, cjk_pairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FILE = Path(__file__).with_name("static.bin")
-MODEL = "wordllama-l2-supercat+pairs"
+
+_HEADER = Struct("<8s32sIII")
+_MAGIC = b"PROWVEC1"
+_PAGE = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorTable:
+    """What such a file holds. Opened, its rows are mapped: only those that are used are read."""
+
+    pieces: list[str]
+    multipliers: NDArray[np.uint8]
+    rows: NDArray[np.int8]
+    digest: str
+    """SHA-256 of the content, in hexadecimal, as the file states it."""
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Map a file; `Unavailable` where it is missing or is not whole."""
+        try:
+            with path.open("rb") as file:
+                content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            raise _damaged_file(path) from error
+        if len(content) < _HEADER.size:
+            raise _damaged_file(path)
+        magic, digest, count, dimensions, length = _HEADER.unpack_from(content)
+        multipliers = _HEADER.size + length
+        start = _next_page(multipliers + count)
+        if magic != _MAGIC or len(content) != start + count * dimensions:
+            raise _damaged_file(path)
+        pieces = content[_HEADER.size : multipliers].decode("utf-8", "replace").split("\n")
+        if len(pieces) != count:
+            raise _damaged_file(path)
+        return cls(
+            pieces=pieces,
+            multipliers=np.frombuffer(content, np.uint8, count, multipliers),
+            rows=np.frombuffer(content, np.int8, count * dimensions, start).reshape(count, dimensions),
+            digest=digest.hex(),
+        )
+
+    @staticmethod
+    def file_content(pieces: list[str], multipliers: NDArray[np.uint8], rows: NDArray[np.int8]) -> bytes:
+        """The file that holds these; the same for the same, byte by byte."""
+        import hashlib  # only whoever makes the file waits for it
+
+        names = "\n".join(pieces).encode("utf-8")
+        head = _HEADER.size + len(names) + len(multipliers)
+        rest = names + multipliers.tobytes() + bytes(_next_page(head) - head) + rows.tobytes()
+        return _HEADER.pack(_MAGIC, hashlib.sha256(rest).digest(), *rows.shape, len(names)) + rest
+
+
+def _next_page(offset: int) -> int:
+    return -(-offset // _PAGE) * _PAGE
+
+
+def _damaged_file(path: Path) -> Unavailable:
+    return Unavailable(
+        f"{path.name}, the vectors that ship with Prowess, is missing or damaged", hint="Install Prowess again."
+    )
+
+
+VECTOR_FILE = Path(__file__).with_name("static.bin")
+MODEL_NAME = "wordllama-l2-supercat+pairs"
 LONGEST_CHARACTERS = 16_384
 LONGEST_PIECES = 4_096
 """Only so much of the beginning of a text counts. 127 × 255 × this is below 2²⁷, and its square times 256 dimensions below
@@ -30,9 +99,9 @@ LONGEST_PIECES = 4_096
 WEIGHT_UNIT = 64
 """Weights of words are counted in this many units of the table: most are below 2,000."""
 
-HEAVIEST = 4_095
+MAX_WEIGHT = 4_095
 """No word weighs more, so that weights fit in 16 bits and sums over a whole text are exact; single pieces stay below."""
-_PAIR = 4_000
+_PAIR_WEIGHT = 4_000
 """Each number of a pair's vector, up to its sign: so a pair weighs about as much as a telling word."""
 
 _BATCH = 256
@@ -46,17 +115,17 @@ class StaticEmbedder:
     is trained for: 64 and 128 are good choices. Upper and lower case differ; space of any kind only parts words.
     """
 
-    def __init__(self, *, dimensions: int = 256, file: Path = FILE) -> None:
-        table = Table.open(file)
+    def __init__(self, *, dimensions: int = 256, file: Path = VECTOR_FILE) -> None:
+        table = VectorTable.open(file)
         if not 1 <= dimensions <= table.rows.shape[1]:
             raise Invalid(
                 f"the static embedding has no {dimensions} dimensions", hint=f"Ask for 1 to {table.rows.shape[1]}."
             )
-        self._pieces = Pieces(table.pieces)
+        self._pieces = Tokenizer(table.pieces)
         self._multipliers = table.multipliers
         self._rows = table.rows
         self._dimensions = dimensions
-        self._name = f"{MODEL}-{dimensions}:{table.digest[:12]}"
+        self._name = f"{MODEL_NAME}-{dimensions}:{table.digest[:12]}"
 
     @property
     def name(self) -> str:
@@ -72,7 +141,7 @@ class StaticEmbedder:
         """One row a text; zeros for one without a word."""
         rows = np.empty((len(texts), self._dimensions), dtype=np.int8)
         for some, sums in self._summed(texts):
-            rows[some] = _normalised(sums, _lengths(sums))
+            rows[some] = _normalize(sums, _lengths(sums))
         return rows
 
     def words(self, words: Sequence[str]) -> NDArray[np.int8]:
@@ -92,8 +161,8 @@ class StaticEmbedder:
         weights = np.empty(len(words), dtype=np.int64)
         for some, sums in self._summed(words):
             lengths = _lengths(sums)
-            rows[some] = _normalised(sums, lengths)
-            weights[some] = np.minimum(np.rint(lengths / WEIGHT_UNIT), HEAVIEST)
+            rows[some] = _normalize(sums, lengths)
+            weights[some] = np.minimum(np.rint(lengths / WEIGHT_UNIT), MAX_WEIGHT)
         return rows, weights
 
     def _summed(self, texts: Sequence[str]) -> Iterator[tuple[list[int], NDArray[np.float64]]]:
@@ -107,7 +176,7 @@ class StaticEmbedder:
 
     def _sums(self, texts: list[str]) -> NDArray[np.float64]:
         unspaced = [place for place, text in enumerate(texts) if not text.isascii() and CJK_RUN.search(text)]
-        pairs = [pairs_of(texts[place]) for place in unspaced]
+        pairs = [cjk_pairs(texts[place]) for place in unspaced]
         for place in unspaced:
             texts[place] = CJK_RUN.sub(" ", texts[place])
         sums = self._sums_of_pieces([self._pieces.of_text(text, LONGEST_PIECES) for text in texts])
@@ -121,8 +190,8 @@ class StaticEmbedder:
             # In float64, products and sums of these whole numbers are exact, in whatever order they are added.
             weights = self._multipliers.take(chosen).astype(np.float64)
             return (weights @ self._rows.take(chosen, axis=0)[:, : self._dimensions].astype(np.float64))[np.newaxis]
-        starts = starts_of(list(map(len, numbers)))
-        return sums_of(self._rows[:, : self._dimensions], self._multipliers, chosen, starts).astype(np.float64)
+        starts = offsets_of(list(map(len, numbers)))
+        return weighted_sums(self._rows[:, : self._dimensions], self._multipliers, chosen, starts).astype(np.float64)
 
     def _sums_of_pairs(self, texts: list[list[str]]) -> NDArray[np.float64]:
         """The sums of vectors that say of pairs of characters only which are the same.
@@ -133,9 +202,9 @@ class StaticEmbedder:
         pairs = [pair for some in texts for pair in some]
         bits = b"".join(hashlib.blake2b(pair.encode("utf-8", "replace"), digest_size=32).digest() for pair in pairs)
         ones = np.unpackbits(np.frombuffer(bits, np.uint8)).reshape(len(pairs), -1)[:, : self._dimensions]
-        starts = starts_of(list(map(len, texts)))
-        sums = sums_of(ones, np.ones(len(pairs), np.int32), np.arange(len(pairs)), starts)
-        return (2.0 * sums - np.diff(starts)[:, np.newaxis]) * _PAIR
+        starts = offsets_of(list(map(len, texts)))
+        sums = weighted_sums(ones, np.ones(len(pairs), np.int32), np.arange(len(pairs)), starts)
+        return (2.0 * sums - np.diff(starts)[:, np.newaxis]) * _PAIR_WEIGHT
 
 
 def _lengths(sums: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -143,5 +212,5 @@ def _lengths(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.sqrt(np.einsum("ij,ij->i", whole, whole).astype(np.float64))
 
 
-def _normalised(sums: NDArray[np.float64], lengths: NDArray[np.float64]) -> NDArray[np.int8]:
+def _normalize(sums: NDArray[np.float64], lengths: NDArray[np.float64]) -> NDArray[np.int8]:
     return np.rint(sums * SCALE / np.where(lengths == 0.0, 1.0, lengths)[:, np.newaxis]).astype(np.int8)

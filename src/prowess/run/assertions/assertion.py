@@ -1,12 +1,61 @@
-"""What an assertion does, and what those of every type share."""
+"""The protocol of an assertion, and the output as assertions see it."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+import json
+from functools import cached_property
+from typing import Any, Protocol
 
-from prowess.run.assertions.subject import Subject
-from prowess.run.call import Call, Verdict
+from prowess.errors import OutputInvalid
+from prowess.run.answers import extract_json
+from prowess.run.call import Call, Output, Verdict
+from prowess.run.judged_text import JudgedText
+from prowess.run.threads import offload
 from prowess.skill.assertion_specs import AssertionSeverity, AssertionSpec
+
+
+class CheckedOutput:
+    """What the assertions of one artifact judge: an output's words and its data, each found once however many ask."""
+
+    def __init__(self, output: Output) -> None:
+        self.given = output.data
+        """The data that the output came as; None for a text."""
+        self._output = output
+        self._lock = asyncio.Lock()
+        self._found: tuple[Any, OutputInvalid | None] | None = None
+
+    @cached_property
+    def text(self) -> str:
+        """The output as text: its words, or its data as JSON where it has no words."""
+        if self._output.text or self.given is None:
+            return self._output.text
+        return json.dumps(self.given, ensure_ascii=False)
+
+    @cached_property
+    def judged(self) -> JudgedText:
+        """The output as a model judges it."""
+        return JudgedText(text=self.text)
+
+    async def data(self) -> Any:
+        """What the output says as data: its own, or the JSON in its text; `OutputInvalid` where there is none."""
+        if self.given is not None:
+            return self.given
+        async with self._lock:
+            if self._found is None:
+                self._found = await offload(len(self.text), _found, self.text)
+        value, fault = self._found
+        if fault is not None:
+            raise OutputInvalid(fault.message, hint=fault.hint)
+        return value
+
+
+def _found(text: str) -> tuple[Any, OutputInvalid | None]:
+    try:
+        return extract_json(text), None
+    except OutputInvalid as fault:
+        return None, fault
+
 
 _LONGEST = 500
 
@@ -24,12 +73,12 @@ class Assertion(Protocol):
         """Whether the run fails where it does not pass."""
         ...
 
-    async def evaluate(self, subject: Subject, call: Call, /) -> Verdict:
+    async def evaluate(self, subject: CheckedOutput, call: Call, /) -> Verdict:
         """Whether it is true of the output, and why not where it is not."""
         ...
 
 
-def verdict(spec: AssertionSpec, description: str, fault: str = "") -> Verdict:
+def make_verdict(spec: AssertionSpec, description: str, fault: str = "") -> Verdict:
     """What an assertion says: it has passed where there is no fault."""
     return Verdict(
         type=spec.type,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from prowess.run.assertions.assertion import verdict
-from prowess.run.assertions.subject import Subject
+from prowess.run.assertions.assertion import CheckedOutput, make_verdict
 from prowess.run.call import Call, Verdict
-from prowess.session.tokens import estimate
+from prowess.session.session import estimate_tokens
 from prowess.skill.assertion_specs import AssertionSeverity, AssertionSpec
 
 _UNITS: dict[str, tuple[str, Callable[[str], int]]] = {
     "char_range": ("character", len),
-    "token_range": ("token", estimate),
+    "token_range": ("token", estimate_tokens),
 }
 
 
@@ -35,12 +34,12 @@ class LengthAssertion:
         """The range."""
         return self._spec.description or f"The output has {self._range()}."
 
-    async def evaluate(self, subject: Subject, _call: Call, /) -> Verdict:
+    async def evaluate(self, subject: CheckedOutput, _call: Call, /) -> Verdict:
         """Measure it."""
         size = self._measure(subject.text)
         fits = (self._least is None or size >= self._least) and (self._most is None or size <= self._most)
         fault = "" if fits else f"It has {_counted(size, self._unit)}; {self._range()} are asked for."
-        return verdict(self._spec, self.description, fault)
+        return make_verdict(self._spec, self.description, fault)
 
     def _range(self) -> str:
         if self._least is None:

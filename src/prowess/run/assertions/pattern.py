@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from prowess.run.assertions.assertion import verdict
-from prowess.run.assertions.subject import Subject
+from prowess.run.assertions.assertion import CheckedOutput, make_verdict
 from prowess.run.call import Call, Verdict
 from prowess.skill.assertion_specs import AssertionSeverity, AssertionSpec
 from prowess.skill.linear_regex import compile_regex
-from prowess.skill.text.hidden import shown_source
+from prowess.skill.text.hidden import quote_source
 
-MOST_WORK = 200_000_000
+MAX_WORK = 200_000_000
 """The most steps of a pattern times characters of an output: about a second."""
 _LITTLE_WORK = 1_000_000
 _SHOWN = 80
@@ -22,7 +21,7 @@ class PatternAssertion:
 
     def __init__(self, spec: AssertionSpec) -> None:
         self._spec = spec
-        self._pattern = shown_source(spec.settings["pattern"])
+        self._pattern = quote_source(spec.settings["pattern"])
         self._regex = compile_regex(spec.settings["pattern"])
         self._wanted = spec.check == "match"
 
@@ -37,17 +36,17 @@ class PatternAssertion:
         said = "matches" if self._wanted else "does not match"
         return self._spec.description or f"The output {said} {self._pattern}."
 
-    async def evaluate(self, subject: Subject, _call: Call, /) -> Verdict:
+    async def evaluate(self, subject: CheckedOutput, _call: Call, /) -> Verdict:
         """Look for the pattern, without keeping others waiting."""
         text = subject.text
         work = self._regex.steps * len(text)
-        if work > MOST_WORK:
+        if work > MAX_WORK:
             fault = f"The output has {len(text):,} characters; with {self._pattern} that is too much to look through."
         elif work > _LITTLE_WORK:
             fault = self._fault(await asyncio.to_thread(self._regex.find, text))
         else:
             fault = self._fault(self._regex.find(text))
-        return verdict(self._spec, self.description, fault)
+        return make_verdict(self._spec, self.description, fault)
 
     def _fault(self, found: str | None) -> str:
         if (found is not None) == self._wanted:

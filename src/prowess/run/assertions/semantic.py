@@ -10,14 +10,12 @@ from typing import Any
 
 from prowess.errors import ProwessError
 from prowess.llm.model import Message, Request
-from prowess.run.answers import whole_object
-from prowess.run.asking import Asker
-from prowess.run.assertions.assertion import verdict
-from prowess.run.assertions.subject import Subject
-from prowess.run.beside import beside
+from prowess.run.answers import parse_whole_object
+from prowess.run.assertions.assertion import CheckedOutput, make_verdict
 from prowess.run.call import Call, Verdict
-from prowess.run.fencing import fenced
-from prowess.run.judged import Judged
+from prowess.run.judged_text import JudgedText, fence_text
+from prowess.run.model_client import ModelClient
+from prowess.run.threads import offload
 from prowess.skill.assertion_specs import AssertionSeverity, AssertionSpec
 
 _SYSTEM = (
@@ -33,7 +31,7 @@ _LONGEST_ANSWER = 20_000
 class SemanticAssertion:
     """That a model gives the expected answer to a question about the output. Without an answer it has not passed."""
 
-    def __init__(self, spec: AssertionSpec, asker: Asker) -> None:
+    def __init__(self, spec: AssertionSpec, asker: ModelClient) -> None:
         self._spec = spec
         self._asker = asker
         self._expected = _expected(spec.settings.get("expected"))
@@ -48,20 +46,22 @@ class SemanticAssertion:
         """The question."""
         return self._spec.description or self._spec.settings["prompt"].strip()
 
-    async def evaluate(self, subject: Subject, call: Call, /) -> Verdict:
+    async def evaluate(self, subject: CheckedOutput, call: Call, /) -> Verdict:
         """Ask."""
         judged = subject.judged
         try:
             reply = await self._asker.ask(call, self._request(judged.text), purpose="evaluation")
         except ProwessError as error:
-            return verdict(self._spec, self.description, f"It could not be asked: {error.message}")
-        fault = await beside(len(judged.text), self._fault, reply.text, judged)
-        return verdict(self._spec, self.description, fault)
+            return make_verdict(self._spec, self.description, f"It could not be asked: {error.message}")
+        fault = await offload(len(judged.text), self._fault, reply.text, judged)
+        return make_verdict(self._spec, self.description, fault)
 
     def _request(self, judged: str) -> Request:
         question = self._spec.settings["prompt"].strip()
         choice = f"\nAnswer {' or '.join(_YES_NO)}." if self._expected in _YES_NO else ""
-        text = f"Question: {question}{choice}\n\n{fenced(judged, 'output')}\n\nThe question again: {question}{choice}"
+        text = (
+            f"Question: {question}{choice}\n\n{fence_text(judged, 'output')}\n\nThe question again: {question}{choice}"
+        )
         return Request(
             messages=(Message(role="system", text=_SYSTEM), Message(role="user", text=text)),
             schema=answer_schema(self._expected),
@@ -69,7 +69,7 @@ class SemanticAssertion:
             max_tokens=_MOST_TOKENS,
         )
 
-    def _fault(self, text: str, judged: Judged) -> str:
+    def _fault(self, text: str, judged: JudgedText) -> str:
         answered = _read(text)
         if answered is None:
             return "The model gave no answer in the form that is asked for."
@@ -106,7 +106,7 @@ def _expected(given: Any) -> str:
 
 def _read(text: str) -> dict[str, str] | None:
     """The answer and its reason, where that is what the model gave and all that it gave."""
-    fields = whole_object(text, longest=_LONGEST_ANSWER)
+    fields = parse_whole_object(text, longest=_LONGEST_ANSWER)
     is_whole = set(fields) == _FIELDS and all(isinstance(one, str) for one in fields.values())
     return fields if is_whole else None
 

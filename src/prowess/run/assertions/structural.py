@@ -7,10 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn, cast
 
 from prowess.errors import OutputInvalid
-from prowess.run.assertions.assertion import verdict
-from prowess.run.assertions.subject import Subject
-from prowess.run.beside import beside
+from prowess.run.assertions.assertion import CheckedOutput, make_verdict
 from prowess.run.call import Call, Verdict
+from prowess.run.threads import offload
 from prowess.skill.assertion_specs import AssertionSeverity, AssertionSpec
 from prowess.skill.schema import compile_schema
 
@@ -36,22 +35,22 @@ class StructuralAssertion:
         """The form."""
         return self._description
 
-    async def evaluate(self, subject: Subject, _call: Call, /) -> Verdict:
+    async def evaluate(self, subject: CheckedOutput, _call: Call, /) -> Verdict:
         """Look at the form."""
-        return verdict(self._spec, self._description, await self._fault(self._spec, subject))
+        return make_verdict(self._spec, self._description, await self._fault(self._spec, subject))
 
 
-async def _schema_fault(spec: AssertionSpec, subject: Subject) -> str:
+async def _schema_fault(spec: AssertionSpec, subject: CheckedOutput) -> str:
     try:
         value = await subject.data()
     except OutputInvalid as fault:
         return fault.message
-    errors = await beside(len(subject.text), compile_schema(spec.settings["schema"]).errors, value)
+    errors = await offload(len(subject.text), compile_schema(spec.settings["schema"]).errors, value)
     told = "; ".join(f"{error.path or 'the output'}: {error.message}" for error in errors[:_TOLD])
     return f"{told} (and {len(errors) - _TOLD} more)" if len(errors) > _TOLD else told
 
 
-async def _fields_fault(spec: AssertionSpec, subject: Subject) -> str:
+async def _fields_fault(spec: AssertionSpec, subject: CheckedOutput) -> str:
     try:
         value = await subject.data()
     except OutputInvalid as fault:
@@ -71,7 +70,7 @@ def _has(fields: dict[str, Any], name: str) -> bool:
     return bool(rest) and isinstance(inner, dict) and _has(cast("dict[str, Any]", inner), rest)
 
 
-async def _format_fault(spec: AssertionSpec, subject: Subject) -> str:
+async def _format_fault(spec: AssertionSpec, subject: CheckedOutput) -> str:
     wanted: str = spec.settings["format"]
     text = subject.text.strip()
     if wanted == "not_empty":
@@ -79,7 +78,7 @@ async def _format_fault(spec: AssertionSpec, subject: Subject) -> str:
     if wanted == "line":
         return "" if text and len(text.splitlines()) == 1 else f"It has {len(text.splitlines())} lines."
     try:
-        value = await beside(len(text), _parsed, text) if subject.given is None else subject.given
+        value = await offload(len(text), _parsed, text) if subject.given is None else subject.given
     except (ValueError, RecursionError):
         return "It is not JSON and nothing else."
     expected = {"json_object": dict, "json_array": list}.get(wanted)
@@ -115,7 +114,7 @@ _FORMATS = {
     "not_empty": "The output is not empty.",
 }
 
-_CHECKS: dict[str, tuple[Callable[[AssertionSpec, Subject], Awaitable[str]], Callable[[AssertionSpec], str]]] = {
+_CHECKS: dict[str, tuple[Callable[[AssertionSpec, CheckedOutput], Awaitable[str]], Callable[[AssertionSpec], str]]] = {
     "json_schema": (_schema_fault, _said_schema),
     "required_fields": (_fields_fault, _said_fields),
     "format": (_format_fault, _said_format),

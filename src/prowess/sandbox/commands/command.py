@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from prowess.sandbox.roots import Root
 from prowess.skill.limits import MIB
 
-CommandEnded = Literal["done", "time", "output", "killed"]
+CommandEndReason = Literal["done", "time", "output", "killed"]
 """How a command ended: by itself, or because its time was over, or it wrote too much, or something killed it, such as the
 limit on memory."""
 
@@ -49,10 +49,10 @@ DEFAULT_COMMAND_LIMITS = CommandLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Completed:
+class CommandOutcome:
     """What came of a command. `exit_code` is negative where a signal ended it."""
 
-    ended: CommandEnded
+    ended: CommandEndReason
     exit_code: int
     stdout: bytes = b""
     stderr: bytes = b""
@@ -69,6 +69,6 @@ class CommandSandbox(Protocol):
     returned, not raised. A cancelled command has ended when the cancellation comes back.
     """
 
-    async def run(self, command: Command, limits: CommandLimits = DEFAULT_COMMAND_LIMITS) -> Completed:
+    async def run(self, command: Command, limits: CommandLimits = DEFAULT_COMMAND_LIMITS) -> CommandOutcome:
         """Run a command to its end."""
         ...

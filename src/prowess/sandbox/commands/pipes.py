@@ -10,7 +10,7 @@ from typing import IO
 _CHUNK = 1 << 16
 
 
-class Intake:
+class PipeReader:
     """What another process writes, up to a limit; `on_full` is told once it is more, and the rest is read and dropped."""
 
     def __init__(self, descriptor: int, most: int, on_full: Callable[[], None]) -> None:
@@ -54,7 +54,7 @@ class Intake:
             self._on_full()
 
 
-class Outflow:
+class PipeWriter:
     """What another process reads. It is closed when all has been taken, or nobody reads any more."""
 
     def __init__(self, pipe: IO[bytes], content: bytes) -> None:
@@ -82,7 +82,7 @@ class Outflow:
             self.close()
 
 
-class Exit:
+class ExitWatcher:
     """That a process of this one's has ended."""
 
     def __init__(self, pid: int) -> None:

@@ -20,18 +20,23 @@ from urllib.parse import quote
 
 from prowess.errors import Invalid, Unavailable
 from prowess.sandbox import frames
-from prowess.sandbox.child import Child
-from prowess.sandbox.commands.finding import existing
+from prowess.sandbox.child import Child, program_command
 from prowess.sandbox.folders import new_folder, remove_folder, sweep_folders
-from prowess.sandbox.programs import command
-from prowess.sandbox.running import Running
-from prowess.sandbox.sandbox import DEFAULT_LIMITS, OF_CONTEXT, Ended, HostFunction, Ran, SandboxLimits
-from prowess.sandbox.script import MODULES, Script
-from prowess.sandbox.turns import Turns
+from prowess.sandbox.programs import existing_paths
+from prowess.sandbox.protocol import (
+    CONTEXT_FUNCTIONS,
+    DEFAULT_LIMITS,
+    EndReason,
+    HostFunction,
+    SandboxLimits,
+    ScriptOutcome,
+)
+from prowess.sandbox.script import HOST_MODULES, Script
+from prowess.sandbox.script_run import RunSlots, ScriptRun
 from prowess.skill.limits import MIB
 
 INSTALL = "pip install 'prowess[typescript]'"
-AT_ONCE = 8
+MAX_CONCURRENT = 8
 """How many functions of one event loop are run at a time, besides those that others wait for."""
 ENGINE_BYTES = 384 * MIB
 """What Deno takes for itself, before anything runs in it."""
@@ -51,13 +56,13 @@ _FLAGS = (
 )
 _HINT = "`prowess doctor` says by what processes can be confined here."
 _LAST_WORDS_SECONDS, _STDERR_BYTES = 0.2, 64 * 1024
-_SIGNS: dict[str, tuple[Ended, str]] = {
+_CRASH_SIGNS: dict[str, tuple[EndReason, str]] = {
     "out of memory": ("memory", ""),
     "Cannot allocate memory": ("memory", ""),
     "never resolved": ("crashed", "it waits for a promise that nothing will keep"),
 }
 """What Deno says when it gives up, and what that means."""
-_GIVEN_UP = (-signal.SIGABRT, -signal.SIGTRAP)
+_OUT_OF_MEMORY_CODES = (-signal.SIGABRT, -signal.SIGTRAP)
 
 
 class DenoSandbox:
@@ -70,12 +75,12 @@ class DenoSandbox:
 
     def __init__(self, *, program: Path | None = None) -> None:
         self._program = program
-        self._turns = Turns(AT_ONCE)
+        self._turns = RunSlots(MAX_CONCURRENT)
         self._swept = False
 
     async def run(
         self, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits = DEFAULT_LIMITS
-    ) -> Ran:
+    ) -> ScriptOutcome:
         """Run a function to its end; `Invalid` where it is not written in TypeScript or JavaScript."""
         if script.language not in _KINDS:
             raise Invalid(f"Deno runs TypeScript and JavaScript; this is written in {script.language}.")
@@ -86,13 +91,13 @@ class DenoSandbox:
             self._swept = True
             await asyncio.to_thread(sweep_folders)
         async with self._turns.taken():
-            started = await _started(lambda folder: command_of(program, script, functions, limits, folder))
+            started = await _start_cancellable(lambda folder: deno_command(program, script, functions, limits, folder))
             try:
                 child = Child(started.line, limits, started.confined)
-                ran = await Running(child, frames.ONLY, script, functions, limits).ended()
+                ran = await ScriptRun(child, frames.ONLY, script, functions, limits).ended()
             finally:
                 said = await asyncio.to_thread(started.end)
-        return _explained(ran, said, started.process.returncode)
+        return _explain_crash(ran, said, started.process.returncode)
 
     async def close(self) -> None:
         """Nothing is held between runs."""
@@ -107,41 +112,41 @@ def find_deno() -> Path:
         raise Unavailable("Functions in TypeScript and JavaScript need Deno.", hint=INSTALL) from None
 
 
-def command_of(
+def deno_command(
     program: Path, script: Script, functions: Iterable[str], limits: SandboxLimits, folder: Path
 ) -> list[str]:
     """What starts Deno for one function, confined. The folder, in which it keeps what it makes of the file, is this run's own."""
     megabytes = max(16, limits.memory_bytes // MIB)
-    argv = [str(program), "run", *_FLAGS, f"--import-map={_imports(functions)}"]
+    argv = [str(program), "run", *_FLAGS, f"--import-map={_import_map(functions)}"]
     argv += [f"--v8-flags=--max-old-space-size={megabytes}", str(_HARNESS), _KINDS[script.language]]
     lock = {
-        "read": existing((str(program), str(program.resolve()), str(_HARNESS.parent), *_SYSTEM)),
+        "read": existing_paths((str(program), str(program.resolve()), str(_HARNESS.parent), *_SYSTEM)),
         "write": [str(folder)],
-        "execute": existing((str(program), str(program.resolve()), *_LOADERS)),
+        "execute": existing_paths((str(program), str(program.resolve()), *_LOADERS)),
         "seconds": math.ceil(limits.seconds) + 1,
         "memory_bytes": limits.memory_bytes + ENGINE_BYTES,
         "file_bytes": FILE_BYTES,
     }
     env = {"DENO_DIR": str(folder), "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
-    return command("launcher", package="deno.inside", argv=argv, env=env, lock=lock, parent=os.getpid())
+    return program_command("launcher", package="deno.inside", argv=argv, env=env, lock=lock, parent=os.getpid())
 
 
-def _imports(functions: Iterable[str]) -> str:
+def _import_map(functions: Iterable[str]) -> str:
     """What can be imported by name: the host's functions as a module, and the types, of which nothing is left."""
-    names = ["submit", "HostError", *(name for name in functions if name not in OF_CONTEXT)]
+    names = ["submit", "HostError", *(name for name in functions if name not in CONTEXT_FUNCTIONS)]
     lines = ["const host = globalThis[Symbol.for('prowess')];", "export default host;"]
     lines += [f"export const {name} = host.{name};" for name in names]
-    host = _data("application/javascript", "\n".join(lines))
-    mapped = dict.fromkeys(MODULES, host) | {TYPES: _data("application/javascript", "export {};")}
-    return _data("application/json", json.dumps({"imports": mapped}))
+    host = _data_url("application/javascript", "\n".join(lines))
+    mapped = dict.fromkeys(HOST_MODULES, host) | {TYPES: _data_url("application/javascript", "export {};")}
+    return _data_url("application/json", json.dumps({"imports": mapped}))
 
 
-def _data(kind: str, text: str) -> str:
+def _data_url(kind: str, text: str) -> str:
     return f"data:{kind},{quote(text)}"
 
 
 @dataclass(slots=True, kw_only=True)
-class _Started:
+class _DenoProcess:
     """A Deno that is on its way, and what it has said besides what it was asked."""
 
     process: subprocess.Popen[bytes]
@@ -163,7 +168,7 @@ class _Started:
             return self.stderr.read(_STDERR_BYTES).decode("utf-8", "replace")
 
 
-async def _started(command_in: Callable[[Path], list[str]]) -> _Started:
+async def _start_cancellable(command_in: Callable[[Path], list[str]]) -> _DenoProcess:
     starting = asyncio.ensure_future(asyncio.to_thread(_start, command_in))
     try:
         return await asyncio.shield(starting)
@@ -173,7 +178,7 @@ async def _started(command_in: Callable[[Path], list[str]]) -> _Started:
         raise
 
 
-def _start(command_in: Callable[[Path], list[str]]) -> _Started:
+def _start(command_in: Callable[[Path], list[str]]) -> _DenoProcess:
     """Deno, on its way; what confines it has been said, and the line knows the process."""
     ours, theirs = socket.socketpair()
     level, tell = os.pipe()
@@ -198,11 +203,11 @@ def _start(command_in: Callable[[Path], list[str]]) -> _Started:
             raise Unavailable(f"Deno cannot be started: {error.strerror}.") from error
         finally:
             os.close(tell)
-        started = _Started(process=process, line=ours, stderr=said, folder=folder)
+        started = _DenoProcess(process=process, line=ours, stderr=said, folder=folder)
         try:
             confined, *failures = [json.loads(line) for line in told]
             started.confined = tuple(confined)
-            _introduce(theirs, process.pid)
+            _send_pidfd(theirs, process.pid)
         except (OSError, ValueError):
             failures = ["it does not become ready"]
         if failures:
@@ -211,7 +216,7 @@ def _start(command_in: Callable[[Path], list[str]]) -> _Started:
     return started
 
 
-def _introduce(line: socket.socket, pid: int) -> None:
+def _send_pidfd(line: socket.socket, pid: int) -> None:
     """Hand over the descriptor of the process to whoever is at the other end."""
     process = os.pidfd_open(pid)
     try:
@@ -220,11 +225,11 @@ def _introduce(line: socket.socket, pid: int) -> None:
         os.close(process)
 
 
-def _explained(ran: Ran, said: str, code: int | None) -> Ran:
+def _explain_crash(ran: ScriptOutcome, said: str, code: int | None) -> ScriptOutcome:
     """What came of a run whose process broke off, by what it said last, or by how it ended: its engine gives up without memory."""
     if ran.ended != "crashed":
         return ran
-    for sign, (ended, detail) in _SIGNS.items():
+    for sign, (ended, detail) in _CRASH_SIGNS.items():
         if sign in said:
             return replace(ran, ended=ended, detail=detail or ran.detail)
-    return replace(ran, ended="memory") if code in _GIVEN_UP else ran
+    return replace(ran, ended="memory") if code in _OUT_OF_MEMORY_CODES else ran

@@ -20,34 +20,34 @@ from pathlib import Path
 from typing import Any
 
 from prowess.errors import Invalid, TryLater, Unavailable
-from prowess.sandbox.keeping import private_folder, unkept
-from prowess.sandbox.wasm.component import Progress, silent
-from prowess.skill.need_values import requirement
-from prowess.storage.lock import locked
+from prowess.sandbox.folders import keep_error, private_folder
+from prowess.sandbox.wasm.component import Progress, ignore_progress
+from prowess.skill.needs import parse_requirement
+from prowess.storage.files.folder_lock import lock_folder
 
 INSTALL = "pip install 'prowess[native]'"
 PATIENCE_SECONDS = 600.0
 """How long having packages may take, and how long another process waits for it."""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
-_KEPT = "Packages"
+_WHAT = "Packages"
 _BUILDING, _CACHE = ".building-", ".cache"
 _FLAGS = (
     *("--quiet", "--no-config", "--no-progress", "--color", "never", "--no-python-downloads", "--only-binary", ":all:"),
     *("--no-sources", "--link-mode", "copy", "--compile-bytecode"),
 )
-_PASSED = frozenset(
+_PASSED_VARIABLES = frozenset(
     {"ALL_PROXY", "HOME", "HTTPS_PROXY", "HTTP_PROXY", "NETRC", "NO_PROXY", "SSL_CERT_DIR", "SSL_CERT_FILE"}
 )
 """What of the environment has to do with how packages are reached, besides uv's own names."""
 _SECRET = re.compile(r"(?<=://)[^/@\s]+@")
-_DRAWN = re.compile(r"[×├╰─▶│\s]+")
-_OUT_OF_REACH = re.compile(r"error sending request|dns error|timed? ?out|connection|failed to fetch", re.IGNORECASE)
-_TOLD_CHARS = 400
+_DRAWING_CHARS = re.compile(r"[×├╰─▶│\s]+")
+_UNREACHABLE = re.compile(r"error sending request|dns error|timed? ?out|connection|failed to fetch", re.IGNORECASE)
+_ERROR_CHARS = 400
 
 
 def ensure_packages(
-    home: Path, requirements: Iterable[str], environment: Mapping[str, str], progress: Progress = silent
+    home: Path, requirements: Iterable[str], environment: Mapping[str, str], progress: Progress = ignore_progress
 ) -> Path:
     """The folder that has the packages of these requirements and all that they require; had where it is not there yet.
 
@@ -55,23 +55,23 @@ def ensure_packages(
     them, the others wait. `environment` says where packages come from, as uv reads it. `Invalid` names requirements that are
     not a name with versions, `Unavailable` the packages that cannot be had as wheels, or how to install uv.
     """
-    wanted = _read(requirements)
-    folder = private_folder(home / "packages", _KEPT)
-    kept = folder / _key(wanted)
+    wanted = _parse_requirements(requirements)
+    folder = private_folder(home / "packages", _WHAT)
+    kept = folder / _cache_key(wanted)
     if kept.is_dir():
         return kept
     program = find_uv()
-    with locked(folder, patience=PATIENCE_SECONDS):
+    with lock_folder(folder, patience=PATIENCE_SECONDS):
         if not kept.is_dir():
             progress(f"Fetching packages for functions: {', '.join(wanted)}.")
-            _have([program, "pip", "install", *_FLAGS], wanted, kept, _told(environment, folder))
+            _fetch([program, "pip", "install", *_FLAGS], wanted, kept, _uv_environment(environment, folder))
     return kept
 
 
-def _read(requirements: Iterable[str]) -> list[str]:
+def _parse_requirements(requirements: Iterable[str]) -> list[str]:
     """The requirements, each once, as manifests may say them."""
     told = list(requirements)
-    read = [(text, requirement(text)) for text in told]
+    read = [(text, parse_requirement(text)) for text in told]
     wrong = [text for text, found in read if found is None]
     if wrong:
         raise Invalid(
@@ -81,13 +81,13 @@ def _read(requirements: Iterable[str]) -> list[str]:
     return sorted({found for _, found in read if found is not None})
 
 
-def _name(wanted: str) -> str:
+def _package_name(wanted: str) -> str:
     """The package that a requirement asks for."""
     found = _NAME.match(wanted)
     return found[0] if found else wanted
 
 
-def _key(wanted: list[str]) -> str:
+def _cache_key(wanted: list[str]) -> str:
     made_for = [sys.implementation.cache_tag, sysconfig.get_platform(), sysconfig.get_config_var("SOABI")]
     return hashlib.sha256(json.dumps([wanted, made_for]).encode()).hexdigest()[:32]
 
@@ -101,30 +101,34 @@ def find_uv() -> str:
         raise Unavailable("Functions that need packages need uv.", hint=INSTALL) from None
 
 
-def _told(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+def _uv_environment(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
     """What uv is told of the environment."""
-    passed = {name: value for name, value in environment.items() if name.startswith("UV_") or name.upper() in _PASSED}
+    passed = {
+        name: value
+        for name, value in environment.items()
+        if name.startswith("UV_") or name.upper() in _PASSED_VARIABLES
+    }
     return {"UV_CACHE_DIR": str(folder / _CACHE), **passed}
 
 
-def _have(argv: list[str], wanted: list[str], kept: Path, environment: dict[str, str]) -> None:
+def _fetch(argv: list[str], wanted: list[str], kept: Path, environment: dict[str, str]) -> None:
     """Unpack into a temporary folder, and move it to its place when it is whole."""
     folder = kept.parent
-    _clear(folder)
+    _remove_partial(folder)
     try:
         target = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=folder))
         if wanted:
             asked = [*argv, "--python", sys.executable, "--target", str(target), "--", *wanted]
-            _install(asked, [_name(one) for one in wanted], environment, folder)
-        _leave_out(target)
+            _install(asked, [_package_name(one) for one in wanted], environment, folder)
+        _remove_startup_files(target)
         target.rename(kept)
     except OSError as error:
-        raise unkept(folder, _KEPT, error) from error
+        raise keep_error(folder, _WHAT, error) from error
     finally:
-        _clear(folder)
+        _remove_partial(folder)
 
 
-def _clear(folder: Path) -> None:
+def _remove_partial(folder: Path) -> None:
     """Remove what is not whole."""
     for left in folder.glob(f"{_BUILDING}*"):
         shutil.rmtree(left, ignore_errors=True)
@@ -144,22 +148,22 @@ def _install(argv: list[str], names: list[str], environment: dict[str, str], fol
     except subprocess.TimeoutExpired:
         raise TryLater(f"Fetching {', '.join(names)} takes too long.", hint="Try again later.") from None
     except subprocess.CalledProcessError as error:
-        raise _failure(error.stderr.decode("utf-8", "replace"), names) from None
+        raise _fetch_error(error.stderr.decode("utf-8", "replace"), names) from None
 
 
-def _failure(said: str, names: list[str]) -> Unavailable:
+def _fetch_error(said: str, names: list[str]) -> Unavailable:
     """What could not be had, by what uv says."""
-    told = _DRAWN.sub(" ", _SECRET.sub("", said)).strip()[:_TOLD_CHARS]
+    told = _DRAWING_CHARS.sub(" ", _SECRET.sub("", said)).strip()[:_ERROR_CHARS]
     missing = [name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", told, re.IGNORECASE)]
     message = f"Packages cannot be had as wheels: {', '.join(missing or names)}. {told}"
-    if _OUT_OF_REACH.search(told):
+    if _UNREACHABLE.search(told):
         return TryLater(message, hint="Check that the index of packages can be reached.")
     return Unavailable(
         message, hint="Check the name and the version; a package that is not offered as a wheel is not built."
     )
 
 
-def _leave_out(target: Path) -> None:
+def _remove_startup_files(target: Path) -> None:
     """Remove what would be run without being imported."""
     for path in target.glob("*.pth"):
         path.unlink()

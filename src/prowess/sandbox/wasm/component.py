@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from prowess.errors import Unavailable
-from prowess.sandbox.keeping import private_folder, unkept
-from prowess.sandbox.programs import command
-from prowess.storage.lock import locked
+from prowess.sandbox.child import program_command
+from prowess.sandbox.folders import keep_error, private_folder
+from prowess.storage.files.folder_lock import lock_folder
 
 WASMTIME, COMPONENTIZE = "50.0.1", "0.25.1"
 """The only versions that are used: the sandbox knows the first from within, and the second makes the interpreter."""
@@ -38,11 +38,11 @@ _SETTINGS = "fuel,epochs,stack4"
 """What of the engine's settings is compiled in."""
 
 
-def silent(message: str) -> None:
+def ignore_progress(message: str) -> None:
     """Say nothing of how it goes."""
 
 
-def ensure_component(home: Path, progress: Progress = silent) -> Path:
+def ensure_component(home: Path, progress: Progress = ignore_progress) -> Path:
     """The interpreter, compiled for this machine, in `home`; built there where it is missing, which takes a minute or two.
 
     Any number of processes may ask at once: one builds, the others wait. It is cached by what it is made of. Where a
@@ -55,10 +55,10 @@ def ensure_component(home: Path, progress: Progress = silent) -> Path:
     if compiled.exists():
         return compiled
     guest = ensure_guest(home, progress)
-    with locked(folder, patience=PATIENCE_SECONDS):
+    with lock_folder(folder, patience=PATIENCE_SECONDS):
         if not compiled.exists():
             progress("Compiling the interpreter of the sandbox for this machine.")
-            _make(folder, compiled, lambda made: _build(guest, made))
+            _write_atomically(folder, compiled, lambda made: _build(guest, made))
     return compiled
 
 
@@ -67,21 +67,21 @@ def is_built(home: Path) -> bool:
     return (home.absolute() / "sandbox" / f"{_compiled_name()}.cwasm").exists()
 
 
-def ensure_guest(home: Path, progress: Progress = silent) -> Path:
+def ensure_guest(home: Path, progress: Progress = ignore_progress) -> Path:
     """The interpreter for any machine, in `home`: what came with this package, or else built there."""
     folder = _folder(home)
     guest = folder / f"{_guest_name()}.wasm"
     packed = PREBUILT / f"{guest.name}.xz"
-    with locked(folder, patience=PATIENCE_SECONDS):
-        _clear(folder, keep=guest)
+    with lock_folder(folder, patience=PATIENCE_SECONDS):
+        _remove_stale(folder, keep=guest)
         if guest.exists():
             return guest
         if packed.exists():
-            _make(folder, guest, lambda made: _unpack(packed, made))
+            _write_atomically(folder, guest, lambda made: _unpack(packed, made))
             return guest
         check_package("componentize-py", COMPONENTIZE)
         progress("Building the interpreter of the sandbox; this is done once and takes a minute or two.")
-        _make(folder, guest, lambda made: _build(_copied_guest(made.with_name("source")), made))
+        _write_atomically(folder, guest, lambda made: _build(_copy_guest(made.with_name("source")), made))
     return guest
 
 
@@ -115,7 +115,7 @@ def _folder(home: Path) -> Path:
     return private_folder(home / "sandbox", _WHAT)
 
 
-def _clear(folder: Path, keep: Path) -> None:
+def _remove_stale(folder: Path, keep: Path) -> None:
     """Remove what killed builders left, and what has not been made for so long that nobody uses it any more."""
     for path in folder.iterdir():
         if path.name.startswith(_BUILDING):
@@ -124,7 +124,7 @@ def _clear(folder: Path, keep: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _make(folder: Path, target: Path, write: Callable[[Path], None]) -> None:
+def _write_atomically(folder: Path, target: Path, write: Callable[[Path], None]) -> None:
     """Have a file written in a temporary folder, and move it to its place when it is whole."""
     building = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=folder))
     try:
@@ -135,12 +135,12 @@ def _make(folder: Path, target: Path, write: Callable[[Path], None]) -> None:
             os.fsync(file.fileno())
         made.replace(target)
     except OSError as error:
-        raise unkept(folder, _WHAT, error) from error
+        raise keep_error(folder, _WHAT, error) from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
 
 
-def _copied_guest(folder: Path) -> Path:
+def _copy_guest(folder: Path) -> Path:
     """The guest's package and nothing else, in a folder of its own."""
     (folder / _GUEST.name).mkdir(parents=True)
     for path in _guest_files():
@@ -160,7 +160,7 @@ def _unpack(packed: Path, target: Path) -> None:
 
 def _build(source: Path, target: Path) -> None:
     """Have a folder with the guest's package built, or a component compiled."""
-    program = command("building", source=str(source), target=str(target))
+    program = program_command("building", source=str(source), target=str(target))
     try:
         subprocess.run(  # noqa: S603  (our own program)
             program, env={}, check=True, timeout=PATIENCE_SECONDS, stdin=subprocess.DEVNULL, capture_output=True

@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from prowess.errors import RunFailed
-from prowess.sandbox.running import Running
-from prowess.sandbox.sandbox import DEFAULT_LIMITS, HostFunction, Ran, SandboxLimits
-from prowess.sandbox.script import Script, check_python
-from prowess.sandbox.turns import EachLoop, Turns
-from prowess.sandbox.wasm.component import Progress, ensure_component, silent
+from prowess.sandbox.protocol import DEFAULT_LIMITS, HostFunction, SandboxLimits, ScriptOutcome
+from prowess.sandbox.script import Script, require_python
+from prowess.sandbox.script_run import PerLoop, RunSlots, ScriptRun
+from prowess.sandbox.wasm.component import Progress, ensure_component, ignore_progress
 from prowess.sandbox.wasm.worker import Worker
 
-AT_ONCE = 32
+MAX_CONCURRENT = 32
 """How many scripts of one event loop are run at a time, besides those that others wait for."""
 SPARES = 2
 """How many interpreters are made before they are needed."""
@@ -29,26 +28,26 @@ Claim = tuple[Worker, int]
 class WasmSandbox:
     """Runs scripts in a worker process for each event loop, which starts when needed and ends with this process.
 
-    The interpreter is built at the first run where `home` does not have it. Up to `AT_ONCE` scripts of an event loop run at
+    The interpreter is built at the first run where `home` does not have it. Up to `MAX_CONCURRENT` scripts of an event loop run at
     once, besides those that others wait for; further ones wait their turn, which comes in the order of asking, whoever asks.
     A worker that breaks fails the runs that it has begun, not the next; one that it had not begun is given to another worker,
     once.
     """
 
-    def __init__(self, home: Path, *, progress: Progress = silent, spares: int = SPARES) -> None:
+    def __init__(self, home: Path, *, progress: Progress = ignore_progress, spares: int = SPARES) -> None:
         self._home = home
         self._progress = progress
         self._spares = spares
-        self._workers = _Workers()
-        self._turns = Turns(AT_ONCE)
-        self._starting = EachLoop(asyncio.Lock)
+        self._workers = _WorkerPool()
+        self._turns = RunSlots(MAX_CONCURRENT)
+        self._starting = PerLoop(asyncio.Lock)
         weakref.finalize(self, self._workers.end)
 
     async def run(
         self, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits = DEFAULT_LIMITS
-    ) -> Ran:
+    ) -> ScriptOutcome:
         """Run a script to its end."""
-        check_python(script)
+        require_python(script)
         async with self._turns.taken():
             (worker, number), running = await self._begin(script, functions, limits)
             try:
@@ -75,10 +74,10 @@ class WasmSandbox:
 
     async def _begin(
         self, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits
-    ) -> tuple[Claim, Running]:
+    ) -> tuple[Claim, ScriptRun]:
         async with self._starting.here():
             claim = self._workers.claim() or await self._start()
-            return claim, Running(*claim, script, functions, limits)
+            return claim, ScriptRun(*claim, script, functions, limits)
 
     async def _start(self) -> Claim:
         component = await asyncio.to_thread(ensure_component, self._home, self._progress)
@@ -86,7 +85,7 @@ class WasmSandbox:
         return self._workers.add(worker)
 
 
-class _Workers:
+class _WorkerPool:
     """The workers there are. Those of a process are left alone in one forked from it."""
 
     def __init__(self) -> None:

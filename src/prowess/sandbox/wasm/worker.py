@@ -12,12 +12,11 @@ from typing import Any
 
 from prowess.errors import RunFailed, Unavailable
 from prowess.sandbox import frames
-from prowess.sandbox.peer import OnCall
-from prowess.sandbox.programs import command
-from prowess.sandbox.wasm.begun import Begun, shared_file
+from prowess.sandbox.child import OnCall, program_command
+from prowess.sandbox.wasm.started_runs import StartedRuns, shared_file
 
 START_SECONDS = 60.0
-MOST_FRAME_BYTES = 64 << 20
+MAX_FRAME_BYTES = 64 << 20
 """No honest frame is larger."""
 _CHUNK = 1 << 16
 """How much is read at a time: more would be mapped anew for every read, however little comes."""
@@ -27,7 +26,7 @@ _EXIT_SECONDS = 0.2
 class Worker:
     """A worker process. It belongs to the event loop that took it, until that is closed; then another may take it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], line: socket.socket, begun: Begun) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], line: socket.socket, begun: StartedRuns) -> None:
         self._process = process
         self._begun = begun
         self._line = line
@@ -45,10 +44,10 @@ class Worker:
     @classmethod
     async def start(cls, component: Path, *, threads: int, spares: int) -> Worker:
         """A worker that is ready, for as many runs at a time as it has threads."""
-        worker = await asyncio.to_thread(_started, component, threads, spares)
+        worker = await asyncio.to_thread(_start_worker, component, threads, spares)
         worker.take()
         try:
-            ready = worker.open(0, _ignored)
+            ready = worker.open(0, _ignore_call)
             async with asyncio.timeout(START_SECONDS):
                 worker.confined = tuple(json.loads(await ready))
         except TimeoutError:
@@ -135,7 +134,7 @@ class Worker:
         while len(self._unread) >= frames.HEADER.size:
             size, number, kind = frames.HEADER.unpack_from(self._unread)
             end = frames.HEADER.size + size
-            if size > MOST_FRAME_BYTES:
+            if size > MAX_FRAME_BYTES:
                 self.end()
                 return
             if len(self._unread) < end:
@@ -202,7 +201,7 @@ class Worker:
                 ended.set_exception(RunFailed(f"The sandbox broke while it ran a script: {why}.", hint="Try again."))
 
 
-def _ignored(name: str, arguments: str) -> None:
+def _ignore_call(name: str, arguments: str) -> None:
     """Nothing is called before the worker is ready."""
 
 
@@ -213,15 +212,15 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def _started(component: Path, threads: int, spares: int) -> Worker:
+def _start_worker(component: Path, threads: int, spares: int) -> Worker:
     ours, theirs = socket.socketpair()
     shared = shared_file(threads)
     told: dict[str, Any] = {"component": str(component), "parent": os.getpid(), "threads": threads, "spares": spares}
     with theirs:
         try:
-            begun = Begun(shared, threads)
+            begun = StartedRuns(shared, threads)
             process = subprocess.Popen(  # noqa: S603  (our own program)
-                command("program", begun=shared, **told),
+                program_command("program", begun=shared, **told),
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

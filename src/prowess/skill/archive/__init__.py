@@ -14,12 +14,12 @@ import zipfile
 from typing import Literal
 
 from prowess.errors import Invalid
-from prowess.skill.archive.intake import Intake
-from prowess.skill.archive.tarred import GZIP, gunzip, is_tar, take_tar
-from prowess.skill.archive.zipped import MAGIC, take_zip
-from prowess.skill.borders import is_marker, outermost
+from prowess.skill.archive.entries import EntryCollector
+from prowess.skill.archive.tar import GZIP_MAGIC, gunzip, is_tar, read_tar
+from prowess.skill.archive.zip import ZIP_MAGIC, read_zip
+from prowess.skill.filenames import is_marker, outermost_folders
 from prowess.skill.limits import DEFAULT_LIMITS, KIB, Limits
-from prowess.skill.package import File, Package, check_path, too_large
+from prowess.skill.package import File, Package, check_path, too_large_error
 
 __all__ = ["ARCHIVE_SUFFIXES", "ArchiveKind", "is_archive", "read_archive", "write_archive"]
 
@@ -32,7 +32,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 def is_archive(data: bytes) -> bool:
     """Whether the bytes (the first 512 are enough) begin an archive that can be read."""
-    return data.startswith((*MAGIC, GZIP)) or is_tar(data)
+    return data.startswith((*ZIP_MAGIC, GZIP_MAGIC)) or is_tar(data)
 
 
 def read_archive(data: bytes, name: str, limits: Limits = DEFAULT_LIMITS) -> list[Package]:
@@ -42,14 +42,14 @@ def read_archive(data: bytes, name: str, limits: Limits = DEFAULT_LIMITS) -> lis
     no skill itself but folders below are, each is a skill of its own.
     """
     if len(data) > limits.archive_bytes:
-        raise too_large("bytes in one archive", limits.archive_bytes, f"{len(data):,}", "max_archive_bytes")
-    intake = Intake(limits)
-    if data.startswith(MAGIC):
-        take_zip(data, intake)
-    elif data.startswith(GZIP):
-        take_tar(_tar_in_gzip(data, limits), intake)
+        raise too_large_error("bytes in one archive", limits.archive_bytes, f"{len(data):,}", "max_archive_bytes")
+    intake = EntryCollector(limits)
+    if data.startswith(ZIP_MAGIC):
+        read_zip(data, intake)
+    elif data.startswith(GZIP_MAGIC):
+        read_tar(_unpack_tar_gz(data, limits), intake)
     elif is_tar(data):
-        take_tar(data, intake)
+        read_tar(data, intake)
     else:
         raise Invalid(
             f"{name!r} is not an archive that can be read.",
@@ -57,10 +57,10 @@ def read_archive(data: bytes, name: str, limits: Limits = DEFAULT_LIMITS) -> lis
         )
     if not intake.files:
         raise Invalid(f"The archive {name!r} holds no files.", hint="Pack the skill's folder.")
-    return _packages(intake.files, _stem(name), limits)
+    return _split_packages(intake.files, _stem(name), limits)
 
 
-def _tar_in_gzip(data: bytes, limits: Limits) -> bytes:
+def _unpack_tar_gz(data: bytes, limits: Limits) -> bytes:
     unpacked = gunzip(data, limits.skill_bytes + limits.files * _TAR_OVERHEAD)
     if not is_tar(unpacked):
         raise Invalid("The gzip file holds no tar archive.", hint="Pack the skill's folder with `tar -czf`.")
@@ -74,18 +74,21 @@ def _stem(name: str) -> str:
     return name[: len(name) - len(suffix)] or name
 
 
-def _packages(files: list[File], name: str, limits: Limits) -> list[Package]:
+def _split_packages(files: list[File], name: str, limits: Limits) -> list[Package]:
     tops = {file.path.partition("/")[0] for file in files}
     if len(tops) == 1 and all("/" in file.path for file in files):
         name = tops.pop()
-        files = _below(files, name)
+        files = _files_below(files, name)
     marked = [folder for folder, _, last in (file.path.rpartition("/") for file in files) if is_marker(last)]
     if "" in marked or not marked:
         return [Package.of(name, files, limits)]
-    return [Package.of(folder.rpartition("/")[2], _below(files, folder), limits) for folder in outermost(marked)]
+    return [
+        Package.of(folder.rpartition("/")[2], _files_below(files, folder), limits)
+        for folder in outermost_folders(marked)
+    ]
 
 
-def _below(files: list[File], folder: str) -> list[File]:
+def _files_below(files: list[File], folder: str) -> list[File]:
     prefix = folder + "/"
     return [
         File(path=file.path.removeprefix(prefix), content=file.content, mode=file.mode)
@@ -100,10 +103,10 @@ def write_archive(package: Package, kind: ArchiveKind) -> bytes:
     if "/" in top:
         raise Invalid(f"{top[:80]!r} cannot name a folder.", hint="Rename the skill.")
     check_path(top)
-    return _zip(package, top) if kind == "zip" else _tar_gz(package, top)
+    return _write_zip(package, top) if kind == "zip" else _write_tar_gz(package, top)
 
 
-def _zip(package: Package, top: str) -> bytes:
+def _write_zip(package: Package, top: str) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in package.files:
@@ -114,7 +117,7 @@ def _zip(package: Package, top: str) -> bytes:
     return out.getvalue()
 
 
-def _tar_gz(package: Package, top: str) -> bytes:
+def _write_tar_gz(package: Package, top: str) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for file in package.files:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from prowess.skill.filenames import SKILL_MD, find_skill_md
-from prowess.skill.forms.frontmatter import default_path, frontmatter_extra, tools_text, write_document
-from prowess.skill.forms.original import Original
+from prowess.skill.forms.markdown_writer import default_path, format_tools, frontmatter_extra, write_document
+from prowess.skill.forms.origin import Original
 from prowess.skill.kinds import JsonObject
 from prowess.skill.model import Skill
 from prowess.skill.package import File, Package
@@ -38,7 +38,7 @@ def render(skill: Skill, original: Original) -> list[File]:
         "keywords": list(skill.keywords),
         "license": skill.license,
         "compatibility": skill.compatibility,
-        "allowed-tools": tools_text(skill.allowed_tools),
+        "allowed-tools": format_tools(skill.allowed_tools),
         "metadata": skill.metadata,
         **frontmatter_extra(skill, original),
     }

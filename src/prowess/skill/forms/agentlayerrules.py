@@ -5,25 +5,23 @@ from __future__ import annotations
 from typing import Any, cast
 
 from prowess.errors import Problem
-from prowess.skill.forms.artifacts import checked
-from prowess.skill.forms.codes import error, info, unknown_fields
-from prowess.skill.forms.data import Parsed, parse_yaml
+from prowess.skill.forms.artifact_builder import check_artifacts
+from prowess.skill.forms.data import ParsedFile, parse_yaml
 from prowess.skill.forms.descriptor import (
+    dump_implementation,
+    dump_template,
     function_path,
-    implementation_of,
-    implementing,
-    named_apart,
+    implementation_artifact,
     read_implementation,
     read_template,
     registry_artifacts,
-    template_of,
+    with_unique_name,
 )
-from prowess.skill.forms.draft import folder_name, words
-from prowess.skill.forms.form import Reading
+from prowess.skill.forms.form import Reading, error, info, unknown_fields
+from prowess.skill.forms.frontmatter_fields import folder_name, title_from_slug
 from prowess.skill.forms.layout import files_of
-from prowess.skill.forms.origin import Origin, apply, changes
-from prowess.skill.forms.original import Original
-from prowess.skill.forms.registry import is_data, write_prompt
+from prowess.skill.forms.origin import Origin, Original, apply_changes, diff_values
+from prowess.skill.forms.prompt_files import is_data, write_prompt
 from prowess.skill.kinds import Artifact, Function, JsonObject, PromptTemplate, Review
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
@@ -31,7 +29,7 @@ from prowess.skill.needs import NEED_FIELDS
 from prowess.skill.package import File, Package
 from prowess.skill.slug import slugify
 from prowess.skill.text.fields import as_list, as_text
-from prowess.skill.text.yaml import dump
+from prowess.skill.text.yaml_writer import dump
 
 FIELDS = (
     *("skill_id", "version", "title", "description", "tags", "input_schema", "output_schema"),
@@ -41,9 +39,9 @@ KEPT = ("produces_artifacts", "observability", *NEED_FIELDS)
 """Fields that are kept as they are, and that a run reads."""
 
 
-def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> list[tuple[str, Parsed]]:
+def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> list[tuple[str, ParsedFile]]:
     """The descriptors in the package: YAML with a `skill_id`, the topmost first."""
-    found: list[tuple[str, Parsed]] = []
+    found: list[tuple[str, ParsedFile]] = []
     for file in sorted(package.files, key=lambda file: (file.path.count("/"), file.path)):
         if file.path.endswith((".yaml", ".yml")) and b"skill_id" in file.content:
             parsed = parse_yaml(file.path, file.content, limits)
@@ -66,7 +64,7 @@ def controls(package: Package, limits: Limits) -> frozenset[str]:
 def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
     """Read the descriptor and the registries beside it, and check the one against the others."""
     found = find(package, limits)
-    path, parsed = found[0] if found else ("", Parsed(None))
+    path, parsed = found[0] if found else ("", ParsedFile(None))
     problems = list(parsed.problems)
     document = parsed.object
     values = _values(document, parsed, package, problems) if document is not None else None
@@ -77,14 +75,16 @@ def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
     for other, _ in found[1:]:
         message = f"{other} is a descriptor as well; only {path} is read."
         problems.append(error("several-descriptors", message, "Keep one descriptor a package.", field=other))
-    artifacts = checked(_artifacts(document, parsed, path, package, problems, limits), problems)
+    artifacts = check_artifacts(_artifacts(document, parsed, path, package, problems, limits), problems)
     values |= {"artifacts": artifacts, "form": "agentlayerrules"}
     values |= {"manifest": package.manifest, "digest": package.digest}
     skill = Skill.model_validate(values)
     return Reading(form="agentlayerrules", package=package, skill=skill, problems=tuple(problems))
 
 
-def _values(document: JsonObject, parsed: Parsed, package: Package, problems: list[Problem]) -> dict[str, Any] | None:
+def _values(
+    document: JsonObject, parsed: ParsedFile, package: Package, problems: list[Problem]
+) -> dict[str, Any] | None:
     given = as_text(document.get("skill_id")).strip()
     slug = slugify(given) or slugify(folder_name(package))
     if not slug:
@@ -101,7 +101,7 @@ def _values(document: JsonObject, parsed: Parsed, package: Package, problems: li
     if not description:
         hint = "Add 'description: …'."
         problems.append(error("description-missing", "The descriptor has no description.", hint, field="description"))
-    values: dict[str, Any] = {"slug": slug, "title": title or words(slug), "description": description}
+    values: dict[str, Any] = {"slug": slug, "title": title or title_from_slug(slug), "description": description}
     if document.get("version") is not None:
         values["version"] = as_text(document["version"])
     values["tags"] = as_list(document.get("tags"))
@@ -113,7 +113,7 @@ def _values(document: JsonObject, parsed: Parsed, package: Package, problems: li
     return values
 
 
-def _object(key: str, document: JsonObject, parsed: Parsed, problems: list[Problem]) -> JsonObject | None:
+def _object(key: str, document: JsonObject, parsed: ParsedFile, problems: list[Problem]) -> JsonObject | None:
     value = document.get(key)
     if value is None or isinstance(value, dict):
         return cast("JsonObject | None", value)
@@ -123,7 +123,7 @@ def _object(key: str, document: JsonObject, parsed: Parsed, problems: list[Probl
 
 
 def _artifacts(
-    document: JsonObject, parsed: Parsed, path: str, package: Package, problems: list[Problem], limits: Limits
+    document: JsonObject, parsed: ParsedFile, path: str, package: Package, problems: list[Problem], limits: Limits
 ) -> list[Artifact]:
     registry = registry_artifacts(package, problems, limits)
     template = read_template(document, parsed, registry, problems)
@@ -131,10 +131,10 @@ def _artifacts(
     if isinstance(template, Review):
         registry = [artifact for artifact in registry if artifact.path != template.path]
     taken = {artifact.name for artifact in registry}
-    return [*named_apart(template, taken), *named_apart(implementation, taken), *registry]
+    return [*with_unique_name(template, taken), *with_unique_name(implementation, taken), *registry]
 
 
-def plain(skill: Skill) -> JsonObject:
+def dump_descriptor(skill: Skill) -> JsonObject:
     """The descriptor that says what the skill says."""
     document: JsonObject = {"skill_id": skill.slug, "version": skill.version, "title": skill.title}
     document |= {"description": skill.description, "tags": list(skill.tags)}
@@ -142,7 +142,7 @@ def plain(skill: Skill) -> JsonObject:
         document["input_schema"] = skill.parameters
     if skill.output_schema is not None:
         document["output_schema"] = skill.output_schema
-    document |= implementation_of(skill) | template_of(skill)
+    document |= dump_implementation(skill) | dump_template(skill)
     document |= {key: skill.extra[key] for key in KEPT if key in skill.extra}
     return document | ({"policy": skill.policy} if skill.policy else {})
 
@@ -151,18 +151,18 @@ def origin(reading: Reading, limits: Limits) -> Origin:
     """What only this form needs: everything in which the descriptor differs from the plain one."""
     found = find(reading.package, limits)
     path, document = (found[0][0], found[0][1].object) if found else (None, None)
-    made = changes(plain(reading.skill), document) if reading.skill and document is not None else []
+    made = diff_values(dump_descriptor(reading.skill), document) if reading.skill and document is not None else []
     return Origin(form="agentlayerrules", path=path, changes=tuple(made))
 
 
 def render(skill: Skill, original: Original) -> list[File]:
     """Write the descriptor, its function, the prompts that are Mustache and the rubrics; other files of the package stay."""
-    document = plain(skill)
+    document = dump_descriptor(skill)
     if original.origin is not None and original.origin.form == "agentlayerrules":
-        document = apply(document, original.origin.changes)
+        document = apply_changes(document, original.origin.changes)
     path = original.path_in("agentlayerrules", f"{skill.slug}.yaml")
     files = [File(path=path, content=dump(document).encode())]
-    function = implementing(skill)
+    function = implementation_artifact(skill)
     if isinstance(function, Function) and function.content:
         place, before = function_path(function), original.before(function)
         files += files_of(function, place, original.package, before, original.limits)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from prowess.skill.filenames import SKILL_MD
-from prowess.skill.forms.draft import words
-from prowess.skill.forms.frontmatter import frontmatter_extra, in_metadata, text_of, tools_text, write_document
-from prowess.skill.forms.original import Original
+from prowess.skill.forms.frontmatter_fields import title_from_slug
+from prowess.skill.forms.markdown_writer import (
+    body_text,
+    format_tools,
+    frontmatter_extra,
+    metadata_fields,
+    write_document,
+)
+from prowess.skill.forms.origin import Original
 from prowess.skill.kinds import JsonObject
 from prowess.skill.model import Skill
 from prowess.skill.package import File
@@ -19,8 +25,8 @@ def render(skill: Skill, original: Original) -> list[File]:
         "description": skill.description,
         "license": skill.license,
         "compatibility": skill.compatibility,
-        "allowed-tools": tools_text(skill.allowed_tools),
-        "metadata": in_metadata(skill, first_heading(text_of(skill)) or words(skill.slug)),
+        "allowed-tools": format_tools(skill.allowed_tools),
+        "metadata": metadata_fields(skill, first_heading(body_text(skill)) or title_from_slug(skill.slug)),
         **frontmatter_extra(skill, original),
     }
     return write_document("agentskills", skill, original, path=SKILL_MD, fields=fields)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from prowess.skill.filenames import BUCKETS, SKILL_MD
-from prowess.skill.forms.draft import DEFAULT_VERSION
-from prowess.skill.forms.frontmatter import write_document
-from prowess.skill.forms.original import Original
+from prowess.skill.filenames import SKILL_MD, STANDARD_FOLDERS
+from prowess.skill.forms.frontmatter_fields import DEFAULT_VERSION
+from prowess.skill.forms.markdown_writer import write_document
+from prowess.skill.forms.origin import Original
 from prowess.skill.kinds import JsonObject
 from prowess.skill.model import Skill
 from prowess.skill.package import File
@@ -19,7 +19,9 @@ def claims(document: Document) -> bool:
     fields = document.fields
     if "trigger_keywords" in fields:
         return True
-    return not BUCKETS.keys().isdisjoint(fields) and any(isinstance(fields.get(bucket), list) for bucket in BUCKETS)
+    return not STANDARD_FOLDERS.keys().isdisjoint(fields) and any(
+        isinstance(fields.get(bucket), list) for bucket in STANDARD_FOLDERS
+    )
 
 
 def render(skill: Skill, original: Original) -> list[File]:
@@ -30,7 +32,7 @@ def render(skill: Skill, original: Original) -> list[File]:
             for artifact in skill.artifacts
             if artifact.kind == kind
         )
-        for bucket, kind in BUCKETS.items()
+        for bucket, kind in STANDARD_FOLDERS.items()
     }
     fields: JsonObject = {
         "name": skill.name,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from prowess.errors import Problem
-from prowess.skill.forms.codes import error, warning
+from prowess.skill.forms.form import error, warning
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.text.yaml import YamlRefused, load
 
@@ -22,7 +22,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedFile:
     """The value of a file, or None with the reason in `problems`; `lines` gives the line of each top-level YAML key."""
 
     value: Any
@@ -39,17 +39,17 @@ class Parsed:
         return self.lines.get(key) if self.lines else None
 
 
-def parse(path: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> Parsed:
+def parse_file(path: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> ParsedFile:
     """Read a file by its ending: JSON, or else YAML (of which JSON is a part)."""
     if path.endswith(".json"):
         return parse_json(path, data, limits.file_bytes)
     return parse_yaml(path, data, limits)
 
 
-def parse_json(path: str, data: bytes, cap: int = DEFAULT_LIMITS.file_bytes) -> Parsed:
+def parse_json(path: str, data: bytes, cap: int = DEFAULT_LIMITS.file_bytes) -> ParsedFile:
     """Read JSON: no NaN, no repeated keys without a word, no bottomless nesting, no half characters."""
     if len(data) > cap:
-        return Parsed(None, (too_large(path, len(data), cap),))
+        return ParsedFile(None, (too_large_problem(path, len(data), cap),))
     repeated: list[str] = []
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -63,11 +63,11 @@ def parse_json(path: str, data: bytes, cap: int = DEFAULT_LIMITS.file_bytes) -> 
     try:
         text = data.decode("utf-8-sig")
         value = json.loads(text, object_pairs_hook=pairs, parse_constant=_refuse_constant, parse_float=_finite)
-        fault = _fault(value, check_text=_SURROGATE.search(text) is not None)
+        fault = _find_fault(value, check_text=_SURROGATE.search(text) is not None)
     except json.JSONDecodeError as problem:
         hint = "Mend it there; any JSON checker shows the place."
         message = f"{path} is not JSON: {problem.msg} in column {problem.colno}."
-        return Parsed(None, (error("json-unreadable", message, hint, field=path, line=problem.lineno),))
+        return ParsedFile(None, (error("json-unreadable", message, hint, field=path, line=problem.lineno),))
     except UnicodeDecodeError as problem:
         fault = f"is not UTF-8 text (byte {problem.start + 1})"
     except RecursionError:
@@ -75,24 +75,24 @@ def parse_json(path: str, data: bytes, cap: int = DEFAULT_LIMITS.file_bytes) -> 
     except ValueError as problem:
         fault = f"has a number that cannot be used ({str(problem).partition(';')[0]})"
     if fault:
-        return Parsed(
+        return ParsedFile(
             None, (error("json-unreadable", f"{path} {fault}.", "Write it as plain JSON in UTF-8.", field=path),)
         )
-    return Parsed(value, tuple(_repeated(path, key) for key in list(dict.fromkeys(repeated))[:_SHOWN]))
+    return ParsedFile(value, tuple(_repeated(path, key) for key in list(dict.fromkeys(repeated))[:_SHOWN]))
 
 
-def parse_yaml(path: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> Parsed:
+def parse_yaml(path: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> ParsedFile:
     """Read YAML with types, under the same rules as frontmatter but with room for schemas."""
     roomy = replace(limits, frontmatter_bytes=limits.skill_md_bytes, yaml_depth=DATA_DEPTH)
     try:
         loaded = load(data.decode("utf-8-sig"), typed=True, limits=roomy)
     except UnicodeDecodeError as problem:
         message = f"{path} is not UTF-8 text (byte {problem.start + 1})."
-        return Parsed(None, (error("yaml-unreadable", message, "Save it as UTF-8.", field=path),))
+        return ParsedFile(None, (error("yaml-unreadable", message, "Save it as UTF-8.", field=path),))
     except YamlRefused as refused:
         message = f"{path} cannot be read. {refused.message}"
-        return Parsed(None, (error("yaml-unreadable", message, "Mend that line.", field=path, line=refused.line),))
-    return Parsed(loaded.value, (), loaded.lines)
+        return ParsedFile(None, (error("yaml-unreadable", message, "Mend that line.", field=path, line=refused.line),))
+    return ParsedFile(loaded.value, (), loaded.lines)
 
 
 def json_text(value: Any) -> str:
@@ -100,19 +100,19 @@ def json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
-def too_large(path: str, size: int, cap: int, code: str = "file-too-large") -> Problem:
+def too_large_problem(path: str, size: int, cap: int, code: str = "file-too-large") -> Problem:
     """The problem of a file over its limit."""
     return error(code, f"{path} has {size:,} bytes; the limit is {cap:,}.", "Make it smaller.", field=path)
 
 
-def same(left: Any, right: Any) -> bool:
+def same_json(left: Any, right: Any) -> bool:
     """Whether two JSON values are the same, types included (1 is not true, and not 1.0)."""
     if isinstance(left, dict) and isinstance(right, dict):
         ours, theirs = cast("dict[str, Any]", left), cast("dict[str, Any]", right)
-        return ours.keys() == theirs.keys() and all(same(value, theirs[key]) for key, value in ours.items())
+        return ours.keys() == theirs.keys() and all(same_json(value, theirs[key]) for key, value in ours.items())
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
         mine, other = cast("list[Any]", left), cast("list[Any]", right)
-        return len(mine) == len(other) and all(same(a, b) for a, b in zip(mine, other, strict=True))
+        return len(mine) == len(other) and all(same_json(a, b) for a, b in zip(mine, other, strict=True))
     one, another = cast("tuple[object, object]", (left, right))
     return type(one) is type(another) and one == another
 
@@ -134,11 +134,11 @@ def _finite(text: str) -> float:
     return number
 
 
-def _fault(value: Any, *, check_text: bool) -> str:
+def _find_fault(value: Any, *, check_text: bool) -> str:
     """What is wrong with a parsed value: depth, or half characters where the text had escapes that make them."""
     level: list[Any] = [value]
     for _ in range(DATA_DEPTH + 1):
-        if check_text and any(isinstance(item, str) and _is_broken(item) for item in level):
+        if check_text and any(isinstance(item, str) and _has_surrogate(item) for item in level):
             return "has an escape that stands for half a character"
         level = [part for item in level for part in _parts(item)]
         if not level:
@@ -153,7 +153,7 @@ def _parts(item: Any) -> list[Any]:
     return cast("list[Any]", item) if isinstance(item, list) else []
 
 
-def _is_broken(text: str) -> bool:
+def _has_surrogate(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:

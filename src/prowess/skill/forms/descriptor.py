@@ -6,11 +6,11 @@ import posixpath
 from typing import Any, cast
 
 from prowess.errors import Problem
-from prowess.skill.forms.artifacts import artifact_from
-from prowess.skill.forms.codes import error, warning
-from prowess.skill.forms.data import Parsed, parse
+from prowess.skill.forms.artifact_builder import artifact_from
+from prowess.skill.forms.data import ParsedFile, parse_file
+from prowess.skill.forms.form import error, warning
 from prowess.skill.forms.layout import EXECUTE, EXECUTE_FILES, LANGUAGES, decoded_text, is_path, settings_of
-from prowess.skill.forms.registry import is_data, text_of
+from prowess.skill.forms.prompt_files import is_data, plain_text
 from prowess.skill.kinds import (
     Artifact,
     CliCommand,
@@ -25,7 +25,7 @@ from prowess.skill.kinds import (
 from prowess.skill.limits import Limits
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
-from prowess.skill.semver import latest
+from prowess.skill.semver import latest_version
 
 IMPLEMENTATIONS: dict[str, Kind] = {
     "ts_function": "function",
@@ -73,7 +73,7 @@ def _named_by_version(artifacts: list[PromptTemplate | Review]) -> list[Artifact
     stated = [_version_of(artifact) for artifact in artifacts]
     for artifact, version in zip(artifacts, stated, strict=True):
         versions.setdefault((artifact.kind, artifact.name), []).append(version)
-    newest = {key: latest(found) for key, found in versions.items()}
+    newest = {key: latest_version(found) for key, found in versions.items()}
     return [
         artifact
         if not version or version == newest[artifact.kind, artifact.name]
@@ -92,8 +92,8 @@ def _version_of(artifact: PromptTemplate | Review) -> str:
     """The version that a prompt has, or that the text of a rubric states."""
     if isinstance(artifact, PromptTemplate):
         return artifact.version or ""
-    stated = parse(artifact.path or "", artifact.content.encode()).object
-    return text_of((stated or {}).get("version"))
+    stated = parse_file(artifact.path or "", artifact.content.encode()).object
+    return plain_text((stated or {}).get("version"))
 
 
 def _entries(what: str, wanted: str, registry: list[Artifact]) -> dict[str, PromptTemplate | Review]:
@@ -110,7 +110,7 @@ def _id_of(artifact: PromptTemplate | Review) -> str:
 
 
 def read_template(
-    document: JsonObject, parsed: Parsed, registry: list[Artifact], problems: list[Problem]
+    document: JsonObject, parsed: ParsedFile, registry: list[Artifact], problems: list[Problem]
 ) -> Artifact | None:
     """The artifact of a descriptor that declares a template type."""
     template = document.get("template_type")
@@ -147,7 +147,7 @@ def _template_settings(template: str, config: JsonObject, document: JsonObject) 
 
 
 def _check_id(
-    template: str, settings: JsonObject, parsed: Parsed, registry: list[Artifact], problems: list[Problem]
+    template: str, settings: JsonObject, parsed: ParsedFile, registry: list[Artifact], problems: list[Problem]
 ) -> bool:
     """Whether the prompt or rubric is named; that it is not in the package is told, since it may be registered elsewhere."""
     field = _IDS[template]
@@ -172,7 +172,7 @@ def _check_id(
     return True
 
 
-def _check_output(template: str, document: JsonObject, parsed: Parsed, problems: list[Problem]) -> None:
+def _check_output(template: str, document: JsonObject, parsed: ParsedFile, problems: list[Problem]) -> None:
     schema = document.get("output_schema")
     line = parsed.line("output_schema")
     if template == "LLM_JSON_GENERATION" and not isinstance(schema, dict):
@@ -191,14 +191,14 @@ def _take_rubric(settings: JsonObject, registry: list[Artifact]) -> None:
     """Give the review the rubric's own text, where the package has it in the version that is asked for."""
     there = _entries("rubric", str(settings["rubric_id"]), registry)
     version = settings.get("rubric_version")
-    rubric = there.get(latest(there) or "") if version is None else there.get(str(version), there.get(""))
+    rubric = there.get(latest_version(there) or "") if version is None else there.get(str(version), there.get(""))
     if rubric is not None:
         settings["content"] = rubric.content
         settings["path"] = rubric.path
 
 
 def read_implementation(
-    document: JsonObject, parsed: Parsed, path: str, package: Package, problems: list[Problem]
+    document: JsonObject, parsed: ParsedFile, path: str, package: Package, problems: list[Problem]
 ) -> Artifact | None:
     """The artifact of the descriptor at `path` that names its handler, with the file that the handler is in."""
     given = document.get("implementation")
@@ -220,7 +220,7 @@ def read_implementation(
     return artifact_from(settings, "implementation", problems)
 
 
-def handler_file(handler: str) -> tuple[str, str]:
+def split_handler(handler: str) -> tuple[str, str]:
     """The file that a handler names and the function in it; '' for a file that is not named."""
     path, _, function = handler.partition("#")
     if path.endswith(tuple(LANGUAGES)):
@@ -232,7 +232,7 @@ def _function_file(handler: Any, descriptor: str, package: Package, problems: li
     """What the file of a handler says: the one it names, or the execute file beside the descriptor for a function's name."""
     if not isinstance(handler, str):
         return {}
-    named, function = handler_file(handler)
+    named, function = split_handler(handler)
     beside = [posixpath.join(posixpath.dirname(descriptor), name) for name in ([named] if named else EXECUTE_FILES)]
     wanted = [*beside, named] if named else beside if function.isidentifier() else []
     file = next((file for path in wanted if (file := package.get(path)) is not None), None)
@@ -248,9 +248,9 @@ def _function_file(handler: Any, descriptor: str, package: Package, problems: li
     return {"handler": function, "path": file.path, "content": content, "language": language}
 
 
-def implementation_of(skill: Skill) -> JsonObject:
+def dump_implementation(skill: Skill) -> JsonObject:
     """The implementation of a descriptor, from the artifact that stands for it."""
-    artifact = implementing(skill)
+    artifact = implementation_artifact(skill)
     if artifact is None:
         return {}
     kind = next(name for name, kind in IMPLEMENTATIONS.items() if kind == artifact.kind)
@@ -261,7 +261,7 @@ def implementation_of(skill: Skill) -> JsonObject:
     return {"implementation": {"type": kind, "handler": handler, **artifact.metadata}}
 
 
-def implementing(skill: Skill) -> Function | HttpCall | CliCommand | None:
+def implementation_artifact(skill: Skill) -> Function | HttpCall | CliCommand | None:
     """The artifact that is the implementation of a skill; a function in another language than TypeScript only with its file."""
     for artifact in skill.artifacts:
         if isinstance(artifact, HttpCall | CliCommand):
@@ -278,7 +278,7 @@ def function_path(function: Function) -> str:
     return path if path.endswith(suffix) and is_path(path) else f"{EXECUTE}{suffix}"
 
 
-def template_of(skill: Skill) -> JsonObject:
+def dump_template(skill: Skill) -> JsonObject:
     """The template type and configuration of a descriptor, from the artifact that stands for them."""
     for artifact in skill.artifacts:
         if isinstance(artifact, JsonGeneration) or (isinstance(artifact, Review) and not is_registered(artifact)):
@@ -294,7 +294,7 @@ def is_registered(review: Review) -> bool:
     return review.name in (review.rubric_id, f"{review.rubric_id}@{review.rubric_version}")
 
 
-def named_apart(artifact: Artifact | None, taken: set[str]) -> list[Artifact]:
+def with_unique_name(artifact: Artifact | None, taken: set[str]) -> list[Artifact]:
     """The artifact under a name that no other has."""
     if artifact is None:
         return []

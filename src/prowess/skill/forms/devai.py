@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any, cast
 
 from prowess.errors import Problem
-from prowess.skill.forms.codes import error, unknown_fields, warning
-from prowess.skill.forms.data import Parsed, json_text, parse_json
-from prowess.skill.forms.draft import folder_name, words
-from prowess.skill.forms.form import Reading
+from prowess.skill.forms.data import ParsedFile, json_text, parse_json
+from prowess.skill.forms.form import Reading, error, unknown_fields, warning
+from prowess.skill.forms.frontmatter_fields import folder_name, title_from_slug
 from prowess.skill.forms.layout import EXECUTE_FILES, LANGUAGES, decoded_text
-from prowess.skill.forms.origin import Origin, apply, changes
-from prowess.skill.forms.original import Original
+from prowess.skill.forms.origin import Origin, Original, apply_changes, diff_values
 from prowess.skill.kinds import Function, JsonObject
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
@@ -61,7 +59,7 @@ def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
     return Reading(form="devai", package=package, skill=Skill.model_validate(values), problems=tuple(problems))
 
 
-def _manifest(package: Package, limits: Limits) -> Parsed:
+def _manifest(package: Package, limits: Limits) -> ParsedFile:
     file = package.get(MANIFEST)
     return parse_json(MANIFEST, file.content if file else b"", limits.skill_md_bytes)
 
@@ -80,7 +78,7 @@ def _values(manifest: JsonObject, package: Package, problems: list[Problem]) -> 
     if not description:
         hint = 'Add "description": what the skill does.'
         problems.append(error("description-missing", f"{MANIFEST} has no description.", hint, field="description"))
-    values: dict[str, Any] = {"slug": slug, "title": name or words(slug), "description": description}
+    values: dict[str, Any] = {"slug": slug, "title": name or title_from_slug(slug), "description": description}
     if manifest.get("version") is not None:
         values["version"] = as_text(manifest["version"])
     if manifest.get("createdBy") is not None:
@@ -147,7 +145,7 @@ def is_schema(parameters: JsonObject) -> bool:
     return parameters.get("type") == "object" and isinstance(parameters.get("properties"), dict)
 
 
-def short_form(schema: JsonObject) -> JsonObject:
+def shorten_schema(schema: JsonObject) -> JsonObject:
     """The parameters as a manifest writes them; a schema that says more than that stays a schema."""
     required = schema.get("required", [])
     properties = schema.get("properties")
@@ -177,12 +175,12 @@ def _functions(package: Package, settings: JsonObject, problems: list[Problem]) 
     return [Function(name="execute", ordinal=1, path=paths[0], content=content, language=language, **settings)]
 
 
-def plain(skill: Skill) -> JsonObject:
+def dump_manifest(skill: Skill) -> JsonObject:
     """The manifest that says what the skill says."""
     manifest: JsonObject = {"id": skill.slug, "name": skill.title, "description": skill.description}
     manifest["version"] = skill.version
     if skill.parameters is not None:
-        manifest["parameters"] = short_form(skill.parameters)
+        manifest["parameters"] = shorten_schema(skill.parameters)
     if skill.author is not None:
         manifest["createdBy"] = skill.author
     if skill.tags:
@@ -203,15 +201,15 @@ def _function_of(skill: Skill) -> Function | None:
 def origin(reading: Reading, limits: Limits) -> Origin:
     """What only this form needs: everything in which the manifest differs from the plain one."""
     manifest = _manifest(reading.package, limits).object
-    made = changes(plain(reading.skill), manifest) if reading.skill and manifest is not None else []
+    made = diff_values(dump_manifest(reading.skill), manifest) if reading.skill and manifest is not None else []
     return Origin(form="devai", changes=tuple(made))
 
 
 def render(skill: Skill, original: Original) -> list[File]:
     """Write the manifest and the first function; other files of the package stay."""
-    manifest = plain(skill)
+    manifest = dump_manifest(skill)
     if original.origin is not None and original.origin.form == "devai":
-        manifest = apply(manifest, original.origin.changes)
+        manifest = apply_changes(manifest, original.origin.changes)
     files = [File(path=MANIFEST, content=json_text(manifest).encode())]
     function = _function_of(skill)
     if function is not None and function.content:

@@ -7,13 +7,11 @@ import binascii
 from typing import Any, cast, get_args
 
 from prowess.errors import Problem
-from prowess.skill.forms.artifacts import artifact_from, capped, checked, json_object
-from prowess.skill.forms.codes import error, unknown_fields, warning
-from prowess.skill.forms.data import Parsed, json_text, parse_json
-from prowess.skill.forms.draft import folder_name, words
-from prowess.skill.forms.form import Reading
-from prowess.skill.forms.origin import Origin, apply, changes
-from prowess.skill.forms.original import Original
+from prowess.skill.forms.artifact_builder import artifact_from, check_artifacts, json_object, limit_entries
+from prowess.skill.forms.data import ParsedFile, json_text, parse_json
+from prowess.skill.forms.form import Reading, error, unknown_fields, warning
+from prowess.skill.forms.frontmatter_fields import folder_name, title_from_slug
+from prowess.skill.forms.origin import Origin, Original, apply_changes, diff_values
 from prowess.skill.kinds import Artifact, DspyModule, Instructions, JsonObject
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill, SourceName
@@ -47,7 +45,7 @@ _KIND_MARK = "prowess_kind"
 """In metadata: the kind of an artifact that Inklings knows by its nearest kind only."""
 
 
-def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> tuple[str, Parsed] | None:
+def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> tuple[str, ParsedFile] | None:
     """The JSON file that is a package: an object with `artifacts`, or the only file there is."""
     for file in package.files:
         if file.path.endswith(".json") and "/" not in file.path:
@@ -82,7 +80,7 @@ def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
     values = _values(document, package, problems)
     if values is None:
         return Reading(form="inklings", package=package, skill=None, problems=tuple(problems))
-    artifacts = checked(_artifacts(document, problems), problems)
+    artifacts = check_artifacts(_artifacts(document, problems), problems)
     values |= {"artifacts": artifacts, "form": "inklings", "manifest": package.manifest, "digest": package.digest}
     values["content_length"] = sum(len(one.content) for one in artifacts if one.kind == "instructions")
     return Reading(form="inklings", package=package, skill=Skill.model_validate(values), problems=tuple(problems))
@@ -101,7 +99,7 @@ def _values(document: JsonObject, package: Package, problems: list[Problem]) -> 
     if not description:
         hint = 'Add "description": one sentence for the catalogue.'
         problems.append(error("description-missing", "The package has no description.", hint, field="description"))
-    values: dict[str, Any] = {"slug": slug, "title": name or words(slug), "description": description}
+    values: dict[str, Any] = {"slug": slug, "title": name or title_from_slug(slug), "description": description}
     values["id"] = as_text(document.get("id"))
     for field in TEXT_FIELDS:
         if document.get(field) is not None:
@@ -137,7 +135,7 @@ def _artifacts(document: JsonObject, problems: list[Problem]) -> list[Artifact]:
     if not isinstance(listed, list):
         problems.append(error("wrong-type", "'artifacts' is not a list.", "Write it as a list.", field="artifacts"))
         return []
-    rows = capped(cast("list[Any]", listed), problems)
+    rows = limit_entries(cast("list[Any]", listed), problems)
     found = [_artifact(f"artifacts[{index}]", row, problems) for index, row in enumerate(rows)]
     return [artifact for artifact in found if artifact is not None]
 
@@ -181,7 +179,7 @@ def _metadata(row: JsonObject, where: str, problems: list[Problem]) -> JsonObjec
 
 def _state(row: JsonObject, where: str, settings: JsonObject, metadata: JsonObject, problems: list[Problem]) -> None:
     """Decode the saved state of a dspy_module; what cannot be decoded is kept as it stands."""
-    state = decoded(row["state_blob"]) if settings["kind"] == "dspy_module" else None
+    state = decode_state(row["state_blob"]) if settings["kind"] == "dspy_module" else None
     if state is not None:
         settings["state"] = state
         return
@@ -191,7 +189,7 @@ def _state(row: JsonObject, where: str, settings: JsonObject, metadata: JsonObje
     problems.append(warning("state-blob-unreadable", message, hint, field=f"{where}.state_blob"))
 
 
-def decoded(blob: Any) -> str | None:
+def decode_state(blob: Any) -> str | None:
     """The JSON text in a base64 blob, or None."""
     if not isinstance(blob, str):
         return None
@@ -202,7 +200,7 @@ def decoded(blob: Any) -> str | None:
     return data.decode() if parse_json("state_blob", data).value is not None else None
 
 
-def plain(skill: Skill) -> JsonObject:
+def dump_package(skill: Skill) -> JsonObject:
     """The package that says what the skill says, as far as Inklings has a column for it."""
     package: JsonObject = {"id": skill.id} if skill.id else {}
     package |= {"name": skill.title, "description": skill.description, "version": skill.version}
@@ -246,14 +244,14 @@ def origin(reading: Reading, limits: Limits) -> Origin:
     """What only this form needs: everything in which the file differs from the plain package."""
     found = find(reading.package, limits)
     path, document = (found[0], found[1].object) if found else (None, None)
-    made = changes(plain(reading.skill), document) if reading.skill and document is not None else []
+    made = diff_values(dump_package(reading.skill), document) if reading.skill and document is not None else []
     return Origin(form="inklings", path=path, changes=tuple(made))
 
 
 def render(skill: Skill, original: Original) -> list[File]:
     """Write the package as one JSON file."""
-    package = plain(skill)
+    package = dump_package(skill)
     if original.origin is not None and original.origin.form == "inklings":
-        package = apply(package, original.origin.changes)
+        package = apply_changes(package, original.origin.changes)
     path = original.path_in("inklings", f"{skill.slug}.json")
     return [File(path=path, content=json_text(package).encode())]

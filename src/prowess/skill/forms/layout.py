@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from prowess.errors import Invalid, Problem
-from prowess.skill.filenames import BUCKETS, SIDECAR, is_skill_md, short_name
-from prowess.skill.forms.codes import warning
-from prowess.skill.forms.registry import is_data, read_prompt, read_rubric, stem, write_prompt
+from prowess.skill.filenames import SIDECAR, STANDARD_FOLDERS, is_skill_md, name_in_folder
+from prowess.skill.forms.form import warning
+from prowess.skill.forms.prompt_files import file_stem, is_data, read_prompt, read_rubric, write_prompt
 from prowess.skill.kinds import FILE_KINDS, Artifact, DspyModule, Function, JsonObject, Kind, PromptTemplate
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import File, Package, check_path
@@ -57,8 +57,8 @@ def kind_of(path: str) -> Kind | None:
         if path == "approach.md":
             return "approach"
         return "function" if path.startswith("execute.") and path[7:] in LANGUAGES else None
-    if folder in BUCKETS:
-        return BUCKETS[folder]
+    if folder in STANDARD_FOLDERS:
+        return STANDARD_FOLDERS[folder]
     return _kind_in(folder, path)
 
 
@@ -94,14 +94,14 @@ def settings_of(
     if kind == "prompt_template":
         if is_data(path):
             return settings | {"variant": None} | read_prompt(path, content, problems, limits)
-        settings |= _named_by_file(path)
+        settings |= _name_from_file(path)
         settings["syntax"] = "mustache" if path.endswith(".mustache") else "jinja"
     settings["content"] = decoded_text(path, content, problems)
     if kind == "function":
         settings["language"] = LANGUAGES.get(_suffix(path), "python")
     elif kind == "review":
         rubric = read_rubric(path, content, problems, limits).object if is_data(path) else None
-        settings["rubric_id"] = str((rubric or {}).get("rubric_id") or stem(path))
+        settings["rubric_id"] = str((rubric or {}).get("rubric_id") or file_stem(path))
     elif kind == "dspy_module":
         state = package.get(state_path or state_path_of(path))
         settings["state"] = None if state is None else decoded_text(state.path, state.content, problems)
@@ -121,12 +121,12 @@ def decoded_text(path: str, content: bytes, problems: list[Problem]) -> str:
 def name_of(kind: Kind, path: str) -> str:
     """What an artifact is called by its path."""
     if kind in FILE_KINDS or kind == "example":
-        return short_name(path)
-    below = short_name(path)
+        return name_in_folder(path)
+    below = name_in_folder(path)
     return below[: -len(_suffix(below))] if _suffix(below) else below
 
 
-def _named_by_file(path: str) -> JsonObject:
+def _name_from_file(path: str) -> JsonObject:
     """What a template's file name says: `ask@1.2.0.j2` is a version of `ask`, `ask.claude.j2` a variant of it."""
     name = name_of("prompt_template", path)
     folder, slash, last = name.rpartition("/")
@@ -149,7 +149,7 @@ def state_path_of(path: str) -> str:
     return (path[: -len(_suffix(path))] if _suffix(path) else path) + STATE_SUFFIX
 
 
-class Places:
+class PathAllocator:
     """Hands out paths in a package, none of them twice, also where only upper and lower case differ."""
 
     def __init__(self, taken: set[str]) -> None:
@@ -166,7 +166,7 @@ class Places:
     def _is_usable(self, artifact: Artifact, path: str) -> bool:
         if not is_path(path) or is_skill_md(path) or path.lower() == SIDECAR:
             return False
-        return self._is_free(artifact, path) and (artifact.kind in FILE_KINDS or fits(artifact, path))
+        return self._is_free(artifact, path) and (artifact.kind in FILE_KINDS or can_hold(artifact, path))
 
     def _is_free(self, artifact: Artifact, path: str) -> bool:
         return not any(
@@ -186,7 +186,7 @@ class Places:
         return path
 
 
-def fits(artifact: Artifact, path: str) -> bool:
+def can_hold(artifact: Artifact, path: str) -> bool:
     """Whether a file at `path` can hold this artifact: some endings say how the file is to be read."""
     if isinstance(artifact, PromptTemplate) and is_data(path):
         return artifact.syntax == "mustache"
@@ -237,7 +237,7 @@ def _suffix_for(artifact: Artifact) -> str:
     return _SUFFIXES.get(artifact.kind, "")
 
 
-def has_file(artifact: Artifact, package: Package) -> bool:
+def needs_file(artifact: Artifact, package: Package) -> bool:
     """Whether the artifact needs a file of its own."""
     if artifact.content or (isinstance(artifact, DspyModule) and artifact.state is not None):
         return True
@@ -252,7 +252,7 @@ def files_of(
     if before is not None and (artifact.kind in FILE_KINDS and not artifact.content):
         return [File(path=path, content=before.content, mode=before.mode)]
     kept = before is not None and unchanged is not None and _same_text(artifact, unchanged)
-    content = before.content if before is not None and kept else _encoded(artifact, path, before, limits)
+    content = before.content if before is not None and kept else _encode(artifact, path, before, limits)
     files = [File(path=path, content=content, mode=before.mode if before else "0644")]
     if isinstance(artifact, DspyModule) and artifact.state is not None:
         files.append(File(path=state_path_of(path), content=artifact.state.encode()))
@@ -269,7 +269,7 @@ def _same_text(artifact: Artifact, other: Artifact) -> bool:
     return True
 
 
-def _encoded(artifact: Artifact, path: str, before: File | None, limits: Limits) -> bytes:
+def _encode(artifact: Artifact, path: str, before: File | None, limits: Limits) -> bytes:
     if isinstance(artifact, PromptTemplate) and is_data(path):
         return write_prompt(path, artifact.model_dump(), before.content if before else None, limits)
     return artifact.content.encode()

@@ -1,4 +1,4 @@
-"""The native form: a SKILL.md that every client can read, and a sidecar for what the standard has no field for."""
+"""The native form: a SKILL.md that every client can read, and `agents/prowess.yaml` for everything else."""
 
 from __future__ import annotations
 
@@ -7,19 +7,26 @@ from typing import Any, cast
 
 from prowess.errors import Problem
 from prowess.skill.filenames import SIDECAR, SKILL_MD, find_skill_md
-from prowess.skill.forms.artifacts import MODELS, artifact_from, build_artifact, capped, checked
-from prowess.skill.forms.codes import error, info
-from prowess.skill.forms.draft import draft
-from prowess.skill.forms.form import Reading
-from prowess.skill.forms.layout import EXECUTE, EXECUTE_FILES, kind_of, settings_of
-from prowess.skill.forms.markdown import check_body, document_of, file_artifact, finish
-from prowess.skill.forms.origin import Origin
-from prowess.skill.forms.registry import is_data
-from prowess.skill.forms.sidecar import FIELD_OF, Sidecar, read_sidecar
-from prowess.skill.forms.trusted import trusted_instructions
+from prowess.skill.forms.artifact_builder import MODELS, artifact_from, build_artifact, check_artifacts, limit_entries
+from prowess.skill.forms.data import same_json
+from prowess.skill.forms.form import Reading, error, info
+from prowess.skill.forms.frontmatter_fields import read_fields
+from prowess.skill.forms.layout import EXECUTE, EXECUTE_FILES, PathAllocator, files_of, kind_of, needs_file, settings_of
+from prowess.skill.forms.markdown_reader import (
+    build_skill,
+    check_body,
+    construct_instructions,
+    document_of,
+    file_artifact,
+)
+from prowess.skill.forms.markdown_writer import body_artifact
+from prowess.skill.forms.origin import DATA_FORMS, Origin, Original, dump_content
+from prowess.skill.forms.prompt_files import is_data
+from prowess.skill.forms.sidecar_file import RUN_FIELDS, SKILL_FIELDS, Sidecar, dump_sidecar, read_sidecar
+from prowess.skill.forms.skill_md import SkillMd, write_skill_md
 from prowess.skill.kinds import FILE_KINDS, KINDS, Artifact, Instructions, JsonObject, Kind
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.model import Provenance
+from prowess.skill.model import Provenance, Skill
 from prowess.skill.needs import NEED_FIELDS
 from prowess.skill.package import File, Package
 from prowess.skill.slug import is_slug
@@ -38,14 +45,14 @@ def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
         hint = "Add a SKILL.md with name and description."
         problems = [error("skill-md-missing", f"There is {SIDECAR} but no SKILL.md.", hint, field=SKILL_MD)]
     sidecar = sidecar_of(package, problems, limits)
-    values = draft("native", package, path, document, problems)
+    values = read_fields("native", package, path, document, problems)
     if values is None:
         return Reading(form="native", package=package, skill=None, problems=tuple(problems), document=document)
     overlay(values, sidecar, problems)
-    artifacts = checked(_artifacts(package, path, document, sidecar, problems, limits), problems)
+    artifacts = check_artifacts(_artifacts(package, path, document, sidecar, problems, limits), problems)
     if document.body or not artifacts:
         check_body(document, limits, problems)
-    skill = finish(values, "native", package, document, artifacts)
+    skill = build_skill(values, "native", package, document, artifacts)
     return Reading(form="native", package=package, skill=skill, problems=tuple(problems), document=document)
 
 
@@ -68,7 +75,7 @@ def controls(package: Package, limits: Limits) -> frozenset[str]:  # noqa: ARG00
 
 def overlay(values: dict[str, Any], sidecar: Sidecar, problems: list[Problem]) -> None:
     """Let what the sidecar gives count instead of what SKILL.md says."""
-    for name, field in FIELD_OF.items():
+    for name, field in SKILL_FIELDS.items():
         if name in sidecar.model_fields_set:
             value = getattr(sidecar, name)
             if not value and field in ("title", "version"):
@@ -84,7 +91,7 @@ def overlay(values: dict[str, Any], sidecar: Sidecar, problems: list[Problem]) -
         **sidecar.frontmatter,
         **(sidecar.origin.extra if sidecar.origin else {}),
     }
-    about_runs = _about_runs(sidecar)
+    about_runs = _run_fields(sidecar)
     if extra or about_runs:
         values["extra"] = {**extra, **values.get("extra", {}), **about_runs}
     if sidecar.provenance != Provenance() or sidecar.source:
@@ -93,7 +100,7 @@ def overlay(values: dict[str, Any], sidecar: Sidecar, problems: list[Problem]) -
         )
 
 
-def _about_runs(sidecar: Sidecar) -> JsonObject:
+def _run_fields(sidecar: Sidecar) -> JsonObject:
     said: JsonObject = {}
     if "observability" in sidecar.model_fields_set:
         said["observability"] = sidecar.observability
@@ -126,14 +133,14 @@ def _artifacts(
     package: Package, path: str, document: Document, sidecar: Sidecar, problems: list[Problem], limits: Limits
 ) -> list[Artifact]:
     """The body, then what the sidecar lists in its order, then what lies where its kind lies."""
-    entries = _with_execute_file(capped(sidecar.artifacts, problems), package, sidecar.not_artifacts)
+    entries = _with_execute_file(limit_entries(sidecar.artifacts, problems), package, sidecar.not_artifacts)
     listed = {entry.get("path") for entry in entries if isinstance(entry.get("path"), str)}
     found: list[Artifact | None] = []
     if document.body.strip() and path not in listed:
-        found.append(trusted_instructions(path, document.body))
+        found.append(construct_instructions(path, document.body))
     for index, entry in enumerate(entries):
-        body = trusted_instructions(path, document.body)
-        found.append(_listed(f"artifacts[{index}]", entry, package, body, problems, limits))
+        body = construct_instructions(path, document.body)
+        found.append(_listed_artifact(f"artifacts[{index}]", entry, package, body, problems, limits))
     taken = {artifact.name for artifact in found if artifact is not None}
     for kind, unlisted in _unlisted(package, listed, sidecar.not_artifacts):
         if kind in FILE_KINDS:
@@ -175,7 +182,7 @@ def _is_other_data(kind: Kind, file: File) -> bool:
     return kind == "prompt_template" and is_data(file.path) and b"template" not in file.content
 
 
-def _listed(
+def _listed_artifact(
     where: str, entry: JsonObject, package: Package, body: Instructions, problems: list[Problem], limits: Limits
 ) -> Artifact | None:
     path = entry.get("path")
@@ -196,3 +203,163 @@ def _listed(
     settings = settings_of(cast("Kind", kind), path, package, problems, state_path=state, limits=limits)
     settings |= {name: value for name, value in entry.items() if name not in ("state", "content")}
     return build_artifact(settings, entry, where, problems)
+
+
+def render(skill: Skill, original: Original) -> list[File]:
+    """Write a folder that passes for a plain skill everywhere: only the standard's fields stand in SKILL.md."""
+    return render_folder(skill, original, standard_only=True)
+
+
+def render_folder(skill: Skill, original: Original, *, standard_only: bool) -> list[File]:
+    """Write a native folder; without `standard_only`, SKILL.md keeps all its fields that still hold."""
+    skill_md = write_skill_md(skill, original, standard_only=standard_only)
+    holder = body_artifact(skill)
+    if holder is not None and skill_md.document.body != holder.content:
+        holder = None
+    artifacts, files, entries = _artifact_files(skill, holder, skill_md.file, original)
+    fields = _fields(skill, original, skill_md)
+    plain = _plain_files(original, files)
+    if plain:
+        fields["not_artifacts"] = plain
+    files = [skill_md.file, *files, *_free_files(original, files)]
+    return _with_sidecar(skill.name, fields, files, artifacts, entries, original.limits)
+
+
+def _fields(skill: Skill, original: Original, skill_md: SkillMd) -> JsonObject:
+    """What the sidecar has to say: everything that SKILL.md alone would give otherwise."""
+    package = Package.written(skill.name, [skill_md.file])
+    said = read_fields("native", package, skill_md.file.path, skill_md.document, []) or {}
+    base = dump_content(Skill.model_validate({"slug": skill.name, "title": skill.name, **said}))
+    wanted = dump_content(skill)
+    fields: JsonObject = {
+        sidecar: wanted[field] for sidecar, field in SKILL_FIELDS.items() if not same_json(base[field], wanted[field])
+    }
+    if base["slug"] != skill.slug:
+        fields["slug"] = skill.slug
+    if base["description"] != skill.description:
+        fields["description"] = skill.description
+    known = original.reading.skill
+    if known.id if known else skill.id:
+        fields["id"] = known.id if known else skill.id
+    there: JsonObject = base["extra"]
+    extra = {key: value for key, value in skill.extra.items() if key not in there or not same_json(there[key], value)}
+    return fields | _provenance(skill.provenance) | _origin(original, skill_md, extra)
+
+
+def _provenance(provenance: Provenance) -> JsonObject:
+    stated = provenance.model_dump(exclude_defaults=True)
+    source = stated.pop("source", None)
+    fields: JsonObject = {"source": source} if source else {}
+    return fields | ({"provenance": stated} if stated else {})
+
+
+def _origin(original: Original, skill_md: SkillMd, extra: JsonObject) -> JsonObject:
+    """The origin, and the fields without a meaning here, that SKILL.md has not, in the place where their form has them."""
+    origin, document = original.origin, original.reading.document
+    if origin is not None and origin.form in DATA_FORMS:
+        needs = {key: extra[key] for key in NEED_FIELDS if _fits_field(key, extra.get(key))}
+        others = {key: value for key, value in extra.items() if key not in needs}
+        return {**needs, "origin": origin.model_copy(update={"extra": others}).stated()}
+    about_runs = {key: extra[key] for key in RUN_FIELDS if _fits_field(key, extra.get(key))}
+    others = {key: value for key, value in extra.items() if key not in about_runs}
+    fields: JsonObject = {**about_runs, **({"frontmatter": others} if others else {})}
+    if origin is not None and skill_md.own and original.reading.form != "native":
+        origin = origin.model_copy(update={"frontmatter": None})
+    elif origin is not None and not skill_md.own and _lacks_frontmatter(origin) and document is not None:
+        origin = origin.model_copy(update={"frontmatter": document.raw})
+    if origin is not None and origin != Origin(form="agentskills"):
+        fields["origin"] = origin.stated()
+    return fields
+
+
+def _lacks_frontmatter(origin: Origin) -> bool:
+    return origin.frontmatter is None and not origin.bare
+
+
+def _artifact_files(
+    skill: Skill, holder: Artifact | None, skill_md: File, original: Original
+) -> tuple[list[Artifact], list[File], list[JsonObject]]:
+    """Each artifact with its path, its files, and what the sidecar must say beyond what the file says itself."""
+    places = PathAllocator({skill_md.path, SIDECAR, *(file.path for file in original.others)})
+    placed: list[Artifact] = []
+    files: list[File] = []
+    for artifact in skill.artifacts:
+        path = None
+        if artifact is holder:
+            path = skill_md.path
+        elif needs_file(artifact, original.package):
+            path = places.place(artifact)
+            files += files_of(artifact, path, original.package, original.before(artifact), original.limits)
+        elif artifact.kind in FILE_KINDS:
+            continue
+        placed.append(artifact.model_copy(update={"path": path}))
+    package = Package.written("", [skill_md, *files])
+    entries = [_entry(artifact, skill_md.path, package, original.limits) for artifact in placed]
+    return placed, files, entries
+
+
+def _entry(artifact: Artifact, skill_md: str, package: Package, limits: Limits) -> JsonObject:
+    """The entry of an artifact: what differs from what its file alone would make of it."""
+    stated = artifact.model_dump(exclude={"content", "id", "skill_id", "revision", "state"}, exclude_defaults=True)
+    stated |= {"kind": artifact.kind, "name": artifact.name, "ordinal": artifact.ordinal}
+    path = artifact.path
+    if path is None:
+        return {key: value for key, value in stated.items() if key != "ordinal" or value}
+    if path == skill_md:
+        base: JsonObject = {"kind": "instructions", "name": "instructions", "path": path, "ordinal": 0}
+    else:
+        base = settings_of(artifact.kind, path, package, [], limits=limits)
+        base["kind"] = kind_of(path)
+    whole = artifact.model_dump()
+    for field in base:
+        if field in whole and field != "content" and not same_json(base[field], whole[field]):
+            stated[field] = whole[field]
+    entry = {key: value for key, value in stated.items() if key not in base or not same_json(base[key], value)}
+    return {"path": path, **entry}
+
+
+def _plain_files(original: Original, files: list[File]) -> list[str]:
+    """The files that lie where artifacts do without being any: by folder where no artifact lies in it."""
+    holding = {file.path.partition("/")[0] for file in files}
+    found: dict[str, None] = {}
+    for file in _free_files(original, files):
+        if kind_of(file.path) is not None:
+            folder = file.path.partition("/")[0]
+            found[file.path if folder in holding or "/" not in file.path else folder + "/"] = None
+    return list(found)
+
+
+def _free_files(original: Original, files: list[File]) -> list[File]:
+    taken = {file.path for file in files}
+    return [file for file in original.others if file.path not in taken and file.path != SIDECAR]
+
+
+def _with_sidecar(
+    name: str,
+    fields: JsonObject,
+    files: list[File],
+    artifacts: list[Artifact],
+    entries: list[JsonObject],
+    limits: Limits,
+) -> list[File]:
+    """The files with the shortest sidecar that gives the artifacts in their order."""
+    needed = [entry for entry in entries if set(entry) != {"path"}]
+    for listed in (needed, entries):
+        sidecar = {**fields, **({"artifacts": listed} if listed else {})}
+        written = [*files, File(path=SIDECAR, content=dump_sidecar(sidecar))]
+        reading = read(Package.written(name, written), limits)
+        if _reads_back(reading, artifacts) or listed is entries:
+            return written
+    raise AssertionError  # the loop ends with the full list
+
+
+def _reads_back(reading: Reading, artifacts: list[Artifact]) -> bool:
+    found = [(artifact.name, artifact.variant) for artifact in reading.skill.artifacts] if reading.skill else []
+    return found == [(artifact.name, artifact.variant) for artifact in artifacts]
+
+
+def _fits_field(field: str, value: object) -> bool:
+    """Whether the sidecar's own field can hold it."""
+    if field in NEED_FIELDS:
+        return value is not None
+    return isinstance(value, dict if field == "observability" else list)

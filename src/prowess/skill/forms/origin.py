@@ -1,22 +1,22 @@
-"""What only the source form needs: kept beside a converted skill, so that converting back gives the same content.
-
-A data form (JSON, YAML) is written from the skill in one plain way. Where the source said the same thing otherwise, or
-said things that a skill has no field for, the differences are kept as changes to the plain writing. Each change
-remembers what it was made against and is passed over once the skill says something else there.
-"""
+"""The form that a skill came in, kept so that a conversion can be undone without loss."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
 import json
+from dataclasses import dataclass
 from typing import Any, cast
 
 from pydantic import Field
 
-from prowess.skill.forms.data import same
-from prowess.skill.kinds import JsonObject, Value
-from prowess.skill.model import FormName
+from prowess.skill.forms.data import same_json
+from prowess.skill.forms.form import Reading
+from prowess.skill.forms.layout import is_path, state_path_of
+from prowess.skill.kinds import Artifact, FrozenModel, JsonObject
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.model import FormName, Skill
+from prowess.skill.package import File, Package
 
 DATA_FORMS: tuple[FormName, ...] = ("devai", "inklings", "agentlayerrules")
 """The forms that are JSON or YAML; the others are a document with frontmatter."""
@@ -26,10 +26,10 @@ _DIGITS = 10
 """No index has as many; a number may be longer than Python is willing to read."""
 
 
-class Origin(Value):
+class Origin(FrozenModel):
     """The form that a skill came in, the file it stood in, and what a plain writing of it would get wrong.
 
-    `frontmatter` is the source's own, verbatim, for the forms that have one; `bare` says that it had none; `changes` is
+    `frontmatter` is the source's own, verbatim, for the forms that have one; `bare` says that it had none; `diff_values` is
     for the other forms.
     """
 
@@ -45,7 +45,7 @@ class Origin(Value):
         return self.model_dump(exclude_defaults=True, exclude_none=True)
 
 
-def changes(plain: Any, source: Any, at: str = "") -> list[JsonObject]:
+def diff_values(plain: Any, source: Any, at: str = "") -> list[JsonObject]:
     """The changes that turn `plain` into `source`: `now` is what stands there, and without it there is nothing."""
     if isinstance(plain, dict) and isinstance(source, dict):
         return _object_changes(cast("JsonObject", plain), cast("JsonObject", source), at)
@@ -53,10 +53,10 @@ def changes(plain: Any, source: Any, at: str = "") -> list[JsonObject]:
         ours, theirs = cast("list[Any]", plain), cast("list[Any]", source)
         if len(ours) == len(theirs):
             pairs = enumerate(zip(ours, theirs, strict=True))
-            return [change for index, (a, b) in pairs for change in changes(a, b, f"{at}/{index}")]
-    if same(plain, source):
+            return [change for index, (a, b) in pairs for change in diff_values(a, b, f"{at}/{index}")]
+    if same_json(plain, source):
         return []
-    return [{"at": at, "was": _mark(plain), "now": source}]
+    return [{"at": at, "was": _fingerprint(plain), "now": source}]
 
 
 def _object_changes(plain: JsonObject, source: JsonObject, at: str) -> list[JsonObject]:
@@ -66,38 +66,38 @@ def _object_changes(plain: JsonObject, source: JsonObject, at: str) -> list[Json
         if key not in plain:
             found.append({"at": where, "now": source[key]})
         elif key not in source:
-            found.append({"at": where, "was": _mark(plain[key])})
+            found.append({"at": where, "was": _fingerprint(plain[key])})
         else:
-            found += changes(plain[key], source[key], where)
+            found += diff_values(plain[key], source[key], where)
     return found
 
 
-def apply(plain: Any, made: tuple[JsonObject, ...]) -> Any:
+def apply_changes(plain: Any, made: tuple[JsonObject, ...]) -> Any:
     """`plain` with every change whose ground has not moved since."""
     value = copy.deepcopy(plain)
     for change in made:
-        value = _apply_one(value, change)
+        value = _apply_change(value, change)
     return value
 
 
-def _apply_one(value: Any, change: JsonObject) -> Any:
+def _apply_change(value: Any, change: JsonObject) -> Any:
     keys = [_unescaped(part) for part in str(change.get("at", "")).split("/")[1:]]
     if not keys:
-        return change.get("now") if same(change.get("was"), _mark(value)) else value
+        return change.get("now") if same_json(change.get("was"), _fingerprint(value)) else value
     inside = value
     for key in keys[:-1]:
-        inside = _step(inside, key)
+        inside = _path_step(inside, key)
     _replace(inside, keys[-1], change)
     return value
 
 
-def _step(inside: Any, key: str) -> Any:
+def _path_step(inside: Any, key: str) -> Any:
     if isinstance(inside, dict):
         return cast("JsonObject", inside).get(key)
-    return cast("list[Any]", inside)[int(key)] if _has_item(inside, key) else None
+    return cast("list[Any]", inside)[int(key)] if _contains(inside, key) else None
 
 
-def _has_item(inside: Any, key: str) -> bool:
+def _contains(inside: Any, key: str) -> bool:
     return (
         isinstance(inside, list)
         and key.isdecimal()
@@ -107,8 +107,8 @@ def _has_item(inside: Any, key: str) -> bool:
 
 
 def _replace(inside: Any, key: str, change: JsonObject) -> None:
-    there = key in cast("JsonObject", inside) if isinstance(inside, dict) else _has_item(inside, key)
-    if there != ("was" in change) or (there and not same(_mark(_step(inside, key)), change["was"])):
+    there = key in cast("JsonObject", inside) if isinstance(inside, dict) else _contains(inside, key)
+    if there != ("was" in change) or (there and not same_json(_fingerprint(_path_step(inside, key)), change["was"])):
         return
     if isinstance(inside, dict) and "now" in change:
         cast("JsonObject", inside)[key] = change["now"]
@@ -118,7 +118,7 @@ def _replace(inside: Any, key: str, change: JsonObject) -> None:
         cast("list[Any]", inside)[int(key)] = change["now"]
 
 
-def _mark(value: Any) -> Any:
+def _fingerprint(value: Any) -> Any:
     """The value itself where it is short, else its hash: enough to see whether it is still the same."""
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)
     if len(text) <= _INLINE and not isinstance(value, (dict, list, tuple)):
@@ -132,3 +132,57 @@ def _escaped(key: str) -> str:
 
 def _unescaped(part: str) -> str:
     return part.replace("~1", "/").replace("~0", "~")
+
+
+_BY_STORE = {"id", "scope", "location", "created_at", "updated_at"}
+_BY_FILES = {"form", "manifest", "digest", "content_length", "frontmatter"}
+_ARTIFACT_BY_STORE = {"id", "skill_id", "revision"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Original:
+    """The files of a skill before it is written, their reading, and the form they had first.
+
+    `controls` are the files that say what the skill is in that form; a writing in another form replaces them.
+    `claimed` are the files that the skill to be written has for its artifacts; `limits` are those of all reading.
+    """
+
+    package: Package
+    reading: Reading
+    origin: Origin | None
+    controls: frozenset[str]
+    claimed: frozenset[str] = frozenset()
+    limits: Limits = DEFAULT_LIMITS
+
+    def path_in(self, form: FormName, otherwise: str) -> str:
+        """Where the skill stood when it was in this form; another path where it was not, or where that is no path."""
+        path = self.origin.path if self.origin is not None and self.origin.form == form else None
+        return path if path is not None and is_path(path) else otherwise
+
+    def before(self, artifact: Artifact) -> Artifact | None:
+        """The artifact as it was read from the file that it still has."""
+        skill = self.reading.skill
+        if skill is None or artifact.path is None:
+            return None
+        return next((other for other in skill.artifacts if other.path == artifact.path), None)
+
+    @property
+    def others(self) -> list[File]:
+        """The files that are neither artifacts nor controls."""
+        skill = self.reading.skill
+        owned = {*self.controls, *self.claimed}
+        for artifact in skill.artifacts if skill else ():
+            if artifact.path is not None:
+                owned.add(artifact.path)
+                if artifact.kind == "dspy_module":
+                    owned.add(state_path_of(artifact.path))
+        return [file for file in self.package.files if file.path not in owned]
+
+
+def dump_content(skill: Skill) -> dict[str, Any]:
+    """What a skill says, without what depends on where it is kept and in which files."""
+    values = skill.model_dump(exclude=_BY_STORE | _BY_FILES)
+    for artifact in values["artifacts"]:
+        for field in _ARTIFACT_BY_STORE:
+            del artifact[field]
+    return values

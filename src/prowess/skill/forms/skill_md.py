@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from prowess.skill.filenames import (
-    COMPATIBILITY_LIMIT,
-    DESCRIPTION_LIMIT,
+    MAX_COMPATIBILITY_CHARS,
+    MAX_DESCRIPTION_CHARS,
     SKILL_MD,
     STANDARD_KEYS,
     find_skill_md,
 )
-from prowess.skill.forms.data import same
-from prowess.skill.forms.draft import draft, meaning
-from prowess.skill.forms.frontmatter import block, compose, mend, text_of, tools_text
-from prowess.skill.forms.original import Original, content_of
+from prowess.skill.forms.data import same_json
+from prowess.skill.forms.frontmatter_fields import field_for_key, read_fields
+from prowess.skill.forms.markdown_writer import body_text, compose_document, dump_fields, format_tools, replace_fields
+from prowess.skill.forms.origin import Original, dump_content
 from prowess.skill.kinds import JsonObject
 from prowess.skill.model import Skill
 from prowess.skill.package import File
@@ -24,7 +24,7 @@ from prowess.skill.text.document import Document
 from prowess.skill.text.reader import read_document
 from prowess.skill.text.yaml import YamlRefused, load
 
-_LIMITS = {"description": DESCRIPTION_LIMIT, "compatibility": COMPATIBILITY_LIMIT}
+_LIMITS = {"description": MAX_DESCRIPTION_CHARS, "compatibility": MAX_COMPATIBILITY_CHARS}
 _FIELD_LIMIT = 4000
 
 
@@ -42,16 +42,16 @@ def write_skill_md(skill: Skill, original: Original, *, standard_only: bool) -> 
 
     With `standard_only`, no other fields than the standard's stand in it, so that every client can read it.
     """
-    body = text_of(skill)
+    body = body_text(skill)
     for file in _own_files(skill, original, body, standard_only):
         document = read_document(file.content, limits=original.limits)
         if (
             document.body == body
-            and _as_readable(document, original)
+            and _is_as_readable(document, original)
             and _still_holds(skill, original, file.path, document, standard_only)
         ):
             return SkillMd(file=file, document=document, own=True)
-    return _fresh(skill, {} if standard_only else _kept(skill, original), body, original)
+    return _new_skill_md(skill, {} if standard_only else _extra_fields(skill, original), body, original)
 
 
 def _own_files(skill: Skill, original: Original, body: str, standard_only: bool) -> Iterator[File]:
@@ -62,19 +62,19 @@ def _own_files(skill: Skill, original: Original, body: str, standard_only: bool)
     path = SKILL_MD if standard_only else before.path
     if document.body == body:
         yield File(path=path, content=before.content, mode=before.mode)
-    yield File(path=path, content=compose(document.raw, body), mode=before.mode)
-    mended = None if standard_only else _mended(skill, original, before.path, document)
+    yield File(path=path, content=compose_document(document.raw, body), mode=before.mode)
+    mended = None if standard_only else _edited(skill, original, before.path, document)
     if mended is not None:
-        yield File(path=path, content=compose(mended, body), mode=before.mode)
+        yield File(path=path, content=compose_document(mended, body), mode=before.mode)
 
 
-def _as_readable(document: Document, original: Original) -> bool:
+def _is_as_readable(document: Document, original: Original) -> bool:
     """Whether it takes no more to read the document than it took before."""
     before = original.reading.document
     return before is not None and document.how == before.how
 
 
-def _fresh(skill: Skill, kept: JsonObject, body: str, original: Original) -> SkillMd:
+def _new_skill_md(skill: Skill, kept: JsonObject, body: str, original: Original) -> SkillMd:
     """A new SKILL.md, without the body where no document can hold it."""
     standard = standard_fields(skill)
     fresh, document = _written({**standard, **kept}, body, original)
@@ -89,22 +89,22 @@ def _fresh(skill: Skill, kept: JsonObject, body: str, original: Original) -> Ski
 
 
 def _written(fields: JsonObject, body: str, original: Original) -> tuple[bytes, Document]:
-    content = compose(block(fields), body)
+    content = compose_document(dump_fields(fields), body)
     return content, read_document(content, limits=original.limits)
 
 
 def standard_fields(skill: Skill) -> JsonObject:
     """The fields of the open standard, in so far as it has room for the values."""
     description = skill.description
-    if len(description) > DESCRIPTION_LIMIT:
-        description = description[: DESCRIPTION_LIMIT - 1].rstrip() + "…"
-    tools = tools_text(skill.allowed_tools)
+    if len(description) > MAX_DESCRIPTION_CHARS:
+        description = description[: MAX_DESCRIPTION_CHARS - 1].rstrip() + "…"
+    tools = format_tools(skill.allowed_tools)
     compatibility = skill.compatibility or ""
     return {
         "name": skill.name,
         "description": description,
         "license": skill.license if len(skill.license or "") <= _FIELD_LIMIT else None,
-        "compatibility": compatibility if len(compatibility) <= COMPATIBILITY_LIMIT else None,
+        "compatibility": compatibility if len(compatibility) <= MAX_COMPATIBILITY_CHARS else None,
         "allowed-tools": tools if isinstance(tools, str) and len(tools) <= _FIELD_LIMIT else None,
         "metadata": skill.metadata if _is_plain(skill.metadata) else None,
     }
@@ -132,7 +132,7 @@ def _still_holds(skill: Skill, original: Original, path: str, document: Document
     fields = document.fields
     if standard_only and not (_is_standard(document, original) and fields.get("name") == skill.name):
         return False
-    said = draft("native", original.package, path, document, [])
+    said = read_fields("native", original.package, path, document, [])
     if said is None:
         return False
     metadata = cast("JsonObject", said.get("metadata", {}))
@@ -144,26 +144,26 @@ def _still_holds(skill: Skill, original: Original, path: str, document: Document
         return False
     if said["description"] == standard_fields(skill)["description"]:
         del said["description"]
-    current = content_of(skill)
+    current = dump_content(skill)
     extra = cast("JsonObject", said.pop("extra", {}))
-    covered = all(key in skill.extra and same(skill.extra[key], value) for key, value in extra.items())
-    return covered and all(same(current[field], value) for field, value in said.items())
+    covered = all(key in skill.extra and same_json(skill.extra[key], value) for key, value in extra.items())
+    return covered and all(same_json(current[field], value) for field, value in said.items())
 
 
-def _kept(skill: Skill, original: Original) -> JsonObject:
+def _extra_fields(skill: Skill, original: Original) -> JsonObject:
     """The fields without a meaning here that stood in the frontmatter: other clients look for them there."""
     document = original.reading.document
     if document is None:
         return {}
-    typed = _typed(document, original)
+    typed = _typed_fields(document, original)
     kept: JsonObject = {}
     for key, value in skill.extra.items():
         if key in document.fields and key not in STANDARD_KEYS and _is_text(value):
-            kept[key] = typed.get(key, value) if same(document.fields[key], value) else value
+            kept[key] = typed.get(key, value) if same_json(document.fields[key], value) else value
     return kept
 
 
-def _typed(document: Document, original: Original) -> JsonObject:
+def _typed_fields(document: Document, original: Original) -> JsonObject:
     """The fields with flags and numbers as such, where the frontmatter is YAML: a quoted flag is another thing."""
     try:
         value = load(document.raw or "", typed=True, limits=original.limits).value
@@ -181,13 +181,13 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _mended(skill: Skill, original: Original, path: str, document: Document) -> str | None:
+def _edited(skill: Skill, original: Original, path: str, document: Document) -> str | None:
     """The author's frontmatter with the changed fields written anew; None where it is not plain enough for that."""
-    said = draft("native", original.package, path, document, [])
+    said = read_fields("native", original.package, path, document, [])
     if said is None or document.raw is None or document.how != "yaml":
         return None
     try:
-        return mend(document.raw, _changes(skill, document, said), original.limits)
+        return replace_fields(document.raw, _changes(skill, document, said), original.limits)
     except YamlRefused:
         return None
 
@@ -200,10 +200,10 @@ def _changes(skill: Skill, document: Document, said: JsonObject) -> JsonObject:
     for key, value in document.fields.items():
         if key in extra:
             now = skill.extra.get(key)
-            if key not in skill.extra or not same(now, value):
+            if key not in skill.extra or not same_json(now, value):
                 found[key] = now if _is_text(now) else None
             continue
-        field = meaning(key)
+        field = field_for_key(key)
         if field == "name":
             if "slug" not in document.fields and said["slug"] not in (skill.slug, skill.name):
                 found[key] = skill.name
@@ -213,7 +213,7 @@ def _changes(skill: Skill, document: Document, said: JsonObject) -> JsonObject:
 
 
 def _differs(said: Any, now: Any, standard: Any) -> bool:
-    return not same(said or None, now or None) and not same(said, standard)
+    return not same_json(said or None, now or None) and not same_json(said, standard)
 
 
 def _plain(value: Any) -> Any:

@@ -13,9 +13,9 @@ from prowess.errors import Problem
 from prowess.skill.filenames import STANDARD_KEYS, find_skill_md
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import Limits
-from prowess.skill.profiles import rules
+from prowess.skill.profiles import checks
 from prowess.skill.profiles.profile import Profile
-from prowess.skill.profiles.strict import read_strictly
+from prowess.skill.profiles.strict_yaml import read_strictly
 
 REFUSAL = "The reference validator refuses it."
 
@@ -23,7 +23,7 @@ REFUSAL = "The reference validator refuses it."
 def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
     """Everything the standard has to say; a file that cannot be read strictly is judged on what could be read."""
     file = find_skill_md(reading.package)
-    yield from rules.check_file(file)
+    yield from checks.check_file(file)
     if file is None:
         return
     strict = read_strictly(file.content, limits)
@@ -33,10 +33,10 @@ def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
         if reading.document is None or reading.document.raw is None:
             return
         fields, lines = dict(reading.document.fields), dict(reading.document.lines)
-    yield from rules.check_keys(fields, lines, STANDARD_KEYS, "the open standard")
-    yield from rules.check_name(fields, lines, reading.package.name)
-    yield from rules.check_description(fields, lines)
-    yield from rules.check_compatibility(fields, lines)
+    yield from checks.check_keys(fields, lines, STANDARD_KEYS, "the open standard")
+    yield from checks.check_name(fields, lines, reading.package.name)
+    yield from checks.check_description(fields, lines)
+    yield from checks.check_compatibility(fields, lines)
     yield from _check_types(fields, lines)
 
 
@@ -59,8 +59,8 @@ def _check_types(fields: dict[str, Any], lines: dict[str, int]) -> Iterator[Prob
 
 
 def _is_flat(value: Any) -> bool:
-    mapping = rules.as_mapping(value)
-    return mapping is not None and rules.are_texts(mapping.values())
+    mapping = checks.as_mapping(value)
+    return mapping is not None and checks.are_texts(mapping.values())
 
 
 AGENTSKILLS = Profile(
@@ -68,5 +68,5 @@ AGENTSKILLS = Profile(
     summary="The open standard, with the verdict of its reference validator.",
     check=check,
     refusal=REFUSAL,
-    superseded=rules.NAME_AND_DESCRIPTION | rules.FIELDS,
+    superseded=checks.NAME_AND_DESCRIPTION | checks.FIELDS,
 )

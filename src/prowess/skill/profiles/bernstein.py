@@ -7,19 +7,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from prowess.errors import Problem
-from prowess.skill.filenames import BUCKETS, find_skill_md
+from prowess.skill.filenames import STANDARD_FOLDERS, find_skill_md
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import Limits
 from prowess.skill.package import Package
-from prowess.skill.profiles import rules
+from prowess.skill.profiles import checks
 from prowess.skill.profiles.profile import Profile
-from prowess.skill.profiles.scalars import scalars
-from prowess.skill.profiles.strict import read_strictly
+from prowess.skill.profiles.strict_yaml import iter_scalars, read_strictly
 
 NAME = re.compile(r"[a-z][a-z0-9-]*")
 SHORTEST, LONGEST = 20, 500
 TEXTS = ("name", "description", "version", "author")
-KEYS = ("name", "description", "trigger_keywords", *BUCKETS, "version", "author")
+KEYS = ("name", "description", "trigger_keywords", *STANDARD_FOLDERS, "version", "author")
 
 _STYLE = frozenset({"strict-flow", "strict-indentation", "strict-duplicate", "strict-anchor"})
 """What only the reference validator of the open standard minds."""
@@ -28,7 +27,7 @@ _STYLE = frozenset({"strict-flow", "strict-indentation", "strict-duplicate", "st
 def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
     """The manifest, field by field, and the files that it lists."""
     file = find_skill_md(reading.package)
-    yield from rules.check_file(file)
+    yield from checks.check_file(file)
     if file is None:
         return
     strict = read_strictly(file.content, limits)
@@ -36,62 +35,62 @@ def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
     fields, lines = strict.fields, strict.lines
     if fields is None:
         return
-    yield from rules.check_keys(fields, lines, KEYS, "a Bernstein manifest")
+    yield from checks.check_keys(fields, lines, KEYS, "a Bernstein manifest")
     yield from _check_name(fields, lines, reading.package.name)
     yield from _check_description(fields, lines)
     yield from _check_texts(strict.raw)
-    for key in ("trigger_keywords", *BUCKETS):
+    for key in ("trigger_keywords", *STANDARD_FOLDERS):
         yield from _check_list(fields, lines, key)
-    for bucket in BUCKETS:
+    for bucket in STANDARD_FOLDERS:
         yield from _check_files(fields, lines, bucket, reading.package)
 
 
-def _check_name(fields: rules.Fields, lines: rules.Lines, folder: str) -> Iterator[Problem]:
+def _check_name(fields: checks.Fields, lines: checks.Lines, folder: str) -> Iterator[Problem]:
     if "name" not in fields:
-        yield rules.error("name-missing", "The manifest has no name.", f"Add a line `name: {folder}`.", "name")
+        yield checks.error("name-missing", "The manifest has no name.", f"Add a line `name: {folder}`.", "name")
     elif not isinstance(fields["name"], str) or not NAME.fullmatch(fields["name"]):
         message = f"The name {str(fields['name'])[:80]!r} is not a letter followed by letters, digits and hyphens."
-        yield rules.error(
+        yield checks.error(
             "name-pattern", message, "Use lowercase a-z, 0-9 and hyphens, a letter first.", "name", lines.get("name")
         )
     elif fields["name"] != folder:
         message = f"The name {fields['name'][:80]!r} is not the name of its folder, {folder[:80]!r}."
         hint = "Roles are found by folder: give both the same name."
         yield replace(
-            rules.error("name-differs-from-folder", message, hint, "name", lines.get("name")), severity="warning"
+            checks.error("name-differs-from-folder", message, hint, "name", lines.get("name")), severity="warning"
         )
 
 
-def _check_description(fields: rules.Fields, lines: rules.Lines) -> Iterator[Problem]:
-    yield from rules.check_description(fields, lines, LONGEST)
+def _check_description(fields: checks.Fields, lines: checks.Lines) -> Iterator[Problem]:
+    yield from checks.check_description(fields, lines, LONGEST)
     value = fields.get("description")
     if isinstance(value, str) and value.strip() and len(value) < SHORTEST:
         message = f"The description has {len(value)} characters; a Bernstein manifest wants at least {SHORTEST}."
         hint = "Say also when to use the skill."
-        yield rules.error("description-short", message, hint, "description", lines.get("description"))
+        yield checks.error("description-short", message, hint, "description", lines.get("description"))
 
 
 def _check_texts(raw: str) -> Iterator[Problem]:
     """Texts that YAML takes for numbers, dates or flags, which a strict manifest refuses."""
-    for scalar in scalars(raw):
+    for scalar in iter_scalars(raw):
         nothing = scalar.type == "null" and scalar.key == "author"
         if scalar.depth == 1 and not scalar.is_key and scalar.key in TEXTS and scalar.type != "str" and not nothing:
             message = f"The {scalar.key} {scalar.text[:80]!r} is not text for YAML but {scalar.type}."
-            yield rules.error("value-type", message, "Put it in quotes.", scalar.key, scalar.line)
+            yield checks.error("value-type", message, "Put it in quotes.", scalar.key, scalar.line)
 
 
-def _check_list(fields: rules.Fields, lines: rules.Lines, key: str) -> Iterator[Problem]:
-    items = rules.as_items(fields.get(key, []))
-    if items is None or not rules.are_texts(items):
+def _check_list(fields: checks.Fields, lines: checks.Lines, key: str) -> Iterator[Problem]:
+    items = checks.as_items(fields.get(key, []))
+    if items is None or not checks.are_texts(items):
         hint = "Write one item a line, each after a hyphen."
-        yield rules.error("value-type", f"{key} is not a list of texts.", hint, key, lines.get(key))
+        yield checks.error("value-type", f"{key} is not a list of texts.", hint, key, lines.get(key))
 
 
-def _check_files(fields: rules.Fields, lines: rules.Lines, bucket: str, package: Package) -> Iterator[Problem]:
-    for name in rules.as_items(fields.get(bucket)) or ():
+def _check_files(fields: checks.Fields, lines: checks.Lines, bucket: str, package: Package) -> Iterator[Problem]:
+    for name in checks.as_items(fields.get(bucket)) or ():
         if isinstance(name, str) and package.get(f"{bucket}/{name}") is None:
             message = f"The manifest lists {name[:80]!r}, which is not under {bucket}/."
-            yield rules.error(
+            yield checks.error(
                 "missing-file", message, "Add the file or take it off the list.", bucket, lines.get(bucket)
             )
 
@@ -101,5 +100,5 @@ BERNSTEIN = Profile(
     summary="Bernstein packs: eight keys and no others, a description of 20 to 500 characters, listed files exist.",
     check=check,
     refusal="The manifest cannot be read.",
-    superseded=rules.NAME_AND_DESCRIPTION | rules.FIELDS | {"missing-file"},
+    superseded=checks.NAME_AND_DESCRIPTION | checks.FIELDS | {"missing-file"},
 )

@@ -8,9 +8,9 @@ from prowess.errors import Problem
 from prowess.skill.filenames import find_skill_md
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import Limits
-from prowess.skill.profiles import agentskills, rules
+from prowess.skill.profiles import agentskills, checks
 from prowess.skill.profiles.profile import Profile
-from prowess.skill.profiles.strict import read_strictly
+from prowess.skill.profiles.strict_yaml import read_strictly
 
 RESERVED = ("anthropic", "claude")
 
@@ -32,17 +32,17 @@ def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
     for key, value in (("name", name), ("description", description)):
         if isinstance(value, str) and ("<" in value or ">" in value):
             message = f"The {key} has angle brackets in it, which the upload refuses."
-            yield rules.error("markup", message, "Write it without < and >.", key, lines.get(key))
+            yield checks.error("markup", message, "Write it without < and >.", key, lines.get(key))
 
 
 def _check_name(name: str, line: int | None) -> Iterator[Problem]:
     if name and not name.isascii() and name.lower() == name:
         message = f"The name {name[:80]!r} has letters outside a-z."
-        yield rules.error("name-ascii", message, "Use the letters a to z, digits and hyphens.", "name", line)
+        yield checks.error("name-ascii", message, "Use the letters a to z, digits and hyphens.", "name", line)
     taken = [word for word in RESERVED if word in name.lower()]
     if taken:
         message = f"The name {name[:80]!r} contains {' and '.join(repr(word) for word in taken)}, which is reserved."
-        yield rules.error("name-reserved", message, "Choose a name without that word.", "name", line)
+        yield checks.error("name-reserved", message, "Choose a name without that word.", "name", line)
 
 
 CLAUDE_API = Profile(

@@ -10,7 +10,7 @@ from prowess.errors import Problem
 from prowess.skill.filenames import find_skill_md
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import Limits
-from prowess.skill.profiles import rules
+from prowess.skill.profiles import checks
 from prowess.skill.profiles.profile import Profile
 from prowess.skill.text.fields import as_flag
 
@@ -41,7 +41,7 @@ def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
     """The types of the known keys, what the listing cuts, and what is missing for it."""
     document = reading.document
     if find_skill_md(reading.package) is None or document is None:
-        yield rules.missing_file()
+        yield checks.missing_file()
         return
     fields, lines = document.fields, document.lines
     yield from _check_name(fields, lines)
@@ -50,18 +50,18 @@ def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
         problem = check_value(key, value, lines.get(key))
         if problem:
             yield problem
-    for problem in rules.check_keys(fields, lines, KEYS, "Claude Code"):
+    for problem in checks.check_keys(fields, lines, KEYS, "Claude Code"):
         yield replace(problem, severity="info", hint="Claude Code passes over it; nothing needs to be done.")
 
 
-def _check_name(fields: rules.Fields, lines: rules.Lines) -> Iterator[Problem]:
+def _check_name(fields: checks.Fields, lines: checks.Lines) -> Iterator[Problem]:
     name = fields.get("name")
     if isinstance(name, str) and name.strip():
-        for problem in rules.check_name_text(name.strip(), lines.get("name")):
+        for problem in checks.check_name_text(name.strip(), lines.get("name")):
             yield replace(problem, severity="warning")
 
 
-def _check_listing(fields: rules.Fields, lines: rules.Lines) -> Iterator[Problem]:
+def _check_listing(fields: checks.Fields, lines: checks.Lines) -> Iterator[Problem]:
     description, when = fields.get("description"), fields.get("when_to_use")
     if not isinstance(description, str) or not description.strip():
         yield Problem(
@@ -90,7 +90,7 @@ def check_value(key: str, value: Any, line: int | None) -> Problem | None:
     wanted = _wanted(key, value)
     if wanted:
         hint = f"Write {key} as {wanted}."
-        return rules.error("value-type", f"{key} is not {wanted}.", hint, key, line)
+        return checks.error("value-type", f"{key} is not {wanted}.", hint, key, line)
     if key in WORDS and value is not None and value not in WORDS[key]:
         message = f"{str(value)[:80]!r} is not a known value of {key}."
         return Problem(
@@ -120,14 +120,14 @@ def _wanted(key: str, value: Any) -> str:
 
 
 def _is_texts(value: Any) -> bool:
-    items = rules.as_items(value)
-    return isinstance(value, str) or (items is not None and rules.are_texts(items))
+    items = checks.as_items(value)
+    return isinstance(value, str) or (items is not None and checks.are_texts(items))
 
 
 CLAUDE_CODE = Profile(
     name="claude-code",
     summary="Claude Code: name and description optional, its own keys by type, unknown keys passed over.",
     check=check,
-    superseded=rules.NAME_AND_DESCRIPTION | rules.FIELDS,
+    superseded=checks.NAME_AND_DESCRIPTION | checks.FIELDS,
     severities={"skill-md-spelling": "error"},
 )

@@ -12,7 +12,7 @@ from prowess.skill.forms.data import parse_yaml
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import Limits
 from prowess.skill.package import Package
-from prowess.skill.profiles import rules
+from prowess.skill.profiles import checks
 from prowess.skill.profiles.profile import Profile
 
 SIDECAR = "agents/openai.yaml"
@@ -26,20 +26,20 @@ def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
     file = find_skill_md(reading.package)
     document = reading.document
     if file is None or document is None:
-        yield rules.missing_file()
+        yield checks.missing_file()
         return
     yield from check_sidecar(reading.package, limits)
     if not _has_markers(file.content.decode("utf-8", "replace")):
         hint = "Begin the file with a line of three dashes, and end the frontmatter with another."
-        yield rules.error(
+        yield checks.error(
             "strict-frontmatter", "SKILL.md has no frontmatter between two lines of three dashes.", hint, None, 1
         )
         return
     if document.how not in ("yaml", "repaired"):
         hint = "Mend the YAML; put values with special characters in quotes."
-        yield rules.error("strict-yaml", "The frontmatter is not YAML, not even with small repairs.", hint, None, 1)
+        yield checks.error("strict-yaml", "The frontmatter is not YAML, not even with small repairs.", hint, None, 1)
     yield from _check_name(document.fields, document.lines)
-    yield from rules.check_description(document.fields, document.lines)
+    yield from checks.check_description(document.fields, document.lines)
 
 
 def _has_markers(text: str) -> bool:
@@ -47,11 +47,11 @@ def _has_markers(text: str) -> bool:
     return bool(lines) and lines[0].strip() == "---" and any(line.strip() == "---" for line in lines[1:])
 
 
-def _check_name(fields: rules.Fields, lines: rules.Lines) -> Iterator[Problem]:
+def _check_name(fields: checks.Fields, lines: checks.Lines) -> Iterator[Problem]:
     name = " ".join(str(fields.get("name") or "").split())
-    if len(name) > rules.NAME_LIMIT:
-        message = f"The name has {len(name)} characters; the limit is {rules.NAME_LIMIT}."
-        yield rules.error("name-long", message, "Shorten it.", "name", lines.get("name"))
+    if len(name) > checks.NAME_LIMIT:
+        message = f"The name has {len(name)} characters; the limit is {checks.NAME_LIMIT}."
+        yield checks.error("name-long", message, "Shorten it.", "name", lines.get("name"))
 
 
 def check_sidecar(package: Package, limits: Limits) -> Iterator[Problem]:
@@ -71,7 +71,7 @@ def check_sidecar(package: Package, limits: Limits) -> Iterator[Problem]:
     for section, faults in sections.items():
         if content.get(section) is None:
             continue
-        part = rules.as_mapping(content[section])
+        part = checks.as_mapping(content[section])
         found = faults(part) if part is not None else iter(["is not a mapping"])
         yield from (_soft(f"{section} in {SIDECAR} {fault}.") for fault in found)
 
@@ -90,12 +90,12 @@ def _policy(part: dict[str, Any]) -> Iterator[str]:
 
 
 def _dependencies(part: dict[str, Any]) -> Iterator[str]:
-    tools = rules.as_items(part.get("tools", []))
+    tools = checks.as_items(part.get("tools", []))
     if tools is None or not all(isinstance(tool, dict) for tool in tools):
         yield "has tools that are not a list of mappings"
         return
     for tool in tools:
-        for key, value in (rules.as_mapping(tool) or {}).items():
+        for key, value in (checks.as_mapping(tool) or {}).items():
             if key in TOOL:
                 yield from _text_faults(key, value)
 
@@ -109,7 +109,7 @@ def _text_faults(key: str, value: Any) -> Iterator[str]:
 
 
 def _soft(message: str, line: int | None = None) -> Problem:
-    problem = rules.error(
+    problem = checks.error(
         "openai-yaml", message, "Codex passes over that part; mend it or leave it out.", SIDECAR, line
     )
     return replace(problem, severity="warning")
@@ -120,6 +120,6 @@ CODEX = Profile(
     summary="Codex: a frontmatter with a description of at most 1,024 characters; the name is optional.",
     check=check,
     refusal="Codex does not load it.",
-    superseded=rules.NAME_AND_DESCRIPTION | rules.FIELDS,
+    superseded=checks.NAME_AND_DESCRIPTION | checks.FIELDS,
     severities={"skill-md-spelling": "error"},
 )

@@ -9,10 +9,9 @@ from prowess.skill.filenames import find_skill_md
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import Limits
 from prowess.skill.package import Package
-from prowess.skill.profiles import rules
+from prowess.skill.profiles import checks
 from prowess.skill.profiles.profile import Profile
-from prowess.skill.profiles.scalars import Scalar, scalars
-from prowess.skill.profiles.strict import read_strictly
+from prowess.skill.profiles.strict_yaml import Scalar, iter_scalars, read_strictly
 
 FILES_LIMIT = 512
 BYTES_LIMIT = 16_777_216
@@ -27,41 +26,41 @@ def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
     yield from _check_size(reading.package)
     file = find_skill_md(reading.package)
     if file is None:
-        yield rules.missing_file()
+        yield checks.missing_file()
         return
     strict = read_strictly(file.content, limits)
     yield from (problem for problem in strict.refusals if problem.code not in _STYLE)
     fields, lines = strict.fields, strict.lines
     if fields is None:
         return
-    yield from rules.check_name(fields, lines, reading.package.name)
-    yield from rules.check_description(fields, lines)
-    yield from (problem for scalar in scalars(strict.raw) for problem in _check_json(scalar))
-    for key in rules.as_mapping(fields.get("metadata")) or ():
+    yield from checks.check_name(fields, lines, reading.package.name)
+    yield from checks.check_description(fields, lines)
+    yield from (problem for scalar in iter_scalars(strict.raw) for problem in _check_json(scalar))
+    for key in checks.as_mapping(fields.get("metadata")) or ():
         if key.startswith(RESERVED):
             message = f"The metadata key {key[:80]!r} is reserved by the protocol."
-            yield rules.error("mcp-reserved", message, "Choose another prefix.", "metadata", lines.get("metadata"))
+            yield checks.error("mcp-reserved", message, "Choose another prefix.", "metadata", lines.get("metadata"))
 
 
 def _check_size(package: Package) -> Iterator[Problem]:
     total = sum(len(file.content) for file in package.files)
     if len(package.files) > FILES_LIMIT:
         message = f"The skill has {len(package.files):,} files; the extension allows {FILES_LIMIT}."
-        yield rules.error("mcp-files", message, "Leave out files that the skill does not need.")
+        yield checks.error("mcp-files", message, "Leave out files that the skill does not need.")
     if total > BYTES_LIMIT:
         message = f"The skill has {total:,} bytes; the extension allows {BYTES_LIMIT:,}."
-        yield rules.error("mcp-bytes", message, "Leave out the largest files.")
+        yield checks.error("mcp-bytes", message, "Leave out the largest files.")
 
 
 def _check_json(scalar: Scalar) -> Iterator[Problem]:
     if scalar.is_key and scalar.type != "str":
         message = f"The key {scalar.text[:80]!r} is read as {_TYPES.get(scalar.type, scalar.type)}, not as text."
-        yield rules.error("not-json", message, "Put the key in quotes.", scalar.key, scalar.line)
+        yield checks.error("not-json", message, "Put the key in quotes.", scalar.key, scalar.line)
     elif scalar.type == "timestamp" or scalar.text.lower().lstrip("+-") in (".inf", ".nan"):
         what = "a date" if scalar.type == "timestamp" else "a number without end"
         if scalar.type in ("timestamp", "float"):
             message = f"YAML readers take {scalar.text[:80]!r} for {what}, which JSON has no form for."
-            yield rules.error("not-json", message, "Put the value in quotes.", scalar.key, scalar.line)
+            yield checks.error("not-json", message, "Put the value in quotes.", scalar.key, scalar.line)
 
 
 _TYPES = {"int": "a number", "float": "a number", "bool": "a flag", "null": "nothing", "timestamp": "a date"}
@@ -71,6 +70,6 @@ MCP = Profile(
     summary="The MCP skills extension: name and description by the standard, JSON frontmatter, 512 files, 16 MiB.",
     check=check,
     refusal="Hosts refuse it.",
-    superseded=rules.NAME_AND_DESCRIPTION | rules.FIELDS,
+    superseded=checks.NAME_AND_DESCRIPTION | checks.FIELDS,
     severities={"skill-md-spelling": "error"},
 )

@@ -1,4 +1,4 @@
-"""What a profile is: the rules by which one client, or one standard, judges a skill."""
+"""The type of a profile, and the codes of the problems that profiles report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,130 @@ from typing import Literal, get_args
 from prowess.errors import Problem, Severity
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.profiles.codes import EXPLAINED_BY, MARKERS
+
+CODES: dict[str, str] = {
+    "asks-for": "The skill asks for something (tools, hooks, servers, commands); nothing of it is granted by keeping it.",
+    "assertion-invalid": "An assertion lacks something that its check needs, or has it in another form.",
+    "assertion-pattern": "An assertion has a regular expression that RE2 refuses, or that would cost too much.",
+    "assertion-range": "An assertion asks for a length in a range that has nothing in it.",
+    "assertion-schema": "An assertion has a JSON Schema that cannot be used.",
+    "assertion-unknown": "An assertion has a type or a check that there is not.",
+    "assertions-many": "An artifact has more assertions than are evaluated.",
+    "binary": "What should be text is binary data.",
+    "body-long": "The text has more lines than the open standard recommends.",
+    "command-invalid": "A command that the skill declares cannot be run as it is declared; it is no tool.",
+    "compatibility-long": "The compatibility note is over the limit.",
+    "compatibility-type": "The compatibility note is not text.",
+    "control-characters": "Control characters in the text, as a wrong decoding leaves them.",
+    "description-empty": "The description is empty or not text.",
+    "description-long": "The description is over the limit of the profile.",
+    "description-missing": "There is no description where the profile wants one.",
+    "description-short": "The description is under the minimum of the profile.",
+    "function-invalid": "A Python function cannot be run as it is written, or its file does not define it; it is no tool.",
+    "hidden-text": "Text that people cannot see but models read.",
+    "intent-pattern": "A regular expression for matching that RE2 refuses.",
+    "intent-pattern-costly": "The regular expressions for matching take too many steps together.",
+    "intent-pattern-long": "A regular expression for matching is over the limit.",
+    "intent-patterns-many": "There are more regular expressions for matching than are run.",
+    "listing-cut": "Description and when_to_use are longer than what the client lists.",
+    "markup": "Name or description has angle brackets in it.",
+    "mcp-bytes": "The skill has more bytes than the MCP extension allows.",
+    "mcp-files": "The skill has more files than the MCP extension allows.",
+    "mcp-reserved": "A metadata key has the prefix that the protocol keeps for itself.",
+    "missing-file": "A file that the manifest lists is not in the package.",
+    "name-ascii": "The name has letters outside a-z.",
+    "name-differs-from-folder": "The name is not the one of the folder that the skill lies in.",
+    "name-empty": "The name is empty or not text.",
+    "name-long": "The name is over the limit.",
+    "name-missing": "There is no name where the profile wants one.",
+    "name-pattern": "The name breaks the pattern of the profile.",
+    "name-reserved": "The name contains a word that the platform keeps for itself.",
+    "need-invalid": "Something that the skill needs outside the sandbox is written so that it cannot be read; it is not given.",
+    "no-skill-md": "The package has no SKILL.md.",
+    "not-json": "A key or value of the frontmatter has no form in JSON.",
+    "openai-yaml": "Something in agents/openai.yaml that Codex passes over.",
+    "over-limit": "The package is larger than Prowess keeps.",
+    "policy-invalid": "A skill's policy, or what it says about its traces, cannot be read.",
+    "request-invalid": "A request that the skill declares cannot be sent as it is declared; one that cannot be read is no tool.",
+    "requirements-unused": "Packages are asked for that nothing of the skill is given, since it does not run natively.",
+    "strict-anchor": "The frontmatter has an anchor or an alias in it.",
+    "strict-duplicate": "The frontmatter has a key twice.",
+    "strict-encoding": "The file is not UTF-8 text.",
+    "strict-flow": "The frontmatter has a list or mapping in brackets.",
+    "strict-frontmatter": "The file does not begin with frontmatter, or the frontmatter does not end.",
+    "strict-indentation": "Mappings of one level are indented differently.",
+    "strict-mapping": "The frontmatter holds no fields.",
+    "strict-size": "The frontmatter is over the size that is read.",
+    "strict-tag": "The frontmatter has a type tag in it.",
+    "strict-yaml": "The frontmatter is not YAML as it is written.",
+    "template-long": "A template, or all of a skill together, is over the size that is rendered.",
+    "template-syntax": "A prompt template cannot be read.",
+    "template-undeclared": "A prompt template uses an input that neither it nor its skill declares.",
+    "unknown-field": "A key that the profile does not know.",
+    "unusable": "Nothing could be read that makes a skill.",
+    "value-type": "A key has a value of another type than the profile asks for.",
+    "value-unknown": "A key has a value that the client does not document.",
+}
+
+MARKERS = frozenset(
+    {
+        "blank-before-frontmatter",
+        "bom",
+        "comment-before-frontmatter",
+        "fenced-frontmatter",
+        "frontmatter-not-closed",
+        "frontmatter-not-opened",
+        "marker-form",
+        "no-frontmatter",
+        "not-utf8",
+        "text-after-marker",
+        "text-before-frontmatter",
+        "utf-16",
+    }
+)
+_SYNTAX = frozenset(
+    {
+        "bad-escape",
+        "bad-indent",
+        "broken-flow",
+        "frontmatter-not-a-mapping",
+        "leading-sign",
+        "line-without-key",
+        "list-on-key-line",
+        "merge-conflict",
+        "nul-character",
+        "tab-indent",
+        "text-after-block-sign",
+        "text-after-list",
+        "text-after-quote",
+        "unclosed-bracket",
+        "unclosed-quote",
+        "unescaped-quote",
+        "unquoted-colon",
+        "yaml-alias",
+        "yaml-character",
+        "yaml-documents",
+        "yaml-duplicate-key",
+        "yaml-key",
+        "yaml-merge-key",
+        "yaml-syntax",
+        "yaml-tag",
+    }
+)
+
+EXPLAINED_BY: dict[str, frozenset[str]] = {
+    "no-skill-md": frozenset({"skill-md-spelling"}),
+    "strict-anchor": frozenset({"leading-sign", "yaml-alias"}),
+    "strict-duplicate": frozenset({"yaml-duplicate-key"}),
+    "strict-encoding": frozenset({"not-utf8", "utf-16"}),
+    "strict-frontmatter": MARKERS,
+    "strict-mapping": frozenset({"empty-frontmatter", "frontmatter-not-a-mapping", "line-without-key", "marker-form"}),
+    "strict-size": frozenset({"frontmatter-too-large"}),
+    "strict-tag": frozenset({"leading-sign", "yaml-tag"}),
+    "strict-yaml": _SYNTAX | MARKERS,
+}
+"""Which problems of the readers say why a profile finds no SKILL.md, or cannot read it strictly."""
+
 
 ProfileName = Literal["agentskills", "claude-api", "claude-code", "codex", "mcp", "bernstein", "prowess"]
 PROFILE_NAMES: tuple[ProfileName, ...] = get_args(ProfileName)
@@ -64,8 +187,10 @@ class Profile:
         return replace(problem, message=f"{problem.message} {self.refusal}".rstrip())
 
 
-_MISSING = MARKERS | {"no-skill-md", "strict-encoding", "strict-frontmatter"}
-REFUSED = frozenset({*EXPLAINED_BY, "strict-flow", "strict-indentation"}).union(*EXPLAINED_BY.values()) - _MISSING
+_NO_FRONTMATTER = MARKERS | {"no-skill-md", "strict-encoding", "strict-frontmatter"}
+REFUSED = (
+    frozenset({*EXPLAINED_BY, "strict-flow", "strict-indentation"}).union(*EXPLAINED_BY.values()) - _NO_FRONTMATTER
+)
 """Ways of writing that only some clients refuse; that the file or its markers are missing needs no such sentence."""
 
 

@@ -1,65 +1,269 @@
-"""What Prowess itself asks of a skill it keeps: that it can be named, described and served, and hides nothing."""
+"""The profile of Prowess itself: what it stores and serves, including checks for hidden text and template variables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any, cast
 
-from prowess.errors import Problem
+from prowess.errors import Invalid, Problem
+from prowess.skill.filenames import is_skill_md
 from prowess.skill.forms.form import Reading
-from prowess.skill.limits import Limits
-from prowess.skill.profiles import rules
-from prowess.skill.profiles.assertions import refused_assertions
-from prowess.skill.profiles.declared_requests import unsendable_requests, unusable_commands
-from prowess.skill.profiles.functions import unusable_functions
-from prowess.skill.profiles.needs import unreadable_needs, unused_requirements
-from prowess.skill.profiles.patterns import refused_patterns
-from prowess.skill.profiles.policies import unreadable_policies
+from prowess.skill.kinds import Artifact, JsonObject, Kind, PromptTemplate
+from prowess.skill.limits import MIB, Limits
+from prowess.skill.model import Skill
+from prowess.skill.package import File
+from prowess.skill.profiles import checks
+from prowess.skill.profiles.declarations import (
+    check_artifact_assertions,
+    check_commands,
+    check_functions,
+    check_needs,
+    check_patterns,
+    check_policies,
+    check_requests,
+    check_requirements,
+)
+from prowess.skill.profiles.permissions import list_permissions
 from prowess.skill.profiles.profile import Profile
-from prowess.skill.profiles.requests import requests
-from prowess.skill.profiles.unseen import hidden_text
-from prowess.skill.profiles.variables import undeclared_variables
+from prowess.skill.template import find_variables
+from prowess.skill.text.hidden import HiddenText, find_hidden, quote_source, show_hidden
 
-BODY_LINES = 500
+_MAX_PER_FILE = 20
+_MAX_SHOWN = 30
+_HIDDEN_HINT = "Delete these characters; if something is meant by them, write it visibly."
+_CLASS_NAMES: dict[str, str] = {
+    "bidi-control": "direction control",
+    "control": "control",
+    "invisible": "invisible",
+    "tag": "tag",
+    "variation-selector": "variation selector",
+    "zero-width": "zero-width",
+}
+
+
+def check_hidden_text(reading: Reading) -> Iterator[Problem]:
+    """Each hidden run where it stands in a file, or in the field that an escape brings it into."""
+    seen: set[str] = set()
+    for file in reading.package.files:
+        yield from _in_path(file.path)
+        text = _text_of(file)
+        for found in find_hidden(text)[:_MAX_PER_FILE]:
+            run = _hidden_run(text, found)
+            seen.add(run)
+            yield _hidden_problem(found, run, file.path, found.line)
+    if not _has_escapes(reading):
+        return
+    lines: Mapping[str, int] = reading.document.lines if reading.document else {}
+    for field, text in _iter_fields(reading):
+        for found in find_hidden(text):
+            run = _hidden_run(text, found)
+            if run not in seen:
+                seen.add(run)
+                yield _hidden_problem(found, run, field, lines.get(field))
+
+
+def _has_escapes(reading: Reading) -> bool:
+    """Whether the fields can hold characters that the files do not show; plain markdown without a backslash cannot."""
+    raw = reading.document.raw if reading.document else None
+    return reading.form not in _PLAIN_FORMS or "\\" in (raw or "")
+
+
+_PLAIN_FORMS = ("agentskills", "agentcy", "bernstein")
+
+
+def _in_path(path: str) -> Iterator[Problem]:
+    for found in find_hidden(path):
+        yield _hidden_problem(found, _hidden_run(path, found), show_hidden(path), None)
+
+
+def _text_of(file: File) -> str:
+    """The text of a file; nothing for one that is not text."""
+    try:
+        text = file.content.decode("utf-8")
+    except UnicodeDecodeError:
+        return ""
+    return text if "\x00" not in text or is_skill_md(file.path) else ""
+
+
+def _hidden_run(text: str, found: HiddenText) -> str:
+    """The hidden characters themselves."""
+    line = text.split("\n")[found.line - 1] if found.line > 1 or "\n" in text else text
+    return line[found.column - 1 : found.column - 1 + found.count]
+
+
+def _iter_fields(reading: Reading) -> Iterator[tuple[str, str]]:
+    """Every text that was read from the files, with the field it stands in."""
+    if reading.document is not None:
+        yield from _iter_texts(dict(reading.document.fields))
+    if reading.skill is not None:
+        yield from _iter_skill_fields(reading.skill)
+
+
+def _iter_skill_fields(skill: Skill) -> Iterator[tuple[str, str]]:
+    values = skill.model_dump(exclude={"artifacts", "frontmatter", "manifest", "provenance"}, exclude_defaults=True)
+    yield from _iter_texts(values)
+    for artifact in skill.artifacts:
+        for _, text in _iter_texts(artifact.model_dump(exclude_defaults=True)):
+            yield artifact.name, text
+
+
+def _iter_texts(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """All texts in a value, each with the top-level key it stands under."""
+    pending: list[tuple[str, Any]] = [(str(key), value) for key, value in values.items()]
+    pending += [(str(key), str(key)) for key in values]
+    while pending:
+        key, value = pending.pop()
+        if isinstance(value, str):
+            if not value.isascii():
+                yield key, value
+        elif isinstance(value, dict):
+            pending += [(key, part) for pair in cast("dict[str, Any]", value).items() for part in pair]
+        elif isinstance(value, (list, tuple)):
+            pending += [(key, part) for part in cast("list[Any]", value)]
+
+
+def _hidden_problem(found: HiddenText, run: str, field: str, line: int | None) -> Problem:
+    escaped = "".join(f"\\u{{{ord(char):04X}}}" for char in run[:_MAX_SHOWN]) + ("…" if len(run) > _MAX_SHOWN else "")
+    name = _CLASS_NAMES[found.char_class]
+    count = f"{found.count} hidden {name} characters" if found.count > 1 else f"a hidden {name} character"
+    message = f"There is {count} in column {found.column}: {escaped}"
+    if found.count > 1:
+        message = message.replace("There is", "There are", 1)
+    if found.char_class == "control":
+        # Mostly text that was decoded wrongly once; it smuggles nothing, and terminals never see it.
+        return Problem(
+            code="control-characters", severity="warning", message=message, hint=_HIDDEN_HINT, field=field, line=line
+        )
+    return Problem(code="hidden-text", severity="error", message=message, hint=_HIDDEN_HINT, field=field, line=line)
+
+
+MAX_TEMPLATE_CHARACTERS = 2 * MIB
+"""How much text the templates of a skill may have together."""
+
+_GIVE_DATA: frozenset[Kind] = frozenset(
+    {"cli_command", "code_template", "dspy_module", "function", "http_call", "json_generation"}
+)
+_WORDS = re.compile(r"[^a-z0-9]+")
+
+
+def check_templates(reading: Reading) -> Iterator[Problem]:
+    """An error for each template that cannot be read, and a warning for each name that a template uses undeclared.
+
+    Only a template whose skill or artifact declares inputs is asked for declarations, and only as far as it can be told
+    what artifacts that run before it give.
+    """
+    skill, room = reading.skill, MAX_TEMPLATE_CHARACTERS
+    for artifact in skill.artifacts if skill else ():
+        if not isinstance(artifact, PromptTemplate) or not skill:
+            continue
+        room -= len(artifact.content)
+        if room < 0:
+            message = f"The templates have more than {MAX_TEMPLATE_CHARACTERS:,} characters together."
+            yield checks.error("template-long", message, "Shorten them, or make two skills of this one.")
+            return
+        yield from _check_template(reading, skill, artifact)
+
+
+def _check_template(reading: Reading, skill: Skill, template: PromptTemplate) -> Iterator[Problem]:
+    try:
+        used = find_variables(template.content, template.syntax)
+    except Invalid as fault:
+        own_file = _is_whole_file(reading, template)
+        for problem in fault.problems:
+            yield replace(problem, field=_template_field(template), line=problem.line if own_file else None)
+        return
+    declared = _declared_names(skill, template)
+    for name in sorted(used - declared) if declared is not None else ():
+        yield Problem(
+            code="template-undeclared",
+            severity="warning",
+            message=f"The template uses {quote_source(name)}, which is not among the declared inputs.",
+            hint="Declare it under the parameters of the skill or in the template's vars_schema, or correct its name.",
+            field=_template_field(template),
+        )
+
+
+def _declared_names(skill: Skill, template: PromptTemplate) -> frozenset[str] | None:
+    """What a template can count on; None where nothing is declared, or where that cannot be told."""
+    schemas = [schema for schema in (skill.parameters, template.vars_schema) if schema is not None]
+    if not schemas:
+        return None
+    earlier = [one for one in skill.artifacts if one.ordinal < template.ordinal]
+    if any(one.kind in _GIVE_DATA and _output_schema(one) is None for one in earlier):
+        return None
+    schemas += [schema for schema in map(_output_schema, earlier) if schema is not None]
+    named = [_property_names(schema) for schema in schemas]
+    if None in named:
+        return None
+    outputs = {"previous", *(_WORDS.sub("_", one.name.lower()).strip("_") for one in earlier)}
+    return frozenset(outputs).union(*(names for names in named if names))
+
+
+def _output_schema(artifact: Artifact) -> JsonObject | None:
+    """The schema of what an artifact gives, where it has one."""
+    return getattr(artifact, "output_schema", None)
+
+
+def _property_names(schema: JsonObject) -> frozenset[str] | None:
+    """The properties that a schema declares; None where they may be declared elsewhere."""
+    if schema.keys() & {"$dynamicRef", "$ref", "allOf", "anyOf", "if", "oneOf", "patternProperties"}:
+        return None
+    properties = schema.get("properties")
+    return frozenset(cast("JsonObject", properties)) if isinstance(properties, dict) else frozenset()
+
+
+def _template_field(template: PromptTemplate) -> str:
+    return template.path or template.name
+
+
+def _is_whole_file(reading: Reading, template: PromptTemplate) -> bool:
+    """Whether lines of the template are lines of its file."""
+    file = reading.package.get(template.path) if template.path else None
+    return file is not None and file.content == template.content.encode(errors="replace")
+
+
+MAX_BODY_LINES = 500
 
 
 def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
     """Errors that keep it out, and warnings about what other clients stumble over."""
     if any(problem.code == "nul-character" for problem in reading.problems):
-        yield rules.error("binary", "The file is not text: it has NUL characters in it.", "Write it as UTF-8 text.")
+        yield checks.error("binary", "The file is not text: it has NUL characters in it.", "Write it as UTF-8 text.")
     if reading.skill is None and not any(problem.severity == "error" for problem in reading.problems):
-        yield rules.error("unusable", "Nothing in the package makes a skill.", "Add a SKILL.md with a description.")
-    yield from hidden_text(reading)
-    yield from refused_patterns(reading)
-    yield from refused_assertions(reading)
-    yield from undeclared_variables(reading)
-    yield from unreadable_policies(reading)
-    yield from unreadable_needs(reading)
-    yield from unused_requirements(reading)
-    yield from unusable_functions(reading)
-    yield from unsendable_requests(reading)
-    yield from unusable_commands(reading)
+        yield checks.error("unusable", "Nothing in the package makes a skill.", "Add a SKILL.md with a description.")
+    yield from check_hidden_text(reading)
+    yield from check_patterns(reading)
+    yield from check_artifact_assertions(reading)
+    yield from check_templates(reading)
+    yield from check_policies(reading)
+    yield from check_needs(reading)
+    yield from check_requirements(reading)
+    yield from check_functions(reading)
+    yield from check_requests(reading)
+    yield from check_commands(reading)
     yield from _check_length(reading)
-    yield from requests(reading)
+    yield from list_permissions(reading)
     yield from _check_body(reading)
 
 
 def _check_length(reading: Reading) -> Iterator[Problem]:
     if reading.skill is None:
         return
-    lines: rules.Lines = reading.document.lines if reading.document else {}
-    for problem in rules.check_description({"description": reading.skill.description}, lines):
+    lines: checks.Lines = reading.document.lines if reading.document else {}
+    for problem in checks.check_description({"description": reading.skill.description}, lines):
         if problem.code == "description-long":
             yield replace(problem, severity="warning", message=problem.message + " Other clients cut or refuse it.")
 
 
 def _check_body(reading: Reading) -> Iterator[Problem]:
     count = reading.document.body.count("\n") + 1 if reading.document else 0
-    if count > BODY_LINES and reading.document:
+    if count > MAX_BODY_LINES and reading.document:
         yield Problem(
             code="body-long",
             severity="info",
-            message=f"The text has {count:,} lines; the open standard recommends fewer than {BODY_LINES}.",
+            message=f"The text has {count:,} lines; the open standard recommends fewer than {MAX_BODY_LINES}.",
             hint="Move details into files under references/.",
             line=reading.document.body_line,
         )

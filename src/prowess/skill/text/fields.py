@@ -1,29 +1,147 @@
-"""What a field means, whatever way it was written: text, lists, tools, flags; and what a body offers in their place."""
+"""Interpret frontmatter fields however they were written (text, lists, tools, flags), and find a title and summary in the body."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from prowess.skill.text.body import first_heading, first_paragraph
-
 __all__ = ["as_flag", "as_list", "as_text", "as_tools", "first_heading", "first_paragraph"]
+
+
+_LINE = re.compile(r"[^\r\n]+(?:\r\n|\r|\n)?|[\r\n]+")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|(?=[^\s#0-9]))(?=\S)")
+_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
+_RULE = re.compile(r"[ \t]*(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$")
+_NOT_PROSE = re.compile(r"[ \t]*(?:[|<>#]|!\[|\[!\[|:::|\{%|import |export )")
+_ITEM = re.compile(r"[ \t]*(?:[-*+•]|[0-9]{1,3}[.)])[ \t]+")
+_LINK = re.compile(r"!?\[([^\[\]\n]{1,300})\]\([^()\s]{0,500}\)")
+_MARKUP = re.compile(r"\*{2,3}|__|`+")
+_QUOTE = re.compile(r"^[ \t]*>+[ \t]?")
+_TAG = re.compile(r"<[^<>\n]{1,300}>")
+_OPENING = re.compile(r"\n*# ([^\s#*_`<>\[\]][^\r\n#*_`<>\[\]]*)\n")
+"""A first line that is a heading without any marks in it, as almost every body has one."""
+_TITLE = re.compile(r"\s*^#[ \t]+(?=[^\s#])([^\r\n]+)", re.MULTILINE)
+_TOP = re.compile(r"(?:\A|[\r\n]) {0,3}(?:#(?!#)|=)")
+"""What every top-level heading has in it."""
+_COMMENTS = re.compile(r"(?:[ \t]*<!--(?:>|->|.*?-->))+")
+_WORDS = re.compile(r"[^\W\d_](?:(?!-->)[^\r\n])*")
+_MAX_SCANNED = 200_000
+
+
+def first_heading(body: str) -> str:
+    """The text of the first top-level heading, or of the first heading of any level, or ''."""
+    opening = _OPENING.match(body)
+    if opening:
+        return " ".join(opening[1].split())
+    title = _TITLE.match(body)
+    return (_strip_markup(title[1].rstrip().rstrip("#")) if title else "") or _search_heading(body)
+
+
+def _search_heading(body: str) -> str:
+    other = previous = ""
+    for line in _prose_lines(body):
+        found = _HEADING.match(line)
+        if found:
+            text = _strip_markup(line[found.end() :].rstrip().rstrip("#"))
+            if text and (len(found[1]) == 1 or not (other or _TOP.search(body, 0, _MAX_SCANNED))):
+                return text
+            other = other or text
+        elif "=" in line and _UNDERLINE.match(line) and _strip_markup(previous):
+            return _strip_markup(previous)
+        previous = line
+    return other
+
+
+def first_paragraph(body: str, limit: int = 500) -> str:
+    """The first paragraph of running text on one line, cut at a word where it is longer than `limit`.
+
+    Where there is no running text, the first list or quotation stands in for it, or a heading, or the first words at all.
+    """
+    spare = ""
+    for paragraph in _paragraphs(body):
+        first = paragraph[0]
+        if not _NOT_PROSE.match(first) and not _ITEM.match(first):
+            text = _join_lines(paragraph)
+            if any(char.isalnum() for char in text):
+                return _shorten(text, limit)
+        elif not spare and not first.lstrip().startswith("#"):
+            spare = _join_lines([_ITEM.sub("", _QUOTE.sub("", line)) for line in paragraph])
+            spare = spare if any(char.isalnum() for char in spare) else ""
+    words = _WORDS.search(body)
+    return _shorten(spare or first_heading(body) or (_strip_markup(words[0]) if words else ""), limit)
+
+
+def _prose_lines(body: str) -> Iterator[str]:
+    """The lines of the body outside code fences and comments, blank ones as one, without their line ends."""
+    fence = ""
+    comment = False
+    for found in _LINE.finditer(body, 0, _MAX_SCANNED):
+        line = found[0].rstrip("\r\n")
+        marker = _FENCE.match(line)
+        if fence:
+            fence = "" if marker and marker[1].startswith(fence) else fence
+        elif comment:
+            comment = "-->" not in line
+        elif marker:
+            fence = marker[1]
+        elif line.lstrip().startswith("<!--"):
+            closed = _COMMENTS.match(line)
+            rest = line[closed.end() :] if closed else line
+            comment = rest.lstrip().startswith("<!--")
+            if rest.strip() and not comment:
+                yield rest
+        else:
+            yield line
+
+
+def _paragraphs(body: str) -> Iterator[list[str]]:
+    """Runs of lines without a blank line, a heading or a rule between them."""
+    lines: list[str] = []
+    for line in _prose_lines(body):
+        if line.strip() and not _RULE.match(line) and not _HEADING.match(line) and not _UNDERLINE.match(line):
+            lines.append(line)
+            continue
+        if lines and not (_UNDERLINE.match(line) and "=" in line):
+            yield lines
+        lines = []
+    if lines:
+        yield lines
+
+
+def _join_lines(lines: list[str]) -> str:
+    return _strip_markup(" ".join(line.strip() for line in lines))
+
+
+def _strip_markup(text: str) -> str:
+    """The text without the marks of links, emphasis and code."""
+    text = _TAG.sub(" ", _LINK.sub(r"\1", text))
+    return " ".join(_MARKUP.sub("", text).split())
+
+
+def _shorten(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    shorter = text[: limit - 1]
+    word, _, _ = shorter.rpartition(" ")
+    return (word if len(word) > limit // 2 else shorter).rstrip(" ,;:") + "…"
+
 
 _FLAGS = {
     **dict.fromkeys(("true", "yes", "on", "1", "y"), True),
     **dict.fromkeys(("false", "no", "off", "0", "n"), False),
 }
 _TOOL = re.compile(r"[^\s,;()\[\]]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?")
-_DEPTH = 8
+_MAX_DEPTH = 8
 
 
 def as_text(value: Any) -> str:
     """The value as text for people: lists joined by commas, mappings as `key: value`, nothing as ''."""
-    return _text(value, _DEPTH)
+    return _to_text(value, _MAX_DEPTH)
 
 
-def _text(value: Any, depth: int) -> str:
+def _to_text(value: Any, depth: int) -> str:
     if isinstance(value, str):
         return value.strip()
     if value is None or not depth:
@@ -32,32 +150,32 @@ def _text(value: Any, depth: int) -> str:
         return "true" if value else "false"
     if isinstance(value, Mapping):
         pairs = cast("Mapping[Any, Any]", value).items()
-        return "; ".join(f"{key}: {_text(item, depth - 1)}" for key, item in pairs)
+        return "; ".join(f"{key}: {_to_text(item, depth - 1)}" for key, item in pairs)
     if isinstance(value, Sequence):
-        texts = [_text(item, depth - 1) for item in cast("Sequence[Any]", value)]
+        texts = [_to_text(item, depth - 1) for item in cast("Sequence[Any]", value)]
         return ", ".join(text for text in texts if text)
     return str(value)
 
 
 def as_list(value: Any) -> tuple[str, ...]:
     """The items of a list, of `a, b`, of `[a, b]` or of a mapping's values; each once, none empty."""
-    return tuple(dict.fromkeys(_items(value, _DEPTH)))
+    return tuple(dict.fromkeys(_to_items(value, _MAX_DEPTH)))
 
 
-def _items(value: Any, depth: int) -> list[str]:
+def _to_items(value: Any, depth: int) -> list[str]:
     if not depth or value is None:
         return []
     if isinstance(value, str):
-        return _split(value)
+        return _split_list(value)
     if isinstance(value, Mapping):
-        return [text for item in cast("Mapping[Any, Any]", value).values() for text in _items(item, depth - 1)]
+        return [text for item in cast("Mapping[Any, Any]", value).values() for text in _to_items(item, depth - 1)]
     if isinstance(value, Sequence):
-        texts = [_text(item, depth - 1) for item in cast("Sequence[Any]", value)]
+        texts = [_to_text(item, depth - 1) for item in cast("Sequence[Any]", value)]
         return [text for text in texts if text]
-    return [_text(value, depth)]
+    return [_to_text(value, depth)]
 
 
-def _split(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     text = text.strip()
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]
@@ -72,31 +190,31 @@ def as_tools(value: Any) -> tuple[str, ...]:
     A tool with its argument, such as `Bash(git add:*)`, is one. `WebFetch(domain: x)`, which YAML reads as a mapping when
     it stands in a list, is put together again.
     """
-    return tuple(dict.fromkeys(_tools(value, _DEPTH)))
+    return tuple(dict.fromkeys(_to_tools(value, _MAX_DEPTH)))
 
 
-def _tools(value: Any, depth: int) -> list[str]:
+def _to_tools(value: Any, depth: int) -> list[str]:
     if not depth or value is None:
         return []
     if isinstance(value, str):
         names = (found[0].strip("'") for found in _TOOL.finditer(value.replace('"', " ")))
         return [name for name in names if name.strip("-'")]
     if isinstance(value, Mapping):
-        return [tool for pair in cast("Mapping[Any, Any]", value).items() for tool in _pair(pair, depth)]
+        return [tool for pair in cast("Mapping[Any, Any]", value).items() for tool in _tools_of_pair(pair, depth)]
     if isinstance(value, Sequence):
-        return [tool for item in cast("Sequence[Any]", value) for tool in _tools(item, depth - 1)]
-    return [_text(value, depth)]
+        return [tool for item in cast("Sequence[Any]", value) for tool in _to_tools(item, depth - 1)]
+    return [_to_text(value, depth)]
 
 
-def _pair(pair: tuple[Any, Any], depth: int) -> list[str]:
+def _tools_of_pair(pair: tuple[Any, Any], depth: int) -> list[str]:
     """A tool whose argument has a colon, split in two by YAML; or a tool with a flag; or a group of tools."""
     key, item = str(pair[0]), pair[1]
     if "(" in key and isinstance(item, str):
-        return _tools(f"{key}: {item}", depth - 1)
+        return _to_tools(f"{key}: {item}", depth - 1)
     flag = as_flag(item)
     if flag is not None or item is None:
-        return [] if flag is False else _tools(key, depth - 1)
-    return _tools(item, depth - 1)
+        return [] if flag is False else _to_tools(key, depth - 1)
+    return _to_tools(item, depth - 1)
 
 
 def as_flag(value: Any) -> bool | None:

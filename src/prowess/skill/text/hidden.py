@@ -26,7 +26,7 @@ _SUSPECTS = (
 """The characters that may be hidden, as ranges in order."""
 
 
-def _ordinary() -> str:
+def _ordinary_ranges() -> str:
     """All other characters, as the ranges of a character class."""
     starts = [0, *(last + 1 for _, last in _SUSPECTS)]
     ends = [*(first - 1 for first, _ in _SUSPECTS), 0x10FFFF]
@@ -34,7 +34,7 @@ def _ordinary() -> str:
     return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in pairs if first <= last)
 
 
-_SUSPECT = re.compile(f"[^{_ordinary()}]")
+_SUSPECT = re.compile(f"[^{_ordinary_ranges()}]")
 """Told by what it is not: ordinary characters are dismissed in one step, and most text has nothing else."""
 _PLAIN = bytes(code for code in range(128) if not _SUSPECT.match(chr(code)))
 
@@ -52,7 +52,7 @@ _UNSPACED = re.compile(
 )
 """Letters of the scripts that are written without spaces, where a zero-width space marks a word."""
 
-_SHOWN = 80
+_MAX_SHOWN = 80
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 _KEYCAPS = frozenset("0123456789#*")
 _EMOJI_TAIL = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff\u20e3]")
@@ -90,7 +90,7 @@ def _runs(text: str) -> Iterator[tuple[int, CharClass, int]]:
     start, length = -1, 0
     current: CharClass = "invisible"
     for position in _hidden_positions(text):
-        char_class = _class_of(text[position])
+        char_class = _classify(text[position])
         if length and position == start + length and char_class == current:
             length += 1
             continue
@@ -111,9 +111,9 @@ def show_hidden(text: str) -> str:
     return "".join([*parts, text[start:]])
 
 
-def shown_source(source: str) -> str:
+def quote_source(source: str) -> str:
     """The beginning of what an author wrote, such as a pattern or a piece of a template, to be quoted in a message."""
-    return f"`{show_hidden(source[:_SHOWN])}{'…' * (len(source) > _SHOWN)}`"
+    return f"`{show_hidden(source[:_MAX_SHOWN])}{'…' * (len(source) > _MAX_SHOWN)}`"
 
 
 def _hidden_positions(text: str) -> Iterator[int]:
@@ -129,12 +129,12 @@ def _hidden_positions(text: str) -> Iterator[int]:
             if flag:
                 flag_end = flag.end()
                 continue
-        accepted = _ACCEPTED.get(_class_of(found[0]))
+        accepted = _ACCEPTED.get(_classify(found[0]))
         if not (accepted and accepted(text, position)):
             yield position
 
 
-def _class_of(char: str) -> CharClass:
+def _classify(char: str) -> CharClass:
     for char_class, pattern in _CLASSES:
         if pattern.match(char):
             return char_class
@@ -171,7 +171,7 @@ def _zero_width_accepted(text: str, position: int) -> bool:
 def _variation_accepted(text: str, position: int) -> bool:
     char = text[position]
     before, after = _around(text, position)
-    if after and _class_of(after) == "variation-selector" and _SUSPECT.match(after):
+    if after and _classify(after) == "variation-selector" and _SUSPECT.match(after):
         return False
     if char >= "\U000e0100":
         return _is_ideograph(before)
@@ -182,7 +182,7 @@ def _variation_accepted(text: str, position: int) -> bool:
     )
 
 
-def _mark_accepted(text: str, position: int) -> bool:
+def _direction_mark_accepted(text: str, position: int) -> bool:
     """A direction mark stands next to a letter of a script that runs from right to left, or to its punctuation."""
     if text[position] not in "\u200e\u200f\u061c":
         return False
@@ -196,7 +196,7 @@ def _mark_accepted(text: str, position: int) -> bool:
 _ACCEPTED: dict[CharClass, Callable[[str, int], bool]] = {
     "zero-width": _zero_width_accepted,
     "variation-selector": _variation_accepted,
-    "bidi-control": _mark_accepted,
+    "bidi-control": _direction_mark_accepted,
 }
 
 

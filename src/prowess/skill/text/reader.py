@@ -1,21 +1,104 @@
-"""Reading a markdown file with frontmatter: whatever stands there, something usable and a true report come out."""
+"""Read a markdown file with frontmatter. Any bytes give a usable document and a complete list of problems."""
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import Any, cast
 
 from prowess.errors import Problem
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.text.codes import problem
-from prowess.skill.text.decode import decode
-from prowess.skill.text.document import Document
-from prowess.skill.text.entries import Mended, scan
-from prowess.skill.text.repair import repair
-from prowess.skill.text.split import Block, flat, line_at, locate, shorter
+from prowess.skill.text.document import Document, make_problem
+from prowess.skill.text.frontmatter_block import (
+    FrontmatterBlock,
+    ReadFields,
+    find_block,
+    line_number,
+    normalize_line_ends,
+    scan_entries,
+    shorten_block,
+)
+from prowess.skill.text.repair import repair_fields
 from prowess.skill.text.yaml import YamlRefused, load
 
-_SECOND = re.compile(r"\s*---[ \t]*\r?\n(?=(?:[^\n]*\n){0,6}?(?:name|description)[ \t]*:)")
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_SAVE_HINT = "Save the file as UTF-8 without a byte order mark."
+
+
+def decode_text(data: bytes | str) -> tuple[str, list[Problem]]:
+    """The text of a file, without byte order mark, and what was odd about its bytes. Half characters are replaced."""
+    problems: list[Problem] = []
+    if isinstance(data, str):
+        text = _replace_surrogates(data, problems)
+    else:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as fault:
+            text = _decode_other(data, fault.start, problems)
+    if "\x00" in text:
+        text = _check_nul(text, data, problems)
+    if text.startswith("\ufeff"):
+        text = text[1:]
+        problems.append(make_problem("bom", "The file starts with a byte order mark.", _SAVE_HINT, line=1))
+    if "\r" in text:
+        line = text.count("\n", 0, text.index("\r")) + 1
+        problems.append(
+            make_problem(
+                "crlf", "Lines end in carriage returns (Windows style).", "Save it with LF line ends.", line=line
+            )
+        )
+    return text, problems
+
+
+def _replace_surrogates(text: str, problems: list[Problem]) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as fault:
+        line = text.count("\n", 0, fault.start) + 1
+        message = "The text has half a character (a lone surrogate) in it, which was replaced."
+        problems.append(make_problem("not-utf8", message, "Save the file as UTF-8.", line=line))
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _decode_other(data: bytes, position: int, problems: list[Problem]) -> str:
+    """The text of bytes that are not UTF-8: by their mark, else as Windows or Latin-1 text."""
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            return _decode_wide(data, encoding, problems)
+    line = data.count(b"\n", 0, position) + 1
+    message = f"The file is not UTF-8: byte 0x{data[position]:02X} in line {line}; it was read as Windows-1252."
+    problems.append(make_problem("not-utf8", message, "Save the file as UTF-8.", line=line))
+    try:
+        return data.decode("cp1252")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def _check_nul(text: str, data: bytes | str, problems: list[Problem]) -> str:
+    """The text, read again if its NULs come from an unmarked wide encoding."""
+    start = data[:64] if isinstance(data, bytes) else b""
+    even, odd = start[::2].count(0), start[1::2].count(0)
+    if odd * 2 > len(start) // 2 and not even:
+        return _decode_wide(data, "utf-16-le", problems)
+    if even * 2 > len(start) // 2 and not odd:
+        return _decode_wide(data, "utf-16-be", problems)
+    line = text.count("\n", 0, text.index("\x00")) + 1
+    problems.append(make_problem("nul-character", "The file has NUL characters in it.", "Remove them.", line=line))
+    return text
+
+
+def _decode_wide(data: bytes | str, encoding: str, problems: list[Problem]) -> str:
+    problems.append(make_problem("utf-16", f"The file is {encoding[:6].upper()} text.", _SAVE_HINT, line=1))
+    return data.decode(encoding, "replace") if isinstance(data, bytes) else data
+
+
+_SECOND_BLOCK = re.compile(r"\s*---[ \t]*\r?\n(?=(?:[^\n]*\n){0,6}?(?:name|description)[ \t]*:)")
 
 
 _LINE_END = ("\n", "")
@@ -23,20 +106,20 @@ _LINE_END = ("\n", "")
 
 def read_document(data: bytes | str, *, limits: Limits = DEFAULT_LIMITS) -> Document:
     """Read the frontmatter and the body of a markdown file. Nothing makes it raise."""
-    text, problems = decode(data)
+    text, problems = decode_text(data)
     end = text.find("\n---", 3) if not problems and text.startswith("---\n") else -1
     if end < 0 or text[end + 4 : end + 5] not in _LINE_END or text.find("\n...", 3, end) >= 0:
-        return _irregular(text, problems, limits)
+        return _read_irregular(text, problems, limits)
     raw = text[4 : end + 1]
     try:
         loaded = load(raw, limits=limits, first_line=2)
     except YamlRefused as refused:
-        block = Block(4, end + 1, min(end + 5, len(text)))
-        return _finish(text, problems, block, _second_try(text, text, block, refused, limits))
+        block = FrontmatterBlock(4, end + 1, min(end + 5, len(text)))
+        return _make_document(text, problems, block, _read_refused(text, text, block, refused, limits))
     fields: Any = loaded.value
     if not isinstance(fields, dict):
-        return _irregular(text, problems, limits)
-    second = _SECOND.match(text, end + 4)
+        return _read_irregular(text, problems, limits)
+    second = _SECOND_BLOCK.match(text, end + 4)
     return Document(
         raw=raw,
         fields=cast("dict[str, Any]", fields),
@@ -44,72 +127,76 @@ def read_document(data: bytes | str, *, limits: Limits = DEFAULT_LIMITS) -> Docu
         body=text[end + 5 :],
         body_line=raw.count("\n") + 3,
         how="yaml",
-        problems=(_second_block(text, second),) if second else (),
+        problems=(_second_block_problem(text, second),) if second else (),
     )
 
 
-def _irregular(text: str, problems: list[Problem], limits: Limits) -> Document:
+def _read_irregular(text: str, problems: list[Problem], limits: Limits) -> Document:
     """The document of a file whose frontmatter is not marked as it should be, or empty, or absent."""
-    plain = flat(text)
-    block = locate(plain)
+    plain = normalize_line_ends(text)
+    block = find_block(plain)
     if block is None:
-        return _bare(text, [*problems, _missing()])
-    read = _load(text[block.start : block.end], line_at(plain, block.start), limits)
-    if isinstance(read, Mended):
-        return _finish(text, problems, block, (block, read))
-    return _finish(text, problems, block, _second_try(plain, text, block, read, limits))
+        return _without_frontmatter(text, [*problems, _missing_problem()])
+    read = _load_fields(text[block.start : block.end], line_number(plain, block.start), limits)
+    if isinstance(read, ReadFields):
+        return _make_document(text, problems, block, (block, read))
+    return _make_document(text, problems, block, _read_refused(plain, text, block, read, limits))
 
 
-def _second_try(
-    plain: str, text: str, block: Block, refused: YamlRefused, limits: Limits
-) -> tuple[Block, Mended | None]:
+def _read_refused(
+    plain: str, text: str, block: FrontmatterBlock, refused: YamlRefused, limits: Limits
+) -> tuple[FrontmatterBlock, ReadFields | None]:
     """The fields of a block that YAML refuses, or of a shorter one where its end was taken for a rule in the body."""
-    line = line_at(plain, block.start)
-    nearer = shorter(plain, block)
+    line = line_number(plain, block.start)
+    nearer = shorten_block(plain, block)
     if nearer is None:
-        return block, _mended(text[block.start : block.end], line, refused, limits)
+        return block, _repair_fields(text[block.start : block.end], line, refused, limits)
     raw = text[nearer.start : nearer.end]
-    read = _load(raw, line, limits)
-    return nearer, read if isinstance(read, Mended) else _mended(raw, line, read, limits)
+    read = _load_fields(raw, line, limits)
+    return nearer, read if isinstance(read, ReadFields) else _repair_fields(raw, line, read, limits)
 
 
-def _finish(text: str, problems: list[Problem], found: Block, outcome: tuple[Block, Mended | None]) -> Document:
+def _make_document(
+    text: str, problems: list[Problem], found: FrontmatterBlock, outcome: tuple[FrontmatterBlock, ReadFields | None]
+) -> Document:
     """The document of a block that was read; all of the text is body where it gave nothing."""
     block, read = outcome
     if read is None:
-        return _bare(text, [*problems, _missing() if found.lead else _keyless()])
-    plain = flat(text)
-    told = [*problems, *block.problems, *_spaces(text, block), *read.problems]
-    second = _SECOND.match(text, block.body)
+        return _without_frontmatter(text, [*problems, _missing_problem() if found.lead else _keyless_problem()])
+    plain = normalize_line_ends(text)
+    told = [*problems, *block.problems, *_find_marker_spaces(text, block), *read.problems]
+    second = _SECOND_BLOCK.match(text, block.body)
     if second:
-        told.append(_second_block(plain, second))
+        told.append(_second_block_problem(plain, second))
     lead = text[: block.lead]
     return Document(
         raw=text[block.start : block.end],
         fields=read.fields,
         lines=read.lines,
         body=lead + text[block.body :],
-        body_line=line_at(plain, block.body) - lead.count("\n"),
+        body_line=line_number(plain, block.body) - lead.count("\n"),
         how=read.how,
         problems=tuple(told),
     )
 
 
-def _spaces(text: str, block: Block) -> list[Problem]:
+def _find_marker_spaces(text: str, block: FrontmatterBlock) -> list[Problem]:
     """What is wrong with a marker that spaces follow: some other readers do not know it for one."""
     before = text[: block.start].rstrip("\r\n")
     opening = before[max(before.rfind("\n"), before.rfind("\r")) + 1 :]
     closing = text[block.end : block.body].rstrip("\r\n")
-    plain = flat(text)
-    lines = [(opening, line_at(plain, block.start) - 1), (closing, line_at(plain, block.end))]
+    plain = normalize_line_ends(text)
+    lines = [(opening, line_number(plain, block.start) - 1), (closing, line_number(plain, block.end))]
     found = [line for marker, line in lines if marker.rstrip() == "---" != marker]
     message = "Spaces follow the marker ---."
     return (
-        [problem("marker-form", message, "Remove the spaces at the end of the line.", line=found[0])] if found else []
+        [make_problem("marker-form", message, "Remove the spaces at the end of the line.", line=found[0])]
+        if found
+        else []
     )
 
 
-def _load(raw: str, line: int, limits: Limits) -> Mended | YamlRefused:
+def _load_fields(raw: str, line: int, limits: Limits) -> ReadFields | YamlRefused:
     """The fields as plain YAML gives them, or why it does not."""
     try:
         loaded = load(raw, limits=limits, first_line=line)
@@ -117,44 +204,44 @@ def _load(raw: str, line: int, limits: Limits) -> Mended | YamlRefused:
         return refused
     fields: Any = loaded.value
     if isinstance(fields, dict):
-        return Mended(fields=cast("dict[str, Any]", fields), lines=loaded.lines, how="yaml")
+        return ReadFields(fields=cast("dict[str, Any]", fields), lines=loaded.lines, how="yaml")
     if fields is None and not raw.strip():
-        return Mended(how="yaml", problems=[_empty(line)])
+        return ReadFields(how="yaml", problems=[_empty_problem(line)])
     return YamlRefused("The frontmatter has no keys.", line, "frontmatter-not-a-mapping")
 
 
-def _mended(raw: str, line: int, refused: YamlRefused, limits: Limits) -> Mended | None:
+def _repair_fields(raw: str, line: int, refused: YamlRefused, limits: Limits) -> ReadFields | None:
     """The fields by repair, or by the line where the block is too large; None where there are none."""
     if refused.code == "frontmatter-too-large":
-        read = scan(raw.encode()[: limits.frontmatter_bytes].decode("utf-8", "ignore"), line)
+        read = scan_entries(raw.encode()[: limits.frontmatter_bytes].decode("utf-8", "ignore"), line)
         hint = "Move what is long into the body or into files of the skill."
-        read.problems.append(problem(refused.code, refused.message, hint, line=line))
+        read.problems.append(make_problem(refused.code, refused.message, hint, line=line))
         return read
-    read = repair(raw, line, refused, limits)
+    read = repair_fields(raw, line, refused, limits)
     return read if read.fields else None
 
 
-def _bare(text: str, problems: list[Problem]) -> Document:
+def _without_frontmatter(text: str, problems: list[Problem]) -> Document:
     return Document(raw=None, fields={}, lines={}, body=text, body_line=1, how="none", problems=tuple(problems))
 
 
-def _missing() -> Problem:
+def _missing_problem() -> Problem:
     hint = "Start the file with a line ---, then `name:` and `description:`, then another line ---."
-    return problem("no-frontmatter", "The file has no frontmatter.", hint, line=1)
+    return make_problem("no-frontmatter", "The file has no frontmatter.", hint, line=1)
 
 
-def _keyless() -> Problem:
+def _keyless_problem() -> Problem:
     message = "What stands between the --- lines has no keys."
     hint = "Write `name:` and `description:` between them, or remove the first --- line."
-    return problem("frontmatter-not-a-mapping", message, hint, line=1)
+    return make_problem("frontmatter-not-a-mapping", message, hint, line=1)
 
 
-def _empty(line: int) -> Problem:
+def _empty_problem(line: int) -> Problem:
     hint = "Write `name:` and `description:` between the --- lines."
-    return problem("empty-frontmatter", "The frontmatter has nothing in it.", hint, line=line)
+    return make_problem("empty-frontmatter", "The frontmatter has nothing in it.", hint, line=line)
 
 
-def _second_block(text: str, found: re.Match[str]) -> Problem:
+def _second_block_problem(text: str, found: re.Match[str]) -> Problem:
     message = "The body starts with another frontmatter block, which is taken as text."
-    line = line_at(text, found.end()) - 1
-    return problem("second-frontmatter", message, "Merge the two blocks into the first.", line=line)
+    line = line_number(text, found.end()) - 1
+    return make_problem("second-frontmatter", message, "Merge the two blocks into the first.", line=line)

@@ -11,59 +11,61 @@ from typing import Any
 
 from prowess.errors import Problem
 from prowess.skill.limits import Limits
-from prowess.skill.text.codes import YAML_HINTS, problem
-from prowess.skill.text.diagnose import Remedy, diagnose, folded, is_block_sign, quoted
-from prowess.skill.text.entries import (
-    MOST_FAULTS,
-    Entry,
-    Mended,
-    as_written,
-    clean,
-    entries_of,
-    tell_once,
-    tell_repeated,
+from prowess.skill.text.diagnosis import Fix, diagnose_value, fold_lines, is_block_indicator, quote_scalar
+from prowess.skill.text.document import YAML_HINTS, make_problem
+from prowess.skill.text.frontmatter_block import (
+    KEY_LINE,
+    MAX_FAULTS,
+    FrontmatterEntry,
+    ReadFields,
+    clean_rows,
+    entry_text,
+    report_once,
+    report_repeated_key,
+    split_entries,
 )
-from prowess.skill.text.split import KEY
-from prowess.skill.text.yaml import Loaded, YamlRefused, load
+from prowess.skill.text.yaml import LoadedYaml, YamlRefused, load
 
 _ITEM = re.compile(r"([ \t]*(?:- +)*(?:[^\s:#'\"\[{][^:]*:[ \t]+)?)(\S.*)\Z")
 _TAB = re.compile(r"^ *\t[ \t]*(?=\S)")
-_KNOWN = frozenset({"name", "description", "version", "license", "author", "tags", "metadata", "allowed-tools"})
+_KNOWN_KEYS = frozenset({"name", "description", "version", "license", "author", "tags", "metadata", "allowed-tools"})
 _STAR = re.compile(r"^(\s*)[*•](?=\s)")
 _LOOSE = re.compile(r"[^\s#]")
 _LOOSE_BELOW = re.compile(r"[^\s#\-\[\]{}\"',]")
-_MOST_MENDS = 8
+_MAX_FIXES = 8
 
 
-def repair(raw: str, first_line: int, refused: YamlRefused, limits: Limits) -> Mended:
+def repair_fields(raw: str, first_line: int, refused: YamlRefused, limits: Limits) -> ReadFields:
     """Read frontmatter that `load` refused, with `refused`. Fields are empty where it has no keys at all.
 
     The key where YAML stopped is mended first and the rest read at once; where that does not help, every key is
     read on its own.
     """
-    result = Mended()
-    entries = entries_of(clean(raw, first_line, result), first_line, result)
-    for _ in range(_MOST_MENDS):
+    result = ReadFields()
+    entries = split_entries(clean_rows(raw, first_line, result), first_line, result)
+    for _ in range(_MAX_FIXES):
         suspect = next((entry for entry in reversed(entries) if entry.line <= refused.line), None)
-        if suspect is None or _take(suspect, result, limits):
+        if suspect is None or _read_entry(suspect, result, limits):
             break
         entries.remove(suspect)
-        again = _take_rest(entries, first_line, result, limits)
+        again = _read_rest(entries, first_line, result, limits)
         if again is None:
-            return _in_order(result)
+            return _sort_by_line(result)
         refused = again
     for entry in entries:
-        if len(result.problems) >= MOST_FAULTS:
-            _give_up(entry, result)
+        if len(result.problems) >= MAX_FAULTS:
+            _skip_as_text(entry, result)
         else:
-            _take(entry, result, limits)
+            _read_entry(entry, result, limits)
     if entries and not result.problems:
         hint = YAML_HINTS.get(refused.code, YAML_HINTS["yaml-syntax"])
-        result.problems.append(problem(refused.code, refused.message, hint, line=refused.line))
-    return _in_order(result)
+        result.problems.append(make_problem(refused.code, refused.message, hint, line=refused.line))
+    return _sort_by_line(result)
 
 
-def _take_rest(entries: list[Entry], first_line: int, result: Mended, limits: Limits) -> YamlRefused | None:
+def _read_rest(
+    entries: list[FrontmatterEntry], first_line: int, result: ReadFields, limits: Limits
+) -> YamlRefused | None:
     """Read all these entries at once, each on the line where it stands."""
     rows: list[str] = []
     for entry in entries:
@@ -79,7 +81,7 @@ def _take_rest(entries: list[Entry], first_line: int, result: Mended, limits: Li
     return None
 
 
-def _in_order(result: Mended) -> Mended:
+def _sort_by_line(result: ReadFields) -> ReadFields:
     """The result with its fields and problems in the order of the file."""
     result.lines = dict(sorted(result.lines.items(), key=lambda item: item[1]))
     result.fields = {key: result.fields[key] for key in result.lines}
@@ -87,14 +89,14 @@ def _in_order(result: Mended) -> Mended:
     return result
 
 
-def _take(entry: Entry, result: Mended, limits: Limits) -> bool:
+def _read_entry(entry: FrontmatterEntry, result: ReadFields, limits: Limits) -> bool:
     """Read one key into the result; whether it was in order."""
-    _untab(entry, result)
+    _expand_tabs(entry, result)
     result.lines[entry.key] = entry.line
     try:
         loaded = load("\n".join(entry.rows), limits=limits, first_line=entry.line)
     except YamlRefused as refused:
-        result.fields[entry.key] = _mend(entry, refused, result, limits)
+        result.fields[entry.key] = _fix_value(entry, refused, result, limits)
         return False
     for key, line in loaded.lines.items():
         result.fields.setdefault(key, loaded.value[key])
@@ -102,7 +104,7 @@ def _take(entry: Entry, result: Mended, limits: Limits) -> bool:
     return True
 
 
-def _untab(entry: Entry, result: Mended) -> None:
+def _expand_tabs(entry: FrontmatterEntry, result: ReadFields) -> None:
     """Set rows in with spaces where it was done with tabs."""
     for index, row in enumerate(entry.rows):
         found = _TAB.match(row)
@@ -110,25 +112,25 @@ def _untab(entry: Entry, result: Mended) -> None:
             entry.rows[index] = found[0].replace("\t", "  ") + row[found.end() :]
             message = "The line is set in with a tab, which YAML does not allow."
             hint = "Use two spaces instead of each tab."
-            tell_once(result, problem("tab-indent", message, hint, line=entry.line + index, field=entry.key))
+            report_once(result, make_problem("tab-indent", message, hint, line=entry.line + index, field=entry.key))
 
 
-def _mend(entry: Entry, refused: YamlRefused, result: Mended, limits: Limits) -> Any:
+def _fix_value(entry: FrontmatterEntry, refused: YamlRefused, result: ReadFields, limits: Limits) -> Any:
     """The value of a key that YAML refuses."""
     if refused.code == "yaml-duplicate-key":
-        return _first_ones(entry, result, limits)
-    stray = _stray(entry)
+        return _keep_first_keys(entry, result, limits)
+    stray = _find_stray_row(entry)
     if stray:
-        return _without(entry, stray, result, limits)
-    inner = _misplaced(entry)
+        return _read_without_stray(entry, stray, result, limits)
+    inner = _find_misplaced_key(entry)
     if inner:
-        return _split_off(entry, inner, result, limits)
+        return _read_misplaced_key(entry, inner, result, limits)
     if not entry.value:
-        return _mend_below(entry, refused, result, limits)
-    remedy = diagnose(entry.prefix, entry.value, entry.below)
+        return _fix_rows_below(entry, refused, result, limits)
+    remedy = diagnose_value(entry.prefix, entry.value, entry.below)
     if remedy is None:
-        return _keep(entry, refused, result)
-    _report(entry, remedy, refused, 0, result)
+        return _keep_as_text(entry, refused, result)
+    _report_fix(entry, remedy, refused, 0, result)
     if remedy.flow:
         try:
             return load(entry.prefix + remedy.flow, limits=limits).value[entry.key]
@@ -137,10 +139,10 @@ def _mend(entry: Entry, refused: YamlRefused, result: Mended, limits: Limits) ->
     return remedy.text
 
 
-def _stray(entry: Entry) -> int:
+def _find_stray_row(entry: FrontmatterEntry) -> int:
     """The index of the first row in column 0 that cannot belong to the key, or 0."""
     value = entry.value
-    if is_block_sign(value):
+    if is_block_indicator(value):
         return 0
     loose = _LOOSE if value and value[0] not in "[{" else _LOOSE_BELOW
     index = next((index for index, row in enumerate(entry.rows[1:], start=1) if loose.match(row)), 0)
@@ -148,116 +150,116 @@ def _stray(entry: Entry) -> int:
     return 0 if open_quote else index
 
 
-def _without(entry: Entry, index: int, result: Mended, limits: Limits) -> Any:
+def _read_without_stray(entry: FrontmatterEntry, index: int, result: ReadFields, limits: Limits) -> Any:
     """Read the key without the rows from `index` on, which belong to none; running text takes them up."""
     message = "A line in the frontmatter belongs to no key."
     hint = "Set it in by two spaces so that it belongs to the key above, or move it below the closing ---."
-    result.problems.append(problem("line-without-key", message, hint, line=entry.line + index, field=entry.key))
-    _take(Entry(entry.key, entry.line, entry.rows[:index]), result, limits)
+    result.problems.append(make_problem("line-without-key", message, hint, line=entry.line + index, field=entry.key))
+    _read_entry(FrontmatterEntry(entry.key, entry.line, entry.rows[:index]), result, limits)
     value = result.fields.pop(entry.key)
     if isinstance(value, str) and (" " in value or not value.isascii()):
-        return folded([value, *entry.rows[index:]])
+        return fold_lines([value, *entry.rows[index:]])
     return value
 
 
-def _first_ones(entry: Entry, result: Mended, limits: Limits) -> Any:
+def _keep_first_keys(entry: FrontmatterEntry, result: ReadFields, limits: Limits) -> Any:
     try:
-        loaded: Loaded = load("\n".join(entry.rows), limits=limits, first_wins=True, first_line=entry.line)
+        loaded: LoadedYaml = load("\n".join(entry.rows), limits=limits, first_wins=True, first_line=entry.line)
     except YamlRefused as refused:
-        return _keep(entry, refused, result)
+        return _keep_as_text(entry, refused, result)
     for key, line in loaded.repeated:
-        tell_repeated(key, line, entry.key, result)
+        report_repeated_key(key, line, entry.key, result)
     return loaded.value[entry.key]
 
 
-def _misplaced(entry: Entry) -> int:
+def _find_misplaced_key(entry: FrontmatterEntry) -> int:
     """The index of a row that is a top-level key set in by mistake below a one-line value, or 0."""
     if not entry.value or entry.value[0] in "|>\"'[{":
         return 0
     for index, row in enumerate(entry.rows[1:], start=1):
-        found = KEY.match(row.lstrip())
-        if found and found[2] in _KNOWN:
+        found = KEY_LINE.match(row.lstrip())
+        if found and found[2] in _KNOWN_KEYS:
             return index
     return 0
 
 
-def _split_off(entry: Entry, index: int, result: Mended, limits: Limits) -> Any:
+def _read_misplaced_key(entry: FrontmatterEntry, index: int, result: ReadFields, limits: Limits) -> Any:
     """Read the misplaced key as the key that it was meant to be, and give the value before it."""
     rows = entry.rows[index:]
     indent = len(rows[0]) - len(rows[0].lstrip())
     rows = [row[min(indent, len(row) - len(row.lstrip())) :] for row in rows]
-    found = KEY.match(rows[0])
+    found = KEY_LINE.match(rows[0])
     key = found[2] if found else ""
     message = f"The key {key!r} is set in, so that it reads as part of {entry.key!r}."
     hint = f"Start `{key}:` in the first column."
-    result.problems.append(problem("bad-indent", message, hint, line=entry.line + index, field=key))
-    before = Entry(entry.key, entry.line, entry.rows[:index])
-    _take(before, result, limits)
+    result.problems.append(make_problem("bad-indent", message, hint, line=entry.line + index, field=key))
+    before = FrontmatterEntry(entry.key, entry.line, entry.rows[:index])
+    _read_entry(before, result, limits)
     if key not in result.fields:
-        _take(Entry(key, entry.line + index, rows), result, limits)
+        _read_entry(FrontmatterEntry(key, entry.line + index, rows), result, limits)
     return result.fields.pop(entry.key)
 
 
-def _mend_below(entry: Entry, refused: YamlRefused, result: Mended, limits: Limits) -> Any:
+def _fix_rows_below(entry: FrontmatterEntry, refused: YamlRefused, result: ReadFields, limits: Limits) -> Any:
     """Mend the lines below a key one at a time, where YAML stops; give the value once all is mended."""
     rows = list(entry.rows)
-    found: list[tuple[Remedy, YamlRefused, int]] = []
+    found: list[tuple[Fix, YamlRefused, int]] = []
     starred = next((index for index, row in enumerate(rows) if _STAR.match(row)), 0)
     if starred:
         hint = "Start each item with a hyphen and a space."
-        found.append((Remedy("star-list", "List items start with * instead of a hyphen.", hint, ""), refused, starred))
+        found.append((Fix("star-list", "List items start with * instead of a hyphen.", hint, ""), refused, starred))
         rows = [_STAR.sub(r"\1-", row) for row in rows]
-    for _ in range(_MOST_MENDS):
+    for _ in range(_MAX_FIXES):
         try:
             value = load("\n".join(rows), limits=limits, first_line=entry.line).value[entry.key]
         except YamlRefused as again:
-            mended = _mend_row(rows, min(again.line - entry.line, len(rows) - 1))
+            mended = _fix_row(rows, min(again.line - entry.line, len(rows) - 1))
             if mended is None or any(at == mended[2] for _, _, at in found):
                 break
             rows = mended[0]
             found.append((mended[1], again, mended[2]))
         else:
             for remedy, cause, at in found:
-                _report(entry, remedy, cause, at, result)
+                _report_fix(entry, remedy, cause, at, result)
             return value
-    return _keep(entry, refused, result)
+    return _keep_as_text(entry, refused, result)
 
 
-def _mend_row(rows: list[str], index: int) -> tuple[list[str], Remedy, int] | None:
+def _fix_row(rows: list[str], index: int) -> tuple[list[str], Fix, int] | None:
     """Quote the value in the row, or in the nearest one above that has one."""
     for at in range(index, max(0, index - 2), -1):
         item = _ITEM.match(rows[at])
-        remedy = diagnose(item[1], item[2], []) if item else None
+        remedy = diagnose_value(item[1], item[2], []) if item else None
         if item and remedy:
-            return [*rows[:at], item[1] + (remedy.flow or quoted(remedy.text)), *rows[at + 1 :]], remedy, at
+            return [*rows[:at], item[1] + (remedy.flow or quote_scalar(remedy.text)), *rows[at + 1 :]], remedy, at
     return None
 
 
-def _report(entry: Entry, remedy: Remedy, refused: YamlRefused, at: int, result: Mended) -> None:
+def _report_fix(entry: FrontmatterEntry, remedy: Fix, refused: YamlRefused, at: int, result: ReadFields) -> None:
     """Note a mended fault; what the filter forbids keeps the filter's name for it."""
     if refused.code == "yaml-syntax":
-        found = problem(remedy.code, remedy.message, remedy.hint, line=entry.line + at, field=entry.key)
+        found = make_problem(remedy.code, remedy.message, remedy.hint, line=entry.line + at, field=entry.key)
     else:
-        found = _forbidden(entry, refused)
+        found = _forbidden_problem(entry, refused)
     result.problems.append(found)
 
 
-def _forbidden(entry: Entry, refused: YamlRefused) -> Problem:
-    return problem(refused.code, refused.message, YAML_HINTS[refused.code], line=refused.line, field=entry.key)
+def _forbidden_problem(entry: FrontmatterEntry, refused: YamlRefused) -> Problem:
+    return make_problem(refused.code, refused.message, YAML_HINTS[refused.code], line=refused.line, field=entry.key)
 
 
-def _keep(entry: Entry, refused: YamlRefused, result: Mended) -> str:
+def _keep_as_text(entry: FrontmatterEntry, refused: YamlRefused, result: ReadFields) -> str:
     """The value as text, as it stands there."""
     result.how = "scanned"
-    result.problems.append(_forbidden(entry, refused))
-    return as_written(entry)
+    result.problems.append(_forbidden_problem(entry, refused))
+    return entry_text(entry)
 
 
-def _give_up(entry: Entry, result: Mended) -> None:
+def _skip_as_text(entry: FrontmatterEntry, result: ReadFields) -> None:
     """Take the value as text, without another look, where a file has too many faults."""
     result.how = "scanned"
-    message = f"The frontmatter has over {MOST_FAULTS} faults; what follows was taken as text."
-    tell_once(result, problem("too-many-faults", message, "Mend the faults above first.", line=entry.line))
+    message = f"The frontmatter has over {MAX_FAULTS} faults; what follows was taken as text."
+    report_once(result, make_problem("too-many-faults", message, "Mend the faults above first.", line=entry.line))
     if entry.key not in result.fields:
-        result.fields[entry.key] = as_written(entry)
+        result.fields[entry.key] = entry_text(entry)
         result.lines[entry.key] = entry.line

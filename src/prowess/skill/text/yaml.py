@@ -1,27 +1,196 @@
-"""Reading YAML that strangers wrote: plain values only, bounded in size and depth, text as it was written.
+"""Read YAML that strangers wrote: plain values only, bounded in size and depth, text as it was written.
 
-PyYAML's parser turns the text into events; a filter refuses whatever a skill has no need of (aliases, tags, merge
-keys, duplicate keys, deep nesting), and a loop without recursion builds the value. The composer and constructors of
-PyYAML, the parts that hostile input can crash or multiply, are never called.
+PyYAML's parser turns the text into events; a filter refuses what a skill has no need of (aliases, tags, merge keys,
+duplicate keys, deep nesting), and a loop without recursion builds the value. PyYAML's composer and constructors, which
+hostile input can crash or blow up, are never called.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import yaml
-from yaml.events import ScalarEvent
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
 
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.text.builder import Builder, YamlRefused
-from prowess.skill.text.dump import dump
+from prowess.skill.text.yaml_writer import dump, format_float
 
-__all__ = ["Loaded", "YamlRefused", "dump", "load"]
+__all__ = ["LoadedYaml", "YamlRefused", "dump", "load"]
 
-_PURE: Any = yaml.SafeLoader
-_PARSER: Any = getattr(getattr(yaml, "cyaml", None), "CParser", _PURE)
+
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+_WORDS: dict[str, bool | None] = {"true": True, "false": False, **dict.fromkeys(_NULLS)}
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+(?:e[-+][0-9]+)?)?\Z")
+_MISSING: Any = object()
+_DROPPED: Any = object()
+
+
+class YamlRefused(ValueError):
+    """The text is not YAML, or YAML that a skill may not use; `code` says which, `line` where, counted from 1."""
+
+    def __init__(self, message: str, line: int, code: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+        self.code = code
+
+
+class ValueBuilder:
+    """Builds the value from events, one level of nesting a stack entry, without recursion.
+
+    `lines` gives the line of each top-level key, `styles` what a strict reader may object to, and `repeated` the keys
+    that were passed over, with their lines.
+    """
+
+    __slots__ = ("depth", "first_line", "first_wins", "lines", "repeated", "styles", "typed")
+
+    def __init__(self, typed: bool, depth: int, first_wins: bool, first_line: int) -> None:
+        self.typed = typed
+        self.depth = depth
+        self.first_wins = first_wins
+        self.first_line = first_line
+        self.lines: dict[str, int] = {}
+        self.styles: set[str] = set()
+        self.repeated: list[tuple[str, int]] = []
+
+    def anew(self) -> ValueBuilder:
+        """A builder like this one that has built nothing yet."""
+        return ValueBuilder(self.typed, self.depth, self.first_wins, self.first_line)
+
+    def build(self, next_event: Callable[[], Any]) -> Any:  # noqa: C901, PLR0912  the loop that every file pays for
+        """Take all events and give the value.
+
+        `inside` is the list or mapping being filled, `mapping` which of the two it is, `key` the key that waits for its
+        value, and `column` where the first mapping among the values of `inside` starts.
+        """
+        top: list[Any] = []
+        stack: list[tuple[Any, bool, int]] = []
+        inside: Any = top
+        mapping, typed = False, self.typed
+        key: Any = _MISSING
+        column = -1
+        while True:
+            event = next_event()
+            kind: Any = event.__class__
+            if kind is ScalarEvent:
+                if event.tag is not None or event.anchor is not None:
+                    raise self.forbidden(event)
+                value: Any = event.value
+                if mapping and key is _MISSING:
+                    key = self.odd_key(value, event) if value in inside or value == "<<" else value
+                    if len(stack) == 1:
+                        self.lines.setdefault(value, event.start_mark.line + self.first_line)
+                    continue
+                if not event.style and (typed or value in _NULLS):
+                    value = _parse_plain(value)
+            elif kind is MappingEndEvent or kind is SequenceEndEvent:
+                if self.repeated and mapping:
+                    inside.pop(_DROPPED, None)
+                inside, mapping, column = stack.pop()
+                continue
+            elif kind is MappingStartEvent or kind is SequenceStartEvent:
+                self.check_start(event, mapping and key is _MISSING, len(stack))
+                value = cast("Any", {} if kind is MappingStartEvent else [])
+                if mapping and kind is MappingStartEvent:
+                    column = self.check_column(event, column)
+                stack.append((inside, mapping, column))
+            elif kind is StreamEndEvent:
+                return top[0] if top else None
+            else:
+                if kind is AliasEvent or kind is DocumentStartEvent:
+                    self.check(event, bool(top))
+                continue
+            if mapping:
+                inside[key] = value
+                key = _MISSING
+            else:
+                inside.append(value)
+            if kind is not ScalarEvent:
+                inside, mapping, column = value, kind is MappingStartEvent, -1
+
+    def odd_key(self, key: str, event: Any) -> Any:
+        """A key that is there already, or asks for a merge."""
+        line = self.line_of(event)
+        if key == "<<":
+            if event.style:
+                return key
+            raise YamlRefused("Merge keys (<<) are not allowed.", line, "yaml-merge-key")
+        if not self.first_wins:
+            raise YamlRefused(f"The key {key[:80]!r} appears twice.", line, "yaml-duplicate-key")
+        self.repeated.append((key, line))
+        return _DROPPED
+
+    def check_start(self, event: Any, as_key: bool, level: int) -> None:
+        """Refuse a list or a mapping that is tagged, a key, or too deep."""
+        if event.tag is not None or event.anchor is not None:
+            raise self.forbidden(event)
+        if as_key:
+            message = "A key must be plain text, not a list or a mapping."
+            raise YamlRefused(message, self.line_of(event), "yaml-key")
+        if level >= self.depth:
+            message = f"The YAML nests deeper than {self.depth} levels."
+            raise YamlRefused(message, self.line_of(event), "yaml-depth")
+        if event.flow_style:
+            self.styles.add("flow")
+
+    def check_column(self, event: Any, column: int) -> int:
+        """Where the sibling mappings start; they should all start in the same column."""
+        if column not in (-1, event.start_mark.column):
+            self.styles.add("uneven-indent")
+        return event.start_mark.column if column == -1 else column
+
+    def check(self, event: Any, begun: bool) -> None:
+        """Refuse aliases and second documents; the other events carry nothing."""
+        if isinstance(event, AliasEvent):
+            raise self.forbidden(event)
+        if isinstance(event, DocumentStartEvent):
+            if begun:
+                message = "There is more than one YAML document."
+                raise YamlRefused(message, self.line_of(event), "yaml-documents")
+            if event.version or event.tags:
+                self.styles.add("directive")
+
+    def line_of(self, event: Any) -> int:
+        """The line on which an event starts."""
+        return event.start_mark.line + self.first_line
+
+    def forbidden(self, event: Any) -> YamlRefused:
+        """The error for an anchor, an alias or a tag."""
+        line = self.line_of(event)
+        if event.anchor is not None:
+            sign = "*" if isinstance(event, AliasEvent) else "&"
+            return YamlRefused(f"Anchors and aliases ({sign}{event.anchor}) are not allowed.", line, "yaml-alias")
+        return YamlRefused(f"Tags ({event.tag}) are not allowed.", line, "yaml-tag")
+
+
+def _parse_plain(text: str) -> Any:
+    """What a scalar without quotes stands for, where it is not just its text."""
+    if text in _WORDS:
+        return _WORDS[text]
+    match = _NUMBER.match(text)
+    if not match:
+        return text
+    try:
+        number = float(text) if match[1] else int(text)
+    except ValueError:
+        return text
+    written = format_float(number) if isinstance(number, float) else str(number)
+    return number if written == text else text
+
+
+_PURE_PARSER: Any = yaml.SafeLoader
+_PARSER: Any = getattr(getattr(yaml, "cyaml", None), "CParser", _PURE_PARSER)
 _FAULTS = (yaml.YAMLError, ValueError, OverflowError)
 """What the parsers raise: the pure one lets errors of Python itself through."""
 _UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -32,7 +201,7 @@ _ODD_BREAK = re.compile("[\x85\u2028\u2029]")
 """Where YAML 1.1 begins a new line and no editor does."""
 
 
-class Loaded(NamedTuple):
+class LoadedYaml(NamedTuple):
     """A value, the line of each top-level key, and the ways of writing that a strict reader may object to.
 
     `styles` may hold `flow` (braces or brackets), `uneven-indent` (sibling mappings set in by different
@@ -55,7 +224,7 @@ def load(
     limits: Limits = DEFAULT_LIMITS,
     first_wins: bool = False,
     first_line: int = 1,
-) -> Loaded:
+) -> LoadedYaml:
     """Read one YAML document, or raise `YamlRefused`.
 
     Untyped, every scalar stays the text that was written, and an empty one or a plain `~` or `null` is None. Typed, plain
@@ -64,11 +233,11 @@ def load(
     """
     _check_size(text, limits.frontmatter_bytes)
     if text.isascii() or not _ODD_BREAK.search(text):
-        return _load(text, Builder(typed, limits.yaml_depth, first_wins, first_line))
-    builder = Builder(typed, limits.yaml_depth, first_wins, 0)
-    lines = _lines_of(text, first_line)
+        return _load_with(text, ValueBuilder(typed, limits.yaml_depth, first_wins, first_line))
+    builder = ValueBuilder(typed, limits.yaml_depth, first_wins, 0)
+    lines = _map_lines(text, first_line)
     try:
-        loaded = _load(text, builder)
+        loaded = _load_with(text, builder)
     except YamlRefused as refused:
         line = lines[min(refused.line, len(lines) - 1)]
         raise YamlRefused(refused.message, line, refused.code) from None
@@ -78,7 +247,7 @@ def load(
     )
 
 
-def _lines_of(text: str, first_line: int) -> list[int]:
+def _map_lines(text: str, first_line: int) -> list[int]:
     """For each line as YAML counts them, the line of the file that it lies in."""
     lines = [first_line]
     for found in _BREAK.finditer(text):
@@ -86,22 +255,22 @@ def _lines_of(text: str, first_line: int) -> list[int]:
     return lines
 
 
-def _load(text: str, builder: Builder) -> Loaded:
+def _load_with(text: str, builder: ValueBuilder) -> LoadedYaml:
     try:
         events = _PARSER(text).get_event
-        value = builder.build(events if _PARSER is not _PURE else _whole_characters(events))
+        value = builder.build(events if _PARSER is not _PURE_PARSER else _refuse_surrogates(events))
     except YamlRefused:
         raise
     except _FAULTS as fault:
-        joined = _PAIR.sub(_join, text) if "\\u" in text else text
+        joined = _PAIR.sub(_join_surrogates, text) if "\\u" in text else text
         if joined == text:
-            raise _refusal(text, fault, builder.first_line) from None
-        return _load(joined, builder.anew())
+            raise _make_refusal(text, fault, builder.first_line) from None
+        return _load_with(joined, builder.anew())
     styles = frozenset(builder.styles) if builder.styles else _NO_STYLES
-    return Loaded(value, builder.lines, styles, tuple(builder.repeated))
+    return LoadedYaml(value, builder.lines, styles, tuple(builder.repeated))
 
 
-def _join(pair: re.Match[str]) -> str:
+def _join_surrogates(pair: re.Match[str]) -> str:
     """The character that an escaped surrogate pair stands for; JSON writes emoji so, and YAML does not know it."""
     return pair[1] + chr(0x10000 + ((int(pair[2], 16) - 0xD800) << 10) + int(pair[3], 16) - 0xDC00)
 
@@ -114,7 +283,7 @@ def _check_size(text: str, cap: int) -> None:
         raise YamlRefused(f"The YAML has {size:,} bytes; the limit is {cap:,}.", 1, "frontmatter-too-large")
 
 
-def _refusal(text: str, fault: Exception, first_line: int) -> YamlRefused:
+def _make_refusal(text: str, fault: Exception, first_line: int) -> YamlRefused:
     bad = _UNREADABLE.search(text)
     if bad:
         line = sum(1 for _ in _BREAK.finditer(text, 0, bad.start())) + first_line
@@ -125,7 +294,7 @@ def _refusal(text: str, fault: Exception, first_line: int) -> YamlRefused:
     return YamlRefused(f"YAML says: {' '.join(filter(None, words))}.", line, "yaml-syntax")
 
 
-def _whole_characters(next_event: Callable[[], Any]) -> Callable[[], Any]:
+def _refuse_surrogates(next_event: Callable[[], Any]) -> Callable[[], Any]:
     """The events of the pure parser, which would let escapes for half a character through."""
 
     def checked() -> Any:

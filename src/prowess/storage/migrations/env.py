@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from alembic import context
 
-from prowess.storage import policy_tables, run_tables, session_tables, tables
+from prowess.storage import policy_tables, run_tables, sessions, tables
 
 # Each of them adds its tables; what is not imported would seem to be gone.
-[metadata] = {module.metadata for module in (tables, session_tables, policy_tables, run_tables)}
+[metadata] = {module.metadata for module in (tables, sessions, policy_tables, run_tables)}
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -1,6 +1,6 @@
 """A store of its own, with the skills of an organization."""
 
-from prowess.catalog.memory import MemoryStore
+from prowess.catalog.memory_store import MemoryStore
 from prowess.plugins import Plugin
 from prowess.skill.package import Package
 

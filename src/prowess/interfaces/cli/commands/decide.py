@@ -9,35 +9,36 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prowess.errors import NotFound
-from prowess.interfaces.cli.opening import common_options, with_engine
-from prowess.interfaces.cli.printing import shown_path
+from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.output import escape_path
 
 if TYPE_CHECKING:
-    from prowess.catalog.intake import Checked
+    from prowess.catalog.importer import CheckResult
     from prowess.skill.decision import Decision
 
-_ENDINGS = (".yaml", ".yml", ".json", ".md")
+_DESCRIPTOR_SUFFIXES = (".yaml", ".yml", ".json", ".md")
 
 
 @click.command("decide")
 @click.argument("subject", required=False, metavar="[FILE|DESCRIPTION]", default="")
 @common_options
-def command(subject: str, workspace: str | None, as_json: bool) -> None:
+def decide_command(subject: str, workspace: str | None, as_json: bool) -> None:
     """Say whether a skill should be a template for a model or a handler of its own.
 
     Without anything, the rule. With a descriptor FILE or a skill's folder, which of the two it uses, why, and what speaks
     against that. With a DESCRIPTION in words, what its words hint at.
     """
     if not subject:
-        _show_rule(as_json=as_json)
+        _print_rule(as_json=as_json)
     elif _is_path(subject):
-        _show_skills(with_engine(workspace, lambda prowess: prowess.check(Path(subject))), as_json=as_json)
+        _print_skills(with_engine(workspace, lambda prowess: prowess.check(Path(subject))), as_json=as_json)
     elif _looks_like_path(subject):
         raise NotFound(
-            f"There is no file {shown_path(subject)}.", hint="Give the path of a descriptor, or a description in words."
+            f"There is no file {escape_path(subject)}.",
+            hint="Give the path of a descriptor, or a description in words.",
         )
     else:
-        _show_hints(subject, as_json=as_json)
+        _print_hints(subject, as_json=as_json)
 
 
 def _is_path(subject: str) -> bool:
@@ -49,11 +50,11 @@ def _is_path(subject: str) -> bool:
 
 def _looks_like_path(subject: str) -> bool:
     """Whether one word ends as a descriptor's name does, or has the slash of a path in it."""
-    return len(subject.split()) == 1 and (subject.lower().endswith(_ENDINGS) or "/" in subject)
+    return len(subject.split()) == 1 and (subject.lower().endswith(_DESCRIPTOR_SUFFIXES) or "/" in subject)
 
 
-def _show_rule(*, as_json: bool) -> None:
-    from prowess.interfaces.cli.printing import print_json, print_wrapped
+def _print_rule(*, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import print_json, print_wrapped
     from prowess.skill.decision import QUESTIONS
 
     if as_json:
@@ -65,27 +66,27 @@ def _show_rule(*, as_json: bool) -> None:
         print_wrapped(f"→ {question.way}. {question.why}", 3)
 
 
-def _show_skills(checked: list[Checked], *, as_json: bool) -> None:
-    from prowess.interfaces.cli.printing import print_json_line
-    from prowess.skill.decision import decide
+def _print_skills(checked: list[CheckResult], *, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import print_json_line
+    from prowess.skill.decision import judge_decision
 
     for one in checked:
         skill = one.report.reading.skill if one.report else None
-        decision = decide(skill) if skill is not None else None
+        decision = judge_decision(skill) if skill is not None else None
         broken = [problem for problem in one.problems if problem.severity == "error"]
         if as_json:
             told: dict[str, Any] = {"path": str(one.path), "slug": skill.slug if skill else None}
             told["decision"] = asdict(decision) if decision else None
             print_json_line({**told, "problems": [asdict(problem) for problem in broken]})
         else:
-            _show_decision(one, decision)
+            _print_decision(one, decision)
 
 
-def _show_decision(one: Checked, decision: Decision | None) -> None:
-    from prowess.interfaces.cli.failures import print_problems
-    from prowess.interfaces.cli.printing import one_line, print_wrapped, shown_path
+def _print_decision(one: CheckResult, decision: Decision | None) -> None:
+    from prowess.interfaces.cli.error_output import print_problems
+    from prowess.interfaces.cli.output import escape_path, one_line, print_wrapped
 
-    click.secho(shown_path(one.path), bold=True)
+    click.secho(escape_path(one.path), bold=True)
     if decision is not None:
         parts = f" ({one_line(', '.join(decision.parts))})" if decision.parts else ""
         print_wrapped(f"uses {decision.uses}{parts}. {decision.why}", 2)
@@ -97,17 +98,17 @@ def _show_decision(one: Checked, decision: Decision | None) -> None:
         click.echo("  No rule speaks against it.")
 
 
-def _show_hints(text: str, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.printing import print_json, print_wrapped
-    from prowess.skill.decision import hints_in
+def _print_hints(text: str, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import print_json, print_wrapped
+    from prowess.skill.decision import find_hints
 
-    hints = hints_in(text)
+    hints = find_hints(text)
     if as_json:
         print_json([{"name": hint.question.name, "way": hint.question.way, "words": hint.words} for hint in hints])
         return
     if not hints:
         click.echo("Its words hint at nothing. Ask yourself:\n")
-        _show_rule(as_json=False)
+        _print_rule(as_json=False)
         return
     first = hints[0].question
     print_wrapped(f"By its words: {first.way}. {first.why}")

@@ -1,29 +1,182 @@
-"""`prowess eval triggers`: whether a skill is chosen for the messages that it is for, and for no others."""
+"""`prowess eval triggers`: measure whether skills are chosen for the right messages, and for no others."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
 
 import click
 
-from prowess.interfaces.cli.messages import Limit, Share
-from prowess.interfaces.cli.opening import common_options, matching, patience, with_engine
+from prowess.interfaces.cli.engine import common_options, open_matcher, spinner, with_engine
+from prowess.interfaces.cli.error_output import print_problems
+from prowess.interfaces.cli.options import Fraction, Limit
+from prowess.interfaces.cli.output import one_line, print_wrapped
 
 if TYPE_CHECKING:
-    from prowess.build.opening import Prowess
-    from prowess.interfaces.cli.subjects import Subject
-    from prowess.match.triggers import TriggerReport
+    from prowess.errors import Problem
+    from prowess.interfaces.cli.targets import SkillTarget
+    from prowess.match.trigger_eval import QueryOutcome, TriggerReport
+    from prowess.open import Prowess
+    from prowess.skill.evals import TriggerSet
 
-SHARE = 0.8
+
+MAX_FAILED_QUERIES = 20
+"""How many failed queries of a skill are worth printing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What the queries of one skill gave, and what is asked of it."""
+
+    report: TriggerReport
+    evals: TriggerSet
+    min_precision: float
+    min_recall: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is good enough; queries that could not be read are not."""
+        readable = all(problem.severity != "error" for problem in self.evals.problems)
+        return readable and self.report.precision >= self.min_precision and self.report.recall >= self.min_recall
+
+
+def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
+    """The shape that scripts rely on."""
+    report = evaluation.report
+    wanted = sum(outcome.case.should_trigger for outcome in report.outcomes)
+    return {
+        "slug": report.slug,
+        "ok": evaluation.ok,
+        "precision": round(report.precision, 4),
+        "recall": round(report.recall, 4),
+        "f1": round(report.f1, 4),
+        "counts": {
+            "queries": len(report.outcomes),
+            "should_trigger": wanted,
+            "should_not_trigger": len(report.outcomes) - wanted,
+            "hits": report.hits,
+            "missed": len(report.missed),
+            "false_triggers": len(report.false_triggers),
+        },
+        "queries": [_outcome_json(outcome) for outcome in report.outcomes],
+        "confusions": report.confusions,
+        "add_words": [word for word, _ in report.add],
+        "drop_words": [word for word, _ in report.drop],
+        "problems": [asdict(problem) for problem in evaluation.evals.problems],
+    }
+
+
+def _outcome_json(outcome: QueryOutcome) -> dict[str, Any]:
+    result = outcome.result
+    return {
+        "query": outcome.case.query,
+        "should_trigger": outcome.case.should_trigger,
+        "triggered": outcome.triggered,
+        "ok": outcome.ok,
+        "place": outcome.place,
+        "score": result.score if result else None,
+        "decision": result.decision if result else "no",
+        "instead": list(outcome.instead),
+        "file": outcome.case.file,
+    }
+
+
+def _print_evaluation(evaluation: Evaluation) -> None:
+    """Figures, the queries that failed, who took them, and what wording would help."""
+    report = evaluation.report
+    mark = click.style("✓", fg="green") if evaluation.ok else click.style("✗", fg="red")
+    figures = f"precision {report.precision:.2f}  recall {report.recall:.2f}  F1 {report.f1:.2f}"
+    click.echo(f"{mark} {click.style(report.slug, bold=True)}  {figures}  ({_format_counts(report)})")
+    print_problems(evaluation.evals.problems)
+    failed = [*report.missed, *report.false_triggers]
+    for outcome in failed[:MAX_FAILED_QUERIES]:
+        print_wrapped(f'"{one_line(outcome.case.query, 100)}"', 4)
+        print_wrapped(one_line(outcome.verdict), 6)
+    if len(failed) > MAX_FAILED_QUERIES:
+        click.echo(f"    … and {len(failed) - MAX_FAILED_QUERIES} more; --json lists them all.")
+    _print_advice(report)
+
+
+def _format_counts(report: TriggerReport) -> str:
+    wanted = report.hits + len(report.missed)
+    others = len(report.outcomes) - wanted
+    return f"{report.hits} of {wanted} found, {len(report.false_triggers)} of {others} drawn in wrongly"
+
+
+def _print_advice(report: TriggerReport) -> None:
+    if report.confusions:
+        taken = ", ".join(f"{slug} ({count})" for slug, count in report.confusions.items())
+        print_wrapped(f"Confused with: {taken}.", 4)
+    if report.add:
+        print_wrapped(
+            f"Missed queries have words that it never says: {_format_words(report.add)}. "
+            "Add them to the description, or as trigger phrases.",
+            4,
+        )
+    elif report.missed:
+        print_wrapped("It says every word of the missed queries; give it trigger phrases that are worded like them.", 4)
+    if report.drop:
+        print_wrapped(
+            f"Drawn in wrongly by: {_format_words(report.drop)}. "
+            'Say what it is not for ("Not for …"), or drop these words from its description.',
+            4,
+        )
+
+
+def _format_words(counted: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(one_line(word, 40) + (f" ({count})" if count > 1 else "") for word, count in counted)
+
+
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit_xml(evaluations: Sequence[Evaluation]) -> bytes:
+    """The whole document, the same for the same evaluations."""
+    root = ET.Element("testsuites", {"name": "prowess eval triggers", **_suite_counts(evaluations)})
+    for evaluation in evaluations:
+        slug = evaluation.report.slug
+        suite = ET.SubElement(root, "testsuite", {"name": slug, **_suite_counts([evaluation])})
+        for outcome in evaluation.report.outcomes:
+            case = ET.SubElement(suite, "testcase", classname=slug, name=_xml_text(outcome.case.query))
+            if not outcome.ok:
+                kind = "missed" if outcome.case.should_trigger else "false-trigger"
+                ET.SubElement(case, "failure", type=kind, message=_xml_text(outcome.verdict))
+        for problem in _evaluation_errors(evaluation):
+            case = ET.SubElement(suite, "testcase", classname=slug, name=_xml_text(problem.field or "evals"))
+            ET.SubElement(case, "error", type=problem.code, message=_xml_text(problem.message))
+    ET.indent(root)
+    return ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+
+
+def _evaluation_errors(evaluation: Evaluation) -> list[Problem]:
+    return [problem for problem in evaluation.evals.problems if problem.severity == "error"]
+
+
+def _suite_counts(evaluations: Sequence[Evaluation]) -> dict[str, str]:
+    outcomes = [outcome for evaluation in evaluations for outcome in evaluation.report.outcomes]
+    failures = sum(not outcome.ok for outcome in outcomes)
+    errors = sum(len(_evaluation_errors(evaluation)) for evaluation in evaluations)
+    return {"tests": str(len(outcomes) + errors), "failures": str(failures), "errors": str(errors)}
+
+
+def _xml_text(text: str) -> str:
+    """Text without the characters that XML cannot hold."""
+    return _NOT_IN_XML.sub("\ufffd", text)
+
+
+DEFAULT_MINIMUM = 0.8
 
 
 @click.group("eval")
-def command() -> None:
+def eval_command() -> None:
     """Measure whether skills are found when they should be."""
 
 
-@command.command("triggers")
+@eval_command.command("triggers")
 @click.argument("target", metavar="SLUG|PATH")
 @click.option("--skill", metavar="SLUG", help="The skill that an eval file is about, or one of a folder's skills.")
 @click.option(
@@ -34,8 +187,12 @@ def command() -> None:
     help="The least decision that counts as triggered.",
 )
 @click.option("--limit", type=Limit(), default=5, metavar="N", show_default=True, help="It must be among the first N.")
-@click.option("--min-precision", type=Share(), default=SHARE, show_default=True, help="Fail below this precision.")
-@click.option("--min-recall", type=Share(), default=SHARE, show_default=True, help="Fail below this recall.")
+@click.option(
+    "--min-precision", type=Fraction(), default=DEFAULT_MINIMUM, show_default=True, help="Fail below this precision."
+)
+@click.option(
+    "--min-recall", type=Fraction(), default=DEFAULT_MINIMUM, show_default=True, help="Fail below this recall."
+)
 @click.option("--junit", metavar="FILE", help="Write JUnit XML to this file as well.")
 @common_options
 def triggers(
@@ -54,56 +211,53 @@ def triggers(
     SLUG is a skill in reach. PATH is a skill, a folder with skills, or an eval file; a skill that is not in reach is
     matched together with those that are.
     """
-    from prowess.interfaces.cli.evaluations import Evaluation, as_object, show_evaluation
-    from prowess.interfaces.cli.printing import print_json
+    from prowess.interfaces.cli.output import print_json
 
-    with patience("Reading skills …"):
-        subjects = with_engine(workspace, lambda prowess: _subjects(prowess, target, skill))
+    with spinner("Reading skills …"):
+        subjects = with_engine(workspace, lambda prowess: _find_targets(prowess, target, skill))
     done = [
         Evaluation(report=report, evals=subject.evals, min_precision=min_precision, min_recall=min_recall)
         for report, subject in zip(_evaluate(subjects, workspace, limit, at), subjects, strict=True)
     ]
     if junit is not None:
-        from prowess.interfaces.cli.junit import junit_xml
-
         Path(junit).write_bytes(junit_xml(done))
     low = sum(not evaluation.ok for evaluation in done)
     if as_json:
         wanted = {"at": at, "limit": limit, "min_precision": min_precision, "min_recall": min_recall}
-        print_json({"ok": not low, **wanted, "skills": [as_object(evaluation) for evaluation in done]})
+        print_json({"ok": not low, **wanted, "skills": [evaluation_json(evaluation) for evaluation in done]})
     else:
         for evaluation in done:
-            show_evaluation(evaluation)
+            _print_evaluation(evaluation)
         _print_verdict(len(done), low, min_precision, min_recall)
     if low:
         raise click.exceptions.Exit(1)
 
 
-async def _subjects(prowess: Prowess, target: str, skill: str | None) -> list[Subject]:
+async def _find_targets(prowess: Prowess, target: str, skill: str | None) -> list[SkillTarget]:
     """The skills of the target that have evals; an error that shows how to write some where none has a query."""
     from prowess.errors import Invalid, NotFound
-    from prowess.interfaces.cli.subjects import find_subjects
+    from prowess.interfaces.cli.targets import find_targets
 
-    found = await find_subjects(prowess, target, about=skill)
+    found = await find_targets(prowess, target, about=skill)
     if any(subject.evals.cases for subject in found):
         return [subject for subject in found if subject.evals.cases or subject.evals.problems]
     problems = [problem for subject in found for problem in subject.evals.problems]
     if problems:
-        raise Invalid(f"The evals of {target!r} cannot be used.", hint=HOW, problems=problems)
+        raise Invalid(f"The evals of {target!r} cannot be used.", hint=EVALS_HELP, problems=problems)
     whose = repr(found[0].skill.slug) if len(found) == 1 else f"None of the {len(found)} skills in {target!r}"
-    raise NotFound(f"{whose} has {'no ' if len(found) == 1 else ''}trigger queries.", hint=HOW)
+    raise NotFound(f"{whose} has {'no ' if len(found) == 1 else ''}trigger queries.", hint=EVALS_HELP)
 
 
-def _evaluate(subjects: list[Subject], workspace: str | None, limit: int, at: Any) -> list[TriggerReport]:
-    from prowess.catalog.document import Document
-    from prowess.match.triggers import evaluate
+def _evaluate(subjects: list[SkillTarget], workspace: str | None, limit: int, at: Any) -> list[TriggerReport]:
+    from prowess.catalog.store import SearchDocument
+    from prowess.match.trigger_eval import evaluate_triggers
 
-    documents = [Document.of(subject.skill) for subject in subjects]
-    with matching(workspace) as matcher, patience("Asking …"):
+    documents = [SearchDocument.of(subject.skill) for subject in subjects]
+    with open_matcher(workspace) as matcher, spinner("Asking …"):
         joining = [document for document, subject in zip(documents, subjects, strict=True) if subject.joins]
         ranker = matcher.with_documents(joining)
         return [
-            evaluate(ranker, document, subject.evals.cases, limit=limit, at=at)
+            evaluate_triggers(ranker, document, subject.evals.cases, limit=limit, at=at)
             for document, subject in zip(documents, subjects, strict=True)
         ]
 
@@ -114,6 +268,6 @@ def _print_verdict(total: int, low: int, min_precision: float, min_recall: float
     click.echo(f"{skills}: {f'{low} below' if low else 'all reach'} {wanted}.")
 
 
-HOW = """Write evals/triggers.json beside SKILL.md:
+EVALS_HELP = """Write evals/triggers.json beside SKILL.md:
   [{"query": "what a user says who needs it", "should_trigger": true},
    {"query": "what only sounds like it", "should_trigger": false}]"""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.interfaces.cli.messages import Share
-from prowess.interfaces.cli.opening import common_options, matching, patience, progress, with_engine
-from prowess.match.collisions import MINIMUM, find_collisions
+from prowess.interfaces.cli.engine import common_options, open_matcher, progress_bar, spinner, with_engine
+from prowess.interfaces.cli.options import Fraction
+from prowess.match.collisions import MIN_SIMILARITY, find_collisions
 
 if TYPE_CHECKING:
-    from prowess.build.opening import Prowess
-    from prowess.catalog.document import Document
+    from prowess.catalog.store import SearchDocument
     from prowess.match.collisions import Collision
+    from prowess.open import Prowess
 
 
 @click.command("lint")
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 @click.option(
     "--min",
     "minimum",
-    type=Share(),
-    default=MINIMUM,
+    type=Fraction(),
+    default=MIN_SIMILARITY,
     show_default=True,
     metavar="SIMILARITY",
     help="Report pairs from here on, between 0 and 1.",
 )
 @common_options
-def command(
+def lint_command(
     targets: tuple[str, ...],
     collisions: bool,  # noqa: ARG001
     minimum: float,
@@ -41,12 +41,12 @@ def command(
 
     SLUG or PATH narrows it to pairs with one of these skills; those at a PATH join the ones in reach for this run.
     """
-    from prowess.catalog.intake import Progress
-    from prowess.interfaces.cli.printing import print_json
+    from prowess.catalog.importer import Progress
+    from prowess.interfaces.cli.output import print_json
 
-    with patience("Reading skills …"):
+    with spinner("Reading skills …"):
         documents, joining, among = with_engine(workspace, lambda prowess: _documents(prowess, targets))
-    with matching(workspace) as matcher, progress("Comparing") as watch:
+    with open_matcher(workspace) as matcher, progress_bar("Comparing") as watch:
         found = find_collisions(
             matcher.with_documents(joining),
             documents,
@@ -57,27 +57,27 @@ def command(
     if as_json:
         print_json({"ok": not found, "skills": len(documents), "collisions": [asdict(one) for one in found]})
     else:
-        _show(found, len(documents))
+        _print_collisions(found, len(documents))
     if found:
         raise click.exceptions.Exit(1)
 
 
 async def _documents(
     prowess: Prowess, targets: tuple[str, ...]
-) -> tuple[list[Document], list[Document], set[str] | None]:
+) -> tuple[list[SearchDocument], list[SearchDocument], set[str] | None]:
     """All skills that are compared, those of them that join for this run, and the slugs that were asked about."""
-    from prowess.catalog.document import Document
-    from prowess.interfaces.cli.subjects import skills_of
+    from prowess.catalog.store import SearchDocument
+    from prowess.interfaces.cli.targets import find_skills
 
     documents = {document.slug: document for document in await prowess.documents()}
-    subjects = [subject for target in targets for subject in await skills_of(prowess, target)]
-    joining = {subject.skill.slug: Document.of(subject.skill) for subject in subjects if subject.joins}
+    subjects = [subject for target in targets for subject in await find_skills(prowess, target)]
+    joining = {subject.skill.slug: SearchDocument.of(subject.skill) for subject in subjects if subject.joins}
     among = {subject.skill.slug for subject in subjects} if targets else None
     return list({**documents, **joining}.values()), list(joining.values()), among
 
 
-def _show(found: list[Collision], total: int) -> None:
-    from prowess.interfaces.cli.printing import one_line, print_wrapped
+def _print_collisions(found: list[Collision], total: int) -> None:
+    from prowess.interfaces.cli.output import one_line, print_wrapped
 
     for one in found:
         first, second = (click.style(slug, bold=True) for slug in one.slugs)

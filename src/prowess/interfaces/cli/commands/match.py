@@ -1,19 +1,152 @@
-"""`prowess match`: the skills worth offering for a message, or for every message of a file."""
+"""`prowess match` and `search`: find skills for a message, for every line of a file, or by words and tags."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import math
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 
 import click
 
-from prowess.interfaces.cli.messages import Limit, given_message, mention_unknown_tags, print_none
-from prowess.interfaces.cli.opening import common_options, matching
+from prowess.errors import NotFound
+from prowess.interfaces.cli.engine import common_options, open_matcher
+from prowess.interfaces.cli.options import MAX_MESSAGE_CHARS, Limit, print_no_results, read_message, warn_unknown_tags
+from prowess.interfaces.cli.output import one_line, print_json_line
+from prowess.match.recommendation import DECISIONS
 
 if TYPE_CHECKING:
     from prowess.match.matcher import Matcher
     from prowess.match.recommendation import Recommendation
 
-LIMIT, BATCH_LIMIT, REFUSED = 5, 10, 3
+
+MAX_LINE_BYTES = 4 * 1024 * 1024
+
+
+class InvalidLine(ValueError):
+    """A line that asks nothing; `id` is the one that it gives, as far as that can be read."""
+
+    def __init__(self, message: str, id: str | float | None = None) -> None:
+        super().__init__(message)
+        self.id = id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchQuery:
+    """What one line asks."""
+
+    id: str | float | None
+    text: str
+    tags: tuple[str, ...]
+    context: str
+
+
+@contextmanager
+def open_batch(file: str) -> Generator[BinaryIO]:
+    """The file to read, or stdin for `-`."""
+    if file == "-":
+        yield sys.stdin.buffer
+        return
+    path = Path(file)
+    if not path.exists():
+        raise NotFound(f"There is no file {file!r}.", hint='Give a file with JSON lines, or "-" for stdin.')
+    with path.open("rb") as lines:
+        yield lines
+
+
+def match_lines(
+    matcher: Matcher, lines: BinaryIO, *, limit: int, tags: Sequence[str], context: str, explain: bool
+) -> None:
+    """Answer every line; one that cannot be read gives an error in its place, and exit code 1 at the end."""
+    number = asked_for = bad = 0
+    while line := lines.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        whole = _skip_rest(line, lines)
+        if not line.strip(b"\r\n\t \xef\xbb\xbf"):
+            continue
+        asked_for += 1
+        try:
+            asked = _parse_line(line if whole else b"")
+            results = matcher.rank(
+                asked.text,
+                limit=limit,
+                tags=tuple(dict.fromkeys((*tags, *asked.tags))),
+                context=asked.context or context,
+            )
+            print_json_line(_answer_json(asked, results, explain=explain))
+        except InvalidLine as fault:
+            bad += 1
+            print_json_line({"id": fault.id, "line": number, "error": str(fault)})
+    if bad:
+        click.echo(f"{bad} of {asked_for} line{'s' if asked_for != 1 else ''} could not be read.", err=True)
+        raise click.exceptions.Exit(1)
+
+
+def _skip_rest(line: bytes, lines: BinaryIO) -> bool:
+    """Whether this was a whole line; the rest of one that is too long is read and forgotten."""
+    whole = len(line) <= MAX_LINE_BYTES
+    while not line.endswith(b"\n") and not whole:
+        line = lines.readline(MAX_LINE_BYTES)
+        if not line:
+            break
+    return whole
+
+
+def _answer_json(asked: BatchQuery, results: Sequence[Recommendation], *, explain: bool) -> dict[str, Any]:
+    """The answer to one line: the ranking, and the best decision in it."""
+    rows: list[dict[str, Any]] = []
+    for result in results:
+        row: dict[str, Any] = {"slug": result.slug, "score": result.score, "decision": result.decision}
+        rows.append({**row, "signals": dict(result.signals)} if explain else row)
+    best = min((result.decision for result in results), key=DECISIONS.index, default="no")
+    return {"id": asked.id, "decision": best, "results": rows}
+
+
+def _parse_line(line: bytes) -> BatchQuery:
+    """What a line asks, or `InvalidLine`."""
+    if not line:
+        raise InvalidLine(f"The line is longer than {MAX_LINE_BYTES:,} bytes.")
+    try:
+        value = json.loads(line.decode("utf-8-sig"), parse_constant=_reject_constant)
+    except UnicodeDecodeError as fault:
+        raise InvalidLine(f"The line is not UTF-8: byte 0x{line[fault.start]:02x}.") from None
+    except RecursionError:
+        raise InvalidLine("The line is nested too deep.") from None
+    except ValueError as fault:
+        raise InvalidLine(f"The line is not JSON: {one_line(str(fault), 200)}.") from None
+    if not isinstance(value, dict):
+        raise InvalidLine('The line is no object with a "text".')
+    return _parse_query(cast("dict[str, Any]", value))
+
+
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _parse_query(fields: dict[str, Any]) -> BatchQuery:
+    own_id = _parse_id(fields.get("id"))
+    text, tags, context = fields.get("text"), fields.get("tags"), fields.get("context")
+    if not isinstance(text, str):
+        raise InvalidLine('"text" is missing.' if text is None else '"text" must be a string.', own_id)
+    tags = [] if tags is None else [tags] if isinstance(tags, str) else tags
+    if not (isinstance(tags, list) and all(isinstance(tag, str) for tag in cast("list[Any]", tags))):
+        raise InvalidLine('"tags" must be a list of strings.', own_id)
+    if not isinstance(context, str | None):
+        raise InvalidLine('"context" must be a string.', own_id)
+    return BatchQuery(id=own_id, text=text, tags=tuple(cast("list[str]", tags)), context=context or "")
+
+
+def _parse_id(value: Any) -> str | float | None:
+    if isinstance(value, bool | list | dict) or (isinstance(value, float) and not math.isfinite(value)):
+        raise InvalidLine('"id" must be a string or a number.')
+    return value
+
+
+DEFAULT_LIMIT, DEFAULT_BATCH_LIMIT, REFUSED_SHOWN = 5, 10, 3
 
 
 @click.command("match")
@@ -26,7 +159,7 @@ LIMIT, BATCH_LIMIT, REFUSED = 5, 10, 3
 @click.option("--batch", metavar="FILE", help='Rank for each line {"id", "text"} of this file ("-": of stdin).')
 @click.option("--explain", is_flag=True, help="Add the evidence, the figures, and what was refused.")
 @common_options
-def command(
+def match_command(
     words: tuple[str, ...],
     limit: int | None,
     tags: tuple[str, ...],
@@ -43,32 +176,62 @@ def command(
     if batch is not None and words:
         raise click.UsageError("Give a message or --batch, not both.")
     if batch is not None:
-        from prowess.interfaces.cli.batch import match_lines, opened
-
-        with opened(batch) as lines, matching(workspace) as matcher:
-            match_lines(matcher, lines, limit=limit or BATCH_LIMIT, tags=tags, context=context, explain=explain)
+        with open_batch(batch) as lines, open_matcher(workspace) as matcher:
+            match_lines(matcher, lines, limit=limit or DEFAULT_BATCH_LIMIT, tags=tags, context=context, explain=explain)
         return
-    text = given_message(words)
-    with matching(workspace) as matcher:
-        results = matcher.match(text, limit=limit or LIMIT, tags=tags, context=context)
+    text = read_message(words)
+    with open_matcher(workspace) as matcher:
+        results = matcher.match(text, limit=limit or DEFAULT_LIMIT, tags=tags, context=context)
         if as_json:
-            from prowess.interfaces.cli.printing import print_json
+            from prowess.interfaces.cli.output import print_json
 
             print_json([result.as_json(explain=explain) for result in results])
         else:
-            refused = matcher.rank(text, limit=REFUSED, tags=tags, context=context) if explain and not results else []
-            _show(matcher, results, refused, explain=explain)
+            refused = (
+                matcher.rank(text, limit=REFUSED_SHOWN, tags=tags, context=context) if explain and not results else []
+            )
+            _print_results(matcher, results, refused, explain=explain)
         if tags and not results:
-            mention_unknown_tags(matcher, tags)
+            warn_unknown_tags(matcher, tags)
 
 
-def _show(matcher: Matcher, results: list[Recommendation], refused: list[Recommendation], *, explain: bool) -> None:
-    from prowess.interfaces.cli.recommendations import print_recommendations
+def _print_results(
+    matcher: Matcher, results: list[Recommendation], refused: list[Recommendation], *, explain: bool
+) -> None:
+    from prowess.interfaces.cli.match_output import print_recommendations
 
     if results:
         print_recommendations(results, explain=explain)
         return
-    print_none(matcher, 'No skill fits this message. `prowess search "WORDS"` shows what comes nearest.')
+    print_no_results(matcher, 'No skill fits this message. `prowess search "WORDS"` shows what comes nearest.')
     if refused:
         click.echo("\nThe best that were refused:")
         print_recommendations(refused, explain=True)
+
+
+@click.command("search")
+@click.argument("words", nargs=-1)
+@click.option("--tag", "tags", multiple=True, help="Only skills with this tag (may be given again).")
+@click.option("--limit", type=Limit(), default=20, metavar="N", help="The most results, up to 1,000 (default: 20).")
+@click.option("--explain", is_flag=True, help="Add the evidence and the figures.")
+@common_options
+def search_command(
+    words: tuple[str, ...], tags: tuple[str, ...], limit: int, explain: bool, workspace: str | None, as_json: bool
+) -> None:
+    """Find skills by words and tags, best first; without WORDS, all that have the tags."""
+    from prowess.interfaces.cli.match_output import print_recommendations, print_tagged
+    from prowess.interfaces.cli.output import print_json
+
+    query = " ".join(words)[:MAX_MESSAGE_CHARS]
+    with open_matcher(workspace) as matcher:
+        results = matcher.search(query, limit=limit, tags=tags)
+        if as_json:
+            print_json([result.as_json(explain=explain) for result in results])
+        elif results and query.strip():
+            print_recommendations(results, explain=explain)
+        elif results:
+            print_tagged(results)
+        else:
+            print_no_results(matcher, "No skill has anything to do with this. `prowess list` shows them all.")
+        if tags and not results:
+            warn_unknown_tags(matcher, tags)

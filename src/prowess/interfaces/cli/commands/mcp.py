@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prowess.interfaces.cli.opening import chosen_workspace, with_engine
+from prowess.interfaces.cli.engine import choose_workspace, with_engine
 
 if TYPE_CHECKING:
-    from prowess.build.opening import Prowess
-    from prowess.interfaces.mcp.caller import Caller
+    from prowess.interfaces.auth.caller import Caller
+    from prowess.open import Prowess
 
 CLIENTS = ("claude-code", "codex", "cursor", "vscode")
 
@@ -31,7 +31,7 @@ CLIENTS = ("claude-code", "codex", "cursor", "vscode")
 @click.option("--install", "client", type=click.Choice(CLIENTS), help="Print the configuration for this client.")
 @click.option("--write", is_flag=True, help="With --install: write it into the client's configuration.")
 @click.option("--workspace", "-w", metavar="DIR", help="The folder whose skills come first.")
-def command(
+def mcp_command(
     http: bool,
     host: str,
     port: int,
@@ -51,20 +51,22 @@ def command(
     if client:
         if http or make_token:
             raise click.UsageError("--install sets up a server on stdin and stdout, without --http and --make-token.")
-        _install(client, workspace, {"--role": role, "--conversation": conversation, "--agent": agent}, write=write)
+        _install_client(
+            client, workspace, {"--role": role, "--conversation": conversation, "--agent": agent}, write=write
+        )
         return
     if write:
         raise click.UsageError("--write goes with --install.")
-    _check_extra()
+    _require_extra()
     if make_token:
-        _make_token()
+        _create_token()
     elif http:
         _serve_http(host, port, names, conversation, role, agent, workspace)
     else:
         _serve_stdio(conversation, role, agent, workspace)
 
 
-def _check_extra() -> None:
+def _require_extra() -> None:
     from importlib.util import find_spec
 
     from prowess.errors import Unavailable
@@ -73,17 +75,17 @@ def _check_extra() -> None:
         raise Unavailable("The MCP server is not installed.", hint="Install it: pip install 'prowess[mcp]'")
 
 
-async def _caller(prowess: Prowess, role: str, agent: str, conversation: str) -> Caller:
+async def _local_caller(prowess: Prowess, role: str, agent: str, conversation: str) -> Caller:
     """The agent of whoever opened the engine, who sits before the client; `NotFound` for a role that there is not.
 
     Where the agent was given no name, it has that of its client.
     """
-    from prowess.interfaces.mcp.caller import Caller
+    from prowess.interfaces.auth.caller import Caller
     from prowess.policy.actor import agent_of
-    from prowess.policy.roles import role_of
+    from prowess.policy.roles import find_role
 
     if role:
-        role_of(role, await prowess.policy())
+        find_role(role, await prowess.policy())
     return Caller(
         actor=agent_of(prowess.actor, name=agent or "agent", role=role),
         person=prowess.actor,
@@ -93,13 +95,13 @@ async def _caller(prowess: Prowess, role: str, agent: str, conversation: str) ->
 
 
 def _serve_stdio(conversation: str, role: str, agent: str, workspace: str | None) -> None:
-    from prowess.interfaces.mcp.server import make_server, security_of
+    from prowess.interfaces.mcp.server import make_security, make_server
     from prowess.interfaces.mcp.stdio import serve_stdio
 
     async def serve(prowess: Prowess) -> int:
-        caller = await _caller(prowess, role, agent, conversation or f"mcp:{uuid.uuid4()}")
+        caller = await _local_caller(prowess, role, agent, conversation or f"mcp:{uuid.uuid4()}")
         # The client that was asked is the one that answers, and to this process: nobody else needs the key.
-        server = make_server(prowess, caller, security=security_of([secrets.token_bytes(32)], caller))
+        server = make_server(prowess, caller, security=make_security([secrets.token_bytes(32)], caller))
         code = await serve_stdio(server)
         if not conversation:
             await server.door.leave(caller, caller.conversation)
@@ -109,66 +111,72 @@ def _serve_stdio(conversation: str, role: str, agent: str, workspace: str | None
     raise click.exceptions.Exit(code)
 
 
-def _make_token() -> None:
-    from prowess.interfaces.cli.printing import shown_path
-    from prowess.interfaces.mcp.secret import TOKEN, kept_secret
+def _create_token() -> None:
+    from prowess.interfaces.auth.secret_file import TOKEN_FILE, load_or_create_secret
+    from prowess.interfaces.cli.output import escape_path
     from prowess.settings import read_settings
 
-    path = read_settings().home / TOKEN
-    kept_secret(path)
-    click.echo(f"The token lies in {shown_path(path)}.")
+    path = read_settings().home / TOKEN_FILE
+    load_or_create_secret(path)
+    click.echo(f"The token lies in {escape_path(path)}.")
 
 
 def _serve_http(
     host: str, port: int, names: tuple[str, ...], conversation: str, role: str, agent: str, workspace: str | None
 ) -> None:
     from prowess.errors import Refused
-    from prowess.interfaces.cli.printing import shown_path
-    from prowess.interfaces.mcp.guard import LOOPBACK
-    from prowess.interfaces.mcp.http import PATH, asgi_app, holder_of, is_loopback, listening, serve_http
-    from prowess.interfaces.mcp.secret import STATE_KEY, TOKEN, kept_secret, read_secret
+    from prowess.interfaces.auth.guard import LOOPBACK_HOSTS
+    from prowess.interfaces.auth.secret_file import STATE_KEY_FILE, TOKEN_FILE, load_or_create_secret, read_secret
+    from prowess.interfaces.cli.output import escape_path
+    from prowess.interfaces.mcp.http import (
+        DEFAULT_PATH,
+        asgi_app,
+        is_loopback,
+        open_listener,
+        serve_http,
+        single_token,
+    )
     from prowess.settings import read_settings
 
-    home = read_settings(workspace=chosen_workspace(workspace)).home
-    if not is_loopback(host) and read_secret(home / TOKEN) is None:
+    home = read_settings(workspace=choose_workspace(workspace)).home
+    if not is_loopback(host) and read_secret(home / TOKEN_FILE) is None:
         raise Refused(
             f"Listening on {host} lets others reach this server, and there is no token yet.",
             hint="Make one first: prowess mcp --make-token",
         )
-    token, key = kept_secret(home / TOKEN), kept_secret(home / STATE_KEY)
+    token, key = load_or_create_secret(home / TOKEN_FILE), load_or_create_secret(home / STATE_KEY_FILE)
     shown = f"[{host}]" if ":" in host else host
 
     async def serve(prowess: Prowess) -> int:
-        listener = listening(host, port)
+        listener = open_listener(host, port)
         app = asgi_app(
             prowess,
-            callers=holder_of(token, await _caller(prowess, role, agent, conversation)),
+            callers=single_token(token, await _local_caller(prowess, role, agent, conversation)),
             keys=[key.encode()],
-            hosts={*LOOPBACK, shown, *names},
+            hosts={*LOOPBACK_HOSTS, shown, *names},
         )
-        address = f"http://{shown}:{listener.getsockname()[1]}{PATH}"
-        told = f"Serving MCP at {address}. The token lies in {shown_path(home / TOKEN)}."
+        address = f"http://{shown}:{listener.getsockname()[1]}{DEFAULT_PATH}"
+        told = f"Serving MCP at {address}. The token lies in {escape_path(home / TOKEN_FILE)}."
         return await serve_http(app, listener, ready=lambda: click.echo(told, err=True))
 
     code = with_engine(workspace, serve)
     raise click.exceptions.Exit(code)
 
 
-def _install(client: str, workspace: str | None, given: dict[str, str], *, write: bool) -> None:
+def _install_client(client: str, workspace: str | None, given: dict[str, str], *, write: bool) -> None:
     """Print or write the entry, which starts the server with the options that were given here."""
-    from prowess.interfaces.cli.printing import shown_path
-    from prowess.interfaces.mcp.client_file import write_plan
-    from prowess.interfaces.mcp.install import NAME, plan, program_of
+    from prowess.interfaces.cli.output import escape_path
+    from prowess.interfaces.mcp.client_config import ENTRY_NAME, find_program, plan_change, write_change
     from prowess.policy.actor import agent_of, local_person
     from prowess.settings import read_settings
 
     agent_of(local_person("nobody"), name=given["--agent"] or "agent", role=given["--role"])  # both are fit to be names
-    chosen = chosen_workspace(workspace)
+    chosen = choose_workspace(workspace)
     settings = read_settings(workspace=chosen)
     if chosen is not None:
         given = {**given, "--workspace": str(settings.workspace)}
-    program = program_of(sys.argv[0], sys.executable)
-    change = plan(
+    program = find_program(sys.argv[0], sys.executable)
+    change = plan_change(
         client,
         settings.workspace,
         settings.user_home,
@@ -177,10 +185,12 @@ def _install(client: str, workspace: str | None, given: dict[str, str], *, write
         options=[word for option, value in given.items() if value for word in (option, value)],
         variables={"PROWESS_HOME": str(settings.home)} if os.environ.get("PROWESS_HOME") else {},
     )
-    if program != [NAME]:
-        click.echo(f"Clients may not find {NAME} by its name: the entry starts {shown_path(program[0])}.", err=True)
+    if program != [ENTRY_NAME]:
+        click.echo(
+            f"Clients may not find {ENTRY_NAME} by its name: the entry starts {escape_path(program[0])}.", err=True
+        )
     if write:
-        click.echo(f"{write_plan(change)} {shown_path(change.path)}")
+        click.echo(f"{write_change(change)} {escape_path(change.path)}")
         return
-    click.echo(f"Put this into {shown_path(change.path)}, or run the command again with --write:", err=True)
+    click.echo(f"Put this into {escape_path(change.path)}, or run the command again with --write:", err=True)
     click.echo(change.snippet)

@@ -6,58 +6,58 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prowess.interfaces.cli.groups import hand_down
-from prowess.interfaces.cli.opening import chosen_workspace, common_options, patience
+from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner
+from prowess.interfaces.cli.options import delegate_to_subcommand
 
 if TYPE_CHECKING:
-    from prowess.llm.config import ModelConfig
-    from prowess.llm.local_files import Fetchable
+    from prowess.llm.local import FetchableModel
+    from prowess.llm.model import ModelConfig
     from prowess.llm.providers import Provider
 
 
 @click.group("model", invoke_without_command=True)
 @common_options
 @click.pass_context
-def command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+def model_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
     """List the providers of models, and fetch a model to run on this machine."""
-    if not hand_down(ctx, workspace, as_json=as_json):
-        _show(_config(workspace), as_json=as_json)
+    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
+        _print_models(_read_config(workspace), as_json=as_json)
 
 
-@command.command("list")
+@model_command.command("list")
 @common_options
-def listing(workspace: str | None, as_json: bool) -> None:
+def list_models(workspace: str | None, as_json: bool) -> None:
     """Show the providers, what each still needs, and which models are asked where none is named."""
-    _show(_config(workspace), as_json=as_json)
+    _print_models(_read_config(workspace), as_json=as_json)
 
 
-@command.command("fetch")
+@model_command.command("fetch")
 @click.argument("name")
 @common_options
-def fetching(name: str, workspace: str | None, as_json: bool) -> None:
+def fetch_model(name: str, workspace: str | None, as_json: bool) -> None:
     """Fetch a model by its name, such as `smollm2`, check it and keep it for `--model local:NAME`."""
-    from prowess.interfaces.cli.printing import print_json, shown_path
-    from prowess.llm.local_files import fetch, fetchable
+    from prowess.interfaces.cli.output import escape_path, print_json
+    from prowess.llm.local import fetch_model, find_fetchable
 
-    model = fetchable(name)
-    with patience(f"Fetching {model.bytes / 1e6:.0f} MB …"):
-        file = fetch(model, _config(workspace).home)
+    model = find_fetchable(name)
+    with spinner(f"Fetching {model.bytes / 1e6:.0f} MB …"):
+        file = fetch_model(model, _read_config(workspace).home)
     if as_json:
         print_json({"name": model.name, "model": f"local:{model.name}", "path": str(file), "sha256": model.sha256})
     else:
-        click.echo(f"{shown_path(file)} is there and whole. Use it with --model local:{model.name}.")
+        click.echo(f"{escape_path(file)} is there and whole. Use it with --model local:{model.name}.")
 
 
-def _config(workspace: str | None) -> ModelConfig:
-    from prowess.build.models import model_config
+def _read_config(workspace: str | None) -> ModelConfig:
+    from prowess.engine.runtime import make_model_config
     from prowess.settings import read_settings
 
-    return model_config(read_settings(workspace=chosen_workspace(workspace)))
+    return make_model_config(read_settings(workspace=choose_workspace(workspace)))
 
 
-def _show(config: ModelConfig, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.printing import one_line, print_json, print_table
-    from prowess.llm.local_files import FETCHABLE
+def _print_models(config: ModelConfig, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import one_line, print_json, print_table
+    from prowess.llm.local import FETCHABLE
     from prowess.llm.providers import PROVIDERS
 
     if as_json:
@@ -67,32 +67,32 @@ def _show(config: ModelConfig, *, as_json: bool) -> None:
                 "evaluation_model": config.evaluation or config.default,
                 "providers": [_provider_json(provider, config) for provider in PROVIDERS.values()],
                 "local": [_local_json(model, config) for model in FETCHABLE.values()],
-                "faults": _faults(config),
+                "faults": _config_faults(config),
             }
         )
         return
-    rows = [row for provider in PROVIDERS.values() for row in _rows(provider, config)]
+    rows = [row for provider in PROVIDERS.values() for row in _provider_rows(provider, config)]
     print_table(("model", "state"), rows)
     default = one_line(config.default, 100)
     click.echo(f"\nAsked where none is named: {default or 'none; set PROWESS_MODEL, or give --model.'}")
     if config.evaluation:
         click.echo(f"Asked for evaluations: {one_line(config.evaluation, 100)}")
-    for fault in _faults(config):
+    for fault in _config_faults(config):
         click.echo(fault, err=True)
 
 
-def _rows(provider: Provider, config: ModelConfig) -> list[tuple[str, str]]:
+def _provider_rows(provider: Provider, config: ModelConfig) -> list[tuple[str, str]]:
     """The forms of a provider's names, each with its state: of local models, each that can be fetched, and any file."""
-    needs = _needs(provider, config)
+    needs = _missing(provider, config)
     if provider.name != "local":
         return [(provider.form, needs or "ready")]
-    from prowess.llm.local_files import FETCHABLE
+    from prowess.llm.local import FETCHABLE
 
-    rows = [(f"local:{model.name}", needs or _fetched(model, config)) for model in FETCHABLE.values()]
+    rows = [(f"local:{model.name}", needs or _local_state(model, config)) for model in FETCHABLE.values()]
     return [*rows, ("local:/path/to/model.gguf", needs or "ready")]
 
 
-def _faults(config: ModelConfig) -> list[str]:
+def _config_faults(config: ModelConfig) -> list[str]:
     """What is wrong with the names that the settings give."""
     from prowess.errors import Invalid
     from prowess.llm.models import Models
@@ -106,7 +106,7 @@ def _faults(config: ModelConfig) -> list[str]:
     return found
 
 
-def _needs(provider: Provider, config: ModelConfig) -> str:
+def _missing(provider: Provider, config: ModelConfig) -> str:
     """What a provider still needs; '' for nothing."""
     if not provider.installed:
         return f"needs: pip install 'prowess[{provider.extra}]'"
@@ -117,7 +117,7 @@ def _needs(provider: Provider, config: ModelConfig) -> str:
     return ""
 
 
-def _fetched(model: Fetchable, config: ModelConfig) -> str:
+def _local_state(model: FetchableModel, config: ModelConfig) -> str:
     return "fetched" if model.file(config.home).is_file() else f"needs: {model.command}"
 
 
@@ -129,11 +129,11 @@ def _provider_json(provider: Provider, config: ModelConfig) -> dict[str, Any]:
         "installed": provider.installed,
         "key_variables": list(provider.keys),
         "has_key": provider.has_key(config),
-        "needs": _needs(provider, config),
+        "needs": _missing(provider, config),
     }
 
 
-def _local_json(model: Fetchable, config: ModelConfig) -> dict[str, Any]:
+def _local_json(model: FetchableModel, config: ModelConfig) -> dict[str, Any]:
     file = model.file(config.home)
     return {
         "name": model.name,

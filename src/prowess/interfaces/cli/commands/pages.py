@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prowess.interfaces.cli.groups import hand_down
-from prowess.interfaces.cli.opening import chosen_workspace, common_options
+from prowess.interfaces.cli.engine import choose_workspace, common_options
+from prowess.interfaces.cli.options import delegate_to_subcommand
 
 if TYPE_CHECKING:
     from prowess.workspace.workspace import Workspace
@@ -22,13 +22,13 @@ _NAMED = 3
 @click.option("--type", "type_", default="", metavar="TYPE", help="Only pages of this type.")
 @common_options
 @click.pass_context
-def command(ctx: click.Context, type_: str, workspace: str | None, as_json: bool) -> None:
+def pages_command(ctx: click.Context, type_: str, workspace: str | None, as_json: bool) -> None:
     """List the markdown pages of the workspace, or look into them."""
-    if not hand_down(ctx, workspace, as_json=as_json):
+    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
         _list(type_, workspace, as_json=as_json)
 
 
-@command.command("list")
+@pages_command.command("list")
 @click.option("--type", "type_", default="", metavar="TYPE", help="Only pages of this type.")
 @common_options
 def list_pages(type_: str, workspace: str | None, as_json: bool) -> None:
@@ -44,7 +44,7 @@ def _list(type_: str, workspace: str | None, *, as_json: bool) -> None:
 
 
 def _no_page_of(type_: str, pages: Workspace) -> str:
-    from prowess.interfaces.cli.printing import one_line
+    from prowess.interfaces.cli.output import one_line
 
     types = sorted({one_line(page["type"], 40) for page in pages.get_all_pages() if page["type"]})
     if not type_ or not types:
@@ -52,7 +52,7 @@ def _no_page_of(type_: str, pages: Workspace) -> str:
     return f"There are no pages of the type {one_line(type_, 40)!r}; there are: {', '.join(types)}."
 
 
-@command.command("search")
+@pages_command.command("search")
 @click.argument("words", nargs=-1, required=True)
 @click.option(
     "--limit", type=click.IntRange(1, 200), default=20, metavar="N", show_default=True, help="The most pages."
@@ -70,12 +70,12 @@ def search(words: tuple[str, ...], limit: int, content: bool, workspace: str | N
     _print_cards(found, as_json=as_json, nothing="No page has these words.")
 
 
-@command.command("show")
+@pages_command.command("show")
 @click.argument("slug")
 @common_options
 def show(slug: str, workspace: str | None, as_json: bool) -> None:
     """Print one page, by its slug, path, title or alias."""
-    from prowess.interfaces.cli.printing import clean, print_json
+    from prowess.interfaces.cli.output import clean, print_json
 
     with _pages(workspace) as pages:
         page = pages.get_page(slug)
@@ -85,11 +85,11 @@ def show(slug: str, workspace: str | None, as_json: bool) -> None:
         click.echo(clean(page["content"]).rstrip("\n"))
 
 
-@command.command("tags")
+@pages_command.command("tags")
 @common_options
 def tags(workspace: str | None, as_json: bool) -> None:
     """List the tags, and how many pages have each."""
-    from prowess.interfaces.cli.printing import one_line, print_json, print_table
+    from prowess.interfaces.cli.output import one_line, print_json, print_table
 
     with _pages(workspace) as pages:
         found = pages.get_tags()
@@ -101,27 +101,27 @@ def tags(workspace: str | None, as_json: bool) -> None:
         click.echo("No page has a tag.")
 
 
-@command.command("links")
+@pages_command.command("links")
 @click.argument("slug")
 @common_options
 def links(slug: str, workspace: str | None, as_json: bool) -> None:
     """Show where a page leads, what leads to it, and which of its links lead to no page."""
-    from prowess.interfaces.cli.cards import show_list
-    from prowess.interfaces.cli.printing import print_json
+    from prowess.interfaces.cli.approval_card import print_list
+    from prowess.interfaces.cli.output import print_json
 
     with _pages(workspace) as pages:
         found = pages.get_references(slug)
     if as_json:
         print_json(found)
         return
-    show_list("Links to", [page["slug"] for page in found["links"]])
-    show_list("Linked from", [page["slug"] for page in found["backlinks"]])
-    show_list("Links to no page", found["missing"])
+    print_list("Links to", [page["slug"] for page in found["links"]])
+    print_list("Linked from", [page["slug"] for page in found["backlinks"]])
+    print_list("Links to no page", found["missing"])
     if not any((found["links"], found["backlinks"], found["missing"])):
         click.echo("It has no links, and no page links to it.")
 
 
-@command.command("history")
+@pages_command.command("history")
 @click.argument("slug")
 @click.option(
     "--limit", type=click.IntRange(1, 200), default=20, metavar="N", show_default=True, help="The most commits."
@@ -129,8 +129,8 @@ def links(slug: str, workspace: str | None, as_json: bool) -> None:
 @common_options
 def history(slug: str, limit: int, workspace: str | None, as_json: bool) -> None:
     """List the commits that changed a page, the last first."""
-    from prowess.interfaces.cli.cards import moment
-    from prowess.interfaces.cli.printing import one_line, print_json, print_table
+    from prowess.interfaces.cli.approval_card import format_time
+    from prowess.interfaces.cli.output import one_line, print_json, print_table
 
     with _pages(workspace) as pages:
         found = pages.get_history(slug, limit)
@@ -138,7 +138,7 @@ def history(slug: str, limit: int, workspace: str | None, as_json: bool) -> None
         print_json(found)
     elif found:
         rows = [
-            (one["commit"][:12], moment(one["at"]), one_line(one["author"], 24), one_line(one["subject"]))
+            (one["commit"][:12], format_time(one["at"]), one_line(one["author"], 24), one_line(one["subject"]))
             for one in found
         ]
         print_table(("commit", "when", "author", "subject"), rows, flexible=3)
@@ -149,21 +149,21 @@ def history(slug: str, limit: int, workspace: str | None, as_json: bool) -> None
 @contextmanager
 def _pages(workspace: str | None) -> Generator[Workspace]:
     """The pages of the chosen workspace; what could not be read is named on stderr."""
-    from prowess.interfaces.cli.printing import one_line, shown_path
+    from prowess.interfaces.cli.output import escape_path, one_line
     from prowess.settings import read_settings
     from prowess.workspace.workspace import Workspace
 
-    pages = Workspace(read_settings(workspace=chosen_workspace(workspace)).workspace)
+    pages = Workspace(read_settings(workspace=choose_workspace(workspace)).workspace)
     yield pages
     skipped = pages.skipped
     for one in skipped[:_NAMED]:
-        click.echo(f"Skipped {shown_path(one.path)}: {one_line(one.reason)}", err=True)
+        click.echo(f"Skipped {escape_path(one.path)}: {one_line(one.reason)}", err=True)
     if len(skipped) > _NAMED:
         click.echo(f"… and {len(skipped) - _NAMED:,} more were skipped.", err=True)
 
 
 def _print_cards(found: Sequence[dict[str, Any]], *, as_json: bool, nothing: str) -> None:
-    from prowess.interfaces.cli.printing import one_line, print_json, print_table
+    from prowess.interfaces.cli.output import one_line, print_json, print_table
 
     if as_json:
         print_json(list(found))

@@ -1,4 +1,4 @@
-"""`prowess policy`: what the organization has decided about its skills."""
+"""`prowess policy` and `env`: the organization's policy, and which environment variables a skill may read."""
 
 from __future__ import annotations
 
@@ -8,52 +8,53 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prowess.interfaces.cli.groups import hand_down
-from prowess.interfaces.cli.opening import common_options, with_engine
+from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.options import delegate_to_subcommand
 
 if TYPE_CHECKING:
-    from prowess.build.opening import Prowess
+    from prowess.open import Prowess
+    from prowess.policy.configuration import EnvGrant
     from prowess.policy.organization import OrgPolicy
 
 
 @click.group("policy", invoke_without_command=True)
 @common_options
 @click.pass_context
-def command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+def policy_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
     """Show the policy: when skills may be enabled, by whom, and how much of a prompt they may take."""
-    if not hand_down(ctx, workspace, as_json=as_json):
-        _show(with_engine(workspace, lambda prowess: prowess.policy()), as_json=as_json)
+    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
+        _print_policy(with_engine(workspace, lambda prowess: prowess.policy()), as_json=as_json)
 
 
-@command.command("set")
+@policy_command.command("set")
 @click.argument("name")
 @click.argument("value")
 @common_options
-def put(name: str, value: str, workspace: str | None, as_json: bool) -> None:
+def set_setting(name: str, value: str, workspace: str | None, as_json: bool) -> None:
     """Change one setting, such as `prowess policy set skill_enablement_policy prompt-user`.
 
     A VALUE that is JSON counts as such: a number, true or false, or an object of roles.
     """
-    _change(name, _value(value), workspace, as_json=as_json)
+    _change_setting(name, _parse_value(value), workspace, as_json=as_json)
 
 
-@command.command("reset")
+@policy_command.command("reset")
 @click.argument("name")
 @common_options
-def reset(name: str, workspace: str | None, as_json: bool) -> None:
+def reset_setting(name: str, workspace: str | None, as_json: bool) -> None:
     """Go back to the default of one setting."""
-    _change(name, None, workspace, as_json=as_json)
+    _change_setting(name, None, workspace, as_json=as_json)
 
 
-@command.command("roles")
+@policy_command.command("roles")
 @common_options
-def roles(workspace: str | None, as_json: bool) -> None:
+def list_roles(workspace: str | None, as_json: bool) -> None:
     """Show the roles: which tools and actions each has, and for which skills."""
-    from prowess.interfaces.cli.printing import one_line, print_json, print_table
-    from prowess.policy.roles import role_names, role_of
+    from prowess.interfaces.cli.output import one_line, print_json, print_table
+    from prowess.policy.roles import find_role, role_names
 
     policy = with_engine(workspace, lambda prowess: prowess.policy())
-    found = [role_of(name, policy) for name in role_names(policy)]
+    found = [find_role(name, policy) for name in role_names(policy)]
     if as_json:
         print_json([asdict(role) for role in found])
         return
@@ -64,21 +65,21 @@ def roles(workspace: str | None, as_json: bool) -> None:
     print_table(("role", "actions", "skills tagged", "description"), rows, flexible=3)
 
 
-def _change(name: str, value: Any, workspace: str | None, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.printing import one_line
+def _change_setting(name: str, value: Any, workspace: str | None, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import one_line
 
     async def work(prowess: Prowess) -> tuple[OrgPolicy, OrgPolicy]:
         return await prowess.policy(), await prowess.set_policy(name, value)
 
     before, after = with_engine(workspace, work)
     if as_json:
-        _show(after, as_json=True)
+        _print_policy(after, as_json=True)
         return
-    was, now = (one_line(_shown(getattr(policy, name)), 200) for policy in (before, after))
+    was, now = (one_line(_format_value(getattr(policy, name)), 200) for policy in (before, after))
     click.echo(f"{name} is {now}." if was == now else f"{name} is {now}; it was {was}.")
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     """JSON where it is JSON, else the word itself; no word stands for the default."""
     try:
         value = json.loads(text)
@@ -87,8 +88,8 @@ def _value(text: str) -> Any:
     return text if value is None else value
 
 
-def _show(policy: OrgPolicy, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.printing import one_line, print_json, print_table
+def _print_policy(policy: OrgPolicy, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import one_line, print_json, print_table
     from prowess.policy.organization import OrgPolicy
 
     values, defaults = asdict(policy), asdict(OrgPolicy())
@@ -97,7 +98,11 @@ def _show(policy: OrgPolicy, *, as_json: bool) -> None:
         print_json(values)
         return
     rows = [
-        (name, one_line(_shown(value)), "" if value == defaults[name] else one_line(_shown(defaults[name])))
+        (
+            name,
+            one_line(_format_value(value)),
+            "" if value == defaults[name] else one_line(_format_value(defaults[name])),
+        )
         for name, value in values.items()
     ]
     print_table(("setting", "value", "default, where it is another"), rows, flexible=1)
@@ -107,5 +112,69 @@ def _show(policy: OrgPolicy, *, as_json: bool) -> None:
         )
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@click.group("env", invoke_without_command=True)
+@common_options
+@click.pass_context
+def env_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+    """Show which names of the environment skills may read; allow one, or forbid it again. Values are never shown."""
+    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
+        _print_env("", workspace, as_json=as_json)
+
+
+@env_command.command("list")
+@click.argument("slug", required=False, default="")
+@common_options
+def list_env(slug: str, workspace: str | None, as_json: bool) -> None:
+    """List what was allowed; with a SLUG, also what that skill asks for."""
+    _print_env(slug, workspace, as_json=as_json)
+
+
+@env_command.command("allow")
+@click.argument("slug")
+@click.argument("name")
+@common_options
+def allow_env(slug: str, name: str, workspace: str | None, as_json: bool) -> None:
+    """Let the skill SLUG, exactly as it is now, read NAME. When it changes, it has to be allowed again."""
+    from prowess.interfaces.cli.output import print_json
+
+    grant = with_engine(workspace, lambda prowess: prowess.allow_env(slug, name))
+    if as_json:
+        print_json(asdict(grant))
+    else:
+        click.echo(f"{grant.slug} may read {grant.name}, as long as it stays as it is.")
+        if grant.state == "unset":
+            click.echo(f"{grant.name} is not set here, so it has nothing to read yet.", err=True)
+
+
+@env_command.command("forbid")
+@click.argument("slug")
+@click.argument("name")
+@common_options
+def forbid_env(slug: str, name: str, workspace: str | None, as_json: bool) -> None:
+    """Take it back: the skill SLUG no longer reads NAME."""
+    from prowess.interfaces.cli.output import clean, print_json
+
+    with_engine(workspace, lambda prowess: prowess.forbid_env(slug, name))
+    if as_json:
+        print_json({"slug": slug, "name": name, "state": "forbidden"})
+    else:
+        click.echo(f"{clean(slug)} may no longer read {clean(name)}.")
+
+
+def _print_env(slug: str, workspace: str | None, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import clean, print_json, print_table
+    from prowess.interfaces.cli.run_attempt import ENV_STATES
+
+    found: list[EnvGrant] = with_engine(workspace, lambda prowess: prowess.env_grants(slug))
+    if as_json:
+        print_json([asdict(grant) for grant in found])
+        return
+    if not found:
+        nothing = "No skill may read the environment; `prowess env list SLUG` shows what one asks for."
+        click.echo(f"{clean(slug)} asks for nothing of the environment." if slug else nothing)
+        return
+    print_table(("skill", "name", "state"), [(one.slug, one.name, ENV_STATES[one.state]) for one in found], flexible=2)

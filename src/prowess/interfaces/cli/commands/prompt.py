@@ -1,17 +1,20 @@
-"""`prowess prompt`: the system blocks of a conversation, ready to be sent."""
+"""`prowess prompt`, `index`, `role` and `load`: text that goes into a model's prompt."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from prowess.interfaces.cli.opening import common_options, with_engine
-from prowess.interfaces.cli.sessions import as_object, session_named, session_option
+from prowess.interfaces.cli.commands.sessions import find_session, session_json, session_option
+from prowess.interfaces.cli.engine import common_options, with_engine
 
 if TYPE_CHECKING:
-    from prowess.build.opening import Prowess
+    from prowess.errors import ProwessError
+    from prowess.open import Prowess
 
 
 @click.command("prompt")
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--into", metavar="FILE", help="A prompt whose older blocks are replaced ('-' for standard input).")
 @session_option
 @common_options
-def command(
+def prompt_command(
     policies: str,
     memory: str,
     graph_context: str,
@@ -35,11 +38,11 @@ def command(
     A skill whose files changed since it was enabled is there as it is now, if the policy lets it in again; else it leaves
     the conversation, and standard error says so.
     """
-    from prowess.interfaces.cli.printing import clean, print_json
+    from prowess.interfaces.cli.output import clean, print_json
 
-    text = _read(into) if into else ""
+    text = _read_prompt(into) if into else ""
     parts = {"policies": policies, "memory": memory, "graph_context": graph_context}
-    prompt, state, left = with_engine(workspace, lambda prowess: _assembled(prowess, session, text, parts))
+    prompt, state, left = with_engine(workspace, lambda prowess: _assemble_prompt(prowess, session, text, parts))
     if as_json:
         print_json({"prompt": prompt, "session": state})
     elif prompt:
@@ -51,28 +54,155 @@ def command(
         click.echo(f"{clean(slug)} may not be used any more, and left the prompt; `prowess audit` says why.", err=True)
 
 
-async def _assembled(
+async def _assemble_prompt(
     prowess: Prowess, name: str, text: str, parts: dict[str, Any]
 ) -> tuple[str, dict[str, Any] | None, list[str]]:
     """The prompt, the session if there is one, and the skills that have just left it."""
-    from prowess.session.render import assemble, inject, joined
+    from prowess.session.prompt import assemble_blocks, join_blocks, replace_blocks
 
-    held = await session_named(prowess, name)
+    held = await find_session(prowess, name)
     if held is None:
-        blocks = assemble(**parts)
-        return inject(text, blocks) if text else joined(blocks), None, []
+        blocks = assemble_blocks(**parts)
+        return replace_blocks(text, blocks) if text else join_blocks(blocks), None, []
     prompt = await prowess.prompt(held, into=text, **parts)
     after = await prowess.get_session(held)
-    return prompt, as_object(after), [skill.slug for skill in held.enabled if not after.has(skill.slug)]
+    return prompt, session_json(after), [skill.slug for skill in held.enabled if not after.has(skill.slug)]
 
 
-def _read(path: str) -> str:
+def _read_prompt(path: str) -> str:
     from prowess.errors import Invalid
-    from prowess.interfaces.cli.printing import shown_path
+    from prowess.interfaces.cli.output import escape_path
 
     with click.open_file(path, "rb") as file:
         data: bytes = file.read()
     try:
         return data.decode("utf-8-sig").removesuffix("\n")  # the line end that printing gave it
     except UnicodeDecodeError as error:
-        raise Invalid(f"{shown_path(path)} is not UTF-8 text.", hint="Give the prompt as UTF-8.") from error
+        raise Invalid(f"{escape_path(path)} is not UTF-8 text.", hint="Give the prompt as UTF-8.") from error
+
+
+@click.command("index")
+@click.argument("words", nargs=-1, metavar="[MESSAGE]")
+@click.option(
+    "--budget",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="The most characters (default: a fiftieth of the window, or 8,000).",
+)
+@click.option("--session", "-s", default="", metavar="NAME", help="Take the budget from this conversation's window.")
+@common_options
+def index_command(
+    words: tuple[str, ...], budget: int | None, session: str, workspace: str | None, as_json: bool
+) -> None:
+    """Print the list of available skills for a system prompt, within its budget.
+
+    With a MESSAGE ('-' for standard input), the skills that fit it best keep their descriptions first.
+    """
+    from prowess.interfaces.cli.options import read_message
+    from prowess.interfaces.cli.output import clean, print_json
+
+    message = read_message(words) if words else ""
+    plan = with_engine(workspace, lambda prowess: prowess.index(message, session=session, budget=budget))
+    if as_json:
+        entries = [{"slug": entry.slug, "form": entry.form} for entry in plan.entries]
+        print_json({"text": plan.text, "chars": plan.chars, "omitted": plan.omitted, "entries": entries})
+    elif plan.text:
+        click.echo(clean(plan.text) if sys.stdout.isatty() else plan.text)
+    elif plan.omitted:
+        click.echo(f"{plan.omitted} skills, and no room for even one line: give a larger --budget.", err=True)
+    else:
+        from prowess.interfaces.cli.commands.skills import NO_SKILLS
+
+        click.echo(NO_SKILLS, err=True)
+
+
+@click.command("role")
+@click.argument("name")
+@click.option(
+    "--templates",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Your own packs (DIR/skills/ROLE) and older templates (DIR/roles/ROLE).",
+)
+@click.option("--value", "values", multiple=True, metavar="NAME=TEXT", help="Fill in a placeholder of a template.")
+@common_options
+def role_command(
+    name: str, templates: Path | None, values: tuple[str, ...], workspace: str | None, as_json: bool
+) -> None:
+    """Print the prompt of a role: its skill pack below the index of skills, its older template, or one sentence."""
+    from prowess.interfaces.cli.output import clean, print_json
+
+    given = _parse_values(values)
+    prompt = with_engine(workspace, lambda prowess: prowess.role_prompt(name, templates=templates, values=given))
+    if as_json:
+        print_json(asdict(prompt))
+    else:
+        click.echo(clean(prompt.text) if sys.stdout.isatty() else prompt.text)
+
+
+def _parse_values(values: tuple[str, ...]) -> dict[str, str]:
+    pairs = [value.partition("=") for value in values]
+    wrong = next((value for value, pair in zip(values, pairs, strict=True) if not (pair[0] and pair[1])), None)
+    if wrong is not None:
+        raise click.UsageError(f"--value takes NAME=TEXT, not {wrong[:80]!r}.")
+    return {name: text for name, _, text in pairs}
+
+
+@click.command("load")
+@click.argument("name", metavar="SLUG")
+@click.option("--reference", metavar="F", help="Load this reference instead of the instructions.")
+@click.option("--script", metavar="F", help="Load the text of this script instead.")
+@common_options
+def load_command(name: str, reference: str | None, script: str | None, workspace: str | None, as_json: bool) -> None:
+    """Load a skill's instructions, a reference or a script, as the tool load_skill answers.
+
+    It passes the gate and is recorded, unlike `prowess show`.
+    """
+    from prowess.interfaces.cli.error_output import exit_code
+    from prowess.interfaces.cli.output import clean, print_json
+
+    if reference is not None and script is not None:
+        raise click.UsageError("Give --reference or --script, not both.")
+
+    async def work(prowess: Prowess) -> tuple[dict[str, Any], ProwessError | None]:
+        answer = await prowess.load(name, reference=reference, script=script)
+        return answer, await _error_of_answer(prowess, answer, reference, script)
+
+    answer, error = with_engine(workspace, work)
+    if as_json:
+        print_json(answer)
+    if error is not None:
+        if as_json:
+            raise click.exceptions.Exit(exit_code(error))
+        raise error
+    if not as_json:
+        text = next(answer[key] for key in ("body", "reference_content", "script_content") if answer[key] is not None)
+        shown = clean(text) if sys.stdout.isatty() else text
+        click.echo(shown, nl=not shown.endswith("\n"))
+        _print_other_files(answer["available_references"], answer["available_scripts"])
+
+
+async def _error_of_answer(
+    prowess: Prowess, answer: dict[str, Any], reference: str | None, script: str | None
+) -> ProwessError | None:
+    """The error that the answer tells of in words."""
+    from prowess.errors import NotFound, ProwessError, Refused
+
+    if answer["error"] is None:
+        return None
+    missing = reference if reference is not None else script
+    there = answer["available_references" if reference is not None else "available_scripts"]
+    try:
+        await prowess.skill(answer["name"])
+        kind: type[ProwessError] = NotFound if missing is not None and missing not in there else Refused
+    except ProwessError as error:
+        kind = type(error)
+    return kind(answer["error"], hint=answer.get("hint") or "")
+
+
+def _print_other_files(references: list[str], scripts: list[str]) -> None:
+    from prowess.interfaces.cli.output import one_line
+
+    for kind, names in (("reference", references), ("script", scripts)):
+        if names and sys.stdout.isatty():
+            click.echo(f"--{kind} loads: {one_line(', '.join(names))}", err=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from prowess.interfaces.cli.consent import with_consent
-from prowess.interfaces.cli.opening import common_options
+from prowess.interfaces.cli.approval_card import ask_for_approval
+from prowess.interfaces.cli.engine import common_options
 
 
-def _finite(_ctx: click.Context, _option: click.Parameter, value: float | None) -> float | None:
+def _require_finite(_ctx: click.Context, _option: click.Parameter, value: float | None) -> float | None:
     if value is not None and not isfinite(value):
         raise click.BadParameter("It takes a number of seconds.")
     return value
@@ -36,7 +36,7 @@ def _finite(_ctx: click.Context, _option: click.Parameter, value: float | None) 
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
-    callback=_finite,
+    callback=_require_finite,
     metavar="SECONDS",
     help="How long each artifact may take.",
 )
@@ -50,7 +50,7 @@ def _finite(_ctx: click.Context, _option: click.Parameter, value: float | None) 
 )
 @click.option("--force", is_flag=True, help="With --save: replace files that are there already.")
 @common_options
-def command(
+def run_command(
     slug: str,
     artifacts: tuple[str, ...],
     inputs: tuple[str, ...],
@@ -70,12 +70,11 @@ def command(
     The answer of a model is printed as it comes; what it cost and what the assertions say follow on stderr. Every artifact
     that runs leaves a trace: `prowess traces` lists them.
     """
-    from prowess.interfaces.cli.attempting import Attempt, Order
-    from prowess.interfaces.cli.printing import print_json
-    from prowess.interfaces.cli.runs import Screen, show_plan
-    from prowess.interfaces.cli.saving import Saving
+    from prowess.interfaces.cli.output import print_json
+    from prowess.interfaces.cli.run_attempt import OutputFolder, RunAttempt, RunOrder
+    from prowess.interfaces.cli.run_output import RunScreen, print_plan
 
-    order = Order(
+    order = RunOrder(
         slug=slug,
         artifacts=artifacts,
         inputs=inputs,
@@ -86,10 +85,10 @@ def command(
         resume=resume,
         session=session,
     )
-    saving = Saving(folder=None if dry_run else save, force=force)
-    screen = Screen(named=len(artifacts) != 1, quiet=as_json or dry_run)
-    attempt = Attempt(order, screen=screen, saving=saving, workspace=workspace)
-    unfinished = with_consent(
+    saving = OutputFolder(folder=None if dry_run else save, force=force)
+    screen = RunScreen(named=len(artifacts) != 1, quiet=as_json or dry_run)
+    attempt = RunAttempt(order, screen=screen, saving=saving, workspace=workspace)
+    unfinished = ask_for_approval(
         attempt.once,
         workspace=workspace,
         question="Let exactly these bytes run?",
@@ -102,7 +101,7 @@ def command(
     if as_json:
         print_json(result.as_json())
     elif dry_run:
-        show_plan(result)
+        print_plan(result)
     saving.save(result, skill)
     if error := result.error or unfinished or screen.lost:
         raise error

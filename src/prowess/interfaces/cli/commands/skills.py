@@ -1,20 +1,195 @@
-"""`prowess skills`: list them, show one, and find those that nobody uses."""
+"""`prowess list`, `show` and `skills`: the skills in reach, one skill in detail, and unused skills."""
 
 from __future__ import annotations
 
+import base64
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from prowess.interfaces.cli.commands.list import command as list_command
-from prowess.interfaces.cli.commands.show import command as show_command
-from prowess.interfaces.cli.groups import hand_down
-from prowess.interfaces.cli.opening import common_options, patience, with_engine
-from prowess.interfaces.cli.periods import Period
+from prowess.interfaces.cli.engine import common_options, spinner, with_engine
+from prowess.interfaces.cli.options import Period, delegate_to_subcommand
 
 if TYPE_CHECKING:
-    from prowess.delivery.uses import Use
-    from prowess.skill.model import SkillCard
+    from prowess.catalog.store import Fault
+    from prowess.feed.usage import SkillUsage
+    from prowess.open import Prowess
+    from prowess.skill.kinds import Kind
+    from prowess.skill.model import Skill, SkillCard
+
+
+SCOPES = ("session", "workspace", "user", "org", "account", "system")
+
+
+@click.command("list")
+@click.option("--tag", "tags", multiple=True, help="Only skills with this tag (may be given again).")
+@click.option("--scope", type=click.Choice(SCOPES), help="Only skills of this scope.")
+@common_options
+def list_command(tags: tuple[str, ...], scope: str | None, workspace: str | None, as_json: bool) -> None:
+    """Show the skills that are in reach, nearest scope first where two share a slug."""
+    from prowess.interfaces.cli.output import print_json
+
+    async def work(prowess: Prowess) -> tuple[list[SkillCard], list[Fault]]:
+        return await prowess.look()
+
+    with spinner("Reading skills …"):
+        cards, faults = with_engine(workspace, work)
+    chosen = [card for card in cards if set(tags) <= set(card.tags) and scope in (None, card.scope)]
+    if as_json:
+        print_json([card.model_dump(mode="json") for card in chosen])
+    else:
+        _print_cards(chosen, len(cards))
+    _warn_faults(len(faults))
+
+
+def _print_cards(cards: list[SkillCard], total: int) -> None:
+    from prowess.interfaces.cli.output import one_line, print_table
+
+    if not cards and total:
+        click.echo("The one skill here does not fit." if total == 1 else f"None of the {total} skills here fits.")
+        return
+    if not cards:
+        click.echo(NO_SKILLS)
+        return
+    rows = [
+        (one_line(card.slug, 48), one_line(card.description), one_line(card.version, 16), _format_scope(card))
+        for card in cards
+    ]
+    print_table(("slug", "description", "version", "scope"), rows, flexible=1)
+    click.echo(f"\n{len(cards)} skill{'s' if len(cards) != 1 else ''}. `prowess show SLUG` shows one.")
+
+
+def _format_scope(card: SkillCard) -> str:
+    hidden = ", ".join(other.scope for other in card.hides)
+    return f"{card.scope} (hides {hidden})" if hidden else card.scope
+
+
+def _warn_faults(count: int) -> None:
+    if count:
+        things = "1 thing here is" if count == 1 else f"{count} things here are"
+        click.echo(f"{things} not served; `prowess doctor` says why.", err=True)
+
+
+NO_SKILLS = """There are no skills here yet. You can:
+  prowess import PATH     keep skills from a folder, a file or a .skill archive
+  mkdir -p .agents/skills/my-skill && $EDITOR .agents/skills/my-skill/SKILL.md
+                          write one; it is seen at once
+  prowess -w DIR list     look in another workspace
+Skills in .agents/skills, .claude/skills and the folders of other agents are found by themselves."""
+
+
+@click.command("show")
+@click.argument("slug")
+@click.option("--reference", metavar="F", help="Print this reference.")
+@click.option("--script", metavar="F", help="Print this script.")
+@click.option("--artifact", metavar="A", help="Print this artifact (NAME, or NAME@VARIANT).")
+@common_options
+def show_command(
+    slug: str,
+    reference: str | None,
+    script: str | None,
+    artifact: str | None,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
+    """Show one skill, or one file or artifact of it.
+
+    SLUG may be SCOPE:SLUG to see a skill that a nearer one hides.
+    """
+    wanted = [name for name in (reference, script, artifact) if name]
+    if len(wanted) > 1:
+        raise click.UsageError("Choose one of --reference, --script and --artifact.")
+    if wanted:
+        kind = "reference" if reference else "script" if script else None
+        _print_part(slug, wanted[0], kind, workspace=workspace, as_json=as_json)
+        return
+    with spinner("Reading skills …"):
+        skill = with_engine(workspace, lambda prowess: prowess.skill(slug))
+    if as_json:
+        from prowess.interfaces.cli.output import print_json
+
+        print_json(skill.model_dump(mode="json"))
+    else:
+        _print_skill(skill)
+
+
+def _print_part(slug: str, name: str, kind: Kind | None, *, workspace: str | None, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import clean, print_json
+
+    async def work(prowess: Prowess) -> tuple[str, bytes]:
+        found, data = await prowess.part(slug, name, kind=kind)
+        return found.path or found.name, data
+
+    path, data = with_engine(workspace, work)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = None
+    if as_json:
+        content = {"content": text} if text is not None else {"base64": base64.b64encode(data).decode()}
+        print_json({"slug": slug, kind or "artifact": name, "path": path, **content})
+    elif text is None or not sys.stdout.isatty():
+        sys.stdout.buffer.write(data)
+    else:
+        click.echo(clean(text))
+
+
+def _print_skill(skill: Skill) -> None:
+    from prowess.interfaces.cli.output import clean, escape_path, one_line, print_table, print_wrapped
+
+    click.echo(f"{click.style(one_line(skill.title), bold=True)}  {skill.slug} {one_line(skill.version)}")
+    print_wrapped(one_line(skill.description))
+    facts = {
+        "tags": ", ".join(skill.tags),
+        "triggers": "; ".join((*skill.trigger_phrases, *skill.intent_patterns)),
+        "author": skill.author,
+        "license": skill.license,
+        "asks for tools": " ".join(skill.allowed_tools),
+        **_code_facts(skill),
+        "scope": skill.scope,
+        "form": skill.form,
+        "where": escape_path(skill.location),
+        "digest": skill.digest,
+    }
+    click.echo()
+    for name, value in facts.items():
+        if value:
+            print_wrapped(f"{name}: {one_line(str(value))}")
+    if skill.artifacts:
+        rows = [
+            (
+                one_line(f"{part.name}@{part.variant}" if part.variant else part.name),
+                part.kind,
+                escape_path(part.path or ""),
+            )
+            for part in skill.artifacts
+        ]
+        click.echo()
+        print_table(("artifact", "kind", "file"), rows)
+    if skill.body.strip():
+        click.echo()
+        click.echo(clean(skill.body).strip())
+
+
+def _code_facts(skill: Skill) -> dict[str, str]:
+    """What is to be known of the code that a skill brings: its tool, what runs it, and what it asks for outside."""
+    from prowess.handlers.function import choose_runtime
+    from prowess.run.selection import IMPLEMENTATION_KINDS
+    from prowess.skill.kinds import Function
+    from prowess.skill.needs import read_needs
+    from prowess.skill.profiles.permissions import describe_needs
+    from prowess.skill.slug import tool_name
+
+    needs = read_needs(skill)
+    runtimes = {
+        choose_runtime(one, needs): None for one in skill.artifacts if isinstance(one, Function) and one.content
+    }
+    return {
+        "tool": tool_name(skill.slug) if not IMPLEMENTATION_KINDS.isdisjoint(skill.kinds) else "",
+        "runtime": ", ".join(runtimes),
+        "asks": "; ".join(describe_needs(needs, skill.kinds)),
+    }
 
 
 @click.group("skills", invoke_without_command=True)
@@ -22,13 +197,13 @@ if TYPE_CHECKING:
 @click.option("--all", "system", is_flag=True, help="With --dead: also those that came with Prowess or a plugin.")
 @common_options
 @click.pass_context
-def command(ctx: click.Context, dead: float | None, system: bool, workspace: str | None, as_json: bool) -> None:
+def skills_command(ctx: click.Context, dead: float | None, system: bool, workspace: str | None, as_json: bool) -> None:
     """List skills, show one, or find those that nobody uses.
 
     Without a command it lists them. --dead 30d shows the skills that were neither loaded nor let into a prompt for 30
     days: candidates for deprecation.
     """
-    if hand_down(ctx, workspace, as_json=as_json):
+    if delegate_to_subcommand(ctx, workspace, as_json=as_json):
         if dead is not None or system:
             raise click.UsageError(f"--dead and --all do not go with {ctx.invoked_subcommand!r}.")
         return
@@ -37,25 +212,25 @@ def command(ctx: click.Context, dead: float | None, system: bool, workspace: str
             raise click.UsageError("--all goes with --dead.")
         ctx.invoke(list_command, workspace=workspace, as_json=as_json)
         return
-    _show_dead(dead, system=system, workspace=workspace, as_json=as_json)
+    _list_unused(dead, system=system, workspace=workspace, as_json=as_json)
 
 
-command.add_command(list_command)
-command.add_command(show_command)
+skills_command.add_command(list_command)
+skills_command.add_command(show_command)
 
 
-def _show_dead(days: float, *, system: bool, workspace: str | None, as_json: bool) -> None:
-    from prowess.interfaces.cli.printing import print_json
+def _list_unused(days: float, *, system: bool, workspace: str | None, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import print_json
 
-    with patience("Reading skills …"):
+    with spinner("Reading skills …"):
         found = with_engine(workspace, lambda prowess: prowess.unused(days=days, system=system))
     if as_json:
-        print_json([_as_object(card, use) for card, use in found])
+        print_json([_unused_json(card, use) for card, use in found])
     else:
-        _print(found)
+        _print_unused(found)
 
 
-def _as_object(card: SkillCard, use: Use) -> dict[str, Any]:
+def _unused_json(card: SkillCard, use: SkillUsage) -> dict[str, Any]:
     return {
         "slug": card.slug,
         "title": card.title,
@@ -66,8 +241,8 @@ def _as_object(card: SkillCard, use: Use) -> dict[str, Any]:
     }
 
 
-def _print(found: list[tuple[SkillCard, Use]]) -> None:
-    from prowess.interfaces.cli.printing import one_line, print_table
+def _print_unused(found: list[tuple[SkillCard, SkillUsage]]) -> None:
+    from prowess.interfaces.cli.output import one_line, print_table
 
     if not found:
         click.echo("No skill here was left unused for so long.")
@@ -78,8 +253,8 @@ def _print(found: list[tuple[SkillCard, Use]]) -> None:
             one_line(card.description),
             card.scope,
             f"{use.loads:,}",
-            _moment(use.last_loaded),
-            _moment(use.last_enabled),
+            _format_use_time(use.last_loaded),
+            _format_use_time(use.last_enabled),
         )
         for card, use in found
     ]
@@ -89,5 +264,5 @@ def _print(found: list[tuple[SkillCard, Use]]) -> None:
     click.echo(f"\n{len(found)} {words} not used for so long.")
 
 
-def _moment(at: str) -> str:
+def _format_use_time(at: str) -> str:
     return at[:16].replace("T", " ") if at else "never"

@@ -1,21 +1,23 @@
-"""`prowess stats`: how runs fare, as a table, a chart, CSV or JSON."""
+"""`prowess stats` and `metrics`: figures about runs as a table, chart, CSV, JSON or Prometheus text."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from prowess.interfaces.cli.opening import common_options, with_engine
-from prowess.interfaces.cli.periods import Period
+from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.options import Period
 
 if TYPE_CHECKING:
-    from prowess.storage.trace_figures import By
-    from prowess.traces.reports import Figures, Report
+    from prowess.storage.trace_stats import GroupBy
+    from prowess.traces.report import Report, RunStats
+
 
 GROUPINGS = ("skill", "artifact", "model", "day")
-CHARTS = (
+CHART_FIGURES = (
     "runs",
     "failure_rate",
     "assertion_rate",
@@ -26,21 +28,21 @@ CHARTS = (
     "p95_ms",
     "p99_ms",
 )
-_BAR, _CHART = 8, 40
+_BAR_CELLS, _CHART_CELLS = 8, 40
 
 
 @click.command("stats")
 @click.option("--by", type=click.Choice(GROUPINGS), default="skill", show_default=True, help="What to tell apart.")
 @click.option("--since", type=Period(), metavar="PERIOD", help="Only runs of the last time, such as 7d or 12h.")
 @click.option("--skill", default="", metavar="SLUG", help="Only runs of this skill.")
-@click.option("--chart", type=click.Choice(CHARTS), help="Draw this figure as bars instead of the table.")
+@click.option("--chart", type=click.Choice(CHART_FIGURES), help="Draw this figure as bars instead of the table.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV for spreadsheets.")
 @common_options
-def command(
-    by: By, since: float | None, skill: str, chart: str | None, as_csv: bool, workspace: str | None, as_json: bool
+def stats_command(
+    by: GroupBy, since: float | None, skill: str, chart: str | None, as_csv: bool, workspace: str | None, as_json: bool
 ) -> None:
     """Show how runs fare by skill, artifact, model or day: failures, assertions, tokens, cost and times."""
-    from prowess.interfaces.cli.printing import print_json
+    from prowess.interfaces.cli.output import print_json
 
     if as_csv + as_json + bool(chart) > 1:
         raise click.UsageError("Choose one of --chart, --csv and --json.")
@@ -58,68 +60,108 @@ def command(
 
 
 def _print_table(report: Report) -> None:
-    from prowess.interfaces.cli.charts import bar
-    from prowess.interfaces.cli.figures import count, money, share, taken
-    from prowess.interfaces.cli.printing import print_table
+    from prowess.interfaces.cli.output import (
+        draw_bar,
+        format_cost,
+        format_count,
+        format_duration,
+        format_percent,
+        print_table,
+    )
 
     most = max(row.runs for row in report.rows)
-    wide = len(count(report.total.runs))
+    wide = len(format_count(report.total.runs))
 
-    def cells(row: Figures, drawn: str) -> tuple[str, ...]:
+    def cells(row: RunStats, drawn: str) -> tuple[str, ...]:
         return (
-            _name(row),
-            f"{count(row.runs):>{wide}} {drawn}".rstrip(),
-            share(row.failure_rate),
-            share(row.assertion_rate),
-            f"{count(row.input_tokens)} / {count(row.output_tokens)}",
-            money(row.cost),
-            *(taken(time) for time in (row.p50_ms, row.p95_ms, row.p99_ms)),
+            _row_name(row),
+            f"{format_count(row.runs):>{wide}} {drawn}".rstrip(),
+            format_percent(row.failure_rate),
+            format_percent(row.assertion_rate),
+            f"{format_count(row.input_tokens)} / {format_count(row.output_tokens)}",
+            format_cost(row.cost),
+            *(format_duration(time) for time in (row.p50_ms, row.p95_ms, row.p99_ms)),
         )
 
     head = (report.by, "runs", "failed", "assertions", "tokens in / out", "cost", "p50", "p95", "p99")
-    rows = [cells(row, bar(row.runs / most, _BAR)) for row in report.rows]
+    rows = [cells(row, draw_bar(row.runs / most, _BAR_CELLS)) for row in report.rows]
     if len(rows) > 1:
         rows.append(cells(report.total, ""))
     print_table(head, rows, flexible=0)
 
 
 def _print_chart(report: Report, figure: str) -> None:
-    from prowess.interfaces.cli.charts import bar
-    from prowess.interfaces.cli.printing import print_table
+    from prowess.interfaces.cli.output import draw_bar, print_table
 
     values = [getattr(row, figure) for row in report.rows]
     most = 1.0 if figure.endswith("_rate") else max((value for value in values if value), default=0) or 1
     rows = [
-        (_name(row), bar((value or 0) / most, _CHART), _written(figure, value))
+        (_row_name(row), draw_bar((value or 0) / most, _CHART_CELLS), _format_figure(figure, value))
         for row, value in zip(report.rows, values, strict=True)
     ]
     print_table((report.by, figure, ""), rows, flexible=0)
 
 
-def _written(figure: str, value: float | None) -> str:
-    from prowess.interfaces.cli.figures import count, money, share, taken
+def _format_figure(figure: str, value: float | None) -> str:
+    from prowess.interfaces.cli.output import format_cost, format_count, format_duration, format_percent
 
     if figure.endswith("_rate"):
-        return share(value)
+        return format_percent(value)
     if figure == "cost":
-        return money(value)
+        return format_cost(value)
     whole = None if value is None else int(value)
-    return taken(whole) if figure.endswith("_ms") else count(whole)
+    return format_duration(whole) if figure.endswith("_ms") else format_count(whole)
 
 
 def _print_csv(report: Report) -> None:
     import csv
 
-    from prowess.traces.reports import FIELDS
+    from prowess.traces.report import REPORT_FIELDS
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow((report.by, *FIELDS[1:]))
+    writer.writerow((report.by, *REPORT_FIELDS[1:]))
     for row in report.rows:
         told = row.as_json()
-        writer.writerow((_name(row), *("" if told[name] is None else told[name] for name in FIELDS[1:])))
+        writer.writerow((_row_name(row), *("" if told[name] is None else told[name] for name in REPORT_FIELDS[1:])))
 
 
-def _name(row: Figures) -> str:
-    from prowess.interfaces.cli.printing import one_line
+def _row_name(row: RunStats) -> str:
+    from prowess.interfaces.cli.output import one_line
 
     return one_line(row.name) or "none"
+
+
+@click.command("metrics")
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write this file, in one step.")
+@common_options
+def metrics_command(output: Path | None, workspace: str | None, as_json: bool) -> None:
+    """Print the metrics in Prometheus's text format, or write them to a file for its textfile collector.
+
+    They are made from the records: how often skills were loaded, how long that took, what the gate decided.
+    """
+    from prowess.interfaces.cli.output import print_json
+
+    text = with_engine(workspace, lambda prowess: prowess.metrics())
+    if output is not None:
+        _write_metrics(output, text)
+    if as_json:
+        print_json(_samples_json(text))
+    elif output is None:
+        sys.stdout.buffer.write(text)
+
+
+def _write_metrics(output: Path, text: bytes) -> None:
+    from prowess.storage.files.atomic_write import write_file
+
+    write_file(output, text)
+
+
+def _samples_json(text: bytes) -> list[dict[str, object]]:
+    """Every sample, read back from the text."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    return [
+        {"name": sample.name, "labels": sample.labels, "value": sample.value}
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    ]

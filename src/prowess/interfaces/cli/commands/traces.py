@@ -1,33 +1,187 @@
-"""`prowess traces`: what was run, and what came of it."""
+"""`prowess traces`: list, show, follow and export the traces of runs."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+import json
+import os
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import aclosing, contextmanager
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from prowess.interfaces.cli.groups import hand_down
-from prowess.interfaces.cli.opening import common_options, with_engine
-from prowess.interfaces.cli.periods import Period
+from prowess.errors import Invalid, NotFound
+from prowess.interfaces.cli.approval_card import format_time
+from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.options import Period, delegate_to_subcommand
+from prowess.interfaces.cli.output import (
+    MISSING,
+    clean,
+    format_cost,
+    format_count,
+    format_duration,
+    one_line,
+    print_table,
+)
+from prowess.interfaces.cli.run_attempt import resume_command
+from prowess.interfaces.cli.run_output import format_touched
 
 if TYPE_CHECKING:
-    from prowess.build.opening import Prowess
+    from prowess.open import Prowess
     from prowess.traces.export import ExportFormat
     from prowess.traces.trace import Trace
 
+
+WriteLine = Callable[[Any], None]
+
+
+@contextmanager
+def open_line_writer(path: Path | None) -> Generator[WriteLine]:
+    """A function that writes one value a line. The file is its owner's alone; it is not touched where the block raises."""
+    from prowess.interfaces.cli.output import escape_path, print_json_line
+
+    if path is None:
+        yield print_json_line
+        return
+    from prowess.storage.files.atomic_write import refuse_link
+
+    refuse_link(path)
+    if not path.parent.is_dir():
+        raise NotFound(
+            f"There is no folder {escape_path(path.parent)} to write {escape_path(path.name)} into.",
+            hint="Make it first.",
+        )
+    if path.is_dir():
+        raise Invalid(f"{escape_path(path)} is a folder.", hint="Name a file.")
+    with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".prowess-tmp-", delete=False) as file:
+        try:
+            yield lambda value: print(json.dumps(value, ensure_ascii=True), file=file)
+            file.flush()
+            os.fsync(file.fileno())
+            Path(file.name).replace(path)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+
+
+SHORT_ID_CHARS = 8
+MAX_TEXT_CHARS = 20_000
+"""So much of a text is worth showing."""
+BRIEF_OMITS = ("detail", "inputs", "rendered_input", "raw_output")
+"""What a list does not have."""
+
+_COLUMNS = ("id", "when", "skill", "artifact", "status", "model", "tokens", "cost", "time", "checks")
+_STATUS_COLOURS = {"ok": "green", "running": "yellow"}
+
+
+def _print_traces(traces: Sequence[Trace]) -> None:
+    """A table, a row each."""
+    print_table(_COLUMNS, [_trace_cells(trace) for trace in traces], flexible=5)
+
+
+def _print_trace_line(trace: Trace) -> None:
+    """One line, for following."""
+    click.echo("  ".join(cell for cell in _trace_cells(trace) if cell != MISSING))
+
+
+def _trace_cells(trace: Trace) -> tuple[str, ...]:
+    return (
+        trace.id[:SHORT_ID_CHARS],
+        format_time(trace.started_at),
+        one_line(trace.skill_slug, 32),
+        one_line(trace.artifact_name, 24),
+        trace.status,
+        one_line(trace.model_id or MISSING, 40),
+        _format_tokens(trace),
+        format_cost(trace.estimated_cost),
+        format_duration(trace.duration_ms),
+        f"{trace.assertions_passed}/{trace.assertions_run}" if trace.assertions_run else MISSING,
+    )
+
+
+def _format_tokens(trace: Trace) -> str:
+    """What went in and what came out, in tokens."""
+    if trace.input_tokens is None and trace.output_tokens is None:
+        return MISSING
+    return f"{format_count(trace.input_tokens)} in, {format_count(trace.output_tokens)} out"
+
+
+def _brief_json(trace: Trace) -> dict[str, Any]:
+    """A trace of a list as JSON."""
+    from dataclasses import asdict
+
+    return {name: value for name, value in asdict(trace).items() if name not in BRIEF_OMITS}
+
+
+def _print_trace(trace: Trace, *, resumable: bool = False) -> None:
+    """Everything that a trace has: facts, verdicts, what went in, what came out; and how it goes on, where it can."""
+    facts = _trace_facts(trace)
+    if resumable:
+        facts["goes on with"] = resume_command(trace.skill_slug, trace.id)
+    for name, value in facts.items():
+        if value and value != MISSING:
+            click.echo(f"{click.style(name.ljust(12), bold=True)}{value}")
+    for verdict in trace.verdicts:
+        _print_verdict(verdict)
+    for line in format_touched(trace.detail.get("receipt", {})):
+        what, _, rest = line.partition(": ")
+        click.echo(f"{click.style(what.ljust(12), bold=True)}{rest}")
+    texts = {
+        "Inputs": json.dumps(trace.inputs, ensure_ascii=False, indent=2) if trace.inputs else "",
+        "Sent": trace.rendered_input or "",
+        "Output": trace.raw_output or "",
+        "Detail": json.dumps(trace.detail, ensure_ascii=False, indent=2) if trace.detail else "",
+    }
+    for title, text in texts.items():
+        if text:
+            click.secho(f"\n{title}", bold=True)
+            click.echo(clean(text[:MAX_TEXT_CHARS]).rstrip("\n"))
+            if len(text) > MAX_TEXT_CHARS:
+                click.echo(f"… and {len(text) - MAX_TEXT_CHARS:,} more characters; --json has them all")
+
+
+def _trace_facts(trace: Trace) -> dict[str, str]:
+    error = f"{trace.error or ''} [{trace.error_code}]" if trace.error_code else trace.error or ""
+    facts = {
+        "trace": trace.id,
+        "run": trace.run_id,
+        "skill": f"{trace.skill_slug} ({trace.skill_digest[:12]})" if trace.skill_digest else trace.skill_slug,
+        "artifact": f"{trace.artifact_name} ({trace.artifact_kind})",
+        "in place of": trace.fallback_of or "",
+        "by": trace.actor,
+        "session": trace.session_id,
+        "began": format_time(trace.started_at),
+        "took": format_duration(trace.duration_ms),
+        "model": trace.model_id or "",
+        "tokens": _format_tokens(trace),
+        "cost": format_cost(trace.estimated_cost),
+        "error": error.strip(),
+    }
+    status = click.style(trace.status, fg=_STATUS_COLOURS.get(trace.status, "red"))
+    return {"status": status, **{name: one_line(value) for name, value in facts.items()}}
+
+
+def _print_verdict(verdict: dict[str, Any]) -> None:
+    passed = bool(verdict.get("passed"))
+    said = click.style("passed" if passed else "failed", fg="green" if passed else "red")
+    about = one_line(str(verdict.get("description") or verdict.get("type", "")), 120)
+    why = one_line(str(verdict.get("explanation", "")), 200)
+    soft = " (soft)" if verdict.get("severity") == "soft" else ""
+    click.echo(f"{click.style('check'.ljust(12), bold=True)}{said}: {about}{soft}{f': {why}' if why else ''}")
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
-STATUSES = ("running", "ok", "failed", "refused", "unavailable", "timed_out", "cancelled", "interrupted")
-FORMATS = ("jsonl", "dspy")
+TRACE_STATUSES = ("running", "ok", "failed", "refused", "unavailable", "timed_out", "cancelled", "interrupted")
+EXPORT_FORMATS = ("jsonl", "dspy")
 
 
-def _filters(function: F) -> F:
+def _filter_options(function: F) -> F:
     """`--skill`, `--artifact` and `--status`."""
     for option in (
-        click.option("--status", type=click.Choice(STATUSES), default=None, help="Only runs that ended so."),
+        click.option("--status", type=click.Choice(TRACE_STATUSES), default=None, help="Only runs that ended so."),
         click.option("--artifact", default="", metavar="NAME", help="Only runs of this artifact."),
         click.option("--skill", default="", metavar="SLUG", help="Only runs of this skill."),
     ):
@@ -35,28 +189,30 @@ def _filters(function: F) -> F:
     return function
 
 
-_SINCE = click.option("--since", type=Period(), metavar="PERIOD", help="Only runs of the last time, such as 7d or 12h.")
+_since_option = click.option(
+    "--since", type=Period(), metavar="PERIOD", help="Only runs of the last time, such as 7d or 12h."
+)
 
 
 @click.group("traces", invoke_without_command=True)
 @common_options
 @click.pass_context
-def command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+def traces_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
     """Show what was run lately, and what came of it: every run of an artifact leaves a trace, however it ends."""
-    if not hand_down(ctx, workspace, as_json=as_json):
-        ctx.invoke(list_them, workspace=workspace, as_json=as_json)
+    if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
+        ctx.invoke(list_traces, workspace=workspace, as_json=as_json)
 
 
-@command.command("list")
-@_filters
+@traces_command.command("list")
+@_filter_options
 @click.option("--session", default="", metavar="ID", help="Only runs in the conversation of this id.")
 @click.option("--run", default="", metavar="ID", help="Only the artifacts of this run.")
-@_SINCE
+@_since_option
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=50, metavar="N", show_default=True, help="The most runs."
 )
 @common_options
-def list_them(
+def list_traces(
     skill: str,
     artifact: str,
     status: str | None,
@@ -68,8 +224,7 @@ def list_them(
     as_json: bool,
 ) -> None:
     """List the runs that began last, the last first."""
-    from prowess.interfaces.cli.printing import print_json
-    from prowess.interfaces.cli.traces import as_brief, print_traces
+    from prowess.interfaces.cli.output import print_json
 
     found = with_engine(
         workspace,
@@ -78,25 +233,24 @@ def list_them(
         ),
     )
     if as_json:
-        print_json([as_brief(trace) for trace in found])
+        print_json([_brief_json(trace) for trace in found])
     elif found:
-        print_traces(found)
+        _print_traces(found)
     elif any((skill, artifact, status, session, run, since)):
         click.echo("No run of the kind is on record.")
     else:
         click.echo("No run is on record. `prowess run SLUG` runs a skill.")
 
 
-@command.command("show")
+@traces_command.command("show")
 @click.argument("id")
 @common_options
-def show_one(id: str, workspace: str | None, as_json: bool) -> None:
+def show_trace(id: str, workspace: str | None, as_json: bool) -> None:
     """Show one run with everything: what it was given, what it answered, and what each check said.
 
     ID is the id of its trace, or the first four or more characters of it.
     """
-    from prowess.interfaces.cli.printing import print_json
-    from prowess.interfaces.cli.traces import show_trace
+    from prowess.interfaces.cli.output import print_json
 
     async def work(prowess: Prowess) -> tuple[Trace, bool]:
         found = await prowess.trace(id)
@@ -109,11 +263,11 @@ def show_one(id: str, workspace: str | None, as_json: bool) -> None:
 
         print_json({**asdict(trace), "resumable": resumable})
     else:
-        show_trace(trace, resumable=resumable)
+        _print_trace(trace, resumable=resumable)
 
 
-@command.command("tail")
-@_filters
+@traces_command.command("tail")
+@_filter_options
 @click.option("--session", default="", metavar="ID", help="Only runs in the conversation of this id.")
 @click.option(
     "--every",
@@ -124,7 +278,7 @@ def show_one(id: str, workspace: str | None, as_json: bool) -> None:
     help="How often to look.",
 )
 @common_options
-def tail(
+def follow_traces(
     skill: str, artifact: str, status: str | None, session: str, every: float, workspace: str | None, as_json: bool
 ) -> None:
     """Tell of each run when it is over, until interrupted; of other processes too.
@@ -141,7 +295,7 @@ def tail(
             session=session,
             pause=lambda: asyncio.sleep(every),
         )
-        await _tell(found, as_json=as_json)
+        await _print_followed(found, as_json=as_json)
 
     if not as_json:
         click.echo("Waiting for runs; Ctrl-C ends it.", err=True)
@@ -151,31 +305,30 @@ def tail(
         raise click.exceptions.Exit(130) from None
 
 
-async def _tell(traces: AsyncGenerator[Trace], *, as_json: bool) -> None:
-    from prowess.interfaces.cli.printing import print_json_line
-    from prowess.interfaces.cli.traces import as_brief, print_trace_line
+async def _print_followed(traces: AsyncGenerator[Trace], *, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import print_json_line
 
     async with aclosing(traces):
         async for trace in traces:
             if as_json:
-                print_json_line(as_brief(trace))
+                print_json_line(_brief_json(trace))
             else:
-                print_trace_line(trace)
+                _print_trace_line(trace)
 
 
-@command.command("export")
+@traces_command.command("export")
 @click.option(
     "--format",
-    type=click.Choice(FORMATS),
+    type=click.Choice(EXPORT_FORMATS),
     default="jsonl",
     show_default=True,
     help="Every column of each trace, or examples for DSPy.",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write this file, in one step.")
-@_filters
-@_SINCE
+@_filter_options
+@_since_option
 @common_options
-def export(
+def export_traces(
     format: ExportFormat,
     out: Path | None,
     skill: str,
@@ -189,12 +342,11 @@ def export(
 
     The format dspy gives an evaluation data set: the inputs, the output, and pass or fail of each assertion.
     """
-    from prowess.interfaces.cli.lines import line_writer
-    from prowess.interfaces.cli.printing import print_json, shown_path
+    from prowess.interfaces.cli.output import escape_path, print_json
 
     async def work(prowess: Prowess) -> int:
         written = 0
-        with line_writer(out) as write:
+        with open_line_writer(out) as write:
             rows = prowess.export_traces(format, skill=skill, artifact=artifact, status=status or "", days=since)
             async with aclosing(rows):
                 async for row in rows:
@@ -208,4 +360,4 @@ def export(
     if as_json:
         print_json({"path": str(out), "format": format, "rows": written})
     else:
-        click.echo(f"Wrote {written:,} line{'s' * (written != 1)} to {shown_path(out)}.")
+        click.echo(f"Wrote {written:,} line{'s' * (written != 1)} to {escape_path(out)}.")

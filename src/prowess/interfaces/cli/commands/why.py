@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from prowess.interfaces.cli.opening import common_options, with_engine
+from prowess.interfaces.cli.engine import common_options, with_engine
 
 if TYPE_CHECKING:
-    from prowess.session.account import Account, Step
+    from prowess.session.explanation import Explanation, Step
 
 
 @click.command("why")
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--replay", metavar="FILE", help="Compare with an account that `why --json` wrote earlier.")
 @click.option("--explain", is_flag=True, help="Show every step also of those that are not offered.")
 @common_options
-def command(
+def why_command(
     words: tuple[str, ...],
     session: str,
     limit: int,
@@ -35,29 +35,29 @@ def command(
     For each candidate: its score with the fields and figures behind it, how it stands in the index, what the policy says,
     whether it fits the budget, and what that comes to. Nothing is changed.
     """
-    from prowess.interfaces.cli.messages import given_message
-    from prowess.interfaces.cli.printing import print_json
+    from prowess.interfaces.cli.options import read_message
+    from prowess.interfaces.cli.output import print_json
 
-    before = _read(replay) if replay else None
+    before = _read_account(replay) if replay else None
     if before is not None and words:
         raise click.UsageError("Give a message or --replay FILE, not both.")
-    message = given_message(words) if before is None else before["message"]
+    message = read_message(words) if before is None else before["message"]
     if before is not None:
         session, limit = before["session"], max(len(before["steps"]), 1)
     if not message.strip():
         raise click.UsageError("Give a message, or --replay FILE.")
     account = with_engine(workspace, lambda prowess: prowess.why(message, session=session, limit=limit))
     if before is not None:
-        _show_differences(before, account, as_json=as_json)
+        _print_differences(before, account, as_json=as_json)
     elif as_json:
         print_json(account.as_json())
     else:
-        _show(account, explain=explain)
+        _print_account(account, explain=explain)
 
 
-def _read(path: str) -> dict[str, Any]:
+def _read_account(path: str) -> dict[str, Any]:
     from prowess.errors import Invalid
-    from prowess.interfaces.cli.printing import shown_path
+    from prowess.interfaces.cli.output import escape_path
 
     try:
         value: Any = json.loads(Path(path).read_text("utf-8"))
@@ -65,7 +65,7 @@ def _read(path: str) -> dict[str, Any]:
         value = None
     if not _is_account(value):
         raise Invalid(
-            f"{shown_path(path)} is not an account.", hint="Write one with `prowess why MESSAGE --json > FILE`."
+            f"{escape_path(path)} is not an account.", hint="Write one with `prowess why MESSAGE --json > FILE`."
         )
     return value
 
@@ -84,11 +84,11 @@ def _is_account(value: Any) -> bool:
     )
 
 
-def _show_differences(before: dict[str, Any], account: Account, *, as_json: bool) -> None:
-    from prowess.interfaces.cli.printing import clean, print_json
-    from prowess.session.account import differences
+def _print_differences(before: dict[str, Any], account: Explanation, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import clean, print_json
+    from prowess.session.explanation import diff_explanations
 
-    found = differences(before, json.loads(json.dumps(account.as_json())))
+    found = diff_explanations(before, json.loads(json.dumps(account.as_json())))
     if as_json:
         print_json({"same": not found, "differences": found})
     elif found:
@@ -101,8 +101,8 @@ def _show_differences(before: dict[str, Any], account: Account, *, as_json: bool
         raise click.exceptions.Exit(1)
 
 
-def _show(account: Account, *, explain: bool) -> None:
-    from prowess.interfaces.cli.printing import clean, print_wrapped
+def _print_account(account: Explanation, *, explain: bool) -> None:
+    from prowess.interfaces.cli.output import clean, print_wrapped
 
     skills = "1 skill" if account.skills == 1 else f"{account.skills:,} skills"
     click.echo(
@@ -112,7 +112,7 @@ def _show(account: Account, *, explain: bool) -> None:
     for step in account.steps:
         click.echo("")
         click.secho(f"{clean(step.slug)}: {step.choice}", bold=True)
-        for line in _lines(step, explain=explain):
+        for line in _format_step(step, explain=explain):
             print_wrapped(clean(line), 2)
     if not account.steps:
         click.echo("No skill has anything to do with this message.")
@@ -120,7 +120,7 @@ def _show(account: Account, *, explain: bool) -> None:
         click.echo("\n--explain shows every step of those not offered as well.")
 
 
-def _lines(step: Step, *, explain: bool) -> list[str]:
+def _format_step(step: Step, *, explain: bool) -> list[str]:
     found = "; ".join(f"{field}: {', '.join(terms) or 'yes'}" for field, terms in step.fields.items())
     figures = ", ".join(f"{name} {value:g}" for name, value in step.signals.items())
     room = f"{step.need:,} characters, {'which fit' if step.fits else 'for which there is no room'}"

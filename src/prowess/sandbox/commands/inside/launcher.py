@@ -1,8 +1,8 @@
-"""The program that runs one command: it makes a confined process for it, watches over that and all it starts, and clears up.
+"""The program that runs one command: it starts a confined process, watches it and its descendants, and cleans up.
 
-Three processes: this one, which no command can see and which says how it ended; the first of a new process namespace, with
-which all others in it end, whatever they do; and the command itself, which gives up what it does not need before it becomes the
-foreign program. Where the system has no such namespaces, nothing is run: what a command starts could outlive it.
+Three processes: this one, which no command can see and which reports how the command ended; the init process of a new PID
+namespace, whose end kills everything in the namespace; and the command itself, which gives up what it does not need before
+it executes the foreign program. Where such namespaces are not available nothing is run: what a command starts could outlive it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,36 @@ import os
 import select
 import signal
 import socket
+import stat
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from prowess.sandbox.commands.inside.measuring import size_of
-from prowess.sandbox.commands.inside.modes import Modes
-from prowess.sandbox.commands.inside.watching import descendants, memory_of, unnamed_of
-from prowess.sandbox.confining.lock import NEEDED, lock
-from prowess.sandbox.removing import remove_tree
+from prowess.sandbox.commands.inside.usage import descendants, folder_size, memory_use, unlinked_bytes
+from prowess.sandbox.confine.lockdown import NEEDED, lock
+from prowess.sandbox.removal import remove_tree
+
+
+class FolderModes:
+    """The modes of some folders, held by descriptors, so that nothing that takes the place of a folder is changed."""
+
+    def __init__(self, folders: list[str]) -> None:
+        self._held: list[tuple[int, int]] = []
+        for folder in folders:
+            with suppress(OSError):
+                opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                self._held.append((opened, stat.S_IMODE(os.fstat(opened).st_mode)))
+
+    def restore(self) -> None:
+        """Give each the mode that it had, where it has another."""
+        for opened, mode in self._held:
+            with suppress(OSError):
+                if stat.S_IMODE(os.fstat(opened).st_mode) != mode:
+                    os.fchmod(opened, mode)
+            os.close(opened)
+        self._held.clear()
+
 
 _TICK_SECONDS = 0.05
 _NEW_NAMESPACES = 0x20000000 | 0x40000000 | 0x08000000
@@ -31,7 +51,7 @@ _NEW_USER = 0x10000000
 _SET_PARENT_DEATH_SIGNAL, _SET_DUMPABLE = 1, 4
 _NICE = 10
 """So much a command lets others go first, above all this program."""
-_RESTORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT)
+_RESTORED_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT)
 
 
 def main(told: dict[str, Any]) -> None:
@@ -39,7 +59,7 @@ def main(told: dict[str, Any]) -> None:
     line = socket.socket(fileno=told["line"])
     line.set_inheritable(False)
     task = json.loads(_read_line(line))
-    modes = Modes(task["roots"])
+    modes = FolderModes(task["roots"])
     try:
         outcome = _run(task, line)
     except OSError as error:
@@ -62,7 +82,7 @@ def _read_line(line: socket.socket) -> bytes:
 
 def _run(task: dict[str, Any], line: socket.socket) -> dict[str, Any]:
     libc = ctypes.CDLL(None, use_errno=True)
-    alone = _separate(libc)
+    alone = _enter_namespaces(libc)
     task["lock"]["processes"] = task["processes"] if alone else 0  # elsewhere all that the user has would count
     libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0)
     told, tell = os.pipe()
@@ -71,20 +91,20 @@ def _run(task: dict[str, Any], line: socket.socket) -> dict[str, Any]:
     if not first:
         os.close(told)
         os.close(life)
-        _be_first(task, libc, tell, alive)
+        _run_init(task, libc, tell, alive)
     os.close(tell)
     os.close(alive)
-    _let_go_of_standard_streams()
+    _drop_standard_streams()
     os.write(life, b"!")
     reason = _watch(task, first, line)
-    _end(first)
+    _kill_namespace(first)
     outcome: dict[str, Any] = {"reason": reason}
     for said in _read_all(told).splitlines():
         outcome |= json.loads(said)
     return {**outcome, "confined": [*outcome.get("confined", ()), "processes"]}
 
 
-def _separate(libc: ctypes.CDLL) -> bool:
+def _enter_namespaces(libc: ctypes.CDLL) -> bool:
     """Have what is started from here on in namespaces of its own; whether they are a new user's."""
     if libc.unshare(_NEW_NAMESPACES) == 0:
         return False
@@ -96,7 +116,7 @@ def _separate(libc: ctypes.CDLL) -> bool:
     return True
 
 
-def _be_first(task: dict[str, Any], libc: ctypes.CDLL, tell: int, alive: int) -> NoReturn:
+def _run_init(task: dict[str, Any], libc: ctypes.CDLL, tell: int, alive: int) -> NoReturn:
     """Start the command, take in whatever loses its parent, and end with the command or with who watches."""
     try:
         libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
@@ -104,8 +124,8 @@ def _be_first(task: dict[str, Any], libc: ctypes.CDLL, tell: int, alive: int) ->
             os._exit(1)
         command = os.fork()
         if not command:
-            _become(task, libc, tell)
-        _let_go_of_standard_streams()
+            _exec_command(task, libc, tell)
+        _drop_standard_streams()
         while True:
             ended, status = os.wait()
             if ended == command:
@@ -115,7 +135,7 @@ def _be_first(task: dict[str, Any], libc: ctypes.CDLL, tell: int, alive: int) ->
         os._exit(1)
 
 
-def _become(task: dict[str, Any], libc: ctypes.CDLL, tell: int) -> NoReturn:
+def _exec_command(task: dict[str, Any], libc: ctypes.CDLL, tell: int) -> NoReturn:
     """Give up what a command does not need, and become it."""
     try:
         os.setsid()
@@ -126,28 +146,28 @@ def _become(task: dict[str, Any], libc: ctypes.CDLL, tell: int) -> NoReturn:
         os.nice(_NICE)
         confined = lock(may_start=True, **task["lock"])
         os.chdir(task["work"])
-        _say(tell, confined=confined)
+        _report(tell, confined=confined)
         missing = [word for word in (*NEEDED, "network") if word not in confined]
         if missing:
-            _say(tell, failed=f"this system cannot confine {', '.join(missing)}")
+            _report(tell, failed=f"this system cannot confine {', '.join(missing)}")
             os._exit(1)
-        for number in _RESTORED:
+        for number in _RESTORED_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
-        _execute(task, tell)
+        _exec_program(task, tell)
     except OSError as error:
-        _say(tell, failed=f"{error.strerror}")
+        _report(tell, failed=f"{error.strerror}")
     finally:
         os._exit(1)
 
 
-def _execute(task: dict[str, Any], tell: int) -> None:
+def _exec_program(task: dict[str, Any], tell: int) -> None:
     try:
         os.execve(task["program"], task["argv"], task["env"])  # noqa: S606  (no shell is wanted)
     except OSError as error:
-        _say(tell, not_started=f"{error.strerror}")
+        _report(tell, not_started=f"{error.strerror}")
 
 
-def _say(tell: int, **what: Any) -> None:
+def _report(tell: int, **what: Any) -> None:
     os.write(tell, json.dumps(what).encode() + b"\n")
 
 
@@ -165,32 +185,32 @@ def _watch(task: dict[str, Any], first: int, line: socket.socket) -> str:
                 return ""
             if ready:
                 return "stopped"
-            reason = _excess(task, first)
+            reason = _exceeded_limit(task, first)
             if reason:
                 return reason
     finally:
         os.close(ended)
 
 
-def _excess(task: dict[str, Any], first: int) -> str:
+def _exceeded_limit(task: dict[str, Any], first: int) -> str:
     """What the command and those it started have too much of."""
     pids = descendants(first, task["processes"] + 2)[1:]
     if len(pids) > task["processes"]:
         return "processes"
-    if memory_of(pids, task["memory_bytes"]) > task["memory_bytes"]:
+    if memory_use(pids, task["memory_bytes"]) > task["memory_bytes"]:
         return "memory"
     most = task["folder_bytes"]
-    return "files" if size_of(task["folder"], most) + unnamed_of(pids) > most else ""
+    return "files" if folder_size(task["folder"], most) + unlinked_bytes(pids) > most else ""
 
 
-def _end(first: int) -> None:
+def _kill_namespace(first: int) -> None:
     """End the first process, and with it all others; they have ended when it has."""
     with suppress(ProcessLookupError):
         os.kill(first, signal.SIGKILL)
     os.waitpid(first, 0)
 
 
-def _let_go_of_standard_streams() -> None:
+def _drop_standard_streams() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(nothing, number)

@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import Any
 
-from prowess.sandbox.confining.lock import NEEDED, lock
+from prowess.sandbox.confine.lockdown import NEEDED, lock
 
 _DIE_WITH_PARENT = 1
 

@@ -1,8 +1,8 @@
-"""The program from which the processes of native runs are forked, so that each starts with an interpreter that is warm.
+"""The program that forks the processes of native runs, so that each starts with a warm interpreter.
 
-It is asked over its standard input for one process at a time: with the line that the process is to speak over, and how it is
-to be confined. It says over the line that the process is there, with a descriptor of it, and how it ended. It ends when its
-input ends, and its processes with it.
+It receives one request at a time over standard input: the socket that the new process is to use, and its confinement. Over
+that socket it reports that the process exists, with a pidfd, and how it ended. A forked process confines itself for good,
+runs one task, reports the outcome and exits. The program exits when its input closes, and its processes with it.
 """
 
 from __future__ import annotations
@@ -17,22 +17,147 @@ import selectors
 import signal
 import socket
 import sys
+import threading
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from prowess import skillkit
 from prowess.sandbox import frames
-from prowess.sandbox.confining import privileges
-from prowess.sandbox.confining.kernel import libc
-from prowess.sandbox.confining.lock import NEEDED
-from prowess.sandbox.confining.namespaces import leave_network
-from prowess.sandbox.confining.seccomp import filter_for
+from prowess.sandbox.confine import kernel
+from prowess.sandbox.confine.kernel import leave_network, libc, prctl
+from prowess.sandbox.confine.lockdown import NEEDED, lock
+from prowess.sandbox.confine.seccomp import filter_for
 from prowess.sandbox.guest import allowed
+from prowess.sandbox.guest.bridge import PRINT
 from prowess.sandbox.guest.task import run_task
-from prowess.sandbox.process.inside.child import UNCONFINED, Confinement, probed, serve
+
+FAILED, UNCONFINED = 70, 77
+"""The exit codes of a process that could not say what came of its task, and of one that could not be confined."""
+MAX_THREADS = 4_096
+"""Of all native runs, and whatever else the system counts with them."""
+_CHANNEL_FD, _MAX_FD = 3, 1 << 16
+_DIE_WITH_PARENT = 1
+
+RunTask = Callable[[dict[str, Any], Callable[[str, str], str], types.ModuleType], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """What a process may read and take."""
+
+    read: list[str]
+    seconds: int
+    memory_bytes: int
+    path: list[str] = field(default_factory=list[str])
+    """Where it imports from, after the standard library."""
+
+
+class HostChannel:
+    """The way out: frames to the host, and its answers. Threads that ask take turns."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._most: dict[str, int] = {}
+
+    def task(self) -> dict[str, Any]:
+        """What is to be run."""
+        head, _, task = self._read().partition(b"\n")
+        self._most = json.loads(head)
+        return json.loads(task)
+
+    def call(self, name: str, payload: str) -> str:
+        """What the host answers; nothing is answered to what was printed. What would be refused anyway is not said whole."""
+        most = self._most["output_chars"] if name == PRINT else self._most["call_bytes"]
+        with self._turn:
+            self._send(frames.CALL, f"{name}\n{payload[: most + 1]}".encode("utf-8", "replace"))
+            return "" if name == PRINT else self._read().decode()
+
+    def tell(self, said: str) -> None:
+        """Say what came of the task; no more of it than is enough to see that it is too much."""
+        self._send(frames.DONE, said.encode("utf-8", "replace")[: self._most["result_bytes"] + 1])
+
+    def _send(self, kind: int, payload: bytes) -> None:
+        """Give one frame."""
+        rest = memoryview(frames.frame(frames.ONLY, kind, payload))
+        while rest:
+            rest = rest[os.write(_CHANNEL_FD, rest) :]
+
+    def _read(self) -> bytes:
+        """The payload of the next frame; the process ends where there is none."""
+        size, _, _ = frames.HEADER.unpack(self._bytes(frames.HEADER.size))
+        return self._bytes(size)
+
+    def _bytes(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            piece = os.read(_CHANNEL_FD, size - len(data))
+            if not piece:
+                os._exit(0)
+            data += piece
+        return bytes(data)
+
+
+def serve(line: int, confinement: Confinement, run_task: RunTask, skillkit: types.ModuleType) -> NoReturn:
+    """Run the task that comes over the line, confined. The process ends with it."""
+    code = FAILED
+    try:
+        _isolate_process(line)
+        code = UNCONFINED
+        if set(NEEDED) <= set(_confine(confinement)):
+            code = FAILED
+            _run_one(confinement.path, run_task, skillkit)
+            code = 0
+    finally:
+        os._exit(code)
+
+
+def probe_confinement(confinement: Confinement) -> list[str]:
+    """What a process that is confined so reaches."""
+    told, tell = os.pipe()
+    if os.fork() == 0:
+        try:
+            os.write(tell, json.dumps(_confine(confinement)).encode())
+        finally:
+            os._exit(0)
+    os.close(tell)
+    with os.fdopen(told) as reached:
+        said = reached.read()
+    os.wait()
+    return json.loads(said or "[]")
+
+
+def _isolate_process(line: int) -> None:
+    """Have nothing open but the line, and end with the process that this one was forked from."""
+    prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    os.dup2(line, _CHANNEL_FD)
+    os.closerange(_CHANNEL_FD + 1, _MAX_FD)
+
+
+def _confine(confinement: Confinement) -> list[str]:
+    return lock(
+        read=confinement.read,
+        write=(),
+        seconds=confinement.seconds,
+        memory_bytes=confinement.memory_bytes,
+        file_bytes=0,
+        processes=MAX_THREADS,
+    )
+
+
+def _run_one(path: list[str], run_task: RunTask, skillkit: types.ModuleType) -> None:
+    line = HostChannel()
+    task = line.task()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "prowess"]:
+        del sys.modules[name]
+    sys.path += path
+    line.tell(run_task(task, line.call, skillkit))
+
 
 _MESSAGE_BYTES = 1 << 16
 _REHEARSALS = 10
-_MOST_ARENAS = -8
+_M_ARENA_MAX = -8
 """Of memory: further ones would reserve addresses for every thread, which count as taken."""
 _TASK = json.dumps(
     {
@@ -50,7 +175,7 @@ _TASK = json.dumps(
 )
 
 
-class Zygote:
+class ForkServer:
     """Forks processes for whoever is at the other end."""
 
     def __init__(self, asked: socket.socket, read: list[str]) -> None:
@@ -88,12 +213,12 @@ class Zygote:
         self._waiting.unregister(process)
         os.close(process)
         _, status = os.waitpid(pid, 0)
-        told = frames.frame(frames.ONLY, frames.EXITED, _ended(os.waitstatus_to_exitcode(status)).encode())
+        told = frames.frame(frames.ONLY, frames.EXITED, _describe_exit(os.waitstatus_to_exitcode(status)).encode())
         with line, contextlib.suppress(OSError):
             line.send(told, socket.MSG_DONTWAIT)
 
 
-def _ended(code: int) -> str:
+def _describe_exit(code: int) -> str:
     if code == UNCONFINED:
         return "it could not be confined"
     return f"its process exited with {code}" if code >= 0 else f"its process was ended by {signal.Signals(-code).name}"
@@ -104,14 +229,14 @@ def main(told: dict[str, Any]) -> NoReturn:
     asked = socket.socket(fileno=os.dup(0))
     _prepare(told["folders"])
     reached = ["network"] if leave_network() else []
-    privileges.drop()
-    probe = probed(Confinement(read=told["read"], seconds=1, memory_bytes=1 << 28))
+    kernel.drop()
+    probe = probe_confinement(Confinement(read=told["read"], seconds=1, memory_bytes=1 << 28))
     reached += [word for word in probe if word not in reached]
     asked.send(json.dumps(reached).encode())
     if set(NEEDED) <= set(reached):
         gc.collect()
         gc.freeze()
-        Zygote(asked, told["read"]).serve()
+        ForkServer(asked, told["read"]).serve()
     os._exit(0)
 
 
@@ -123,7 +248,7 @@ def _prepare(folders: list[str]) -> None:
     os.environ.clear()
     sys.path[:] = [path for path in sys.path if path not in folders]
     if hasattr(libc(), "mallopt"):
-        libc().mallopt(_MOST_ARENAS, 1)
+        libc().mallopt(_M_ARENA_MAX, 1)
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):
         os.dup2(nothing, descriptor)
@@ -135,13 +260,13 @@ def _rehearse() -> None:
     filter_for(may_start=False)
     modules, outputs = dict(sys.modules), (sys.stdout, sys.stderr)
     for _ in range(_REHEARSALS):
-        run_task(json.loads(_TASK), _unheard, skillkit)
+        run_task(json.loads(_TASK), _ignore_call, skillkit)
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = outputs  # type: ignore[misc]
     sys.modules.clear()
     sys.modules.update(modules)
 
 
-def _unheard(name: str, payload: str) -> str:
+def _ignore_call(name: str, payload: str) -> str:
     """What a host answers that does nothing."""
     del name, payload
     return json.dumps({"value": None})

@@ -17,7 +17,7 @@ def main(told: dict[str, Any]) -> None:
     if source.is_dir():
         _componentize(source, target)
     else:
-        _compile(source, target)
+        _precompile(source, target)
 
 
 def _componentize(folder: Path, target: Path) -> None:
@@ -27,7 +27,7 @@ def _componentize(folder: Path, target: Path) -> None:
     tool.script()
 
 
-def _compile(component: Path, target: Path) -> None:
+def _precompile(component: Path, target: Path) -> None:
     from prowess.sandbox.wasm.inside.engine import precompile
 
     with open(target, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:

@@ -11,15 +11,14 @@ from wasmtime import Engine, Store, WasmtimeError
 from wasmtime.component import Component, Func, Linker
 
 from prowess.sandbox.wasm.inside.bindings import add_call, call_plain, call_text, epoch_callback, watch
-from prowess.sandbox.wasm.inside.engine import Ticker
-from prowess.sandbox.wasm.inside.stopping import Clock, Stop
+from prowess.sandbox.wasm.inside.engine import GuestClock, StopGuest, Ticker
 from prowess.sandbox.wasm.inside.wasi import add_wasi
 
 PRINT = "print"
 """The call by which a guest hands over what it prints."""
 TICKS = 2
 """After how many ticks a guest is looked at again."""
-MOST_TABLE_ELEMENTS, MOST_INSTANCES, MOST_TABLES, MOST_MEMORIES = 100_000, 100, 20, 10
+MAX_TABLE_ELEMENTS, MAX_INSTANCES, MAX_TABLES, MAX_MEMORIES = 100_000, 100, 20, 10
 PREPARING_SECONDS, PREPARING_FUEL, PREPARING_BYTES = 60.0, 10**10, 256 << 20
 
 Ask = Callable[[str, str], str]
@@ -39,7 +38,7 @@ class GuestLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class GuestOutcome:
     """How a run ended, in one word, and what the guest said."""
 
     word: str
@@ -49,7 +48,7 @@ class Ending:
     said: str = ""
 
 
-class Interpreters:
+class GuestFactory:
     """Makes guests of one component."""
 
     def __init__(self, engine: Engine, component: Component) -> None:
@@ -72,7 +71,7 @@ class Interpreters:
     def make(self) -> Guest:
         """A guest that nobody has used, ready to start."""
         store = Store(self.engine)
-        store.set_limits(PREPARING_BYTES, MOST_TABLE_ELEMENTS, MOST_INSTANCES, MOST_TABLES, MOST_MEMORIES)
+        store.set_limits(PREPARING_BYTES, MAX_TABLE_ELEMENTS, MAX_INSTANCES, MAX_TABLES, MAX_MEMORIES)
         store.set_fuel(PREPARING_FUEL)
         watch(store, self._watch)
         guest = Guest(self, store)
@@ -85,9 +84,9 @@ class Interpreters:
             guest.function = run
         return guest
 
-    def running(self, guest: Guest) -> _Running:
+    def running(self, guest: Guest) -> _RunningGuest:
         """While this lasts, the thread runs the guest."""
-        return _Running(self._here, guest, self.ticker)
+        return _RunningGuest(self._here, guest, self.ticker)
 
     def _fits(self, name: int, payload: int) -> bool:
         return self.current().fits(name, payload)
@@ -102,7 +101,7 @@ class Interpreters:
         return self.current().too_large(name)
 
 
-class _Running:
+class _RunningGuest:
     def __init__(self, here: threading.local, guest: Guest, ticker: Ticker) -> None:
         self._here, self._guest, self._ticker = here, guest, ticker
 
@@ -119,21 +118,21 @@ class _Running:
 class Guest:
     """One interpreter, for one script."""
 
-    def __init__(self, house: Interpreters, store: Store) -> None:
+    def __init__(self, house: GuestFactory, store: Store) -> None:
         self._house = house
         self.store = store
         self.function: Func | None = None
-        self.clock = Clock(PREPARING_SECONDS)
+        self.clock = GuestClock(PREPARING_SECONDS)
         self.timers: dict[int, int] = {}
-        self._ask: Ask = _nobody
+        self._ask: Ask = _refuse_call
         self._limits: GuestLimits | None = None
         self._printed: list[str] = []
         self._chars = 0
 
-    def run(self, task: str, limits: GuestLimits, ask: Ask, clock: Clock) -> Ending:
+    def run(self, task: str, limits: GuestLimits, ask: Ask, clock: GuestClock) -> GuestOutcome:
         """Run a script; the guest is used up."""
         self._ask, self._limits, self.clock = ask, limits, clock
-        self.store.set_limits(limits.memory_bytes, MOST_TABLE_ELEMENTS, MOST_INSTANCES, MOST_TABLES, MOST_MEMORIES)
+        self.store.set_limits(limits.memory_bytes, MAX_TABLE_ELEMENTS, MAX_INSTANCES, MAX_TABLES, MAX_MEMORIES)
         self.store.set_fuel(limits.fuel)
         word, said, detail = "done", "", ""
         try:
@@ -141,10 +140,10 @@ class Guest:
                 clock.go_on()
                 said = self._call(task)
         except WasmtimeError as error:
-            word, detail = _reason(str(error)) if not clock.reason else (clock.reason, "")
+            word, detail = _stop_reason(str(error)) if not clock.reason else (clock.reason, "")
         if len(said) > limits.result_bytes:
             word, said, detail = "result", "", f"it has {len(said):,} bytes"
-        return Ending(
+        return GuestOutcome(
             word=word, stdout="".join(self._printed), fuel=limits.fuel - self._fuel_left(), detail=detail, said=said
         )
 
@@ -198,11 +197,11 @@ class Guest:
             return 0
 
 
-def _nobody(name: str, _: str) -> str:
-    raise Stop(name)
+def _refuse_call(name: str, _: str) -> str:
+    raise StopGuest(name)
 
 
-def _reason(message: str) -> tuple[str, str]:
+def _stop_reason(message: str) -> tuple[str, str]:
     """Why the engine ended a guest, in one word, and the import that it had no right to."""
     if "all fuel consumed" in message:
         return "fuel", ""

@@ -1,37 +1,126 @@
-"""The program of a worker: it runs scripts for whoever is at the other end of its standard input.
+"""The program of a worker: it runs scripts for the process at the other end of its standard input.
 
-Each run has a thread; a script that calls its host waits in it. It ends when its input ends, and so with the process that
-started it, however that ends.
+Each run has a thread; a script that calls its host blocks that thread. The program exits when its input closes, and so with
+the process that started it, however that ends.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
+import resource
 import socket
 import struct
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NoReturn
 
+from wasmtime import WasmtimeError
 from wasmtime.component import Component
 
 from prowess.sandbox import frames
-from prowess.sandbox.wasm.begun import Begun
-from prowess.sandbox.wasm.inside.confine import confine_process, confine_thread
-from prowess.sandbox.wasm.inside.engine import THREAD_BYTES, make_engine
-from prowess.sandbox.wasm.inside.guest import Ending, Guest, GuestLimits, Interpreters
-from prowess.sandbox.wasm.inside.spares import Spares
-from prowess.sandbox.wasm.inside.stopping import Clock, Stop
+from prowess.sandbox.confine import kernel, landlock, seccomp
+from prowess.sandbox.confine import kernel as privileges
+from prowess.sandbox.confine.kernel import machine
+from prowess.sandbox.wasm.inside.engine import THREAD_BYTES, GuestClock, StopGuest, make_engine
+from prowess.sandbox.wasm.inside.guest import Guest, GuestFactory, GuestLimits, GuestOutcome
+from prowess.sandbox.wasm.started_runs import StartedRuns
+
+DATA_BYTES = 4 << 30
+"""How much memory all scripts take together, besides the stacks of their threads."""
+_NICE, _DESCRIPTORS = 5, 32
+_CLOSED_BY_FILTER = ("calls", "network", "attributes")
+"""What the filter of system calls leaves no way to."""
+
+
+def confine_thread() -> list[str]:
+    """Give up files, the network, privileges and most system calls; for the only thread there is, and those that it starts."""
+    os.nice(_NICE)
+    if not machine():
+        return []
+    reached = ["network"] if kernel.leave_network() else []
+    reached += privileges.drop()
+    reached += landlock.keep_only(read=(), write=(), execute=())
+    if seccomp.keep_only(seccomp.filter_for(may_start=False)):
+        reached += [word for word in _CLOSED_BY_FILTER if word not in reached]
+    return reached
+
+
+def confine_process(stacks_bytes: int) -> list[str]:
+    """Bound what is left; once every thread has been started, whose stacks take so much."""
+    most = {"DATA": DATA_BYTES + stacks_bytes, "FSIZE": 0, "CORE": 0, "NOFILE": _DESCRIPTORS, "NPROC": 0}
+    kept = {name for name, limit in most.items() if _set_limit(name, limit)}
+    words = {"memory": "DATA", "sizes": "FSIZE"}
+    return [word for word, name in words.items() if name in kept]
+
+
+def _set_limit(name: str, limit: int) -> bool:
+    """Whether a limit is kept."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (limit, limit))
+        return True
+    return False
+
+
+PAUSE_SECONDS = 0.002
+"""How long a used guest is left alone, so that telling what came of its run is not held up."""
+
+
+class SpareGuests:
+    """Keeps a few guests ready; each is taken once.
+
+    Both is done in a thread of its own, so that nobody waits until the memory of a guest is given back.
+    """
+
+    def __init__(self, make: Callable[[], Guest], most: int) -> None:
+        self._make = make
+        self._most = most
+        self._ready: queue.SimpleQueue[Guest] = queue.SimpleQueue()
+        self._used: queue.SimpleQueue[Guest | None] = queue.SimpleQueue()
+
+    def start(self) -> None:
+        """Make them from now on, beside whatever else goes on."""
+        threading.Thread(target=self._keep, name="spares", daemon=True).start()
+
+    def take(self) -> Guest:
+        """A guest that is ready, or one that is made now."""
+        try:
+            return self._ready.get_nowait()
+        except queue.Empty:
+            return self._make()
+
+    def give_back(self, guest: Guest | None) -> None:
+        """A guest has been used: let it be cleared away, and another one be made in its place, if there are too few."""
+        self._used.put(guest)
+
+    def _keep(self) -> None:
+        while True:
+            self._fill()
+            guest = self._used.get()
+            time.sleep(PAUSE_SECONDS)
+            while guest:
+                guest.close()
+                guest = None if self._used.empty() else self._used.get()
+
+    def _fill(self) -> None:
+        """Make what is missing, unless there is something to clear away."""
+        while self._ready.qsize() < self._most and self._used.empty():
+            try:
+                self._ready.put(self._make())
+            except (WasmtimeError, MemoryError):
+                self._most = 0
+
 
 IDLE_SECONDS = 10
 """How often an idle worker looks whether its parent is still there."""
 
 
-class Run:
+class GuestRun:
     """One script on its way."""
 
     def __init__(self, number: int, payload: bytes) -> None:
@@ -39,7 +128,7 @@ class Run:
         self.number = number
         self.limits = GuestLimits(**json.loads(head))
         self.task = task.decode()
-        self.clock = Clock(self.limits.seconds)
+        self.clock = GuestClock(self.limits.seconds)
         self.answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def cancel(self, reason: str) -> None:
@@ -51,14 +140,14 @@ class Run:
 class Worker:
     """Takes frames and gives frames."""
 
-    def __init__(self, line: socket.socket, begun: Begun, house: Interpreters, spares: int) -> None:
+    def __init__(self, line: socket.socket, begun: StartedRuns, house: GuestFactory, spares: int) -> None:
         self._line = line
         self._begun = begun
         self._house = house
         self._lock = threading.Lock()
-        self._runs: dict[int, Run] = {}
-        self._waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
-        self._spares = Spares(house.make, spares)
+        self._runs: dict[int, GuestRun] = {}
+        self._waiting: queue.SimpleQueue[GuestRun] = queue.SimpleQueue()
+        self._spares = SpareGuests(house.make, spares)
 
     def start(self, threads: int) -> None:
         """Have everything ready."""
@@ -101,7 +190,7 @@ class Worker:
 
     def _take(self, number: int, kind: int, payload: bytes) -> None:
         if kind == frames.RUN:
-            run = self._runs[number] = Run(number, payload)
+            run = self._runs[number] = GuestRun(number, payload)
             self._waiting.put(run)
         elif run := self._runs.get(number):
             if kind == frames.RETURN:
@@ -118,21 +207,21 @@ class Worker:
                 self._begun.note(place, run.number)
                 ending = guest.run(run.task, run.limits, partial(self._ask, run), run.clock)
             except Exception as error:  # noqa: BLE001  (a thread that ended would take the run with it)
-                ending = Ending(word="crashed", detail=type(error).__name__)
+                ending = GuestOutcome(word="crashed", detail=type(error).__name__)
             self._runs.pop(run.number, None)
             self._tell(run, ending)
             self._spares.give_back(guest)
 
-    def _tell(self, run: Run, ending: Ending) -> None:
+    def _tell(self, run: GuestRun, ending: GuestOutcome) -> None:
         head = {"word": ending.word, "stdout": ending.stdout, "fuel": ending.fuel, "detail": ending.detail}
         payload = json.dumps(head).encode() + b"\n" + ending.said.encode("utf-8", "replace")
         self.send(run.number, frames.DONE, payload)
 
-    def _ask(self, run: Run, name: str, payload: str) -> str:
+    def _ask(self, run: GuestRun, name: str, payload: str) -> str:
         self.send(run.number, frames.CALL, f"{name}\n{payload}".encode("utf-8", "replace"))
         answer = run.answers.get()
         if answer is None:
-            raise Stop
+            raise StopGuest
         return answer
 
 
@@ -141,8 +230,8 @@ def main(told: dict[str, Any]) -> NoReturn:
     line = socket.socket(fileno=0)
     line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", IDLE_SECONDS, 0))
     engine = make_engine()
-    house = Interpreters(engine, Component.deserialize_file(engine, told["component"]))
-    begun = Begun(told["begun"], told["threads"])
+    house = GuestFactory(engine, Component.deserialize_file(engine, told["component"]))
+    begun = StartedRuns(told["begun"], told["threads"])
     os.close(told["begun"])
     worker = Worker(line, begun, house, told["spares"])
     house.make().close()

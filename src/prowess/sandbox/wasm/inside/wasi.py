@@ -14,30 +14,30 @@ from wasmtime import Store, WasmtimeError
 from wasmtime.component import Linker, LinkerInstance, Record, ResourceAny, ResourceHost, ResourceType
 
 from prowess.sandbox.wasm.inside.bindings import add_bytes, add_nothing
-from prowess.sandbox.wasm.inside.stopping import Clock
+from prowess.sandbox.wasm.inside.engine import GuestClock
 
 VERSION = "0.2.9"
-MOST_TIMERS = 1_000
-MOST_RANDOM_BYTES = 65_536
+MAX_TIMERS = 1_000
+MAX_RANDOM_BYTES = 65_536
 _POLLABLE = 1
 
 
-class Waiting(Protocol):
+class WaitingGuest(Protocol):
     """A guest, as far as WASI knows it."""
 
-    clock: Clock
+    clock: GuestClock
     timers: dict[int, int]
     """The moments that it waits for, by the number of the resource."""
 
 
-def add_wasi(linker: Linker, current: Callable[[], Waiting]) -> None:
+def add_wasi(linker: Linker, current: Callable[[], WaitingGuest]) -> None:
     """Define them; `current` is the guest that calls."""
     with linker.root() as root:
         _add_poll(root, current)
         _add_clocks(root, current)
         with root.add_instance(f"wasi:random/random@{VERSION}") as random:
-            add_bytes(random, "get-random-bytes", lambda size: os.urandom(min(size, MOST_RANDOM_BYTES)))
-            random.add_func("get-random-u64", _guarded(_number))
+            add_bytes(random, "get-random-bytes", lambda size: os.urandom(min(size, MAX_RANDOM_BYTES)))
+            random.add_func("get-random-u64", _wrap_errors(_random_u64))
         with root.add_instance(f"wasi:cli/environment@{VERSION}") as environment:
             add_nothing(environment, "get-environment")
             add_nothing(environment, "get-arguments")
@@ -45,11 +45,11 @@ def add_wasi(linker: Linker, current: Callable[[], Waiting]) -> None:
             add_nothing(preopens, "get-directories")
 
 
-def _number(_: Store) -> int:
+def _random_u64(_: Store) -> int:
     return int.from_bytes(os.urandom(8), "little")
 
 
-def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_errors(function: Callable[..., Any]) -> Callable[..., Any]:
     """No exception of ours may cross the engine's bindings, where another thread could meet it."""
 
     def call(*args: Any) -> Any:
@@ -63,7 +63,7 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _add_poll(root: LinkerInstance, current: Callable[[], Waiting]) -> None:
+def _add_poll(root: LinkerInstance, current: Callable[[], WaitingGuest]) -> None:
     def moment(store: Store, pollable: ResourceAny) -> int:
         return current().timers.get(pollable.to_host(store).rep, 0)
 
@@ -83,16 +83,16 @@ def _add_poll(root: LinkerInstance, current: Callable[[], Waiting]) -> None:
         current().timers.pop(number, None)
 
     with root.add_instance(f"wasi:io/poll@{VERSION}") as instance:
-        instance.add_resource("pollable", ResourceType.host(_POLLABLE), _guarded(drop))
-        instance.add_func("poll", _guarded(poll))
-        instance.add_func("[method]pollable.block", _guarded(block))
-        instance.add_func("[method]pollable.ready", _guarded(ready))
+        instance.add_resource("pollable", ResourceType.host(_POLLABLE), _wrap_errors(drop))
+        instance.add_func("poll", _wrap_errors(poll))
+        instance.add_func("[method]pollable.block", _wrap_errors(block))
+        instance.add_func("[method]pollable.ready", _wrap_errors(ready))
 
 
-def _add_clocks(root: LinkerInstance, current: Callable[[], Waiting]) -> None:
+def _add_clocks(root: LinkerInstance, current: Callable[[], WaitingGuest]) -> None:
     def timer(moment: int) -> ResourceHost:
         guest = current()
-        if len(guest.timers) >= MOST_TIMERS:
+        if len(guest.timers) >= MAX_TIMERS:
             raise guest.clock.stop("forbidden")
         number = max(guest.timers, default=0) + 1
         guest.timers[number] = moment
@@ -116,9 +116,9 @@ def _add_clocks(root: LinkerInstance, current: Callable[[], Waiting]) -> None:
         return timer(time.monotonic_ns() + length)
 
     with root.add_instance(f"wasi:clocks/monotonic-clock@{VERSION}") as monotonic:
-        monotonic.add_func("now", _guarded(now))
-        monotonic.add_func("resolution", _guarded(resolution))
-        monotonic.add_func("subscribe-instant", _guarded(at))
-        monotonic.add_func("subscribe-duration", _guarded(after))
+        monotonic.add_func("now", _wrap_errors(now))
+        monotonic.add_func("resolution", _wrap_errors(resolution))
+        monotonic.add_func("subscribe-instant", _wrap_errors(at))
+        monotonic.add_func("subscribe-duration", _wrap_errors(after))
     with root.add_instance(f"wasi:clocks/wall-clock@{VERSION}") as clock:
-        clock.add_func("now", _guarded(wall))
+        clock.add_func("now", _wrap_errors(wall))

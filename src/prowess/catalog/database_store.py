@@ -1,0 +1,313 @@
+"""A store in the database: the skills of one tenant and scope."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from prowess.catalog.database_versions import DatabaseVersions
+from prowess.catalog.database_writes import SaveOutcome, SaveRequest, record
+from prowess.catalog.editable_store import EditableStore, EditChange, sort_artifacts, unknown_file
+from prowess.catalog.store import Changes, Fault, SaveResult, SearchDocument
+from prowess.catalog.store_rules import accepted_skill, digest_conflict, unknown_id
+from prowess.errors import Conflict, Invalid, Problem, ProwessError
+from prowess.skill.forms.form import Reading
+from prowess.skill.kinds import Artifact, Kind
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.model import Scope, Skill, SkillCard
+from prowess.skill.outline import SkillOutline
+from prowess.skill.package import Package
+from prowess.skill.slug import is_slug
+from prowess.skill.validate import accept
+from prowess.storage import artifacts, blobs, index_texts, skills, versions
+from prowess.storage import artifacts as outlines
+from prowess.storage import versions as feed
+from prowess.storage.database import Connections
+from prowess.storage.tenant import Tenant
+
+BATCH = 200
+BATCH_BYTES = 16 * 1024 * 1024
+
+_ATTEMPTS = 3
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class DatabaseStore(EditableStore):
+    """Keeps the skills of one tenant in one scope. Skills of other tenants do not exist for it.
+
+    An id or slug that cannot be one never reaches the database.
+    """
+
+    def __init__(
+        self,
+        database: Connections,
+        *,
+        scope: Scope,
+        organization_id: str | None = None,
+        user_id: str | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self.scope = scope
+        self.limits = limits
+        self.location = database.location
+        self._database = database
+        self._tenant = Tenant(scope=scope, organization_id=organization_id, user_id=user_id)
+        self._log = DatabaseVersions(database, scope=scope, organization_id=organization_id, user_id=user_id)
+        self._faults: list[Fault] = []
+
+    def list_skills(self) -> list[SkillCard]:
+        """The cards of all skills, sorted by slug; only the columns of the cards are read."""
+        try:
+            with self._database.read() as connection:
+                cards = skills.get_cards(connection, self._tenant)
+            self._faults = []
+        except skills.DAMAGE:
+            cards = self._sound_cards()
+        return sorted(cards, key=lambda card: card.slug)
+
+    def faults(self) -> list[Fault]:
+        """The skills whose rows another program damaged, as of the last `list_skills`."""
+        return list(self._faults)
+
+    def serves(self, kinds: Collection[Kind] = ()) -> bool:
+        """Whether any skill has an artifact of one of these kinds; any at all when none is given."""
+        with self._database.read() as connection:
+            return skills.has_kinds(connection, self._tenant, kinds)
+
+    def changes(self, since: str = "") -> Changes:
+        """What the version log says; a row that another program changed by itself does not show."""
+        with self._database.read() as connection:
+            position, slugs = feed.read_feed(connection, self._tenant, since)
+        return Changes(position=position, slugs=slugs)
+
+    def documents(self, slugs: Collection[str] | None = None) -> Iterator[SearchDocument]:
+        """What an index reads of these skills, or of all; no connection is held between two portions."""
+        if slugs is not None:
+            with self._database.read() as connection:
+                rows = index_texts.texts_of(connection, self._tenant, [slug for slug in slugs if is_slug(slug)])
+            yield from self._sound_documents(rows)
+            return
+        after = ""
+        while True:
+            with self._database.read() as connection:
+                rows = index_texts.next_texts(connection, self._tenant, after)
+            yield from self._sound_documents(rows)
+            if len(rows) < index_texts.PORTION:
+                return
+            after = rows[-1][0]
+
+    def get_skill(self, skill_id: str) -> Skill | None:
+        """One skill with all its artifacts."""
+        if not _ID.fullmatch(skill_id):
+            return None
+        try:
+            with self._database.read() as connection:
+                return skills.get_skill(connection, self._tenant, skill_id, self.location)
+        except skills.DAMAGE as error:
+            raise self._damaged(skill_id, error) from error
+
+    def get_skill_by_name(self, name: str) -> Skill | None:
+        """The same, by slug."""
+        if not is_slug(name):
+            return None
+        try:
+            with self._database.read() as connection:
+                return skills.get_skill_by_slug(connection, self._tenant, name, self.location)
+        except skills.DAMAGE as error:
+            raise self._damaged(name, error) from error
+
+    def get_outline(self, name: str) -> SkillOutline | None:
+        """The same without content; no artifact and no file is read."""
+        if not is_slug(name):
+            return None
+        try:
+            with self._database.read() as connection:
+                return outlines.get_outline(connection, self._tenant, name, self.location)
+        except skills.DAMAGE as error:
+            raise self._damaged(name, error) from error
+
+    def get_artifacts(self, skill_id: str, kinds: Collection[Kind] = ()) -> list[Artifact]:
+        """The artifacts of these kinds (all kinds when none is given); no other is read."""
+        if not _ID.fullmatch(skill_id):
+            return []
+        try:
+            with self._database.read() as connection:
+                return sort_artifacts(outlines.get_artifacts(connection, self._tenant, skill_id, kinds))
+        except skills.DAMAGE as error:
+            raise self._damaged(skill_id, error) from error
+
+    def get_artifact(self, artifact_id: str) -> Artifact | None:
+        """One artifact."""
+        if not _ID.fullmatch(artifact_id):
+            return None
+        with self._database.read() as connection:
+            owner = artifacts.owner_of(connection, self._tenant, artifact_id)
+        skill = self.get_skill(owner) if owner else None
+        return next((artifact for artifact in skill.artifacts if artifact.id == artifact_id), None) if skill else None
+
+    def get_package(self, skill_id: str) -> Package | None:
+        """All the files of a skill."""
+        if not _ID.fullmatch(skill_id):
+            return None
+        with self._database.read() as connection:
+            files = skills.get_files(connection, self._tenant, skill_id)
+            return blobs.get_package(connection, files.package, files.manifest) if files else None
+
+    def read_file(self, skill_id: str, path: str) -> bytes:
+        """One file by its exact path in the manifest; only its bytes are read."""
+        if not _ID.fullmatch(skill_id):
+            raise unknown_id("skill", skill_id, self.location)
+        with self._database.read() as connection:
+            files = skills.get_files(connection, self._tenant, skill_id)
+            if files is None:
+                raise unknown_id("skill", skill_id, self.location)
+            hashes = {entry.path: entry.sha256 for entry in files.manifest}
+            if path not in hashes:
+                raise unknown_file(path, hashes)
+            return blobs.get_blob(connection, path, hashes[path])
+
+    def keep(
+        self, reading: Reading, *, expected: str | None, change: EditChange | None, actor: str, note: str
+    ) -> Skill:
+        """Keep an accepted reading in one transaction, with the skill locked from the comparison on."""
+        outcome = self._keep(SaveRequest(reading=reading, expected=expected, change=change, actor=actor, note=note))
+        if outcome.error:
+            raise outcome.error
+        return outcome.kept
+
+    def save_all(self, packages: Iterable[Package], *, replace: bool = False, actor: str = "") -> list[SaveResult]:
+        """Keep many packages, each on its own merits; a few hundred share one transaction."""
+        saved: list[SaveResult] = []
+        for batch in _batches(packages, self.limits, actor, replace=replace):
+            wishes = [item for item in batch if isinstance(item, SaveRequest)]
+            outcomes = iter(self._keep_all(wishes))
+            saved += [_saved(next(outcomes)) if isinstance(item, SaveRequest) else item for item in batch]
+        return saved
+
+    def delete_skill(self, skill_id: str, *, expected: str | None = None, actor: str = "", note: str = "") -> None:
+        """Remove a skill with its artifacts; its versions stay."""
+        if not _ID.fullmatch(skill_id):
+            raise unknown_id("skill", skill_id, self.location)
+        with self._database.write() as connection:
+            files = skills.lock_files(connection, self._tenant, skill_id)
+            if files is None:
+                raise unknown_id("skill", skill_id, self.location)
+            if expected is not None and files.digest != expected:
+                raise digest_conflict(files.slug, expected, files.digest)
+            entry = versions.Entry(
+                slug=files.slug,
+                package=files.package,
+                manifest=files.manifest,
+                digest=files.digest,
+                form=files.form,
+                change="delete",
+                actor=actor,
+                note=note,
+            )
+            versions.append_versions(connection, self._tenant, [entry])
+            skills.delete_skill(connection, self._tenant, skill_id)
+
+    def _keep(self, wish: SaveRequest) -> SaveOutcome:
+        """A writer who lost a race that the database decided looks again, and then sees what the winner wrote."""
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(Conflict):
+                return self._record([wish])[0]
+        return self._record([wish])[0]
+
+    def _keep_all(self, wishes: list[SaveRequest]) -> list[SaveOutcome]:
+        """All in one transaction, once more if another writer was faster; where one spoils it, each in its own."""
+        with suppress(Conflict, Invalid):
+            return self._record(wishes)
+        with suppress(Conflict, Invalid):
+            return self._record(wishes)
+        return [self._keep_alone(wish) for wish in wishes]
+
+    def _keep_alone(self, wish: SaveRequest) -> SaveOutcome:
+        try:
+            return self._keep(wish)
+        except ProwessError as error:
+            return SaveOutcome(wish=wish, error=error)
+
+    def _record(self, wishes: list[SaveRequest]) -> list[SaveOutcome]:
+        with self._database.write() as connection:
+            return record(connection, self._tenant, wishes, self.location)
+
+    def _sound_documents(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[SearchDocument]:
+        for row in rows:
+            try:
+                slug, title, description, version, digest, tags, phrases, patterns, when, keywords, body = (
+                    index_texts.texts_in(row)
+                )
+            except skills.DAMAGE:
+                continue
+            yield SearchDocument(
+                slug=slug,
+                title=title,
+                description=description,
+                tags=tags,
+                triggers=(when, *phrases) if when else phrases,
+                patterns=patterns,
+                keywords=keywords,
+                body=body,
+                version=version,
+                scope=self.scope,
+                digest=digest,
+            )
+
+    def _sound_cards(self) -> list[SkillCard]:
+        """The cards that can be read, one by one; what cannot becomes a fault."""
+        with self._database.read() as connection:
+            slugs = skills.get_slugs(connection, self._tenant)
+        cards: list[SkillCard] = []
+        faults: list[Fault] = []
+        for slug in slugs:
+            try:
+                skill = self.get_skill_by_name(slug)
+            except Invalid as error:
+                faults.append(Fault(location=self.location, slug=slug, problems=error.problems))
+            else:
+                cards += [skill.card] if skill else []
+        self._faults = faults
+        return cards
+
+    def _damaged(self, which: str, error: Exception) -> Invalid:
+        problem = Problem(
+            code="damaged-row",
+            severity="error",
+            message=f"The row of the skill {which!r} in {self.location} cannot be read: {error}.",
+            hint="Import the skill again, replacing what is there.",
+        )
+        return Invalid(problem.message, hint=problem.hint, problems=[problem])
+
+
+def _batches(
+    packages: Iterable[Package], limits: Limits, actor: str, *, replace: bool
+) -> Iterator[list[SaveRequest | SaveResult]]:
+    """What to save in portions: bounded in number and bytes, no slug twice, so that each may share a transaction."""
+    batch: list[SaveRequest | SaveResult] = []
+    slugs: set[str] = set()
+    size = 0
+    for package in packages:
+        try:
+            reading = accept(package, limits)
+            slug = accepted_skill(reading)[0].slug
+        except ProwessError as error:
+            batch.append(SaveResult(package=package, skill=None, error=error, changed=False))
+            continue
+        if slug in slugs or len(batch) >= BATCH or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+            slugs.clear()
+        batch.append(SaveRequest(reading=reading, replace=replace, actor=actor))
+        slugs.add(slug)
+        size += sum(len(file.content) for file in package.files)
+    if batch:
+        yield batch
+
+
+def _saved(outcome: SaveOutcome) -> SaveResult:
+    return SaveResult(
+        package=outcome.wish.reading.package, skill=outcome.skill, error=outcome.error, changed=outcome.changed
+    )

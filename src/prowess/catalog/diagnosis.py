@@ -1,0 +1,97 @@
+"""Check the stores for `prowess doctor`: folders, databases and skills that cannot be served."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from prowess.catalog.catalog import Catalog
+from prowess.catalog.directory_store import DirectoryStore
+from prowess.catalog.store import Fault
+from prowess.errors import ProwessError
+from prowess.skill.model import Scope
+from prowess.storage.database import check_integrity, open_database
+from prowess.storage.database_url import database_exists
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at: `error` needs attention, `warning` is worth knowing."""
+
+    name: str
+    status: Literal["ok", "warning", "error"]
+    detail: str
+    hint: str = ""
+
+
+def examine_stores(
+    *, home: Path, workspace: Path, database_urls: Mapping[Scope, str], catalog: Catalog
+) -> list[Finding]:
+    """Look at everything; opening a skill folder also clears away what an interrupted write left in it."""
+    findings = [_place("home", home), _place("workspace", workspace)]
+    findings += [_database(scope, url) for scope, url in database_urls.items()]
+    findings += _folders(catalog)
+    cards, faults = catalog.look()
+    findings += [_fault(fault) for fault in faults]
+    served = len(cards)
+    findings.append(Finding(name="catalog", status="ok", detail=f"{served} skill{'s' * (served != 1)} in reach"))
+    return findings
+
+
+def _place(name: str, path: Path) -> Finding:
+    nearest = next((folder for folder in (path, *path.parents) if folder.exists()), path)
+    if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
+        detail = str(path) if path.exists() else f"{path} (made when something is kept)"
+        return Finding(name=name, status="ok", detail=detail)
+    return Finding(
+        name=name,
+        status="warning",
+        detail=f"{path} cannot be written to; nothing can be kept there",
+        hint="Choose another with PROWESS_HOME or --workspace, or change its permissions.",
+    )
+
+
+def _database(scope: Scope, url: str) -> Finding:
+    name = f"{scope} database"
+    if not database_exists(url):
+        return Finding(name=name, status="ok", detail="not there yet; the first import makes it")
+    try:
+        database = open_database(url)
+        try:
+            harm = check_integrity(database)
+        finally:
+            database.close()
+    except ProwessError as error:
+        return Finding(name=name, status="error", detail=error.message, hint=error.hint)
+    if harm:
+        hint = "Restore it from a backup, or move it away and import the skills again."
+        return Finding(name=name, status="error", detail=f"{database.location} is damaged: {harm}", hint=hint)
+    return Finding(name=name, status="ok", detail=database.location)
+
+
+def _folders(catalog: Catalog) -> Iterator[Finding]:
+    for store in catalog.stores():
+        if isinstance(store, DirectoryStore):
+            yield _folder(store)
+
+
+def _folder(store: DirectoryStore) -> Finding:
+    name = f"{store.scope} folder"
+    try:
+        count = len(store.list_skills())
+    except ProwessError as error:
+        return Finding(name=name, status="error", detail=error.message, hint=error.hint)
+    return Finding(name=name, status="ok", detail=f"{store.location}: {count} skill{'s' * (count != 1)}")
+
+
+def _fault(fault: Fault) -> Finding:
+    first = next((problem for problem in fault.problems if problem.severity == "error"), None)
+    problem = first or next(iter(fault.problems), None)
+    told = f"{problem.message} [{problem.code}]" if problem else "it cannot be read"
+    more = f" (and {len(fault.problems) - 1} more)" if len(fault.problems) > 1 else ""
+    name = f"not served: {fault.slug}" if fault.slug else "not served"
+    hint = problem.hint if problem else ""
+    return Finding(name=name, status="warning", detail=f"{fault.location}: {told}{more}", hint=hint)

@@ -1,0 +1,229 @@
+"""Editing a stored skill: every change rewrites its files and is saved against the digest that was read.
+
+A store that inherits `EditableStore` implements the reads of `Store`, `delete_skill`, `save_all` and the one write `keep`, and
+has a version log; the rest follows from these.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Collection
+from typing import Literal
+
+from prowess.catalog.store import Store
+from prowess.catalog.store_rules import digest_conflict, unknown_id
+from prowess.catalog.version_log import VersionLog
+from prowess.errors import Conflict, Invalid, NotFound
+from prowess.skill.edit import rewrite_package
+from prowess.skill.forms.form import Reading
+from prowess.skill.kinds import Artifact, Kind
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.model import Skill, Version
+from prowess.skill.outline import SkillOutline
+from prowess.skill.package import Package
+from prowess.skill.validate import accept
+
+EditChange = Literal["create", "update", "rollback"]
+
+_ATTEMPTS = 5
+
+
+class EditableStore(Store):
+    """The writes of a `Store`, all told as `keep`; nothing over `limits` is kept."""
+
+    limits: Limits = DEFAULT_LIMITS
+    frozen: bool = False
+    _log: VersionLog
+
+    @abstractmethod
+    def keep(
+        self, reading: Reading, *, expected: str | None, change: EditChange | None, actor: str, note: str
+    ) -> Skill:
+        """Keep an accepted reading as `Store.save` promises it, in one step that is all or nothing.
+
+        `change` is what the version log says was done; None means `create` or `update`, whichever it is.
+        Where the kept files are the same already, nothing changes and no version is added.
+        """
+        ...
+
+    def save(self, package: Package, *, expected: str | None = None, actor: str = "", note: str = "") -> Skill:
+        """Keep a whole package: create the skill, or replace the one with the digest `expected`."""
+        return self.keep(accept(package, self.limits), expected=expected, change=None, actor=actor, note=note)
+
+    def create_skill(self, skill: Skill, *, actor: str = "", note: str = "") -> Skill:
+        """Keep a new skill made in memory; its files are written in the native form."""
+        return self.keep(
+            accept(rewrite_package(skill, limits=self.limits), self.limits),
+            expected=None,
+            change="create",
+            actor=actor,
+            note=note,
+        )
+
+    def update_skill(self, skill: Skill, *, actor: str = "", note: str = "") -> Skill:
+        """Change metadata and artifacts; with an empty `skill.digest`, whatever is kept is changed."""
+
+        def change(kept: Skill) -> Skill:
+            return _updated(kept, skill)
+
+        return self._edit(skill.id, change, expected=skill.digest, actor=actor, note=note)
+
+    def add_artifact(self, artifact: Artifact, *, actor: str = "") -> Artifact:
+        """Add an artifact to the skill `artifact.skill_id`; an `artifact.revision` must be the current digest."""
+
+        def change(kept: Skill) -> Skill:
+            return _with_artifacts(kept, (*kept.artifacts, artifact))
+
+        note = f"add {artifact.name}"
+        expected = artifact.revision
+        skill = self._edit(artifact.skill_id, change, expected=expected, actor=actor, note=note, wanted=artifact)
+        return _find_written(skill, artifact)
+
+    def update_artifact(self, artifact: Artifact, *, actor: str = "") -> Artifact:
+        """Replace the artifact of that id; with an empty `artifact.revision`, whatever is kept is replaced."""
+
+        def change(kept: Skill) -> Skill:
+            others = [artifact if other.id == artifact.id else other for other in kept.artifacts]
+            return _with_artifacts(kept, tuple(others))
+
+        owner = self._owner(artifact.id)
+        note = f"update {artifact.name}"
+        skill = self._edit(owner, change, expected=artifact.revision, actor=actor, note=note, wanted=artifact)
+        return _find_written(skill, artifact)
+
+    def delete_artifact(self, artifact_id: str, *, actor: str = "") -> None:
+        """Remove an artifact and the file that holds it."""
+
+        def change(kept: Skill) -> Skill:
+            return _with_artifacts(kept, tuple(other for other in kept.artifacts if other.id != artifact_id))
+
+        self._edit(self._owner(artifact_id), change, expected="", actor=actor, note="delete an artifact")
+
+    def versions(self, slug: str) -> list[Version]:
+        """Every accepted change, oldest first; also of a skill that was deleted."""
+        return self._log.versions(slug)
+
+    def last_version(self, slug: str) -> Version | None:
+        """The newest accepted change, without its manifest."""
+        ends = self._log.ends(slug)
+        return ends[1] if ends else None
+
+    def version_package(self, slug: str, number: int) -> Package:
+        """The files as of one version; `NotFound` if there is no such version."""
+        return self._log.package(slug, number)
+
+    def rollback(self, slug: str, number: int, *, actor: str = "", note: str = "") -> Skill:
+        """Make the files of an earlier version current again, as a new version; also revives a deleted skill."""
+        reading = accept(self.version_package(slug, number), self.limits)
+        kept = self.get_skill_by_name(slug)
+        expected = kept.digest if kept else None
+        note = note or f"back to version {number}"
+        return self.keep(reading, expected=expected, change="rollback", actor=actor, note=note)
+
+    def get_outline(self, name: str) -> SkillOutline | None:
+        """A skill by slug without the content of its artifacts and files."""
+        skill = self.get_skill_by_name(name)
+        return SkillOutline.of(skill) if skill else None
+
+    def get_package_by_name(self, name: str) -> Package | None:
+        """All the files of a skill, by slug."""
+        outline = self.get_outline(name)
+        return self.get_package(outline.id) if outline else None
+
+    def get_artifacts(self, skill_id: str, kinds: Collection[Kind] = ()) -> list[Artifact]:
+        """The artifacts of these kinds (all kinds when none is given), by ordinal, then name and variant."""
+        skill = self.get_skill(skill_id)
+        return sort_artifacts(skill.artifacts if skill else (), kinds)
+
+    def read_file(self, skill_id: str, path: str) -> bytes:
+        """One file by its exact path in the manifest; `NotFound` lists what there is."""
+        package = self.get_package(skill_id)
+        if package is None:
+            raise unknown_id("skill", skill_id, self.location)
+        file = package.get(path)
+        if file is None:
+            raise unknown_file(path, package.paths)
+        return file.content
+
+    def _owner(self, artifact_id: str) -> str:
+        artifact = self.get_artifact(artifact_id)
+        if artifact is None:
+            raise unknown_id("artifact", artifact_id, self.location)
+        return artifact.skill_id
+
+    def _edit(
+        self,
+        skill_id: str,
+        change: Callable[[Skill], Skill],
+        *,
+        expected: str,
+        actor: str,
+        note: str,
+        wanted: Artifact | None = None,
+    ) -> Skill:
+        """Rewrite a skill; a caller who named no digest is not bothered with somebody else's change in between."""
+        for _ in range(_ATTEMPTS):
+            kept, package = self.get_skill(skill_id), self.get_package(skill_id)
+            if kept is None or package is None:
+                raise unknown_id("skill", skill_id, self.location)
+            if expected and kept.digest != expected:
+                raise digest_conflict(kept.slug, expected, kept.digest)
+            if package.digest != kept.digest:
+                continue  # changed between the two reads
+            reading = accept(rewrite_package(change(kept), package, self.limits), self.limits)
+            _check_written(reading, wanted)
+            try:
+                return self.keep(reading, expected=kept.digest, change="update", actor=actor, note=note)
+            except Conflict:
+                if expected:
+                    raise
+        raise Conflict("Others change the skill all the time.", hint="Try again in a moment.")
+
+
+def sort_artifacts(artifacts: Collection[Artifact], kinds: Collection[Kind] = ()) -> list[Artifact]:
+    """The artifacts of these kinds (all when none is given), by ordinal, then name and variant."""
+    chosen = [artifact for artifact in artifacts if not kinds or artifact.kind in kinds]
+    return sorted(chosen, key=lambda artifact: (artifact.ordinal, artifact.name, artifact.variant or ""))
+
+
+def unknown_file(path: str, paths: Collection[str]) -> NotFound:
+    """The error for a path that is not in the manifest, with the paths that are."""
+    some = ", ".join(list(paths)[:20]) + (" …" if len(paths) > 20 else "")
+    return NotFound(f"The skill has no file {path[:200]!r}.", hint=f"It has: {some}")
+
+
+def _updated(kept: Skill, skill: Skill) -> Skill:
+    if skill.slug != kept.slug:
+        raise Invalid(
+            f"The skill {kept.slug!r} cannot become {skill.slug!r}: a slug stays for good.",
+            hint="Create a skill under the new slug, then delete the old one.",
+        )
+    return _with_artifacts(skill, skill.artifacts)
+
+
+def _with_artifacts(skill: Skill, artifacts: tuple[Artifact, ...]) -> Skill:
+    seen: set[tuple[str, str]] = set()
+    for artifact in artifacts:
+        key = (artifact.name, artifact.variant or "")
+        if key in seen:
+            which = f"in the variant {artifact.variant!r}" if artifact.variant else "in its default variant"
+            raise Conflict(
+                f"The skill {skill.slug!r} has an artifact {artifact.name!r} {which} already.",
+                hint="Update that one, or choose another name or variant.",
+            )
+        seen.add(key)
+    return skill.model_copy(update={"artifacts": artifacts})
+
+
+def _check_written(reading: Reading, wanted: Artifact | None) -> None:
+    """Refuse a change whose artifact would not be found again."""
+    if wanted is None or (reading.skill and reading.skill.artifact(wanted.name, wanted.variant)):
+        return
+    raise Invalid(
+        f"The artifact {wanted.name!r} cannot be written so that it reads back under its name.",
+        hint="Choose a plainer name.",
+    )
+
+
+def _find_written(skill: Skill, wanted: Artifact) -> Artifact:
+    return next(a for a in skill.artifacts if (a.name, a.variant) == (wanted.name, wanted.variant))

@@ -1,0 +1,109 @@
+"""Export a skill to a folder, a single file or an archive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from prowess.errors import Conflict, Invalid, Problem, Refused
+from prowess.skill.archive import write_archive
+from prowess.skill.filenames import is_marker
+from prowess.skill.fit import fit
+from prowess.skill.forms import write_package
+from prowess.skill.forms.form import Writing
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.model import FORM_NAMES, Skill
+from prowess.skill.package import Package
+from prowess.skill.profiles import ProfileName
+from prowess.storage.files.atomic_write import write_file, write_folder
+from prowess.storage.files.skill_paths import find_skills
+
+ARCHIVES: dict[str, Literal["zip", "tar.gz"]] = {"skill": "zip", "zip": "zip", "tar.gz": "tar.gz"}
+EXPORT_FORMS: tuple[str, ...] = (*FORM_NAMES, *ARCHIVES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportResult:
+    """Where a skill was written, in which form, and what had to be left out."""
+
+    path: Path
+    form: str
+    left_out: tuple[Problem, ...]
+
+
+def export_skill(
+    skill: Skill,
+    package: Package,
+    folder: Path,
+    *,
+    form: str | None = None,
+    profile: ProfileName | None = None,
+    replace: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> ExportResult:
+    """Write a skill below `folder`; without form and profile, its files come out byte for byte."""
+    if form and profile:
+        raise Invalid("Choose a form or a profile, not both.", hint="Use --form to convert, --profile to conform.")
+    if folder.exists() and not folder.is_dir():
+        raise Invalid(f"{str(folder)!r} is not a folder.", hint="Name the folder to write into.")
+    if form in ARCHIVES:
+        suffix = "." + form
+        data = write_archive(package, ARCHIVES[form])
+        return _write_single_file(folder / f"{skill.name}{suffix}", data, form, (), replace=replace)
+    writing, told = _convert(skill, package, form, profile, limits)
+    named = writing.package.name if profile else ""
+    return _write_to(skill, writing, told, folder, named=named, replace=replace)
+
+
+def _convert(
+    skill: Skill, package: Package, form: str | None, profile: ProfileName | None, limits: Limits
+) -> tuple[Writing, str]:
+    if profile:
+        return fit(skill, package, profile, limits), profile
+    for name in FORM_NAMES:
+        if form == name:
+            return write_package(skill, package, name, limits), name
+    if form:
+        raise Invalid(f"There is no form {form!r}.", hint=f"There are: {', '.join(EXPORT_FORMS)}.")
+    return Writing(package=package), skill.form
+
+
+def _write_to(skill: Skill, writing: Writing, told: str, folder: Path, *, named: str, replace: bool) -> ExportResult:
+    """Forms of one file become a file, all others a folder; both are called as the skill is."""
+    files = writing.package.files
+    if not named and len(files) == 1 and not is_marker(files[0].path):
+        path = folder / f"{skill.name}{Path(files[0].path).suffix}"
+        return _write_single_file(path, files[0].content, told, writing.left_out, replace=replace)
+    target = folder / (named or skill.name)
+    _check_free(target, replace=replace)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_folder(writing.package, target, replace=replace)
+    return ExportResult(path=target, form=told, left_out=writing.left_out)
+
+
+def _write_single_file(
+    path: Path, data: bytes, told: str, left_out: tuple[Problem, ...], *, replace: bool
+) -> ExportResult:
+    _check_free(path, replace=replace)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, data, replace=replace)
+    return ExportResult(path=path, form=told, left_out=left_out)
+
+
+def _check_free(target: Path, *, replace: bool) -> None:
+    """Refuse to write over anything unasked, and over what is not a skill even if asked."""
+    if not (target.exists() or target.is_symlink()):
+        return
+    if not replace:
+        raise Conflict(f"{str(target)!r} is there already.", hint="Export elsewhere, or add --replace.")
+    if target.is_dir() and any(target.iterdir()) and not _holds_a_skill(target):
+        raise Refused(
+            f"{str(target)!r} is a folder that is not a skill; it would be lost.",
+            hint="Export elsewhere, or remove it yourself.",
+        )
+
+
+def _holds_a_skill(folder: Path) -> bool:
+    found = next(find_skills(folder), None)
+    return found is not None and folder in (found, found.parent)

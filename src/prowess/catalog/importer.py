@@ -1,0 +1,199 @@
+"""Find, validate and import every skill at or below a path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from prowess.catalog.store import SaveResult, Store, unreadable
+from prowess.errors import NotFound, Problem, ProwessError, Refused
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.model import FormName
+from prowess.skill.package import Package
+from prowess.skill.profiles import ProfileName
+from prowess.skill.validate import ValidationReport, validate
+from prowess.storage.files.skill_packages import read_path
+from prowess.storage.files.skill_paths import find_skills, leaves_project
+
+DESCRIPTOR: FormName = "agentlayerrules"
+BATCH = 200
+BATCH_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a long piece of work is; `total` is 0 while it is not known."""
+
+    done: int
+    total: int
+
+
+ProgressCallback = Callable[[Progress], None]
+"""Called after each step; it may raise to stop the work, and what is kept by then stays."""
+
+
+def ignore_progress(progress: Progress) -> None:
+    """Watch nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPackage:
+    """What stands at one path: a package, or the error that reading it gave."""
+
+    path: Path
+    package: Package | None = None
+    error: ProwessError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """The verdict on what was found at one path. `report` is None where the files could not even be read."""
+
+    path: Path
+    report: ValidationReport | None
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong enough to refuse it."""
+        return self.report is not None and self.report.ok
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportResult:
+    """What became of one thing that was to be imported: what it is now, or why it is not kept."""
+
+    path: Path
+    slug: str | None = None
+    form: FormName | None = None
+    version: str | None = None
+    digest: str | None = None
+    changed: bool = False
+    problems: tuple[Problem, ...] = ()
+    """What a kept descriptor of a skill is warned about, such as a prompt that is not among its own files."""
+    error: ProwessError | None = None
+
+
+def find_packages(
+    path: Path, limits: Limits = DEFAULT_LIMITS, watch: ProgressCallback = ignore_progress
+) -> Iterator[FoundPackage]:
+    """Every skill at or below `path`; one that cannot be read is given with its error and stops nothing."""
+    if not path.exists():
+        raise NotFound(f"There is nothing at {str(path)!r}.", hint="Give a skill's folder, file or archive.")
+    targets = _each_once(find_skills(path, limits))
+    if not targets:
+        raise NotFound(
+            f"There is no skill in {str(path)!r}.",
+            hint="A skill is a folder with a SKILL.md, a skill.json, a package in JSON or YAML, or a .skill archive.",
+        )
+    for done, target in enumerate(targets, start=1):
+        if target != path and target.is_symlink() and leaves_project(target, path):
+            yield FoundPackage(path=target, error=_link(target))
+        else:
+            yield from _read(target, limits)
+        watch(Progress(done=done, total=len(targets)))
+
+
+def _each_once(targets: Iterable[Path]) -> list[Path]:
+    """Each skill once, by its own folder rather than by a link to it."""
+    found = list(targets)
+    real = {target for target in found if not target.is_symlink()}
+    places = {target.resolve() for target in real}
+    return [target for target in found if target in real or target.resolve() not in places]
+
+
+def _link(target: Path) -> Refused:
+    return Refused(
+        f"{str(target)!r} is a link that leads out of the project, to {str(target.resolve())!r}.",
+        hint="Name that folder itself if you want it.",
+    )
+
+
+def _read(target: Path, limits: Limits) -> Iterator[FoundPackage]:
+    try:
+        packages = read_path(target, limits)
+    except ProwessError as error:
+        yield FoundPackage(path=target, error=error)
+        return
+    for package in packages:
+        yield FoundPackage(path=target / package.name if len(packages) > 1 else target, package=package)
+
+
+def check_paths(
+    paths: Sequence[Path],
+    profile: ProfileName,
+    limits: Limits = DEFAULT_LIMITS,
+    watch: ProgressCallback = ignore_progress,
+) -> Iterator[CheckResult]:
+    """Validate every skill at or below these paths; a path with nothing is `NotFound`, or a verdict among others."""
+    for path in paths:
+        try:
+            yield from _check(path, profile, limits, watch)
+        except NotFound as error:
+            if len(paths) == 1:
+                raise
+            yield CheckResult(path=path, report=None, problems=(unreadable(error),))
+
+
+def _check(path: Path, profile: ProfileName, limits: Limits, watch: ProgressCallback) -> Iterator[CheckResult]:
+    for found in find_packages(path, limits, watch):
+        if found.package is not None:
+            report = validate(found.package, profile, limits)
+            yield CheckResult(path=found.path, report=report, problems=report.problems)
+        elif found.error is not None:
+            yield CheckResult(path=found.path, report=None, problems=(unreadable(found.error),))
+
+
+def import_path(
+    path: Path,
+    store: Store,
+    *,
+    replace: bool,
+    actor: str = "",
+    limits: Limits = DEFAULT_LIMITS,
+    watch: ProgressCallback = ignore_progress,
+) -> Iterator[ImportResult]:
+    """Keep every skill at or below `path`, in batches; what cannot be kept is given with its error."""
+    for batch in _batches(find_packages(path, limits, watch)):
+        packages = [found.package for found in batch if found.package is not None]
+        saved = iter(store.save_all(packages, replace=replace, actor=actor))
+        for found in batch:
+            if found.package is None:
+                yield ImportResult(path=found.path, error=found.error)
+            else:
+                yield _outcome(found.path, next(saved), limits)
+
+
+def _batches(source: Iterable[FoundPackage]) -> Iterator[list[FoundPackage]]:
+    """Portions that are bounded in number and in bytes."""
+    batch: list[FoundPackage] = []
+    size = 0
+    for found in source:
+        batch.append(found)
+        size += sum(entry.size for entry in found.package.manifest) if found.package else 0
+        if len(batch) >= BATCH or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _outcome(path: Path, saved: SaveResult, limits: Limits) -> ImportResult:
+    skill = saved.skill
+    if skill is None:
+        return ImportResult(path=path, error=saved.error)
+    return ImportResult(
+        path=path,
+        slug=skill.slug,
+        form=skill.form,
+        version=skill.version,
+        digest=skill.digest,
+        changed=saved.changed,
+        problems=_warnings(saved.package, limits) if skill.form == DESCRIPTOR else (),
+    )
+
+
+def _warnings(package: Package, limits: Limits) -> tuple[Problem, ...]:
+    found = validate(package, "prowess", limits).problems
+    return tuple(problem for problem in found if problem.severity == "warning")

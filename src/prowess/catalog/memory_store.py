@@ -1,0 +1,158 @@
+"""A store in memory, for sessions and tests."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from prowess.catalog.editable_store import EditableStore, EditChange
+from prowess.catalog.store import ChangeLog, Changes, Fault, SaveResult, SearchDocument
+from prowess.catalog.store_rules import accepted_skill, decide_save, declared_id, digest_conflict, unknown_id
+from prowess.catalog.version_log import MemoryVersions, VersionLog
+from prowess.errors import ProwessError
+from prowess.skill.forms.form import Reading
+from prowess.skill.kinds import Artifact, Kind
+from prowess.skill.model import Scope, Skill, SkillCard
+from prowess.skill.package import Package
+from prowess.skill.validate import accept
+from prowess.storage.clock import now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    skill: Skill
+    package: Package
+
+
+class MemoryStore(EditableStore):
+    """Keeps skills as long as the process lives. One lock makes every write a single step."""
+
+    def __init__(self, scope: Scope = "session", *, versions: VersionLog | None = None) -> None:
+        self.scope = scope
+        self.location = "memory"
+        self._log = versions or MemoryVersions()
+        self._lock = threading.RLock()
+        self._kept: dict[str, _Kept] = {}
+        self._slugs: dict[str, str] = {}
+        self._feed = ChangeLog()
+
+    def list_skills(self) -> list[SkillCard]:
+        """The cards of all skills, sorted by slug."""
+        with self._lock:
+            return [self._kept[slug].skill.card for slug in sorted(self._kept)]
+
+    def faults(self) -> list[Fault]:
+        """Nothing that is kept in memory is past use."""
+        return []
+
+    def serves(self, kinds: Collection[Kind] = ()) -> bool:
+        """Whether any skill has an artifact of one of these kinds; any at all when none is given."""
+        with self._lock:
+            return any(not kinds or not set(kinds).isdisjoint(kept.skill.kinds) for kept in self._kept.values())
+
+    def changes(self, since: str = "") -> Changes:
+        """What changed since a position of this very store."""
+        with self._lock:
+            return self._feed.since(since)
+
+    def documents(self, slugs: Collection[str] | None = None) -> Iterator[SearchDocument]:
+        """What an index reads of these skills, or of all."""
+        with self._lock:
+            wanted = self._kept if slugs is None else set(slugs)
+            skills = [kept.skill for slug, kept in self._kept.items() if slug in wanted]
+        return map(SearchDocument.of, skills)
+
+    def get_skill(self, skill_id: str) -> Skill | None:
+        """One skill with all its artifacts."""
+        kept = self._by_id(skill_id)
+        return kept.skill if kept else None
+
+    def get_skill_by_name(self, name: str) -> Skill | None:
+        """The same, by slug."""
+        with self._lock:
+            kept = self._kept.get(name)
+        return kept.skill if kept else None
+
+    def get_artifact(self, artifact_id: str) -> Artifact | None:
+        """One artifact."""
+        with self._lock:
+            every = [artifact for kept in self._kept.values() for artifact in kept.skill.artifacts]
+        return next((artifact for artifact in every if artifact.id == artifact_id), None)
+
+    def get_package(self, skill_id: str) -> Package | None:
+        """All the files of a skill."""
+        kept = self._by_id(skill_id)
+        return kept.package if kept else None
+
+    def keep(
+        self, reading: Reading, *, expected: str | None, change: EditChange | None, actor: str, note: str
+    ) -> Skill:
+        """Keep an accepted reading."""
+        return self._keep(reading, expected, change, actor, note, replace=False)[0]
+
+    def save_all(self, packages: Iterable[Package], *, replace: bool = False, actor: str = "") -> list[SaveResult]:
+        """Keep many packages, each on its own merits."""
+        return [self._save_one(package, actor, replace=replace) for package in packages]
+
+    def delete_skill(self, skill_id: str, *, expected: str | None = None, actor: str = "", note: str = "") -> None:
+        """Remove a skill with its artifacts; its versions stay."""
+        with self._lock:
+            kept = self._by_id(skill_id)
+            if kept is None:
+                raise unknown_id("skill", skill_id, self.location)
+            skill = kept.skill
+            if expected is not None and skill.digest != expected:
+                raise digest_conflict(skill.slug, expected, skill.digest)
+            self._log.append(skill.slug, kept.package, form=skill.form, change="delete", actor=actor, note=note)
+            del self._kept[skill.slug], self._slugs[skill.id]
+            self._feed.note(skill.slug)
+
+    def _by_id(self, skill_id: str) -> _Kept | None:
+        with self._lock:
+            return self._kept.get(self._slugs.get(skill_id, ""))
+
+    def _save_one(self, package: Package, actor: str, *, replace: bool) -> SaveResult:
+        try:
+            skill, changed = self._keep(accept(package, self.limits), None, None, actor, "", replace=replace)
+        except ProwessError as error:
+            return SaveResult(package=package, skill=None, error=error, changed=False)
+        return SaveResult(package=package, skill=skill, changed=changed)
+
+    def _keep(
+        self, reading: Reading, expected: str | None, change: EditChange | None, actor: str, note: str, *, replace: bool
+    ) -> tuple[Skill, bool]:
+        """The kept skill, and whether anything had to change for it."""
+        skill, package = accepted_skill(reading)
+        with self._lock:
+            old = self._kept.get(skill.slug)
+            step = decide_save(
+                skill.slug,
+                package.digest,
+                old.skill.digest if old else None,
+                expected=expected,
+                replace=replace,
+                location=self.location,
+                known=lambda: list(self._kept),
+            )
+            if old and step == "same":
+                return old.skill, False
+            moment = now()
+            kept = skill.kept_as(
+                id=old.skill.id if old else self._new_id(skill),
+                scope=self.scope,
+                location=self.location,
+                created_at=old.skill.created_at if old else moment,
+                updated_at=moment,
+            )
+            done = change or ("update" if old else "create")
+            self._log.append(skill.slug, package, form=reading.form, change=done, actor=actor, note=note)
+            self._kept[skill.slug] = _Kept(skill=kept, package=package)
+            self._slugs[kept.id] = skill.slug
+            self._feed.note(skill.slug)
+            return kept, True
+
+    def _new_id(self, skill: Skill) -> str:
+        wanted = declared_id(skill)
+        return wanted if wanted and self._by_id(wanted) is None else str(uuid.uuid4())

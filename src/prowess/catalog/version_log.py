@@ -1,0 +1,123 @@
+"""The `VersionLog` protocol, a log in memory, and a log that is created at the first write."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from prowess.errors import NotFound
+from prowess.skill.model import FormName, Version
+from prowess.skill.package import Package
+from prowess.storage.clock import now
+
+VersionChange = Literal["create", "update", "delete", "rollback"]
+
+
+class VersionLog(Protocol):
+    """Remembers every accepted change of the skills of one store. An entry that was appended is never altered."""
+
+    def append(
+        self, slug: str, package: Package, *, form: FormName, change: VersionChange, actor: str = "", note: str = ""
+    ) -> Version:
+        """Add the next version of a skill; it survives the death of the process once this returns."""
+        ...
+
+    def versions(self, slug: str) -> list[Version]:
+        """All versions of a skill, oldest first."""
+        ...
+
+    def ends(self, slug: str) -> tuple[Version, Version] | None:
+        """The first and the last version, without their manifests, at a cost that does not grow with their number."""
+        ...
+
+    def package(self, slug: str, number: int) -> Package:
+        """The files as of one version; `NotFound` if there is none."""
+        ...
+
+
+class MemoryVersions:
+    """A log that lives as long as the process does."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: dict[str, list[tuple[Version, Package]]] = {}
+
+    def append(
+        self, slug: str, package: Package, *, form: FormName, change: VersionChange, actor: str = "", note: str = ""
+    ) -> Version:
+        """Add the next version of a skill."""
+        with self._lock:
+            entries = self._entries.setdefault(slug, [])
+            version = Version(
+                slug=slug,
+                number=len(entries) + 1,
+                digest=package.digest,
+                change=change,
+                created_at=now(),
+                actor=actor,
+                note=note,
+                form=form,
+                manifest=package.manifest,
+            )
+            entries.append((version, package))
+            return version
+
+    def versions(self, slug: str) -> list[Version]:
+        """All versions of a skill, oldest first."""
+        with self._lock:
+            return [version for version, _ in self._entries.get(slug, ())]
+
+    def ends(self, slug: str) -> tuple[Version, Version] | None:
+        """The first and the last version, without their manifests."""
+        with self._lock:
+            entries = self._entries.get(slug)
+            if not entries:
+                return None
+            first, last = entries[0][0], entries[-1][0]
+        return first.model_copy(update={"manifest": ()}), last.model_copy(update={"manifest": ()})
+
+    def package(self, slug: str, number: int) -> Package:
+        """The files as of one version; `NotFound` if there is none."""
+        with self._lock:
+            entries = self._entries.get(slug, [])
+            if 1 <= number <= len(entries):
+                return entries[number - 1][1]
+        raise unknown_version(slug, number, len(entries))
+
+
+def unknown_version(slug: str, number: int, last: int) -> NotFound:
+    """The error for a version that is not there, with those that are."""
+    hint = f"It has the versions 1 to {last}." if last else "It has no versions here; list the skills to see them all."
+    return NotFound(f"There is no version {number} of the skill {slug[:80]!r}.", hint=hint)
+
+
+class LazyVersions:
+    """Another log, once there is one. `find` gives it or None; `make` gives it, making it if need be."""
+
+    def __init__(self, *, find: Callable[[], VersionLog | None], make: Callable[[], VersionLog]) -> None:
+        self._find = find
+        self._make = make
+
+    def append(
+        self, slug: str, package: Package, *, form: FormName, change: VersionChange, actor: str = "", note: str = ""
+    ) -> Version:
+        """Add the next version of a skill, making the log if need be."""
+        return self._make().append(slug, package, form=form, change=change, actor=actor, note=note)
+
+    def versions(self, slug: str) -> list[Version]:
+        """All versions of a skill, oldest first."""
+        log = self._find()
+        return log.versions(slug) if log else []
+
+    def ends(self, slug: str) -> tuple[Version, Version] | None:
+        """The first and the last version, without their files; None where there is none."""
+        log = self._find()
+        return log.ends(slug) if log else None
+
+    def package(self, slug: str, number: int) -> Package:
+        """The files as of one version; `NotFound` if there is none."""
+        log = self._find()
+        if log is None:
+            raise unknown_version(slug, number, 0)
+        return log.package(slug, number)

@@ -1,0 +1,191 @@
+"""The checks of `prowess doctor`: stores, plugins, models, the match index, and one small run in each sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from prowess.catalog.catalog import Catalog
+from prowess.catalog.diagnosis import Finding, examine_stores
+from prowess.engine.stores import Stores
+from prowess.errors import Invalid, ProwessError, Unavailable
+from prowess.sandbox.commands.command import Command, CommandSandbox
+from prowess.sandbox.protocol import Sandbox
+from prowess.sandbox.script import Language, script_from_function
+from prowess.settings import read_settings
+
+_NOOP_SOURCE: dict[Language, str] = {
+    "python": "def execute(args, ctx):\n    return 1\n",
+    "typescript": "export function execute(): number { return 1; }\n",
+    "javascript": "export function execute() { return 1; }\n",
+}
+
+
+def check_sandboxes(home: Path) -> list[Finding]:
+    """One finding for each of them: whether it runs, and by what it is confined."""
+    return asyncio.run(_check_all(home))
+
+
+async def _check_all(home: Path) -> list[Finding]:
+    from prowess.sandbox.commands.sandbox import LockedCommandSandbox
+    from prowess.sandbox.process.sandbox import ProcessSandbox
+
+    return [
+        await _check_wasm(home),
+        await check_functions("native runtime", ProcessSandbox(), _describe_process()),
+        check_packages(),
+        await check_commands(LockedCommandSandbox()),
+        await _check_typescript(),
+    ]
+
+
+async def check_functions(name: str, sandbox: Sandbox, what: str, language: Language = "python") -> Finding:
+    """Whether a function runs in a sandbox, which is closed then."""
+    script = script_from_function(_NOOP_SOURCE[language], {}, entry="execute", language=language)
+    try:
+        ran = await sandbox.run(script, {})
+    except ProwessError as error:
+        return _warn(name, error)
+    finally:
+        await sandbox.close()
+    if ran.ended != "done" or ran.result != 1:
+        said = ran.detail or (ran.error.message if ran.error else ran.ended)
+        return Finding(name=name, status="warning", detail=f"{what}: a function that does nothing failed: {said}")
+    return _ok(name, what, ran.confined)
+
+
+async def check_commands(commands: CommandSandbox) -> Finding:
+    """Whether a program runs."""
+    name = "scripts and commands"
+    try:
+        ran = await commands.run(Command(argv=("true",), executable=False))
+    except ProwessError as error:
+        return _warn(name, error)
+    if ran.ended != "done" or ran.exit_code != 0:
+        return Finding(name=name, status="warning", detail="A program that does nothing failed.")
+    return _ok(name, "programs of this machine", ran.confined)
+
+
+def check_packages() -> Finding:
+    """Whether packages of native functions and scripts can be installed."""
+    from prowess.sandbox.process.packages import find_uv
+
+    name = "packages"
+    try:
+        return Finding(name=name, status="ok", detail=f"installed by {find_uv()}")
+    except Unavailable as error:
+        return _warn(name, error)
+
+
+async def _check_wasm(home: Path) -> Finding:
+    from prowess.sandbox.wasm.component import WASMTIME, check_package, is_built
+    from prowess.sandbox.wasm.sandbox import WasmSandbox
+
+    name, what = "sandbox", f"CPython in WebAssembly, wasmtime {WASMTIME}"
+    try:
+        check_package("wasmtime", WASMTIME)
+    except Unavailable as error:
+        return _warn(name, error)
+    if not is_built(home):
+        return Finding(name=name, status="ok", detail=f"{what}: built at the first run of a script")
+    return await check_functions(name, WasmSandbox(home, spares=0), f"{what}: built")
+
+
+async def _check_typescript() -> Finding:
+    from prowess.sandbox.deno.sandbox import DenoSandbox, find_deno
+
+    name = "TypeScript"
+    try:
+        return await check_functions(name, DenoSandbox(), f"Deno at {find_deno()}", "typescript")
+    except Unavailable as error:
+        return _warn(name, error)
+
+
+def _describe_process() -> str:
+    return f"processes of this machine, {'' if shutil.which('bwrap') else 'without '}bubblewrap"
+
+
+def _ok(name: str, what: str, words: Sequence[str]) -> Finding:
+    return Finding(name=name, status="ok", detail=f"{what}, confined by {', '.join(words) or 'nothing more'}")
+
+
+def _warn(name: str, error: ProwessError) -> Finding:
+    return Finding(name=name, status="warning", detail=error.message, hint=error.hint)
+
+
+def run_checks(workspace: str | Path | None = None) -> list[Finding]:
+    """What `prowess doctor` reports; it also clears away what an interrupted write left behind."""
+    stores = Stores(read_settings(workspace=workspace))
+    try:
+        findings = examine_stores(
+            home=stores.settings.home,
+            workspace=stores.settings.workspace,
+            database_urls=stores.places.database_urls,
+            catalog=Catalog(stores.present),
+        )
+        return [
+            *findings,
+            *_check_plugins(),
+            *_check_models(stores),
+            _check_index(stores),
+            *check_sandboxes(stores.settings.home),
+        ]
+    finally:
+        stores.close()
+
+
+def _check_plugins() -> list[Finding]:
+    """One finding for each plugin; a broken one is skipped, which is worth knowing and ends nothing."""
+    from prowess.plugins import installed_plugins
+
+    found: list[Finding] = []
+    for one in installed_plugins():
+        name, owner = f"plugin {one.name}", f"{one.distribution} {one.version}".strip()
+        if one.problem:
+            hint = f"Update or uninstall {one.distribution or 'the package that brings it'}."
+            found.append(Finding(name=name, status="warning", detail=f"{owner} is skipped: {one.problem}", hint=hint))
+        else:
+            found.append(Finding(name=name, status="ok", detail=f"{owner}: {one.brings}"))
+    return found
+
+
+def _check_models(stores: Stores) -> list[Finding]:
+    """A finding for each model that the settings name: whether that is a name of a model at all."""
+    from prowess.engine.runtime import make_model_config
+    from prowess.llm.models import Models
+
+    models = Models(make_model_config(stores.settings))
+    found: list[Finding] = []
+    for name, named in (("model", models.default), ("evaluation model", models.evaluation)):
+        try:
+            models.check(named)
+        except Invalid as error:
+            found.append(Finding(name=name, status="error", detail=error.message, hint=error.hint))
+        else:
+            found += [Finding(name=name, status="ok", detail=named)] if named else []
+    return found
+
+
+def _check_index(stores: Stores) -> Finding:
+    """Where the index of matching lies, and whether it is current; a settings fault or a missing model shows here."""
+    from prowess.engine.matcher import open_embedder, snapshot_folder
+    from prowess.match.snapshot import Snapshot
+
+    name, folder = "match index", snapshot_folder(stores.settings)
+    try:
+        saved = Snapshot(folder).load(open_embedder(stores.settings))
+    except ProwessError as error:
+        status = "error" if isinstance(error, Invalid) else "warning"
+        return Finding(name=name, status=status, detail=error.message, hint=error.hint)
+    if saved is None:
+        return Finding(name=name, status="ok", detail=f"{folder} (made by the next match)")
+    size = 0
+    for file in folder.iterdir():
+        with suppress(OSError):  # another process may just have replaced it
+            size += file.stat().st_size
+    count = f"{saved.index.size:,} skill{'s' * (saved.index.size != 1)}, {size:,} bytes"
+    state = "current" if stores.holds(saved.record) else "brought up to date by the next match"
+    return Finding(name=name, status="ok", detail=f"{folder}: {count}, {state}")

@@ -1,0 +1,126 @@
+"""Which skill folders and databases exist, and whether anything in them may have changed.
+
+Every start needs this, so it imports nothing slow: no skill model, no database.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from prowess.catalog.discovery import user_roots, workspace_roots
+from prowess.plugins import working_plugins
+from prowess.settings import DATABASE, FOLDER, Settings
+from prowess.storage.database_url import SQLITE_PREFIX, database_exists, display_url, sqlite_path
+from prowess.storage.files.freshness import fingerprint_folders, fingerprint_matches, fingerprint_sqlite
+
+if TYPE_CHECKING:
+    from prowess.skill.model import Scope
+
+
+PACKS = Path(__file__).parents[1] / "packs"
+"""The skills that come with Prowess."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Somewhere that skills of one scope are kept: a folder by its path, or a database by its URL."""
+
+    scope: Scope
+    kind: Literal["folder", "database"]
+    address: str = field(repr=False)
+
+    @property
+    def location(self) -> str:
+        """The place for people: without the password that a URL may have."""
+        return self.address if self.kind == "folder" else display_url(self.address)
+
+    @property
+    def key(self) -> str:
+        """What the place is known by: the key that `Catalog.changes` has for its store."""
+        return f"{self.scope}:{self.location}"
+
+
+class Places:
+    """The places that these settings give. They are looked for anew at every call."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    @property
+    def database_urls(self) -> dict[Scope, str]:
+        """The database of each scope that has one, made or not."""
+        return {"workspace": self.settings.workspace_database, "account": self.settings.account_database}
+
+    @property
+    def kept(self) -> list[Path]:
+        """Where Prowess keeps its own things: the home folder, and the file of the account's database wherever it lies."""
+        database = sqlite_path(self.settings.account_database)
+        return [self.settings.home, *([Path(database)] if database and database != ":memory:" else [])]
+
+    @property
+    def kept_in_workspace(self) -> Path:
+        """The folder in the workspace that its database is in."""
+        return self.settings.workspace / FOLDER
+
+    def present(self) -> list[Place]:
+        """Every place whose skills are matched; a scope's folders, which people edit, before its database."""
+        settings = self.settings
+        near = workspace_roots(settings.workspace)
+        far = user_roots(settings.user_home, settings.environment)
+        found = [Place(scope="workspace", kind="folder", address=str(root)) for root in near]
+        found += [Place(scope="user", kind="folder", address=str(root)) for root in far if root not in near]
+        for scope, url in self.database_urls.items():
+            if database_exists(url) and not self.leads_elsewhere(scope):
+                found.append(Place(scope=scope, kind="database", address=url))
+        packs = [pack for plugin in working_plugins() for pack in plugin.packs]
+        return [*found, *(Place(scope="system", kind="folder", address=str(pack)) for pack in packs)]
+
+    def shipped(self) -> list[Place]:
+        """The folder of skills that come with Prowess. They are chosen by role, so no message is matched with them."""
+        return [Place(scope="system", kind="folder", address=str(PACKS))] if self.settings.system_skills else []
+
+    def leads_elsewhere(self, scope: Scope) -> bool:
+        """Whether the scope's database lies behind a link that came with the workspace, so that it is not used."""
+        folder = self.kept_in_workspace
+        return scope == "workspace" and (folder.is_symlink() or (folder / DATABASE).is_symlink())
+
+    def record(self) -> bytes:
+        """All that stands in all places, for `holds`; b'' where one of them cannot be told cheaply.
+
+        Take it before the skills are read: what changes meanwhile then shows the next time.
+        """
+        places = self.present()
+        head = self._head(places)
+        trace = fingerprint_folders(place.address for place in places if place.kind == "folder") if head else b""
+        return head + trace if trace else b""
+
+    def holds(self, record: bytes) -> bool:
+        """Whether the places are those of the record and nothing in them changed.
+
+        Where it does not hold, what changed may still be something that does not count.
+        """
+        head = self._head(self.present())
+        return head != b"" and record.startswith(head) and fingerprint_matches(record[len(head) :])
+
+    def shared(self) -> bool:
+        """Whether all skills may be known to others: folders and databases hold no others."""
+        return True
+
+    def _head(self, places: list[Place]) -> bytes:
+        """The limits, which places there are, and what the databases are by now; b'' where that cannot be told."""
+        settings = self.settings
+        if any(plugin.stores for plugin in working_plugins()):
+            return b""
+        parts = [f"{settings.max_skill_bytes} {settings.max_file_bytes} {settings.max_files}"]
+        for place in places:
+            now = "folder" if place.kind == "folder" else _database_mark(place.address)
+            if not now:
+                return b""
+            parts += [place.key, now]
+        return "\0".join([*parts, "", ""]).encode(errors="surrogateescape")
+
+
+def _database_mark(url: str) -> str:
+    return fingerprint_sqlite(sqlite_path(url)) if url.startswith(SQLITE_PREFIX) else ""

@@ -1,0 +1,315 @@
+"""Everything a run needs: models, sandboxes, handlers and traces, each opened when it is first used."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from prowess.catalog.catalog import Catalog
+from prowess.engine.stores import Stores
+from prowess.llm.model import ModelConfig
+from prowess.policy.actor import Actor
+from prowess.settings import Settings
+
+if TYPE_CHECKING:
+    from prowess.engine.grants import GrantResolver
+    from prowess.feed.event_recorder import EventRecorder
+    from prowess.handlers.function import RuntimeName
+    from prowess.handlers.host_functions import RunSkill
+    from prowess.llm.models import Models
+    from prowess.net.client import GuardedHttpClient
+    from prowess.prompts.registry import Registry
+    from prowess.prompts.renderer import WorkerRenderer
+    from prowess.redaction.redactor import Redactor
+    from prowess.run.handler import Handler
+    from prowess.run.model_client import ModelClient
+    from prowess.run.runner import Runner
+    from prowess.run.spending import SpendCaps
+    from prowess.run.telemetry import Telemetry
+    from prowess.sandbox.commands.sandbox import LockedCommandSandbox
+    from prowess.sandbox.deno.sandbox import DenoSandbox
+    from prowess.sandbox.process.sandbox import ProcessSandbox
+    from prowess.sandbox.protocol import Sandbox
+    from prowess.sandbox.wasm.sandbox import WasmSandbox
+    from prowess.skill.kinds import Kind
+    from prowess.skill.model import Skill
+    from prowess.traces.trace_recorder import TraceRecorder
+
+
+def make_model_config(settings: Settings) -> ModelConfig:
+    """All that the settings say about models."""
+    return ModelConfig(
+        default=settings.model,
+        evaluation=settings.evaluation_model,
+        base_url=settings.model_url,
+        key=settings.model_key,
+        environment=settings.environment,
+        requests_per_minute=settings.model_requests_per_minute,
+        home=settings.home,
+    )
+
+
+class Sandboxes:
+    """All of them, made once; none starts a process before something runs in it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    @cached_property
+    def wasm(self) -> WasmSandbox:
+        """CPython in WebAssembly."""
+        from prowess.sandbox.wasm.sandbox import WasmSandbox
+
+        return WasmSandbox(self._settings.home)
+
+    @cached_property
+    def native(self) -> ProcessSandbox:
+        """CPython in a locked process."""
+        from prowess.sandbox.process.sandbox import ProcessSandbox
+
+        return ProcessSandbox()
+
+    @cached_property
+    def deno(self) -> DenoSandbox:
+        """TypeScript and JavaScript."""
+        from prowess.sandbox.deno.sandbox import DenoSandbox
+
+        return DenoSandbox()
+
+    @cached_property
+    def commands(self) -> LockedCommandSandbox:
+        """Programs."""
+        from prowess.sandbox.commands.sandbox import LockedCommandSandbox
+
+        return LockedCommandSandbox()
+
+    @cached_property
+    def outbound(self) -> GuardedHttpClient:
+        """Requests to the world outside."""
+        from prowess.net.client import GuardedHttpClient
+
+        return GuardedHttpClient()
+
+    @property
+    def by_runtime(self) -> Mapping[RuntimeName, Sandbox]:
+        """Those that functions run in."""
+        return {"wasm": self.wasm, "native": self.native, "deno": self.deno}
+
+    def build(self, progress: Callable[[str], None]) -> None:
+        """Build the interpreter of the WASM sandbox where it is missing, which takes a minute or two."""
+        from prowess.sandbox.wasm.component import ensure_component
+
+        ensure_component(self._settings.home, progress)
+
+    def provision(self, requirements: tuple[str, ...]) -> Path:
+        """The folder of these packages; they are installed where they are not yet."""
+        from prowess.sandbox.process.packages import ensure_packages
+
+        return ensure_packages(self._settings.home, requirements, self._settings.environment)
+
+    async def aclose(self) -> None:
+        """End every process."""
+        opened = vars(self)
+        for name in ("wasm", "native", "deno"):
+            if name in opened:
+                await opened[name].close()
+        if "outbound" in opened:
+            self.outbound.close()
+
+
+_CLEANUP_INTERVAL_SECONDS = 3_600.0
+_CLOSE_TIMEOUT_SECONDS = 1.0
+
+
+class RunComponents:
+    """Everything that a run needs, made once."""
+
+    def __init__(self, stores: Stores, catalog: Catalog, recorder: Callable[[], EventRecorder]) -> None:
+        self._stores = stores
+        self._settings = stores.settings
+        self._catalog = catalog
+        self._recorder = recorder
+        self._lock = threading.RLock()
+        self.sandboxes = Sandboxes(stores.settings)
+        self.run_skill: RunSkill | None = None
+        """How a script runs another skill."""
+        self._opened_traces: TraceRecorder | None = None
+        self._tidying: threading.Thread | None = None
+        self._tidying_ended = threading.Event()
+        self._tidy_again = 0.0
+
+    @cached_property
+    def runner(self) -> Runner:
+        """Runs skills."""
+        from prowess.run.allowance import DEFAULT_SECONDS
+        from prowess.run.assertions.evaluation import AssertionRunner
+        from prowess.run.dispatch import Dispatcher
+        from prowess.run.model_client import ModelClient
+        from prowess.run.runner import Runner
+        from prowess.run.spending import Spending
+
+        spending = Spending(records=self._stores.records, caps=self._caps)
+        asker = ModelClient(self.models, spending, self._telemetry)
+        dispatcher = Dispatcher(
+            self._handlers(asker),
+            assertions=AssertionRunner(asker),
+            traces=self.traces,
+            announce=lambda news: self._recorder().record(news),
+            redactor=self._redactor,
+            telemetry=self._telemetry,
+        )
+        return Runner(dispatcher, seconds=self._settings.run_seconds or DEFAULT_SECONDS)
+
+    @cached_property
+    def models(self) -> Models:
+        """The models that can be asked."""
+        from prowess.llm.models import Models
+
+        return Models(make_model_config(self._settings))
+
+    @cached_property
+    def registry(self) -> Registry:
+        """Prompts and rubrics by id and version."""
+        from prowess.engine.prompt_registry import open_registry
+
+        return open_registry(self._stores, self._catalog)
+
+    def traces(self) -> TraceRecorder:
+        """Writes traces; every hour or so, rows that another process left open are closed and old ones removed."""
+        with self._lock:
+            if self._opened_traces is None:
+                from prowess.traces.trace_recorder import TraceRecorder
+
+                self._opened_traces = TraceRecorder(self._stores.records(), self._redactor)
+            if monotonic() >= self._tidy_again:
+                self._tidy_again = monotonic() + _CLEANUP_INTERVAL_SECONDS
+                self._tidy()
+            return self._opened_traces
+
+    async def aclose(self) -> None:
+        """Let go of models and workers, and send the spans that wait."""
+        opened = vars(self)
+        if "_renderer" in opened:
+            await self._renderer.close()
+        if "models" in opened:
+            await self.models.close()
+        await self.sandboxes.aclose()
+        if "_telemetry" in opened:
+            await asyncio.to_thread(self._telemetry.close)
+
+    def close(self) -> None:
+        """Write the traces that wait."""
+        with self._lock:
+            self._tidying_ended.set()
+            if self._tidying is not None:
+                self._tidying.join(_CLOSE_TIMEOUT_SECONDS)
+            if self._opened_traces is not None:
+                self._opened_traces.close()
+
+    @cached_property
+    def _renderer(self) -> WorkerRenderer:
+        from prowess.prompts.renderer import WorkerRenderer
+
+        return WorkerRenderer()
+
+    @cached_property
+    def _redactor(self) -> Redactor:
+        from prowess.redaction.redactor import Redactor, find_secrets
+
+        settings = self._settings
+        own = [key for key in (settings.model_key, settings.embedder_key) if key]
+        return Redactor([*find_secrets({**settings.environment, "DATABASE_URL": settings.database_url}), *own])
+
+    @cached_property
+    def _telemetry(self) -> Telemetry:
+        from prowess.run.telemetry import open_telemetry
+
+        return open_telemetry(self._settings.environment, self._redactor, on=self._settings.telemetry)
+
+    def _handlers(self, asker: ModelClient) -> dict[Kind, Handler]:
+        from prowess.handlers.host_functions import HostModule
+        from prowess.handlers.table import build_handlers
+        from prowess.plugins import working_plugins
+        from prowess.run.checkpoints import Checkpoints
+        from prowess.workspace.workspace import Workspace
+
+        return build_handlers(
+            asker=asker,
+            renderer=self._renderer,
+            registry=self.registry.without_other_skills(),
+            sandboxes=self.sandboxes.by_runtime,
+            commands=self.sandboxes.commands,
+            outbound=self.sandboxes.outbound,
+            grants_of=self._grants.of,
+            provision=self.sandboxes.provision,
+            host=HostModule(asker, Workspace(self._settings.workspace), self.run_skill),
+            checkpoints=Checkpoints(self._stores.records, self._redactor),
+            read_file=self._read_file,
+            files=self._files,
+            brought=[handler for plugin in working_plugins() for handler in plugin.handlers],
+        )
+
+    async def _read_file(self, skill: Skill, path: str) -> bytes:
+        """A file of exactly the skill that is run."""
+        from prowess.session.load import read_verified_file
+        from prowess.skill.outline import SkillOutline
+
+        def read() -> bytes:
+            store, _ = self._catalog.find_outline(f"{skill.scope}:{skill.slug}")
+            return read_verified_file(store, SkillOutline.of(skill), path)
+
+        return await asyncio.to_thread(read)
+
+    async def _files(self, skill: Skill) -> Mapping[str, bytes]:
+        """Every file of exactly the skill that is run."""
+        from prowess.errors import Conflict
+
+        def read() -> Mapping[str, bytes]:
+            store, found = self._catalog.find(f"{skill.scope}:{skill.slug}")
+            package = store.get_package(found.id)
+            if package is None or package.digest != skill.digest:
+                raise Conflict(f"The skill {skill.slug!r} is being changed.", hint="Run it again.")
+            return {file.path: file.content for file in package.files}
+
+        return await asyncio.to_thread(read)
+
+    @cached_property
+    def _grants(self) -> GrantResolver:
+        from prowess.engine.grants import GrantResolver
+
+        places = self._stores.places
+        return GrantResolver(
+            records=self._stores.records,
+            has_records=self._stores.has_records,
+            environment=self._settings.environment,
+            workspace=self._settings.workspace,
+            closed=places.kept,
+            hidden=[places.kept_in_workspace],
+            skills=lambda: [Path(place.address) for place in places.present() if place.kind == "folder"],
+        )
+
+    def _caps(self, actor: Actor) -> SpendCaps:
+        from prowess.policy.configuration import read_policy
+        from prowess.run.spending import SpendCaps
+
+        with self._stores.records().read() as connection:
+            policy = read_policy(connection, actor.organization)
+        return SpendCaps(per_session=policy.spend_per_session_usd, per_day=policy.spend_per_day_usd)
+
+    def _tidy(self) -> None:
+        """Close what was interrupted and remove what is old, beside whatever else goes on."""
+        from prowess.traces.cleanup import RETENTION_DAYS, clean_up_traces
+
+        days = self._settings.trace_days or RETENTION_DAYS
+        self._tidying = threading.Thread(
+            target=clean_up_traces,
+            args=(self._stores.records(), days, self._tidying_ended),
+            name="prowess-traces-tidy",
+            daemon=True,
+        )
+        self._tidying.start()

@@ -1,0 +1,146 @@
+"""The stores of all places. Database code is imported only when there is a database."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prowess.catalog.directory_store import DirectoryStore
+from prowess.catalog.memory_store import MemoryStore
+from prowess.catalog.store import Store
+from prowess.catalog.version_log import LazyVersions, MemoryVersions
+from prowess.engine.places import Place, Places
+from prowess.errors import Invalid, Refused
+from prowess.plugins import working_plugins
+from prowess.settings import FOLDER, Settings
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.model import Scope
+from prowess.storage.database_url import database_exists
+
+if TYPE_CHECKING:
+    from prowess.catalog.database_versions import DatabaseVersions
+    from prowess.storage.database import Connections, DeferredDatabase
+
+
+class Stores:
+    """The stores that these settings give, each opened when it is first needed.
+
+    They are looked for anew at every call, so that a skill folder or a database that appears later is seen.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.places = Places(settings)
+        self.limits = make_limits(settings)
+        self._lock = threading.Lock()
+        self._has_records = False
+        self._databases: dict[str, DeferredDatabase] = {}
+        self._folders: dict[tuple[Scope, str], DirectoryStore] = {}
+        self._session = MemoryStore(scope="session")
+
+    def present(self) -> list[Store]:
+        """Every store that is there, those of one scope in the order of `Places.present`."""
+        return [*self.matched(), *(self._store(place) for place in self.places.shipped())]
+
+    def matched(self) -> list[Store]:
+        """Those whose skills messages are matched with: all but what comes with Prowess."""
+        brought = [store for plugin in working_plugins() for store in plugin.stores]
+        return [self._session, *(self._store(place) for place in self.places.present()), *brought]
+
+    def record(self) -> bytes:
+        """As `Places.record`; b'' where the session has skills, which no other process knows."""
+        return b"" if self._session.list_skills() else self.places.record()
+
+    def holds(self, record: bytes) -> bool:
+        """As `Places.holds`, of a catalog without skills of a session."""
+        return not self._session.list_skills() and self.places.holds(record)
+
+    def shared(self) -> bool:
+        """Whether no skill belongs to the session alone."""
+        return not self._session.list_skills()
+
+    def writable(self, scope: Scope) -> Store:
+        """The store that keeps new skills of a scope; its database is made when something is written."""
+        url = self.places.database_urls.get(scope)
+        if url is None:
+            raise Invalid(f"Nothing can be imported into the {scope} scope.", hint="Choose workspace or account.")
+        if self.places.leads_elsewhere(scope):
+            raise Refused(
+                f"{str(self.settings.workspace / FOLDER)!r} or its database is a link; whoever made the workspace chose where it leads.",
+                hint="Remove the link, or import with --scope account.",
+            )
+        from prowess.catalog.database_store import DatabaseStore
+
+        return DatabaseStore(self._database(url), scope=scope, limits=self.limits)
+
+    def records(self) -> Connections:
+        """The database of sessions, approvals, events and the audit: that of the account, made when it is first used."""
+        return self._database(self.settings.account_database)
+
+    def has_records(self) -> bool:
+        """Whether that database is there; once it is, it is taken to stay."""
+        self._has_records = self._has_records or database_exists(self.settings.account_database)
+        return self._has_records
+
+    def close(self) -> None:
+        """Close every database."""
+        with self._lock:
+            for database in self._databases.values():
+                database.close()
+            self._databases.clear()
+
+    def _store(self, place: Place) -> Store:
+        return self._folder(place) if place.kind == "folder" else self.writable(place.scope)
+
+    def _database(self, url: str) -> DeferredDatabase:
+        from prowess.storage.database import DeferredDatabase
+
+        with self._lock:
+            if url not in self._databases:
+                self._databases[url] = DeferredDatabase(url)
+            return self._databases[url]
+
+    def _folder(self, place: Place) -> DirectoryStore:
+        with self._lock:
+            key = (place.scope, place.address)
+            if key not in self._folders:
+                self._folders[key] = self._opened(place.scope, Path(place.address))
+            return self._folders[key]
+
+    def _opened(self, scope: Scope, root: Path) -> DirectoryStore:
+        if scope == "system":
+            return DirectoryStore(
+                root, scope=scope, versions=MemoryVersions(), limits=self.limits, place=root.name, frozen=True
+            )
+        name = self._name(scope, root)
+        url = self.places.database_urls["workspace" if scope == "workspace" else "account"]
+        versions = LazyVersions(
+            find=lambda: self._versions(scope, name, url) if database_exists(url) else None,
+            make=lambda: self._versions(scope, name, url),
+        )
+        return DirectoryStore(root, scope=scope, versions=versions, limits=self.limits, place=name)
+
+    def _name(self, scope: Scope, root: Path) -> str:
+        """What a skill folder is known by: relative to its workspace, so that it stays itself when that is moved."""
+        if scope == "workspace":
+            return Path(os.path.relpath(root, self.settings.workspace)).as_posix()
+        return str(root.resolve())
+
+    def _versions(self, scope: Scope, name: str, url: str) -> DatabaseVersions:
+        """Where the versions of a skill folder are kept: the workspace's database, or the account's."""
+        from prowess.catalog.database_versions import DatabaseVersions
+
+        return DatabaseVersions(self._database(url), scope=scope, place=name)
+
+
+def make_limits(settings: Settings) -> Limits:
+    """The limits of these settings; what is not set is the default."""
+    default = DEFAULT_LIMITS
+    return Limits(
+        archive_bytes=settings.max_archive_bytes or default.archive_bytes,
+        skill_bytes=settings.max_skill_bytes or default.skill_bytes,
+        file_bytes=settings.max_file_bytes or default.file_bytes,
+        files=settings.max_files or default.files,
+    )

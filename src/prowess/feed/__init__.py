@@ -1,0 +1,1 @@
+"""Record events, and deliver them to subscribers in order."""

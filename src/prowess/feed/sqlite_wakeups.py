@@ -1,0 +1,111 @@
+"""Receive wake-ups on SQLite by polling `PRAGMA data_version`, which changes with every write of another connection."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from prowess.feed.wakeups import WakeupCallback, Watchers
+
+POLL_SECONDS = 0.2
+_CLOSE_SECONDS = 5.0
+
+
+class SqliteWakeups:
+    """Looks at the file while somebody watches, with a connection of its own that only reads.
+
+    A file that is not there yet is waited for, and one that was replaced is opened anew.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path).absolute()
+        self._watchers = Watchers()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._stop.set()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def watch(self, organization_id: str, ring: WakeupCallback) -> Callable[[], None]:
+        """Ring from now on; the file is looked at until nobody watches any more."""
+        with self._lock:
+            self._watchers.add(organization_id, ring)
+            if not self._closed:
+                self._start()
+
+        def leave() -> None:
+            with self._lock:
+                self._watchers.remove(organization_id, ring)
+                if not self._watchers:
+                    self._stop.set()
+
+        return leave
+
+    def tell(self, organization_id: str) -> None:
+        """Ring those who watch in this process; the others see it in the file."""
+        if not self._closed:
+            self._watchers.ring(organization_id)
+
+    def close(self) -> None:
+        """Look no longer."""
+        with self._lock:
+            self._closed = True
+            self._stop.set()
+            thread, self._thread = self._thread, None
+        if thread and thread is not threading.current_thread():
+            thread.join(_CLOSE_SECONDS)
+
+    def _start(self) -> None:
+        if not self._stop.is_set() and self._thread and self._thread.is_alive():
+            return
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._look, args=(self._stop,), name="prowess-wakeups", daemon=True)
+        self._thread.start()
+
+    def _look(self, stop: threading.Event) -> None:
+        file = _WatchedFile(self._path)
+        seen: object = None
+        try:
+            while not stop.wait(POLL_SECONDS):
+                found = file.state()
+                if found != seen:
+                    seen = found
+                    self._watchers.ring_all()
+        finally:
+            file.close()
+
+
+class _WatchedFile:
+    """One SQLite file and the number of its last change, for one thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._identity: tuple[int, int] | None = None
+        self._connection: sqlite3.Connection | None = None
+
+    def state(self) -> object:
+        """Something that is different after every write by another connection; None while nothing can be read."""
+        try:
+            found = self._path.stat()
+            identity = (found.st_dev, found.st_ino)
+            if identity != self._identity or self._connection is None:
+                self._open(identity)
+            return identity, self._version()
+        except (OSError, sqlite3.Error):
+            self.close()
+            return None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _open(self, identity: tuple[int, int]) -> None:
+        self.close()
+        self._identity = identity
+        self._connection = sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=1)
+
+    def _version(self) -> int | None:
+        return self._connection.execute("PRAGMA data_version").fetchone()[0] if self._connection else None

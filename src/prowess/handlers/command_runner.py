@@ -1,0 +1,161 @@
+"""Run a program for a call: with the skill's files and grants, confined, with its failure explained."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from prowess.errors import NotFound, ProwessError, Refused, RunFailed, TimedOut, Unavailable
+from prowess.handlers.requirements import explain_missing_env, grant_env
+from prowess.policy.grants import Grants
+from prowess.run.call import Call
+from prowess.run.handler import GrantLookup
+from prowess.run.threads import offload_to_completion
+from prowess.sandbox.commands.command import (
+    DEFAULT_COMMAND_LIMITS,
+    Command,
+    CommandLimits,
+    CommandOutcome,
+    CommandSandbox,
+)
+from prowess.sandbox.commands.write_guard import WriteGuard
+from prowess.sandbox.roots import Root
+from prowess.skill.kinds import JsonObject
+from prowess.skill.model import Skill
+
+ReadFiles = Callable[[Skill], Awaitable[Mapping[str, bytes]]]
+"""Reads all files of a skill, by their paths."""
+
+MAX_PATHS_SHOWN = 3
+MAX_ERROR_CHARS = 2_000
+"""So many characters of what a program complained of are told with its failure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandOutput:
+    """What a program gave that ended well, without anything that it was given in confidence."""
+
+    stdout: str
+    facts: JsonObject
+
+
+class CommandRunner:
+    """Runs programs in the sandbox for commands."""
+
+    def __init__(
+        self,
+        sandbox: CommandSandbox,
+        files: ReadFiles,
+        grants_of: GrantLookup,
+        limits: CommandLimits = DEFAULT_COMMAND_LIMITS,
+    ) -> None:
+        self._sandbox = sandbox
+        self._files = files
+        self._grants_of = grants_of
+        self._limits = limits
+
+    async def granted(self, call: Call) -> Grants:
+        """What the call is given."""
+        return await self._grants_of(call)
+
+    async def files_of(self, call: Call) -> Mapping[str, bytes]:
+        """The files of the skill."""
+        return await self._files(call.skill)
+
+    async def run(
+        self,
+        call: Call,
+        grants: Grants,
+        argv: tuple[str, ...],
+        *,
+        files: Mapping[str, bytes],
+        called: str,
+        stdin: str = "",
+        seconds: float | None = None,
+        success: Collection[int] = (0,),
+        packages: Path | None = None,
+        executable: bool = True,
+    ) -> CommandOutput:
+        """Run a program to its end; `RunFailed` tells of an exit code that is none of success, or of a limit that it met.
+
+        What it leaves in a folder that would be read as a skill, or is hidden, is removed, and `Refused` says so.
+        """
+        limits = self._limits if seconds is None else replace(self._limits, seconds=seconds)
+        grant_env(call, grants)
+        for root in grants.roots:
+            call.notes.receipt.touch("written" if root.writable else "read", root.name)
+        env = {**grants.env, **({"PYTHONPATH": str(packages)} if packages else {})}
+        command = Command(
+            argv=argv,
+            stdin=stdin.encode(errors="replace"),
+            files=files,
+            executable=executable,
+            env=env,
+            roots=(*grants.roots, *((Root(name=str(packages), path=packages),) if packages else ())),
+        )
+        completed = await self._weeded(call, command, limits)
+        hiding = call.notes.hiding
+        stdout, stderr = hiding.text(_text(completed.stdout)), hiding.text(_text(completed.stderr))
+        facts: JsonObject = {"exit_code": completed.exit_code, "stderr": stderr, "confined": list(completed.confined)}
+        call.notes.raw = stdout
+        call.notes.detail["command"] = {**facts, "ended": completed.ended}
+        if completed.ended != "done" or completed.exit_code not in success:
+            raise _failure(call, called, completed, limits, stderr or stdout, grants)
+        return CommandOutput(stdout=stdout, facts=facts)
+
+    async def _weeded(self, call: Call, command: Command, limits: CommandLimits) -> CommandOutcome:
+        """What came of a command; nothing of it stays in the roots that nobody may leave there."""
+        if not any(root.writable for root in command.roots):
+            return await self._completed(command, limits)
+        weeding = await asyncio.to_thread(WriteGuard, command.roots)
+        planted: list[str] = []
+        try:
+            completed = await self._completed(command, limits)
+        finally:
+            planted = await offload_to_completion(weeding.clear)
+            for path in planted:
+                call.notes.receipt.refuse("written", path)
+        if planted:
+            raise Refused(
+                f"A program may not leave hidden files or skills in a folder: {', '.join(planted[:MAX_PATHS_SHOWN])}.",
+                hint="They were removed. Write under other names.",
+            )
+        return completed
+
+    async def _completed(self, command: Command, limits: CommandLimits) -> CommandOutcome:
+        try:
+            return await self._sandbox.run(command, limits)
+        except NotFound as error:
+            raise Unavailable(error.message, hint=error.hint) from None
+
+
+def _text(output: bytes) -> str:
+    return output.decode(errors="replace")
+
+
+def _failure(
+    call: Call, called: str, completed: CommandOutcome, limits: CommandLimits, said: str, grants: Grants
+) -> ProwessError:
+    """Why a program gave nothing, with what it complained of and what it was not given."""
+    less = "Have it do less in one run."
+    met = {
+        "memory": f"needed more than the {limits.memory_bytes >> 20} MiB of memory that a command may use",
+        "processes": f"started more than the {limits.processes} processes that a command may have",
+        "files": f"wrote more than the {limits.file_bytes >> 20} MiB that a command may write",
+        "": "was killed, as for too much memory",
+    }
+    if completed.ended == "time":
+        return TimedOut(f"{called} was not done after {limits.seconds:g} s.", hint=less)
+    if completed.ended == "output":
+        return RunFailed(f"{called} printed more than {limits.output_bytes:,} bytes.", hint="Have it print less.")
+    if completed.ended == "killed":
+        return RunFailed(f"{called} {met[completed.detail]}.", hint=less)
+    ended = f"with code {completed.exit_code}" if completed.exit_code >= 0 else f"by signal {-completed.exit_code}"
+    words = said.strip()[-MAX_ERROR_CHARS:]
+    return RunFailed(
+        f"{called} ended {ended}{f': {words}' if words else '.'}",
+        hint=explain_missing_env(call, grants)
+        or "Correct what it was given; a command has no network, and files of its own alone.",
+    )

@@ -1,0 +1,211 @@
+"""Functions that sandboxed code can call: workspace pages, models, other skills; imported as `inklings` or `prowess`."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextvars import ContextVar
+from typing import Any, cast
+
+from pydantic import ConfigDict, ValidationError, validate_call
+
+from prowess.errors import Invalid, NotFound, ProwessError, Refused, Unavailable
+from prowess.llm.model import Message, Request
+from prowess.policy.subject import Trust
+from prowess.run.call import Call
+from prowess.run.model_client import ModelClient
+from prowess.sandbox.protocol import HostFunction
+from prowess.skill.model import Skill
+from prowess.skill.slug import tool_name
+from prowess.workspace.workspace import Workspace
+
+Refusals = dict[str, ProwessError]
+"""What was refused, by the message that the script was given."""
+
+
+def expose_methods(owner: object, names: Iterable[str], refusals: Refusals) -> dict[str, HostFunction]:
+    """Methods of an owner by their names, with their arguments checked; what they refuse is kept among the refusals."""
+    return {name: functools.partial(_checked, owner, name, refusals) for name in names}
+
+
+async def _checked(owner: object, name: str, refusals: Refusals, /, *args: Any, **kwargs: Any) -> Any:
+    try:
+        return await _validated(type(owner), name)(owner, *args, **kwargs)
+    except ValidationError as error:
+        raise Invalid(f"{name}(): {_told(error)}.") from None
+    except ProwessError as error:
+        refusals[f"{error.message} {error.hint}".strip()] = error
+        raise
+
+
+@functools.cache
+def _validated(owner: type, name: str) -> Callable[..., Awaitable[Any]]:
+    function: Callable[..., Awaitable[Any]] = getattr(owner, name)
+    return validate_call(config=ConfigDict(strict=True))(function)
+
+
+def _told(error: ValidationError) -> str:
+    """What is wrong with the arguments, without what they were."""
+    faults = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults[:3])
+
+
+MAX_SKILL_DEPTH = 4
+"""How deep scripts may run other skills that run others."""
+MAX_CONCURRENT_QUERIES = 8
+"""How many questions of one call are asked at a time."""
+
+HOST_FUNCTION_NAMES = (
+    *("workspace_search", "search", "get_page", "get_pages", "get_pages_by_type", "get_tags", "get_references"),
+    *("get_history", "llm_query", "llm_query_batched", "run_skill", "checkpoint"),
+)
+"""Every function that a script can call, besides `submit`."""
+
+RunSkill = Callable[[Call, str, Mapping[str, Any]], Awaitable[Any]]
+"""Runs another skill for a call, by its slug, with parameters; gives its output."""
+
+
+_depth: ContextVar[int] = ContextVar("depth of skills that run others", default=0)
+
+
+class HostModule:
+    """Makes the functions that one run can call."""
+
+    def __init__(self, asker: ModelClient, workspace: Workspace, run_skill: RunSkill | None = None) -> None:
+        self.asker = asker
+        self.workspace = workspace
+        self.run_skill = run_skill
+
+    def calls_of(self, call: Call) -> HostFunctions:
+        """What the script of a call can call."""
+        return HostFunctions(self, call)
+
+
+class HostFunctions:
+    """The functions for one run, each in the name of its call. Their arguments are of the types they are said to be of."""
+
+    def __init__(self, module: HostModule, call: Call) -> None:
+        self._module = module
+        self._call = call
+        self._receipt = call.notes.receipt
+        self.refusals: Refusals = {}
+
+    def functions(self) -> dict[str, HostFunction]:
+        """By name."""
+        return expose_methods(self, HOST_FUNCTION_NAMES, self.refusals)
+
+    async def workspace_search(self, query: str, limit: int = 20) -> Any:
+        """The pages that have to do with the words, best first."""
+        return self._seen(await asyncio.to_thread(self._module.workspace.workspace_search, query, limit))
+
+    async def search(self, query: str, limit: int = 20) -> Any:
+        """`workspace_search` by its short name."""
+        return await self.workspace_search(query, limit)
+
+    async def get_page(self, slug: str) -> Any:
+        """One page with its text."""
+        return self._seen(await asyncio.to_thread(self._module.workspace.get_page, slug))
+
+    async def get_pages(self, slugs: list[str]) -> Any:
+        """Several pages with their text; None for one that there is not."""
+        return self._seen(await asyncio.to_thread(self._module.workspace.get_pages, slugs))
+
+    async def get_pages_by_type(self, type: str) -> Any:
+        """The pages of a type, without their text."""
+        return self._seen(await asyncio.to_thread(self._module.workspace.get_pages_by_type, type))
+
+    async def get_tags(self) -> Any:
+        """Every tag, and how many pages have it."""
+        return await asyncio.to_thread(self._module.workspace.get_tags)
+
+    async def get_references(self, slug: str) -> Any:
+        """The pages that a page links to, and that link to it."""
+        return await asyncio.to_thread(self._module.workspace.get_references, slug)
+
+    async def get_history(self, slug: str, limit: int = 20) -> Any:
+        """The commits that changed a page."""
+        return await asyncio.to_thread(self._module.workspace.get_history, slug, limit)
+
+    async def llm_query(self, prompt: str, max_tokens: int | None = None) -> str:
+        """What a model answers."""
+        self._count(1)
+        reply = await self._module.asker.ask(self._call, _request(prompt, max_tokens))
+        self._receipt.touch("models", self._call.notes.model)
+        return reply.text
+
+    async def llm_query_batched(self, prompts: list[str], max_tokens: int | None = None) -> list[str]:
+        """What a model answers to each of several questions, which are asked at the same time."""
+        self._count(len(prompts))
+        requests = [_request(prompt, max_tokens) for prompt in prompts]
+        replies = await self._module.asker.ask_all(
+            self._call, requests, purpose="answer", at_once=MAX_CONCURRENT_QUERIES
+        )
+        failed = [reply for reply in replies if isinstance(reply, ProwessError)]
+        if failed:
+            raise failed[0]
+        self._receipt.touch("models", self._call.notes.model)
+        return [reply.text for reply in replies if not isinstance(reply, ProwessError)]
+
+    async def run_skill(self, skill_id: str, params: dict[str, Any] | None = None) -> Any:
+        """What another skill gives."""
+        if self._module.run_skill is None:
+            raise Unavailable("Scripts cannot run other skills here.", hint="Run the other skill before this one.")
+        depth = _depth.get()
+        try:
+            check_may_run(self._call.skill, skill_id, self._call.trust)
+            _check_depth(depth, skill_id)
+        except Refused:
+            self._receipt.refuse("skills", skill_id)
+            raise
+        before = _depth.set(depth + 1)
+        note = self._receipt.touch
+        try:
+            return await self._module.run_skill(self._call, skill_id, params or {})
+        except NotFound:
+            note = self._receipt.refuse
+            raise
+        finally:
+            note("skills", skill_id)
+            _depth.reset(before)
+
+    async def checkpoint(self, value: Any = None) -> None:
+        """Tell whoever watches how far the script is."""
+        self._call.enter("CHECKPOINT", value=value)
+
+    def _seen(self, pages: Any) -> Any:
+        """The same pages, which are on the receipt."""
+        listed: list[Any] = cast("list[Any]", pages) if isinstance(pages, list) else [pages]
+        for page in listed:
+            if isinstance(page, Mapping):
+                self._receipt.touch("pages", str(cast("Mapping[str, Any]", page).get("slug", "")))
+        return cast("Any", pages)
+
+    def _count(self, questions: int) -> None:
+        """Count questions; those of a run that another one started are counted as they are asked."""
+        if not self._call.is_inner:
+            self._call.questions.count(questions)
+
+
+def check_may_run(skill: Skill, slug: str, trust: Trust) -> None:
+    """Refuse where the tools that a skill says it uses are others than to run that one.
+
+    A local skill that says nothing runs any; one from elsewhere, or of an agent, only those that it names, since whoever agreed
+    to it has seen these.
+    """
+    tool = tool_name(slug.rpartition(":")[2])
+    says_nothing = trust == "local" and not skill.allowed_tools
+    if not says_nothing and not {"run_skill", "skill_*", tool} & set(skill.allowed_tools):
+        raise Refused(
+            f"{skill.slug!r} does not say that it runs other skills, such as {slug[:60]!r}.",
+            hint=f"Add {tool} to its allowed-tools, or run_skill for all of them.",
+        )
+
+
+def _check_depth(depth: int, slug: str) -> None:
+    if depth >= MAX_SKILL_DEPTH:
+        raise Refused(f"Skills run each other at most {MAX_SKILL_DEPTH} deep.", hint=f"Run {slug[:60]!r} on its own.")
+
+
+def _request(prompt: str, max_tokens: int | None) -> Request:
+    return Request(messages=(Message(role="user", text=prompt),), max_tokens=max_tokens)

@@ -1,0 +1,207 @@
+"""Fill a declared HTTP request with values, each escaped for the place where it stands."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+from urllib.parse import quote, quote_plus, unquote
+
+from prowess.errors import Invalid
+from prowess.skill.declarations import DeclaredRequest, Slot, TextPieces, parse_slots
+
+FORM_TYPE = "application/x-www-form-urlencoded"
+JSON_TYPE = "application/json"
+TEXT_TYPE = "text/plain; charset=utf-8"
+
+_OMITTED = object()
+"""What stands for a member that is left out."""
+_DOTS = re.compile(r"\.{1,2}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilledRequest:
+    """A request as it is sent."""
+
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestFiller:
+    """The values that requests are filled with: inputs, and the environment by name.
+
+    `optional` are inputs that need not be given: a header, a query field or a member of the body that is nothing but such
+    an input is left out with it. Anywhere else an input without a value is `Invalid`, which names it.
+    """
+
+    inputs: Mapping[str, Any]
+    optional: Collection[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    def fill(self, declared: DeclaredRequest) -> FilledRequest:
+        """All of it."""
+        headers = self._headers(declared.headers)
+        kind = next((value for name, value in headers.items() if name.lower() == "content-type"), "")
+        body, usual = self._body(declared.body, kind.partition(";")[0].strip().lower())
+        if usual and not kind:
+            headers["content-type"] = usual
+        return FilledRequest(url=self._url(declared), headers=headers, body=body)
+
+    def _url(self, declared: DeclaredRequest) -> str:
+        path, mark, query = declared.url.partition("?")
+        filled = self._path(path)
+        fields = [_text_of(parse_slots(query), self._quoted)] if mark and query else []
+        for name, value in declared.query.items():
+            fields += [f"{_percent(name)}={_percent(text)}" for text in self._texts(value)]
+        return f"{filled}?{'&'.join(fields)}" if fields else filled
+
+    def _path(self, path: str) -> str:
+        segments: list[str] = []
+        for segment in path.split("/"):
+            pieces = parse_slots(segment)
+            filled = _text_of(pieces, self._in_path)
+            if any(isinstance(piece, Slot) for piece in pieces) and _DOTS.fullmatch(unquote(filled)):
+                raise Invalid("An input would lead to another path of the host.", hint="Give a value without dots.")
+            segments.append(filled)
+        return "/".join(segments)
+
+    def _headers(self, declared: Mapping[str, str]) -> dict[str, str]:
+        filled = {name: self._typed(value) for name, value in declared.items()}
+        return {
+            name: _scalar(value, name) for name, value in filled.items() if value is not _OMITTED and value is not None
+        }
+
+    def _texts(self, value: Any) -> list[str]:
+        """What a query field says: nothing, one text, or one for each item of a list."""
+        filled = self._typed(value)
+        items = cast("list[Any]", filled) if isinstance(filled, list) else [filled]
+        return [_scalar(item, "query") for item in items if item is not _OMITTED and item is not None]
+
+    def _body(self, body: Any, kind: str) -> tuple[bytes, str]:
+        """The content of a body, and the type that goes with it where none is declared."""
+        if body is None:
+            return b"", ""
+        if isinstance(body, str) and not _is_one_slot(parse_slots(body)):
+            return _encoded(_text_of(parse_slots(body), self._escaping(kind, parse_slots(body)))), TEXT_TYPE
+        value = self._typed(body)
+        if value is _OMITTED:
+            return b"", ""
+        if kind == FORM_TYPE:
+            return _encoded(_form(value)), FORM_TYPE
+        if isinstance(value, str) and not _is_json(kind):
+            return _encoded(value), TEXT_TYPE
+        if kind and not _is_json(kind):
+            raise Invalid(
+                f"A body of the type {kind[:60]!r} is written as a text.", hint=f"Use {JSON_TYPE} or {FORM_TYPE}."
+            )
+        return _encoded(_json(value)), JSON_TYPE
+
+    def _typed(self, value: Any) -> Any:
+        """A JSON value with its texts filled; a text that is one slot becomes the value itself."""
+        if isinstance(value, str):
+            pieces = parse_slots(value)
+            if _is_one_slot(pieces):
+                return self._whole(cast("Slot", pieces[0]))
+            return _text_of(pieces, lambda slot: _scalar(self._needed(slot), str(slot)))
+        if isinstance(value, Mapping):
+            filled = {name: self._typed(inner) for name, inner in cast("Mapping[str, Any]", value).items()}
+            return {name: inner for name, inner in filled.items() if inner is not _OMITTED}
+        if isinstance(value, list):
+            listed = [self._typed(inner) for inner in cast("list[Any]", value)]
+            return [inner for inner in listed if inner is not _OMITTED]
+        return value
+
+    def _whole(self, slot: Slot) -> Any:
+        if slot.secret:
+            return self.env[slot.secret]
+        if slot.path[0] not in self.inputs and slot.path[0] in self.optional:
+            return _OMITTED
+        value = slot.value(self.inputs)
+        return self._needed(slot) if value is None and slot.path[0] not in self.inputs else value
+
+    def _needed(self, slot: Slot) -> Any:
+        value = self.env[slot.secret] if slot.secret else slot.value(self.inputs)
+        if value is None:
+            raise Invalid(f"The request needs the input {'.'.join(slot.path)[:80]!r}.", hint="Give it a value.")
+        return value
+
+    def _quoted(self, slot: Slot) -> str:
+        return _percent(_scalar(self._needed(slot), str(slot)))
+
+    def _in_path(self, slot: Slot) -> str:
+        text = self._quoted(slot)
+        if not text:
+            raise Invalid(f"The input {'.'.join(slot.path)[:80]!r} is empty, and stands in the path.", hint="Give it.")
+        return text
+
+    def _escaping(self, kind: str, pieces: TextPieces) -> Callable[[Slot], str]:
+        """How values are written into a text of a type, so that they cannot end what they stand in."""
+        writing = _writing(kind)
+        if writing is None and any(isinstance(piece, Slot) for piece in pieces):
+            raise Invalid(
+                f"Values are not filled into a text of the type {kind[:60]!r}.",
+                hint="Write a JSON body as an object, whose texts have the places for values.",
+            )
+        return lambda slot: (writing or str)(_scalar(self._needed(slot), str(slot)))
+
+
+def _writing(kind: str) -> Callable[[str], str] | None:
+    if kind == FORM_TYPE:
+        return quote_plus
+    if kind in ("text/html", "text/xml", "application/xml") or kind.endswith("+xml"):
+        return html.escape
+    return str if not kind or kind.startswith("text/") else None
+
+
+def _is_json(kind: str) -> bool:
+    return kind == JSON_TYPE or kind.endswith("+json")
+
+
+def _is_one_slot(pieces: TextPieces) -> bool:
+    return len(pieces) == 1 and isinstance(pieces[0], Slot)
+
+
+def _text_of(pieces: TextPieces, write: Callable[[Slot], str]) -> str:
+    return "".join(piece if isinstance(piece, str) else write(piece) for piece in pieces)
+
+
+def _scalar(value: Any, where: str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    raise Invalid(f"The value for {where[:80]} is neither a text nor a number.", hint="Give one value.")
+
+
+def _percent(text: str) -> str:
+    return quote(text, safe="", errors="replace")
+
+
+def _form(value: Any) -> str:
+    if not isinstance(value, Mapping):
+        raise Invalid("The body of a form is an object.", hint="Give each field a name.")
+    pairs: list[str] = []
+    for name, inner in cast("Mapping[str, Any]", value).items():
+        items = cast("list[Any]", inner) if isinstance(inner, list) else [inner]
+        pairs += [
+            f"{quote_plus(name, errors='replace')}={quote_plus(_scalar(item, name), errors='replace')}"
+            for item in items
+            if item is not None
+        ]
+    return "&".join(pairs)
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"The body is no JSON: {error}.", hint="Give plain values.") from None
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="replace")

@@ -1,0 +1,117 @@
+"""Give a run the environment values and packages that its skill declares, and explain what is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from prowess.policy.grants import Grants
+from prowess.run.call import Call
+from prowess.sandbox.protocol import ScriptError
+from prowess.skill.model import Skill
+from prowess.skill.needs import Needs, read_needs
+
+
+def grant_env(call: Call, grants: Grants) -> Mapping[str, str]:
+    """The values by name, which nothing that is said about the run shows. Their names are on its receipt, and so is what is missing."""
+    receipt = call.notes.receipt
+    for name in read_needs(call.skill).env:
+        (receipt.touch if name in grants.env else receipt.refuse)("env", name)
+    call.confide(grants.env)
+    return grants.env
+
+
+def explain_missing_env(call: Call, grants: Grants) -> str:
+    """Why the skill was not given values that it declares; '' where it has all of them."""
+    return " ".join(grants.denied[name] for name in read_needs(call.skill).env if name in grants.denied)
+
+
+InstallPackages = Callable[[tuple[str, ...]], Path]
+"""Has packages installed, where they are not yet, and says in which folder; it may take its time."""
+
+
+async def install_packages(call: Call, provision: InstallPackages) -> Path | None:
+    """The folder of the packages that the skill of a call needs; None where it needs none."""
+    needed = read_needs(call.skill).requirements
+    if not needed:
+        return None
+    note = call.notes.receipt.refuse
+    try:
+        folder = await asyncio.to_thread(provision, needed)
+        note = call.notes.receipt.touch
+    finally:
+        for requirement in needed:
+            note("packages", requirement)
+    return folder
+
+
+PACKAGE_NAMES = {
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "Crypto": "pycryptodome",
+    "cv2": "opencv-python-headless",
+    "dateutil": "python-dateutil",
+    "docx": "python-docx",
+    "dotenv": "python-dotenv",
+    "fitz": "PyMuPDF",
+    "google": "google-api-python-client",
+    "jose": "python-jose",
+    "jwt": "PyJWT",
+    "magic": "python-magic",
+    "nacl": "PyNaCl",
+    "OpenSSL": "pyOpenSSL",
+    "PIL": "Pillow",
+    "pptx": "python-pptx",
+    "serial": "pyserial",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "slugify": "python-slugify",
+    "telegram": "python-telegram-bot",
+    "usb": "pyusb",
+    "win32api": "pywin32",
+    "yaml": "PyYAML",
+    "zmq": "pyzmq",
+}
+"""Packages whose modules have another name, by the module."""
+_NAME = re.compile(r"No module named '([A-Za-z_][\w.]*)'")
+_FETCHING = frozenset({"aiohttp", "httpx", "requests", "urllib3"})
+_NETWORK = frozenset({"http", "socket", "ssl", "urllib"})
+
+
+def explain_missing_import(error: ScriptError, skill: Skill, needs: Needs) -> str:
+    """The lines to add to the manifest, or what to use instead; '' where nothing was missing."""
+    found = _NAME.search(error.message) if error.type in {"ModuleNotFoundError", "ImportError"} else None
+    if found is None:
+        return ""
+    module = found[1].partition(".")[0]
+    if any(entry.path in {f"{module}.py", f"{module}/__init__.py"} for entry in skill.manifest):
+        return f"A function is one file: put what it needs of {module}.py into it."
+    if module in sys.stdlib_module_names:
+        return _of_the_library(module, needs)
+    package = PACKAGE_NAMES.get(module, module)
+    if needs.runtime != "native" and _is_declared(package, needs):
+        return (
+            f"The package {package!r} is installed only for the native runtime: add `runtime: native` to the manifest."
+        )
+    declared = ", ".join(f'"{one}"' for one in dict.fromkeys((*needs.requirements, package)))
+    lines = f"`requirements: [{declared}]`"
+    if needs.runtime != "native":
+        lines = f"`runtime: native` and {lines}"
+    instead = ", or use ctx.fetch, which needs neither" if module in _FETCHING else ""
+    return f"The package {package!r} is missing: add {lines} to the manifest{instead}."
+
+
+def _is_declared(package: str, needs: Needs) -> bool:
+    return any(
+        re.split(r"[^A-Za-z0-9._-]", one, maxsplit=1)[0].lower() == package.lower() for one in needs.requirements
+    )
+
+
+def _of_the_library(module: str, needs: Needs) -> str:
+    instead = "use ctx.fetch instead" if module in _NETWORK else "do without it"
+    if needs.runtime == "native":
+        return f"The module {module!r} cannot be used here: {instead}."
+    return f"The module {module!r} is not in the sandbox: {instead}, or add `runtime: native` to the manifest."

@@ -1,0 +1,192 @@
+"""Results of generations and reviews in the terms of AgentLayerRules, and the timing of their steps."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from prowess.prompts.prompt import Criterion, Rubric
+from prowess.skill.kinds import JsonObject
+from prowess.skill.schema import SchemaError
+
+
+class Stopwatch:
+    """Adds up the time of named steps from the moment it is made. Steps that never come about take no time."""
+
+    def __init__(self, *steps: str) -> None:
+        self._seconds = dict.fromkeys(steps, 0.0)
+        self._began = time.perf_counter()
+
+    @contextmanager
+    def measure(self, step: str) -> Generator[None]:
+        """Count what happens inside to a step, however it ends."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[step] += time.perf_counter() - began
+
+    def timings_ms(self) -> dict[str, float]:
+        """The steps and the total up to now, in milliseconds."""
+        total = time.perf_counter() - self._began
+        return {step: round(seconds * 1000, 3) for step, seconds in {**self._seconds, "total": total}.items()}
+
+
+CriterionVerdict = Literal["pass", "fail", "indeterminate"]
+VERDICTS: tuple[CriterionVerdict, ...] = get_args(CriterionVerdict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationResult:
+    """What came of a generation: data that satisfies its schema, or what is wrong with the last answer; never both."""
+
+    data: Any = None
+    validation_errors: tuple[SchemaError, ...] = ()
+    raw_response: str = ""
+    attempts: int = 1
+    timings_ms: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ValueError(f"A generation has at least one attempt, not {self.attempts}.")
+        if self.validation_errors and self.data is not None:
+            raise ValueError("A generation that failed has no data.")
+
+    @property
+    def success(self) -> bool:
+        """Whether the data is there and satisfies the schema."""
+        return not self.validation_errors
+
+    def as_json(self) -> JsonObject:
+        """The result in the names of AgentLayerRules."""
+        outcome: JsonObject = (
+            {"data": self.data}
+            if self.success
+            else {"validationErrors": [error.as_json() for error in self.validation_errors]}
+        )
+        return {
+            "success": self.success,
+            **outcome,
+            "rawResponse": self.raw_response,
+            "attempts": self.attempts,
+            "timings_ms": dict(self.timings_ms),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriterionResult:
+    """The verdict on one criterion. `evidence` are words of the asset; `suggested_fix` is '' where there is none."""
+
+    criterion_id: str
+    criterion_name: str
+    verdict: CriterionVerdict
+    reasoning: str
+    confidence: float = 0.0
+    evidence: tuple[str, ...] = ()
+    suggested_fix: str = ""
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise ValueError(f"A verdict is one of {', '.join(VERDICTS)}, not {self.verdict!r}.")
+        if not (math.isfinite(self.confidence) and 0 <= self.confidence <= 1):
+            raise ValueError(f"A confidence lies between 0 and 1; this one is {self.confidence}.")
+
+    def as_json(self) -> JsonObject:
+        """The result in the names of AgentLayerRules."""
+        return {
+            "criterion_id": self.criterion_id,
+            "criterion_name": self.criterion_name,
+            "verdict": self.verdict,
+            "reasoning": self.reasoning,
+            "confidence": self.confidence,
+            "evidence": list(self.evidence),
+        }
+
+
+def undecided_result(criterion: Criterion, why: str) -> CriterionResult:
+    """The result for a criterion that could not be judged."""
+    return CriterionResult(
+        criterion_id=criterion.id, criterion_name=criterion.name, verdict="indeterminate", reasoning=why
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewResult:
+    """What came of a review: one result for each criterion of the rubric, in its order. All else follows from these.
+
+    Nothing counts as passed but a verdict that says so: a criterion that could not be judged passes neither for itself nor
+    for its weight.
+    """
+
+    rubric: Rubric
+    criteria_results: tuple[CriterionResult, ...]
+    timings_ms: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    def __post_init__(self) -> None:
+        judged = [result.criterion_id for result in self.criteria_results]
+        if judged != [criterion.id for criterion in self.rubric.criteria]:
+            raise ValueError("A review has one result for each criterion of its rubric, in its order.")
+
+    @property
+    def score(self) -> float:
+        """The share of the weights whose criteria passed, from 0 to 1; it is 1 only where all did, however small a weight."""
+        verdicts = [result.verdict for result in self.criteria_results]
+        if set(verdicts) == {"pass"}:
+            return 1.0
+        heaviest = max(criterion.weight for criterion in self.rubric.criteria)
+        shares = [criterion.weight / heaviest for criterion in self.rubric.criteria]
+        passed = math.fsum(share for share, verdict in zip(shares, verdicts, strict=True) if verdict == "pass")
+        return min(passed / math.fsum(shares), math.nextafter(1.0, 0.0))
+
+    @property
+    def threshold(self) -> float:
+        """The score from which on the asset passes; all criteria have to pass where the rubric says nothing else."""
+        given = self.rubric.pass_threshold
+        return 1.0 if given is None or self.rubric.scoring_mode == "binary" else given
+
+    @property
+    def passed(self) -> bool:
+        """Binary: every criterion passes. Weighted: the score reaches the threshold."""
+        if self.rubric.scoring_mode == "binary":
+            return all(result.verdict == "pass" for result in self.criteria_results)
+        return self.score >= self.threshold
+
+    @property
+    def issues(self) -> list[str]:
+        """What each failed criterion is about, and why it failed."""
+        failed = [_told("Not met", result) for result in self.criteria_results if result.verdict == "fail"]
+        if failed or self.indeterminate or self.passed:
+            return failed
+        return [f"Not met: the score {self.score:g} does not reach the pass threshold {self.threshold:g}."]
+
+    @property
+    def indeterminate(self) -> list[str]:
+        """What could not be judged, and why."""
+        return [_told("Undecided", result) for result in self.criteria_results if result.verdict == "indeterminate"]
+
+    @property
+    def suggested_fixes(self) -> list[str]:
+        """What would mend the criteria that failed, each fix once."""
+        fixes = (result.suggested_fix for result in self.criteria_results if result.verdict == "fail")
+        return list(dict.fromkeys(fix for fix in fixes if fix))
+
+    def as_json(self, *, details: bool = True) -> JsonObject:
+        """The result in the names of AgentLayerRules, with or without the results of the criteria."""
+        told: JsonObject = {
+            "pass": self.passed,
+            "issues": self.issues,
+            "suggested_fixes": self.suggested_fixes,
+            "indeterminate": self.indeterminate,
+        }
+        if details:
+            told["criteria_results"] = [result.as_json() for result in self.criteria_results]
+        return {**told, "timings_ms": dict(self.timings_ms)}
+
+
+def _told(what: str, result: CriterionResult) -> str:
+    """The first word tells issues from what is undecided, so that no text can be both."""
+    return f"{what}: {result.criterion_name}: {result.reasoning}"

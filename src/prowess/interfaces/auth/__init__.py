@@ -1,0 +1,1 @@
+"""Authenticate callers, and check hosts and origins."""

@@ -1,0 +1,79 @@
+"""Check host, origin and token of every HTTP request before it is routed.
+
+This stops a browser driven by a malicious page or by DNS rebinding: the Host must be allowed, the Origin must be ours
+or absent, and the token must be valid. No response has a CORS header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
+
+FindCaller = Callable[[str], Caller | None]
+"""Who has a token; '' is asked about where none was sent, and None lets nobody in."""
+
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+
+
+class RequestGuard:
+    """Lets requests through to an app that come from where they may, each with its caller in the scope."""
+
+    def __init__(self, app: ASGIApp, *, callers: FindCaller, hosts: Collection[str], origins: Collection[str]) -> None:
+        self._app = app
+        self._callers = callers
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(origin.lower() for origin in origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, or hand it on; what is neither HTTP nor the app's own life is turned away."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        caller = self._callers(_bearer_token(scope))
+        if caller is None:
+            headers = {"WWW-Authenticate": "Bearer"}
+            await PlainTextResponse("A token is needed.", 401, headers)(scope, receive, send)
+            return
+        # The SDK lets a session be used only by the user who began it.
+        user = AuthenticatedUser(AccessToken(token="", client_id=caller.key, scopes=[]))
+        await self._app({**scope, SCOPE_KEY: caller, "user": user}, receive, send)
+
+    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        host = _single_header(scope, b"host").lower()
+        if _strip_port(host) not in self._hosts:
+            return PlainTextResponse("This name is not served here.", 421)
+        origins = [value for name, value in scope["headers"] if name == b"origin"]
+        own = {f"http://{host}", f"https://{host}"} | self._origins
+        if any(origin.decode("latin-1").lower() not in own for origin in origins):
+            return PlainTextResponse("Requests from this origin are not served.", 403)
+        return None
+
+
+def _single_header(scope: Scope, name: bytes) -> str:
+    """The value of a header that must be there once; else ''."""
+    values = [value for key, value in scope["headers"] if key == name]
+    return values[0].decode("latin-1") if len(values) == 1 else ""
+
+
+def _strip_port(host: str) -> str:
+    """A Host without its port."""
+    name, _, port = host.rpartition(":")
+    return name if name and port.isdigit() and port.isascii() else host
+
+
+def _bearer_token(scope: Scope) -> str:
+    kind, _, token = _single_header(scope, b"authorization").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""

@@ -1,0 +1,62 @@
+"""Secrets that are generated once and kept in a file only the owner can read."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from prowess.errors import Refused, Unavailable
+
+TOKEN_FILE = "token"  # noqa: S105  the name of a file
+STATE_KEY_FILE = "mcp-state.key"
+
+
+def read_secret(path: Path) -> str | None:
+    """The secret in a file; None where there is no file. One that others can read is `Refused`."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Refused(
+            f"{str(path)!r} cannot be read as a secret: {error.strerror}.", hint="It must be a plain file of yours."
+        ) from error
+    with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode) or mode & 0o077:
+            raise Refused(
+                f"Others can read {str(path)!r}.", hint=f"Remove it, so that a new one is made, or: chmod 600 {path}"
+            )
+        found = file.read().strip()
+    if len(found) < 32:
+        raise Refused(f"{str(path)!r} holds no secret of ours.", hint="Remove it, so that a new one is made.")
+    return found
+
+
+def load_or_create_secret(path: Path) -> str:
+    """The secret in a file, made at the first call; of two processes that make it at once, both get the same."""
+    found = read_secret(path)
+    if found is not None:
+        return found
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+        try:
+            with suppress(FileExistsError):
+                os.link(temporary, path)
+        finally:
+            temporary.unlink()
+    except OSError as error:
+        raise Unavailable(
+            f"{str(path)!r} cannot be written: {error.strerror}.", hint="Check the permissions of PROWESS_HOME."
+        ) from error
+    made = read_secret(path)
+    if made is None:
+        raise Unavailable(f"{str(path)!r} went away while it was made.", hint="Try again.")
+    return made

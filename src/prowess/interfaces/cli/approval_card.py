@@ -1,0 +1,98 @@
+"""Show an approval request, and ask the person at the terminal to approve or deny it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from prowess.interfaces.cli.engine import with_engine
+from prowess.interfaces.cli.output import clean, one_line
+
+if TYPE_CHECKING:
+    from prowess.storage.approvals import ApprovalRow
+
+
+MAX_LINES = 20
+"""So many files are worth a line each."""
+
+
+def print_approval_card(row: ApprovalRow) -> None:
+    """Who asks for what, where the skill is from, its files, what it asks for, and what changed."""
+    card: dict[str, Any] = row.detail
+    facts = {
+        "approval": f"{row.id}, {row.state}",
+        "asked by": f"{row.requester}, to {row.action}" + (f": {row.reason}" if row.reason else ""),
+        "why asked": str(card.get("why", "")),
+        "until": format_time(row.expires_at),
+        "skill": f"{card.get('title') or row.slug} ({row.slug})",
+        "about": str(card.get("description", "")),
+        "origin": str(card.get("origin", "")),
+        "written by": str(card.get("written_by", "")),
+        "digest": row.digest,
+        "characters": f"{card['chars']:,}" if card.get("chars") else "",
+        "answered": f"by {row.resolver or 'nobody'}" + (f": {row.note}" if row.note else "") if row.resolved_at else "",
+    }
+    for name, value in facts.items():
+        if value:
+            click.echo(f"{click.style(name.ljust(12), bold=True)}{one_line(value)}")
+    print_list("It asks for", [str(request) for request in card.get("requests", [])])
+    print_list(
+        "Files", [f"{file['path']}  {file['size']:,} bytes  {file['sha256'][:12]}" for file in card.get("files", [])]
+    )
+    before: dict[str, Any] = card.get("previous", {})
+    print_list(
+        "Changed since it was approved",
+        [f"{how}: {path}" for how in ("added", "removed", "changed") for path in before.get(how, [])],
+    )
+    if card.get("diff"):
+        click.echo(clean(str(card["diff"])))
+        if card.get("diff_cut"):
+            click.echo("… the rest of the difference is left out; look at the files.")
+
+
+def print_list(title: str, lines: list[str]) -> None:
+    """A heading and its lines, the first of many; nothing where there are none."""
+    if lines:
+        click.secho(title, bold=True)
+    for line in lines[:MAX_LINES]:
+        click.echo(f"  {one_line(line)}")
+    if len(lines) > MAX_LINES:
+        click.echo(f"  … and {len(lines) - MAX_LINES} more; --json lists them all")
+
+
+def format_time(at: str) -> str:
+    """A moment for people, to the second, in UTC."""
+    return at[:19].replace("T", " ")
+
+
+T = TypeVar("T")
+
+
+def ask_for_approval(work: Callable[[], T], *, workspace: str | None, question: str, as_json: bool, refusal: str) -> T:
+    """What the work gives; where it waits for an approval, a person at a terminal answers at once and it is done again.
+
+    Elsewhere `ApprovalRequired` is raised as it came, and after a no `ApprovalDenied` with the words of the refusal.
+    """
+    from prowess.errors import ApprovalRequired
+
+    try:
+        return work()
+    except ApprovalRequired as asked:
+        if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise
+        _ask_person(asked.approval_id, workspace, question, refusal)
+        return work()
+
+
+def _ask_person(approval_id: str, workspace: str | None, question: str, refusal: str) -> None:
+    from prowess.errors import ApprovalDenied
+
+    print_approval_card(with_engine(workspace, lambda prowess: prowess.approval(approval_id)))
+    click.echo("")
+    yes = click.confirm(question, default=False)
+    with_engine(workspace, lambda prowess: prowess.resolve(approval_id, approved=yes))
+    if not yes:
+        raise ApprovalDenied(refusal, hint="Call it again to be asked again.")

@@ -1,0 +1,102 @@
+"""`prowess doctor` and `plugins`: check the installation, and list the installed plugins."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner
+
+if TYPE_CHECKING:
+    from prowess.catalog.diagnosis import Finding
+    from prowess.plugins import InstalledPlugin
+
+
+_MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
+
+
+@click.command("doctor")
+@common_options
+def doctor_command(workspace: str | None, as_json: bool) -> None:
+    """Check the set-up, the databases and every skill folder, and clear away what an interrupted write left."""
+    from prowess.engine.doctor import run_checks
+    from prowess.interfaces.cli.output import clean, print_json, print_wrapped
+
+    with spinner("Looking at everything …"):
+        findings = run_checks(workspace=choose_workspace(workspace))
+    worst = any(finding.status == "error" for finding in findings)
+    if as_json:
+        print_json({"ok": not worst, "checks": [asdict(finding) for finding in findings]})
+    else:
+        for finding in findings:
+            mark, colour = _MARKS[finding.status]
+            click.echo(click.style(mark, fg=colour), nl=False)
+            print_wrapped(f" {clean(finding.name)}: {clean(finding.detail)}")
+            if finding.hint:
+                print_wrapped(clean(finding.hint), 4)
+        click.echo(_summarize(findings))
+    if worst:
+        raise click.exceptions.Exit(1)
+
+
+def _summarize(findings: list[Finding]) -> str:
+    errors, warnings = (sum(finding.status == status for finding in findings) for status in ("error", "warning"))
+    if errors:
+        return f"{errors} of these must be mended."
+    return f"Everything works; {warnings} of these deserve a look." if warnings else "All is well."
+
+
+@click.command("plugins")
+@common_options
+def plugins_command(workspace: str | None, as_json: bool) -> None:  # noqa: ARG001  (plugins are the same in every workspace)
+    """Show the installed plugins, what each brings, and what is wrong with those that are skipped."""
+    from prowess.interfaces.cli.output import print_json
+    from prowess.plugins import installed_plugins
+
+    found = installed_plugins()
+    if as_json:
+        print_json([_plugin_json(one) for one in found])
+    else:
+        _print_plugins(found)
+
+
+def _plugin_json(one: InstalledPlugin) -> dict[str, Any]:
+    plugin = one.plugin
+    return {
+        "name": one.name,
+        "distribution": one.distribution,
+        "version": one.version,
+        "ok": plugin is not None,
+        "packs": [str(pack) for pack in plugin.packs] if plugin else [],
+        "stores": [{"scope": store.scope, "location": store.location} for store in plugin.stores] if plugin else [],
+        "handlers": [handler.kind for handler in plugin.handlers] if plugin else [],
+        "problem": one.problem,
+    }
+
+
+def _print_plugins(found: tuple[InstalledPlugin, ...]) -> None:
+    from prowess.interfaces.cli.output import one_line, print_table
+
+    if not found:
+        click.echo(
+            "No plugins are installed. A package brings skills or handlers along by the entry point prowess.plugins."
+        )
+        return
+    rows = [
+        (
+            one_line(one.name, 40),
+            one_line(one.distribution, 40),
+            one_line(one.version, 16),
+            one_line(_describe_plugin(one)),
+        )
+        for one in found
+    ]
+    print_table(("name", "distribution", "version", "brings"), rows, flexible=3)
+    broken = sum(one.plugin is None for one in found)
+    click.echo(f"\n{len(found)} plugin{'s' * (len(found) != 1)}, {broken} skipped.")
+
+
+def _describe_plugin(one: InstalledPlugin) -> str:
+    return f"skipped: {one.problem}" if one.plugin is None else one.brings

@@ -1,0 +1,190 @@
+"""`prowess prompts` and `rubrics`: the registries of versioned prompts and rubrics."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.interfaces.cli.options import delegate_to_subcommand
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prowess.open import Prowess
+    from prowess.prompts.shelf import EntryKind, RegistryEntry
+
+
+def registry_group(kind: EntryKind, summary: str) -> click.Group:
+    """`prowess prompts` or `prowess rubrics`, with everything below it."""
+
+    @click.group(f"{kind}s", invoke_without_command=True, help=summary)
+    @common_options
+    @click.pass_context
+    def group(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
+        if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
+            _print_entries(kind, workspace, as_json=as_json)
+
+    _add_read_commands(group, kind)
+    _add_write_commands(group, kind)
+    return group
+
+
+def _add_read_commands(group: click.Group, kind: EntryKind) -> None:
+    @group.command(
+        "list", help=f"List every {kind} in reach: of the workspace, the home folder, the database and skills."
+    )
+    @common_options
+    def list_(workspace: str | None, as_json: bool) -> None:
+        _print_entries(kind, workspace, as_json=as_json)
+
+    @group.command("show", help=f"Show one {kind}: its latest release, or exactly the version named.")
+    @click.argument("reference", metavar="ID[@VERSION]")
+    @click.option("--skill", metavar="SLUG", default="", help="As this skill finds it, its own first.")
+    @common_options
+    def show(reference: str, skill: str, workspace: str | None, as_json: bool) -> None:
+        from prowess.prompts.registry import unusable_entry
+
+        named, _, version = reference.partition("@")
+        entry = with_engine(
+            workspace, lambda prowess: prowess.registry_entry(kind, named, version or None, skill=skill)
+        )
+        if entry.value is None:
+            raise unusable_entry(entry)
+        _print_entry(entry, as_json=as_json)
+
+    @group.command("validate", help=f"Check {kind} files, or all {kind}s in reach, and say what to mend.")
+    @click.argument("paths", nargs=-1, metavar="[PATH]...")
+    @common_options
+    def validate(paths: tuple[str, ...], workspace: str | None, as_json: bool) -> None:
+        def work(prowess: Prowess) -> Any:
+            return prowess.check_entries(kind, *map(Path, paths)) if paths else prowess.registered(kind)
+
+        _print_checks(kind, with_engine(workspace, work), as_json=as_json)
+
+
+def _add_write_commands(group: click.Group, kind: EntryKind) -> None:
+    @group.command("add", help=f"Keep a {kind} from a file for the organization; a version never changes.")
+    @click.argument("file", metavar="FILE")
+    @common_options
+    def add(file: str, workspace: str | None, as_json: bool) -> None:
+        entry, new = with_engine(workspace, lambda prowess: prowess.register(kind, Path(file)))
+        _print_outcome(entry.label, "added" if new else "unchanged", kind, as_json=as_json)
+
+    @group.command("remove", help=f"Forget one version of a {kind} that the organization keeps; files are left alone.")
+    @click.argument("reference", metavar="ID@VERSION")
+    @common_options
+    def remove(reference: str, workspace: str | None, as_json: bool) -> None:
+        named, mark, version = reference.partition("@")
+        if not (mark and version):
+            raise click.UsageError(f"Name the version as well: {reference}@1.0.0.")
+        with_engine(workspace, lambda prowess: prowess.unregister(kind, named, version))
+        _print_outcome(reference, "removed", kind, as_json=as_json)
+
+
+def _print_entries(kind: EntryKind, workspace: str | None, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import one_line, print_json, print_table
+
+    found = with_engine(workspace, lambda prowess: prowess.registered(kind))
+    if as_json:
+        print_json([entry_json(entry) for entry in found])
+        return
+    if not found:
+        click.echo(f"There are no {kind}s here. Put files into {kind}s/, or `prowess {kind}s add FILE`.")
+        return
+    rows = [
+        (one_line(entry.id, 48), one_line(entry.version, 20), one_line(entry.origin, 40), one_line(_describe(entry)))
+        for entry in found
+    ]
+    print_table(("id", "version", "from", "about"), rows, flexible=3)
+    bad = sum(entry.value is None for entry in found)
+    if bad:
+        click.echo(f"{bad} cannot be used; `prowess {kind}s validate` says why.", err=True)
+
+
+def _describe(entry: RegistryEntry) -> str:
+    if entry.value is None:
+        return "✗ " + next((problem.message for problem in entry.problems if problem.severity == "error"), "")
+    return entry.value.description
+
+
+def _print_entry(entry: RegistryEntry, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import clean, one_line, print_json
+
+    value = entry.value.as_json() if entry.value is not None else {}
+    if as_json:
+        print_json({**entry_json(entry), entry.kind: value})
+        return
+    click.secho(one_line(entry.label), bold=True)
+    click.echo(one_line(f"from {entry.origin}" + (f", {entry.location}" if entry.location else "")))
+    if value.get("description"):
+        click.echo(one_line(value["description"]))
+    click.echo()
+    click.echo(clean(value["template"]) if entry.kind == "prompt" else _format_criteria(value))
+
+
+def _format_criteria(rubric: dict[str, Any]) -> str:
+    from prowess.interfaces.cli.output import one_line
+
+    threshold = rubric["pass_threshold"]
+    lines = [rubric["scoring_mode"] + (f", passes from {threshold:g} on" if threshold is not None else "")]
+    for criterion in rubric["criteria"]:
+        lines.append(f"\n{one_line(criterion['id'])} (weight {criterion['weight']:g}): {one_line(criterion['name'])}")
+        lines.append(f"  {one_line(criterion['description'])}")
+        lines.append(f"  pass: {one_line(criterion['pass_condition'])}")
+        lines.append(f"  fail: {one_line(criterion['fail_condition'])}")
+    return "\n".join(lines)
+
+
+def _print_checks(kind: EntryKind, entries: Sequence[RegistryEntry], *, as_json: bool) -> None:
+    from prowess.errors import Invalid
+    from prowess.interfaces.cli.error_output import EXIT_CODES, print_problems
+    from prowess.interfaces.cli.output import escape_path, print_json_line
+
+    for entry in entries:
+        if as_json:
+            print_json_line(entry_json(entry))
+            continue
+        mark = click.style("✗", fg="red") if entry.value is None else click.style("✓", fg="green")
+        click.echo(f"{mark} {escape_path(entry.label)} ({escape_path(entry.location or entry.origin)})")
+        print_problems(entry.problems)
+    bad = sum(entry.value is None for entry in entries)
+    if not as_json:
+        verdict = f"{bad} not in order" if bad else "all are in order"
+        click.echo(f"{len(entries)} {kind}{'s' * (len(entries) != 1)} checked: {verdict}.")
+    if bad:
+        raise click.exceptions.Exit(EXIT_CODES[Invalid])
+
+
+def _print_outcome(label: str, outcome: str, kind: EntryKind, *, as_json: bool) -> None:
+    from prowess.interfaces.cli.output import one_line, print_json
+
+    named, _, version = label.partition("@")
+    if as_json:
+        print_json({"kind": kind, "id": named, "version": version, "outcome": outcome})
+        return
+    words = {"added": "is kept", "unchanged": "is kept already, just so", "removed": "is forgotten"}
+    click.echo(f"The {kind} {one_line(label)} {words[outcome]}.")
+
+
+def entry_json(entry: RegistryEntry) -> dict[str, Any]:
+    """The shape that scripts rely on."""
+    return {
+        "kind": entry.kind,
+        "id": entry.id,
+        "version": entry.version,
+        "origin": entry.origin,
+        "location": entry.location,
+        "description": entry.value.description if entry.value is not None else "",
+        "ok": entry.value is not None,
+        "problems": [asdict(problem) for problem in entry.problems],
+    }
+
+
+prompts_command = registry_group("prompt", "List, show, check and keep the prompts that skills name by id and version.")
+
+
+rubrics_command = registry_group("rubric", "List, show, check and keep the rubrics that skills name by id and version.")

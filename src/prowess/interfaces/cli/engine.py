@@ -1,0 +1,167 @@
+"""Open the engine or the matcher for a command, show progress, and stop cleanly on a signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from prowess.interfaces.cli.output import can_animate
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from prowess.catalog.importer import Progress, ProgressCallback
+    from prowess.match.matcher import Matcher
+    from prowess.open import Prowess
+
+
+TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
+
+
+@contextmanager
+def terminate_gracefully() -> Generator[None]:
+    """Within it, SIGTERM interrupts as Ctrl-C does, and the command ends with 143."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    told = False
+
+    def end(*_: object) -> None:
+        nonlocal told
+        told = True
+        signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not told:
+            raise
+        click.echo("Told to end; what was done so far is kept.", err=True)
+        raise click.exceptions.Exit(TERMINATED_EXIT_CODE) from None
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+PROGRESS_DELAY_SECONDS = 1.0
+
+
+def common_options(function: F) -> F:
+    """`--workspace` and `--json`, which every command takes."""
+    function = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(function)
+    return click.option("--workspace", "-w", metavar="DIR", help="The folder whose skills come first.")(function)
+
+
+def choose_workspace(workspace: str | None) -> str | None:
+    """The workspace that was named after the command, or else before it."""
+    return workspace if workspace is not None else click.get_current_context().find_root().obj
+
+
+def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]]) -> T:
+    """Open the engine for a workspace, do the work, and close it; SIGTERM ends it as Ctrl-C does."""
+    _limit_blas_threads()
+    import asyncio
+    import logging
+
+    from prowess.open import Prowess
+
+    # The driver's own complaints about a server come as errors of ours, in words.
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)
+    chosen = choose_workspace(workspace)
+
+    async def session() -> T:
+        async with Prowess.open(workspace=chosen) as prowess:
+            return await work(prowess)
+
+    with terminate_gracefully():
+        return asyncio.run(session())
+
+
+def _limit_blas_threads() -> None:
+    """Before numpy is imported: for matrices as small as ours, its threads cost more than they bring."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+@contextmanager
+def open_matcher(workspace: str | None) -> Generator[Matcher]:
+    """A matcher over the skills in reach. It needs no engine, and opens in a fraction of the time."""
+    _limit_blas_threads()
+    from prowess.engine.matcher import open_matcher
+
+    with open_matcher(workspace=choose_workspace(workspace)) as matcher:
+        with spinner("Reading skills …"):
+            matcher.index()
+        yield matcher
+        if matcher.away:
+            places = "1 place is" if len(matcher.away) == 1 else f"{len(matcher.away)} places are"
+            click.echo(f"{places} not served; `prowess doctor` says why.", err=True)
+
+
+@contextmanager
+def spinner(words: str) -> Generator[None]:
+    """A moving line on a terminal's stderr, shown once the work has taken over a second."""
+    if not can_animate():
+        yield
+        return
+    from threading import Timer
+
+    shown: list[Status] = []
+
+    def show() -> None:
+        from prowess.interfaces.cli.output import console
+
+        shown.append(console(err=True).status(words))
+        shown[0].start()
+
+    timer = Timer(PROGRESS_DELAY_SECONDS, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        for status in shown:
+            status.stop()
+
+
+@contextmanager
+def progress_bar(words: str) -> Generator[ProgressCallback]:
+    """A bar on a terminal's stderr, shown once the work has taken over a second."""
+    from prowess.catalog.importer import ignore_progress
+
+    if not can_animate():
+        yield ignore_progress
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    from prowess.interfaces.cli.output import console
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Bar(*columns, console=console(err=True), transient=True)
+    task = bar.add_task(words, total=None)
+    began = time.monotonic()
+    shown = False
+
+    def watch(step: Progress) -> None:
+        nonlocal shown
+        if not shown and time.monotonic() - began > PROGRESS_DELAY_SECONDS:
+            bar.start()
+            shown = True
+        bar.update(task, completed=step.done, total=step.total or None)
+
+    try:
+        yield watch
+    finally:
+        bar.stop()

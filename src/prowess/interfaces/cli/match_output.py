@@ -1,0 +1,107 @@
+"""Print recommendations as a table with score bars, highlighted words and a reason.
+
+`prowess match` may run on every message, so nothing heavy is imported for text in Latin script.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from prowess.interfaces.cli.output import draw_bar, one_line, output_width
+
+if TYPE_CHECKING:
+    from prowess.match.recommendation import Recommendation
+
+_BAR = 8
+_DECISION_COLOURS = {"offer": "green", "maybe": "yellow", "no": "red"}
+_HEAD = ("score", "skill", "decision", "description")
+_SCORE, _SLUG, _INDENT = 5 + _BAR, 48, 4
+_MIN_DESCRIPTION = 40
+"""So wide must a description be to stand beside the skill."""
+_NARROW = re.compile("[\x20-\u02ff\u2010-\u2027\u2030-\u205e]*")
+"""Text of which every character takes one cell, as most is; it needs no measuring."""
+_WORD = re.compile(r"[^\W_]+")
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+
+
+def print_recommendations(results: Sequence[Recommendation], *, explain: bool = False) -> None:
+    """One row each, best first; `explain` adds what was found in which field and the figures behind the score.
+
+    Where the terminal is too narrow for the description, it stands below its row.
+    """
+    from prowess.match.collisions import matched_terms
+
+    slugs = max(len(_HEAD[1]), *(len(one_line(result.slug, _SLUG)) for result in results))
+    before = _SCORE + slugs + len(_HEAD[2]) + 6
+    beside = output_width() - before >= _MIN_DESCRIPTION
+    room = output_width() - (before if beside else _INDENT)
+    head = (_HEAD[0].ljust(_SCORE), _HEAD[1].ljust(slugs), *_HEAD[2 : 4 if beside else 3])
+    click.secho("  ".join(head), bold=True)
+    for result in results:
+        said = click.style(result.decision.ljust(len(_HEAD[2])), fg=_DECISION_COLOURS[result.decision])
+        row = f"{score_bar(result.score)}  {one_line(result.slug, _SLUG):<{slugs}}  {said}"
+        text = highlight_words(_truncate(one_line(result.description), room), matched_terms(result))
+        click.echo(f"{row}  {text}" if beside else f"{row}\n{' ' * _INDENT}{text}")
+        for line in textwrap.wrap(one_line(result.why), room):
+            click.secho(" " * (before if beside else _INDENT) + line, dim=True)
+        if explain:
+            _print_signals(result)
+
+
+def print_tagged(results: Sequence[Recommendation]) -> None:
+    """One row each, for results that nothing was asked of but their tags."""
+    from prowess.interfaces.cli.output import print_table
+
+    rows = [
+        (one_line(result.slug, _SLUG), one_line(", ".join(result.tags), _SLUG), one_line(result.description))
+        for result in results
+    ]
+    print_table(("skill", "tags", "description"), rows, flexible=2)
+
+
+def score_bar(score: float) -> str:
+    """The score as a figure and a bar of fixed width."""
+    return f"{score:.2f} {draw_bar(score, _BAR)}"
+
+
+def highlight_words(text: str, terms: Iterable[str]) -> str:
+    """The text with every word that a term matches set in bold and underlined; plain where colour is off."""
+    from prowess.match.collisions import content_words
+
+    wanted = " ".join(terms)
+    stems = content_words(wanted)
+    inside = "|".join(re.escape(term) for term in wanted.split() if _UNSPACED.search(term))
+
+    def mark(word: re.Match[str]) -> str:
+        if _UNSPACED.search(word[0]):
+            return re.sub(inside, lambda part: _highlight(part[0]), word[0]) if inside else word[0]
+        return _highlight(word[0]) if content_words(word[0]).keys() & stems else word[0]
+
+    return _WORD.sub(mark, text)
+
+
+def _highlight(text: str) -> str:
+    return click.style(text, bold=True, underline=True)
+
+
+def _print_signals(result: Recommendation) -> None:
+    for item in result.evidence:
+        found = ", ".join(one_line(term, 40) for term in item.terms) or f"{item.count} of the words (not disclosed)"
+        click.echo(f"{' ' * _INDENT}{item.field}: {found}")
+    if result.signals:
+        figures = "  ".join(f"{one_line(name)}={value:.4g}" for name, value in sorted(result.signals.items()))
+        click.echo(f"{' ' * _INDENT}signals: {figures}")
+
+
+def _truncate(text: str, room: int) -> str:
+    """Text in at most so many cells of a terminal; what is too long ends in an ellipsis."""
+    if _NARROW.fullmatch(text):
+        return text if len(text) <= room else text[: room - 1].rstrip() + "…"
+    from rich.cells import cell_len, set_cell_size
+
+    return text if cell_len(text) <= room else set_cell_size(text, room - 1).rstrip() + "…"

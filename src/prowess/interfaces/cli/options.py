@@ -1,0 +1,111 @@
+"""Option types and arguments that several commands share."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from prowess.match.matcher import Matcher
+
+
+def delegate_to_subcommand(ctx: click.Context, workspace: str | None, *, as_json: bool) -> bool:
+    """Whether a further command is named; then what was given before its name counts for it as well."""
+    if ctx.invoked_subcommand is None:
+        return False
+    given = {"workspace": workspace, "as_json": as_json or None}
+    ctx.default_map = {ctx.invoked_subcommand: {name: value for name, value in given.items() if value is not None}}
+    return True
+
+
+_PERIOD = re.compile(r"([0-9]{1,6})([dhw])", re.ASCII)
+_DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
+_MAX_DAYS = 36_500
+
+
+class Period(click.ParamType[float]):
+    """A length of time such as 30d, 12h or 2w, in days."""
+
+    name = "period"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The days that it is."""
+        if isinstance(value, float):
+            return value
+        found = _PERIOD.fullmatch(str(value).strip().lower())
+        days = int(found[1]) * _DAYS[found[2]] if found else 0.0
+        if not 0 < days <= _MAX_DAYS:
+            self.fail(
+                f"{str(value)[:40]!r} is no period; give days, hours or weeks, such as 30d, 12h or 2w.", param, ctx
+            )
+        return days
+
+
+MAX_MESSAGE_CHARS = 1_000_000
+MAX_RESULTS = 1_000_000
+
+
+class Limit(click.IntRange):
+    """How many results are wanted: at least one. A matcher gives 1,000 at most."""
+
+    def __init__(self) -> None:
+        super().__init__(min=1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number, cut to what can be counted."""
+        return min(super().convert(value, param, ctx), MAX_RESULTS)
+
+
+class Fraction(click.FloatRange):
+    """A share between 0 and 1."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, max=1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The share; what is no number is within no range."""
+        share = super().convert(value, param, ctx)
+        if math.isnan(share):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return share
+
+
+def read_message(words: Sequence[str]) -> str:
+    """The message of the command line; for `-`, or where nothing is given and something is piped in, that of stdin."""
+    if words and tuple(words) != ("-",):
+        return " ".join(words)[:MAX_MESSAGE_CHARS]
+    if not words and sys.stdin.isatty():
+        raise click.UsageError("Give a message, or pipe one in.")
+    data = sys.stdin.buffer.read(4 * MAX_MESSAGE_CHARS + 1)
+    text = data.decode("utf-8", "replace")
+    if len(text) > MAX_MESSAGE_CHARS:
+        click.echo(f"Only the first {MAX_MESSAGE_CHARS:,} characters of the message are looked at.", err=True)
+    return text[:MAX_MESSAGE_CHARS]
+
+
+def print_no_results(matcher: Matcher, words: str) -> None:
+    """Say that there is nothing to show: because nothing fits, or because there are no skills at all."""
+    from prowess.interfaces.cli.commands.skills import NO_SKILLS
+
+    click.echo(words if matcher.search(limit=1) else NO_SKILLS)
+
+
+def warn_unknown_tags(matcher: Matcher, tags: Sequence[str]) -> None:
+    """Say on stderr which of these tags no skill has, and which are near to them."""
+    unknown = [tag for tag in dict.fromkeys(tags) if not matcher.search(limit=1, tags=(tag,))]
+    if not unknown:
+        return
+    import difflib
+
+    from prowess.interfaces.cli.output import one_line
+
+    known = sorted({tag for result in matcher.search(limit=MAX_RESULTS) for tag in result.tags})
+    for tag in unknown:
+        near = difflib.get_close_matches(tag[:100], known[:5000], n=3, cutoff=0.5)
+        hint = f" Did you mean {' or '.join(repr(one_line(other)) for other in near)}?" if near else ""
+        click.echo(f"No skill has the tag {one_line(tag, 80)!r}.{hint}", err=True)

@@ -1,0 +1,205 @@
+"""Run a skill from the command line, retry it after an approval, and save the files it produced."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prowess.errors import Conflict, ProwessError, RunFailed
+from prowess.interfaces.cli.engine import with_engine
+from prowess.interfaces.cli.output import escape_path, one_line
+
+if TYPE_CHECKING:
+    from prowess.interfaces.cli.run_output import RunScreen
+    from prowess.open import Prowess
+    from prowess.policy.configuration import EnvState
+    from prowess.run.result import ProducedFile, RunResult
+    from prowess.skill.model import Skill
+
+
+ENV_STATES: Mapping[EnvState, str] = {
+    "allowed": "allowed",
+    "unset": "allowed, but not set where Prowess runs",
+    "changed": "not any more: the skill has changed since it was allowed",
+    "asked": "not allowed; the skill asks for it",
+    "unused": "allowed, and not asked for by the skill as it is here",
+}
+
+
+async def explain_refused_env(prowess: Prowess, slug: str, receipts: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A line for each name that a run was refused, with what to do about it."""
+    refused = dict.fromkeys(name for receipt in receipts for name in receipt.get("refused", {}).get("env", {}))
+    if not refused:
+        return []
+    try:
+        grants = {grant.name: grant for grant in await prowess.env_grants(slug)}
+    except ProwessError:
+        return []
+    return [_format_refused_env(slug, name, grants[name].state) for name in refused if name in grants]
+
+
+def _format_refused_env(slug: str, name: str, state: EnvState) -> str:
+    mend = f" (`prowess env allow {slug} {name}`)" if state in ("asked", "changed") else ""
+    return one_line(f"{name}: {ENV_STATES[state]}{mend}", 300)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputFolder:
+    """Where produced files go; nowhere without a folder. With `force`, what is there already is replaced."""
+
+    folder: Path | None
+    force: bool = False
+
+    def check(self, skill: Skill) -> None:
+        """`Conflict` for the first file that is there already, before anything is asked or paid."""
+        from prowess.run.result import declared_files
+
+        if self.folder is None or self.force:
+            return
+        for _, name in declared_files(skill):
+            if name and os.path.lexists(self.folder / name):
+                raise _conflict(self.folder / name)
+
+    def save(self, result: RunResult, skill: Skill) -> None:
+        """Write the produced files, each under its plain name, and say of each declared one that it was not written.
+
+        `Conflict` for a file that is there already.
+        """
+        from prowess.run.result import declared_files
+
+        if self.folder is None:
+            return
+        written = _write_files(result.produced, self.folder, force=self.force)
+        declared = declared_files(skill)
+        for name, reason in _find_missing(declared, written):
+            click.echo(f"Not written: {one_line(name, 80) or 'one without a name'}, since {reason}.", err=True)
+        if not declared:
+            click.echo("The skill says of nothing that it produces it, so nothing was saved.", err=True)
+
+
+def _write_files(produced: Sequence[ProducedFile], folder: Path, *, force: bool) -> set[str]:
+    """Write each, the first of those that have one name; the names that are written."""
+    written: set[str] = set()
+    if produced:
+        folder.mkdir(parents=True, exist_ok=True)
+    for one in produced:
+        if one.name not in written:
+            _write_file(folder / one.name, one.content, force=force)
+            written.add(one.name)
+            click.echo(f"Wrote {escape_path(folder / one.name)} ({one_line(one.media_type, 80)}).", err=True)
+    return written
+
+
+def _find_missing(declared: tuple[tuple[str, str], ...], written: set[str]) -> list[tuple[str, str]]:
+    """The declared names without a file of their own, and why."""
+    left: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    for given, name in declared:
+        if name in seen:
+            left.append((given, f"another one is called {name}"))
+        elif not name:
+            left.append((given, "it is no plain name of a file, or there are too many"))
+        elif name not in written:
+            left.append((given, "the run did not give it"))
+        seen.add(name or given)
+    return left
+
+
+def _write_file(target: Path, content: str, *, force: bool) -> None:
+    if force and target.is_symlink():
+        target.unlink()  # a link must not lead the write elsewhere
+    try:
+        with target.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(content)
+    except FileExistsError:
+        raise _conflict(target) from None
+
+
+def _conflict(target: Path) -> Conflict:
+    return Conflict(
+        f"{escape_path(target)} is there already.", hint="Add --force to replace it, or save into another folder."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOrder:
+    """What is to be run, and how."""
+
+    slug: str
+    artifacts: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    """As they were typed."""
+    model: str = ""
+    evaluation_model: str = ""
+    dry_run: bool = False
+    timeout: float | None = None
+    resume: str = ""
+    session: str = ""
+
+
+class RunAttempt:
+    """Runs what was ordered, as often as it takes to be allowed."""
+
+    def __init__(self, order: RunOrder, *, screen: RunScreen, saving: OutputFolder, workspace: str | None) -> None:
+        self._order = order
+        self._screen = screen
+        self._saving = saving
+        self._workspace = workspace
+        self.ran: tuple[Skill, RunResult] | None = None
+        """The skill, and what came of it; None before a run has ended."""
+
+    def once(self) -> ProwessError | None:
+        """Run it. Gives what went wrong after it had ended, such as steps that a script of a model has left."""
+        try:
+            with self._screen:
+                with_engine(self._workspace, self._work)
+        except RunFailed as error:
+            if self.ran is None:
+                raise
+            return error
+        except (KeyboardInterrupt, click.exceptions.Exit):
+            with_engine(self._workspace, self._tell_how_to_go_on)
+            raise
+        return None
+
+    async def _work(self, prowess: Prowess) -> None:
+        from prowess.interfaces.cli.run_inputs import read_inputs
+
+        order, screen = self._order, self._screen
+        skill = await prowess.skill(order.slug)
+        self._saving.check(skill)
+        given = {} if order.resume and not order.inputs else read_inputs(order.inputs, skill.parameters)
+        result = await prowess.attempt(
+            order.session,
+            order.slug,
+            order.artifacts,
+            inputs=given,
+            model=order.model,
+            evaluation_model=order.evaluation_model,
+            timeout=order.timeout,
+            resume=order.resume,
+            dry_run=order.dry_run,
+            watch=None if screen.quiet else screen.watch,
+            each=screen.part,
+            progress=screen.note,
+        )
+        self.ran = skill, result
+        if not screen.quiet:
+            screen.add(await explain_refused_env(prowess, order.slug, [part.receipt for part in result.parts]))
+
+    async def _tell_how_to_go_on(self, prowess: Prowess) -> None:
+        """Say how the run goes on that was just interrupted, where it can."""
+        slug = self._order.slug
+        last = await prowess.traces(skill=slug.rpartition(":")[2], status="cancelled", limit=1)
+        if last and await prowess.can_resume(last[0].id):
+            click.echo(f"It goes on from its last checkpoint with: {resume_command(slug, last[0].id)}", err=True)
+
+
+def resume_command(slug: str, trace: str) -> str:
+    """The command that goes on with an interrupted run."""
+    return f"prowess run {slug} --resume {trace[:8]}"

@@ -1,0 +1,113 @@
+"""Parse the inputs of a run from the command line: NAME=TEXT, NAME:=JSON, NAME=@FILE or @FILE.json."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from prowess.errors import Invalid, NotFound
+from prowess.interfaces.cli.output import escape_path
+
+INPUT_HELP = (
+    "Write NAME=TEXT, NAME:=JSON, NAME=@FILE, NAME=@- for standard input, or @FILE.json for an object of inputs."
+)
+_MAX_INPUT_BYTES = 4_000_000
+_JSON_TYPES = ("integer", "number", "boolean", "array", "object", "null")
+
+
+def read_inputs(words: Sequence[str], schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The inputs that these words give; later ones win. A text becomes a number, a list … where the schema asks for one."""
+    inputs: dict[str, Any] = {}
+    for word in words:
+        inputs |= _parse_input(word, _schema_types(schema))
+    return inputs
+
+
+def _parse_input(word: str, types: Mapping[str, frozenset[str]]) -> dict[str, Any]:
+    if word.startswith("@"):
+        return _read_object(word[1:])
+    name, equals, text = word.partition("=")
+    is_json = name.endswith(":")
+    name = name.removesuffix(":")
+    if not equals or not name:
+        raise Invalid(f"The input {word[:80]!r} has no name and value.", hint=INPUT_HELP)
+    if is_json:
+        return {name: _parse_json(text, f"The input {name}")}
+    if text.startswith("@"):
+        content = _read_text(text[1:])
+        return {name: _parse_json(content, text[1:]) if text.endswith(".json") else content}
+    return {name: _convert(text, types.get(name, frozenset()))}
+
+
+def _read_object(path: str) -> dict[str, Any]:
+    value = _parse_json(_read_text(path), path)
+    if not isinstance(value, dict):
+        raise Invalid(f"{path} holds no JSON object.", hint=INPUT_HELP)
+    return cast("dict[str, Any]", value)
+
+
+def _read_text(path: str) -> str:
+    """A file, or standard input for `-`, as text."""
+    data = sys.stdin.buffer.read(_MAX_INPUT_BYTES + 1) if path == "-" else _read_file(path)
+    if len(data) > _MAX_INPUT_BYTES:
+        raise Invalid(f"{path} has more than {_MAX_INPUT_BYTES:,} bytes.", hint="Give less.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{path} is not text in UTF-8.", hint="Convert it to UTF-8 first.") from error
+
+
+def _read_file(path: str) -> bytes:
+    if not path:
+        raise Invalid("An input is to be read from a file, and no file is named after the @.", hint=INPUT_HELP)
+    try:
+        with Path(path).expanduser().open("rb") as file:
+            return file.read(_MAX_INPUT_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFound(
+            f"There is no file {escape_path(path)}, from which an input is to be read.", hint=INPUT_HELP
+        ) from error
+    except IsADirectoryError as error:
+        raise Invalid(
+            f"{escape_path(path)} is a folder, and no file to read an input from.", hint=INPUT_HELP
+        ) from error
+    except ValueError as error:  # a character that no path has
+        raise Invalid(f"{escape_path(path)} is no path of a file.", hint=INPUT_HELP) from error
+
+
+def _parse_json(text: str, what: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_reject_constant)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{what} is no JSON: {error}.", hint=INPUT_HELP) from error
+
+
+def _reject_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _schema_types(schema: Mapping[str, Any] | None) -> dict[str, frozenset[str]]:
+    """The types that the schema gives each input."""
+    properties: object = (schema or {}).get("properties")
+    if not isinstance(properties, Mapping):
+        return {}
+    found: dict[str, frozenset[str]] = {}
+    for name, entry in cast("Mapping[str, Any]", properties).items():
+        kind: object = cast("Mapping[str, Any]", entry).get("type") if isinstance(entry, Mapping) else None
+        kinds = cast("list[object]", kind) if isinstance(kind, list) else [kind]
+        found[name] = frozenset(one for one in kinds if isinstance(one, str))
+    return found
+
+
+def _convert(text: str, types: frozenset[str]) -> Any:
+    """A text as what its type asks for; as it stands where that is a text, or it cannot be read as anything else."""
+    if not types or "string" in types:
+        return text
+    try:
+        value = json.loads(text, parse_constant=_reject_constant)
+    except (ValueError, RecursionError):
+        return text
+    return value if types & set(_JSON_TYPES) and not isinstance(value, str) else text

@@ -1,0 +1,304 @@
+"""Show a run: progress and text while it runs, then the output, its cost and its assertions."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import click
+
+from prowess.interfaces.cli.error_output import discard_stdout
+from prowess.interfaces.cli.output import can_animate, clean, one_line
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from prowess.run.call import Output, SentRequest, Step, Verdict
+    from prowess.run.result import RunPart, RunResult
+
+
+class DeferredWarnings(logging.Handler):
+    """Takes what is logged from `begin` to `end`, from whichever thread, and shows it on stderr when told to."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._waiting: list[str] = []
+
+    def begin(self) -> None:
+        """Hold back what is logged from now on."""
+        logging.getLogger().addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one for later."""
+        self._waiting.append(self.format(record))
+
+    def show(self) -> None:
+        """Show what has come by now."""
+        waiting, self._waiting = self._waiting, []
+        for text in waiting:
+            click.echo(clean(text), err=True)
+
+    def end(self) -> None:
+        """Show the rest, and hold nothing back any more."""
+        logging.getLogger().removeHandler(self)
+        self.show()
+
+
+_MAX_RECEIPT_CHARS = 400
+
+
+def format_requests(receipt: Mapping[str, Any]) -> str:
+    """What the skill declares, in one line; '' where it asks for nothing."""
+    declared: Mapping[str, object] = receipt.get("declared", {})
+    asked = [f"{name} {_join(value)}" for name, value in declared.items()]
+    return one_line(f"It asks for {'; '.join(asked)}.", _MAX_RECEIPT_CHARS) if asked else ""
+
+
+def format_touched(receipt: Mapping[str, Any]) -> list[str]:
+    """What was touched, and what was refused: a line each, where there is any.
+
+    A result has the times by name, a trace has a list of both; whatever else stands there is not shown.
+    """
+    lines: list[str] = []
+    for what in ("touched", "refused"):
+        told = [
+            f"{sort} {', '.join(_with_count(*one) for one in _counts(names))}"
+            for sort, names in _receipt_items(receipt, what)
+        ]
+        if told:
+            lines.append(one_line(f"{what}: {'; '.join(told)}", _MAX_RECEIPT_CHARS))
+    return lines
+
+
+def _receipt_items(receipt: Mapping[str, Any], what: str) -> list[tuple[str, object]]:
+    sorts: object = receipt.get(what)
+    return list(cast("Mapping[str, object]", sorts).items()) if isinstance(sorts, Mapping) else []
+
+
+def _counts(names: object) -> list[tuple[str, object]]:
+    if isinstance(names, Mapping):
+        return list(cast("Mapping[str, object]", names).items())
+    rows = cast("list[object]", names) if isinstance(names, list) else []
+    found = [cast("Mapping[str, object]", row) for row in rows if isinstance(row, Mapping)]
+    return [(str(row.get("name", "")), row.get("times")) for row in found]
+
+
+def _join(value: object) -> str:
+    return ", ".join(map(str, cast("list[object]", value))) if isinstance(value, list) else str(value)
+
+
+def _with_count(name: str, times: object) -> str:
+    """The name, and how often where that is more than once; it is not known where it was taken for a secret."""
+    return f"{name} ({times} times)" if isinstance(times, int) and times > 1 else name
+
+
+LOG_STATE = "LOG"
+"""The state of a step that is a line of a function's log."""
+MAX_LOG_CHARS = 500
+MAX_PRINTED_CHARS = 4_000
+"""So much of what code printed is worth showing; its trace has the rest."""
+
+
+class RunScreen:
+    """Shows a run as it goes on: what comes out on stdout, a text as a model writes it; all about it on stderr.
+
+    With `named`, each part is headed by its name; where it is `quiet`, nothing is shown but warnings.
+    """
+
+    def __init__(self, *, named: bool, quiet: bool = False) -> None:
+        self._named = named
+        self.quiet = quiet
+        self._streaming = ""
+        self._status: Status | None = None
+        self._warnings = DeferredWarnings()
+        self._failed: RunPart | None = None
+        self.lost: OSError | None = None
+        """Why nothing more can be written to stdout, such as a reader that went away; the run goes on all the same."""
+
+    def __enter__(self) -> Self:
+        self._warnings.begin()
+        if not self.quiet and can_animate():
+            from prowess.interfaces.cli.output import console
+
+            self._status = console(err=True).status("Running …")
+            self._status.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._pause()
+        if self._streaming:
+            self._write(lambda: click.echo(""))
+        self._warnings.end()
+
+    def watch(self, step: Step) -> None:
+        """Show one sign of progress."""
+        if not self.quiet:
+            self._write(lambda: self._watch(step))
+
+    def note(self, words: str) -> None:
+        """Tell of something that takes longer."""
+        told = f"{one_line(words, 120).removesuffix('.')} …"
+        if self._status is not None:
+            self._status.update(told)
+        elif not self.quiet:
+            click.echo(told, err=True)
+
+    def add(self, lines: Sequence[str]) -> None:
+        """Tell what else is known, after the last part."""
+        if lines:
+            self._pause()
+        for line in lines:
+            click.secho(f"  {line}", dim=True, err=True)
+
+    def part(self, part: RunPart) -> None:
+        """Show what a part gave, and what is known about it."""
+        if not self.quiet:
+            self._write(lambda: self._part(part))
+
+    def _write(self, show: Callable[[], None]) -> None:
+        """Show something; where stdout takes no more, nothing is shown from then on."""
+        try:
+            if self.lost is None:
+                show()
+        except OSError as error:
+            self.lost = error
+            discard_stdout()
+
+    def _watch(self, step: Step) -> None:
+        self._tell_why()
+        if step.text:
+            if not self._streaming:
+                self._pause()
+                self._head(step.artifact)
+                self._streaming = step.artifact
+            click.echo(clean(step.text), nl=False)
+        elif step.state == LOG_STATE:
+            self._log(str(step.detail.get("message", "")))
+        elif self._status is not None:
+            self._status.update(f"{one_line(step.artifact, 60)}: {one_line(step.state, 40)} …")
+
+    def _log(self, message: str) -> None:
+        """What a function logs, as it does so."""
+        self._pause()
+        click.secho(f"  log: {one_line(message, MAX_LOG_CHARS)}", dim=True, err=True)
+        if self._status is not None:
+            self._status.start()
+
+    def _part(self, part: RunPart) -> None:
+        self._tell_why()
+        self._pause()
+        if self._streaming:
+            click.echo("", nl=part.output is None or not part.output.text.endswith("\n"))
+        elif part.output is not None:
+            self._head(part.artifact)
+            _print_output(part.output)
+        self._streaming = ""
+        _print_captured(part)
+        _print_facts(part, named=self._named)
+        self._failed = part if part.error is not None else None
+        self._warnings.show()
+        if self._status is not None:
+            self._status.start()
+
+    def _tell_why(self) -> None:
+        """Why the last part gave nothing good, where the run goes on after it; what ends a run is told at its end."""
+        failed, self._failed = self._failed, None
+        if failed is not None and failed.error is not None:
+            self._pause()
+            click.secho(f"  {one_line(failed.error.message, 300)}", dim=True, err=True)
+            if self._status is not None:
+                self._status.start()
+
+    def _head(self, artifact: str) -> None:
+        if self._named:
+            click.secho(f"── {one_line(artifact, 80)}", bold=True, err=True)
+
+    def _pause(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+
+def _print_output(output: Output) -> None:
+    if output.data is not None:
+        click.echo(clean(json.dumps(output.data, ensure_ascii=False, indent=2)))
+    else:
+        click.echo(clean(output.text).rstrip("\n"))
+
+
+def _print_captured(part: RunPart) -> None:
+    """What the code printed, which is no output; the end of what is long."""
+    text = clean(part.printed).strip("\n")
+    if not text:
+        return
+    if len(text) > MAX_PRINTED_CHARS:
+        click.secho(f"  printed, of {len(text):,} characters the last:", dim=True, err=True)
+    for line in text[-MAX_PRINTED_CHARS:].split("\n"):
+        click.secho(f"  printed: {line}", dim=True, err=True)
+
+
+def _print_facts(part: RunPart, *, named: bool) -> None:
+    for verdict in part.verdicts:
+        click.echo(_format_verdict(verdict), err=True)
+    facts = [one_line(part.artifact, 60)] if named else []
+    if part.fallback_of:
+        facts.append(f"in place of {one_line(part.fallback_of, 60)}")
+    if part.model:
+        facts.append(one_line(part.model, 80))
+    if part.usage.requests:
+        facts.append(f"{part.usage.input_tokens:,} tokens in, {part.usage.output_tokens:,} out")
+        facts.append("cost not known" if part.cost is None else f"${part.cost:.6f}")
+    result = part.output.result if part.output else {}
+    if result.get("attempts") == 2:
+        facts.append("at the second try")
+    if result.get("truncated"):
+        facts.append("cut off where its tokens ended")
+    facts.append(f"{part.duration_ms / 1000:.1f} s" if part.duration_ms >= 100 else f"{part.duration_ms} ms")
+    if part.status != "ok":
+        facts.insert(0, part.status.replace("_", " "))
+    facts.append(f"trace {part.trace}" if part.traced else "its trace may be lost")
+    click.secho(" · ".join(facts), dim=True, err=True)
+    for line in format_touched(part.receipt):
+        click.secho(f"  {line}", dim=True, err=True)
+    if part.resumable:
+        click.secho(f"  It can go on from its last checkpoint: --resume {part.trace[:8]}", dim=True, err=True)
+
+
+def _format_verdict(verdict: Verdict) -> str:
+    mark = click.style("✓", fg="green") if verdict.passed else click.style("✗", fg="red")
+    soft = "" if verdict.passed or verdict.severity == "hard" else " (soft)"
+    why = "" if verdict.passed else f": {one_line(verdict.explanation, 300)}"
+    return f"{mark} {one_line(verdict.description, 120)}{soft}{why}"
+
+
+def print_plan(result: RunResult) -> None:
+    """What a dry run would send, to the letter but for what a terminal must not see."""
+    for part in result.parts:
+        click.secho(f"── {one_line(part.artifact, 80)} ({part.kind})", bold=True, err=True)
+        for sent in part.sent:
+            _print_sent(sent)
+        if asked := format_requests(part.receipt):
+            click.echo(asked, err=True)
+        if part.plan:
+            click.echo(clean(part.plan))
+        if not part.sent and part.output is not None:
+            click.echo("Nothing is sent; its output is:", err=True)
+            _print_output(part.output)
+    if result.waiting:
+        names = ", ".join(one_line(name, 80) for name in result.waiting)
+        click.echo(f"What follows depends on the answer: {names}.", err=True)
+
+
+def _print_sent(sent: SentRequest) -> None:
+    request = sent.request
+    click.secho(f"To {one_line(sent.model, 120)} ({sent.purpose}):", err=True)
+    for message in request.messages:
+        click.secho(f"[{message.role}]", dim=True)
+        click.echo(clean(message.text))
+    for name in ("temperature", "max_tokens"):
+        if getattr(request, name) is not None:
+            click.secho(f"[{name}] {getattr(request, name)}", dim=True)
+    if request.schema is not None:
+        click.secho("[schema]", dim=True)
+        click.echo(clean(json.dumps(request.schema, ensure_ascii=False, indent=2)))

@@ -1,0 +1,137 @@
+"""Resolve the targets of `eval` and `lint`: a slug, a path of skills, or an eval file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prowess.errors import Invalid, NotFound
+from prowess.skill.evals import EVAL_EXAMPLE, MAX_EVAL_BYTES, TriggerSet, find_eval_paths, read_trigger_set
+from prowess.skill.filenames import has_marker, is_marker, looks_like_skill
+from prowess.skill.model import SCOPES
+
+if TYPE_CHECKING:
+    from prowess.catalog.importer import CheckResult
+    from prowess.open import Prowess
+    from prowess.skill.model import Skill
+
+_EVAL_SUFFIXES = (".json", ".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillTarget:
+    """One skill with the queries that it ships. `joins` says that it is not what the catalog serves under its slug."""
+
+    skill: Skill
+    evals: TriggerSet
+    joins: bool
+
+
+async def find_targets(prowess: Prowess, target: str, *, about: str | None = None) -> list[SkillTarget]:
+    """The skills that a slug or path means; an eval file's queries are put to the skill that it is `about`."""
+    path = Path(target)
+    if is_eval_file(path):
+        return [await _from_eval_file(prowess, path, about)]
+    found = await find_skills(prowess, target)
+    if about is None:
+        return found
+    chosen = [subject for subject in found if subject.skill.slug == about]
+    if not chosen:
+        there = ", ".join(subject.skill.slug for subject in found[:10])
+        raise NotFound(f"There is no skill {about[:80]!r} in {target!r}.", hint=f"There are: {there}.")
+    return chosen
+
+
+async def find_skills(prowess: Prowess, target: str) -> list[SkillTarget]:
+    """The skill in reach of that slug, or every skill at or below that path."""
+    path = Path(target)
+    if "/" in target or target.startswith("."):
+        return await _from_path(prowess, path)
+    try:
+        return [await _from_catalog(prowess, target)]
+    except NotFound:
+        if not _exists(path):
+            raise
+        return await _from_path(prowess, path)
+
+
+def _exists(path: Path) -> bool:
+    return path.exists()
+
+
+def is_eval_file(path: Path) -> bool:
+    """Whether a path is a single file with data that is not itself a skill."""
+    if not (path.is_file() and path.name.lower().endswith(_EVAL_SUFFIXES)) or is_marker(path.name):
+        return False
+    return not looks_like_skill(path.name, _read(path))
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MAX_EVAL_BYTES + 1)
+
+
+async def _from_catalog(prowess: Prowess, address: str) -> SkillTarget:
+    skill = await prowess.skill(address)
+    paths = find_eval_paths(entry.path for entry in skill.manifest)
+    files = {path: await prowess.read_file(address, path) for path in paths}
+    hidden = address.partition(":")[0] in SCOPES and ":" in address
+    return SkillTarget(skill=skill, evals=read_trigger_set(files), joins=hidden)
+
+
+async def _from_path(prowess: Prowess, path: Path) -> list[SkillTarget]:
+    checked = await prowess.check(path)
+    found: dict[str, SkillTarget] = {}
+    for subject in (_from_check(item) for item in checked if item.ok):
+        if subject is not None:
+            found.setdefault(subject.skill.slug, subject)
+    if not found:
+        problems = [problem for item in checked for problem in item.problems if problem.severity == "error"]
+        raise Invalid(
+            f"No skill in {str(path)!r} can be used.", hint="`prowess validate` says what to mend.", problems=problems
+        )
+    return list(found.values())
+
+
+def _from_check(item: CheckResult) -> SkillTarget | None:
+    reading = item.report.reading if item.report else None
+    if reading is None or reading.skill is None:
+        return None
+    package = reading.package
+    paths = find_eval_paths(package.paths)
+    files = {file.path: file.content for file in package.files if file.path in paths}
+    return SkillTarget(skill=reading.skill, evals=read_trigger_set(files), joins=True)
+
+
+async def _from_eval_file(prowess: Prowess, path: Path, about: str | None) -> SkillTarget:
+    """The skill that an eval file is about: the one that was named, the one it lies in, the one that it names."""
+    evals = read_trigger_set({path.name: _read(path)}, named=True)
+    if not evals.cases:
+        raise Invalid(f"There are no queries in {str(path)!r}.", hint=EVAL_EXAMPLE, problems=evals.problems)
+    around = next(
+        (folder for folder in _skill_folders(path) if has_marker(child.name for child in folder.iterdir())), None
+    )
+    if about is not None:
+        found = await find_skills(prowess, about)
+    elif around is not None:
+        found = await _from_path(prowess, around)
+    elif evals.skill:
+        found = await find_skills(prowess, evals.skill)
+    else:
+        raise Invalid(f"{str(path)!r} does not say which skill it is about.", hint="Name it with --skill SLUG.")
+    return replace(single_target(found, about or str(path)), evals=evals)
+
+
+def _skill_folders(path: Path) -> Sequence[Path]:
+    """The folders whose skill a file may belong to: its own, and the one around `evals`."""
+    folder = path.absolute().parent
+    return (folder, folder.parent) if folder.name == "evals" else (folder,)
+
+
+def single_target(found: Sequence[SkillTarget], target: str) -> SkillTarget:
+    """The only skill of these."""
+    if len(found) != 1:
+        raise Invalid(f"{target!r} means {len(found)} skills.", hint="Name one of them with --skill.")
+    return found[0]

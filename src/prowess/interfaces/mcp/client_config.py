@@ -1,0 +1,246 @@
+"""Add the `prowess` server to the configuration file of an MCP client.
+
+The rest of the file stays: JSON keeps its keys and their order, TOML all of its text, and both keep their line
+endings. A change that could lose something is refused with the reason. Symbolic links are not followed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import stat
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from prowess.errors import Conflict, Invalid, Refused
+from prowess.storage.files.atomic_write import refuse_link, write_file
+
+ENTRY_NAME = "prowess"
+CLIENT_SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin"
+"""Where every client looks for programs, also one that no shell started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigChange:
+    """One entry for one client: the file, the table in it (`mcpServers` and the like), and the entry.
+
+    `folder` is what the person chose, and may be a link; nothing below it may.
+    """
+
+    folder: Path
+    path: Path
+    table: str
+    entry: dict[str, Any]
+
+    @property
+    def is_toml(self) -> bool:
+        """Whether the file is TOML; else it is JSON."""
+        return self.path.suffix == ".toml"
+
+    @property
+    def snippet(self) -> str:
+        """The entry as it would stand alone in the file."""
+        if not self.is_toml:
+            return json.dumps({self.table: {ENTRY_NAME: self.entry}}, indent=2, ensure_ascii=False)
+        lines = [f"{key} = {_toml_value(value)}" for key, value in self.entry.items()]
+        return "\n".join([f"[{self.table}.{ENTRY_NAME}]", *lines])
+
+
+def plan_change(
+    client: str,
+    workspace: Path,
+    user_home: Path,
+    environment: Mapping[str, str],
+    *,
+    program: Sequence[str],
+    options: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
+) -> ConfigChange:
+    """Where the entry for a client belongs, and what it says.
+
+    `program` is how Prowess is started, `options` what follows `prowess mcp`, and `variables` what the server finds in its
+    environment. A client that says which folder is open says it to the server, unless the options do.
+    """
+    command, *arguments = program
+    start = {"command": command, "args": [*arguments, "mcp", *options]}
+    env = {"env": dict(variables)} if variables else {}
+    here = {**start, **env}
+    if client == "codex":
+        folder = Path(environment.get("CODEX_HOME") or user_home / ".codex")
+        return ConfigChange(folder=folder.parent, path=folder / "config.toml", table="mcp_servers", entry=here)
+    if client == "claude-code":
+        return ConfigChange(
+            folder=workspace, path=workspace / ".mcp.json", table="mcpServers", entry={"type": "stdio", **here}
+        )
+    opened = () if "--workspace" in options else ("--workspace", "${workspaceFolder}")
+    there = {"command": command, "args": [*start["args"], *opened], **env}
+    if client == "cursor":
+        return ConfigChange(folder=workspace, path=workspace / ".cursor" / "mcp.json", table="mcpServers", entry=there)
+    path = workspace / ".vscode" / "mcp.json"
+    return ConfigChange(folder=workspace, path=path, table="servers", entry={"type": "stdio", **there})
+
+
+def find_program(started: str, python: str, *, client_path: str = CLIENT_SEARCH_PATH) -> list[str]:
+    """How a client starts the Prowess that runs now: by its name where the client finds it, else by its path.
+
+    `started` is the program as it was started; where that is not `prowess` itself, it is this Python with a module.
+    """
+    running = Path(started).absolute()
+    is_program = os.sep in started and running.name == ENTRY_NAME and shutil.which(str(running)) is not None
+    if not is_program:
+        return [python, "-m", ENTRY_NAME]
+    found = shutil.which(ENTRY_NAME, path=client_path)
+    return [ENTRY_NAME] if found is not None and running.samefile(found) else [str(running)]
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, dict):
+        pairs = (f"{key} = {_toml_value(inner)}" for key, inner in value.items())  # pyright: ignore[reportUnknownVariableType]
+        return f"{{ {', '.join(pairs)} }}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+_MAX_CONFIG_BYTES = 1024 * 1024
+
+
+def write_change(change: ConfigChange) -> str:
+    """Write the entry and say what was done; `Conflict` where another one of the same name stands there."""
+    for place in (change.path.parent, change.path):
+        if place != change.folder:
+            refuse_link(place)
+    text = _read_config(change.path)
+    try:
+        written = _add_to_toml(text, change) if change.is_toml else _add_to_json(text, change)
+        data = written.encode()
+    except RecursionError as error:
+        raise _cannot_edit(change, "it is nested too deeply") from error
+    except ValueError as error:
+        raise _cannot_edit(change, str(error)) from error
+    if written == text:
+        return "There already, and unchanged:"
+    change.path.parent.mkdir(parents=True, exist_ok=True)
+    mode = change.path.stat().st_mode & 0o777 if text is not None else 0o666
+    write_file(change.path, data, mode=mode)
+    return "Wrote" if text is None else "Added to"
+
+
+def _read_config(path: Path) -> str | None:
+    """The text of a plain file; None where there is none."""
+    try:
+        _check_plain(path, path.lstat().st_mode)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        _check_plain(path, os.fstat(descriptor).st_mode)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(_MAX_CONFIG_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > _MAX_CONFIG_BYTES:
+        raise Refused(f"{str(path)!r} is too large for a configuration.", hint="Add the entry by hand.")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{str(path)!r} is not UTF-8 text.", hint="Mend the file, or add the entry by hand.") from error
+
+
+def _check_plain(path: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        what = "a folder" if stat.S_ISDIR(mode) else "no plain file"
+        raise Refused(f"{str(path)!r} is {what}.", hint="Move it away: the client's configuration belongs there.")
+
+
+def _add_to_json(text: str | None, change: ConfigChange) -> str:
+    value: Any = _parse_json(text) if text and text.strip() else {}
+    document = _as_mapping(value, "the document")
+    table = _as_mapping(document.setdefault(change.table, {}), change.table)
+    if ENTRY_NAME in table:
+        _check_same(table[ENTRY_NAME], change)
+        return text or ""
+    table[ENTRY_NAME] = change.entry
+    written = json.dumps(document, indent=_indent(text), ensure_ascii=False) + "\n"
+    return written.replace("\n", _line_end(text))
+
+
+def _parse_json(text: str) -> Any:
+    """The value of a text that says everything once, and in numbers that can be written again; else `ValueError`."""
+    return json.loads(text, object_pairs_hook=_reject_duplicates, parse_float=_finite, parse_constant=_reject_constant)
+
+
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in made:
+            raise ValueError(f"the key {key[:80]!r} is there twice")
+        made[key] = value
+    return made
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if math.isfinite(value) else _reject_constant(number)
+
+
+def _reject_constant(word: str) -> float:
+    raise ValueError(f"{word[:80]} is no number of JSON")
+
+
+def _indent(text: str | None) -> int | str:
+    """The indentation of the first line that has one."""
+    for line in (text or "").splitlines():
+        blank = line[: len(line) - len(line.lstrip())]
+        if blank and line.strip():
+            return "\t" if blank[0] == "\t" else len(blank)
+    return 2
+
+
+def _line_end(text: str | None) -> str:
+    """How the first line ends."""
+    return "\r\n" if (text or "").partition("\n")[0].endswith("\r") else "\n"
+
+
+def _add_to_toml(text: str | None, change: ConfigChange) -> str:
+    start = text or ""
+    before = tomllib.loads(start)
+    table = _as_mapping(before.get(change.table, {}), change.table)
+    if ENTRY_NAME in table:
+        _check_same(table[ENTRY_NAME], change)
+        return start
+    gap = "" if not start else "\n" if start.endswith("\n") else "\n\n"
+    written = start + f"{gap}{change.snippet}\n".replace("\n", _line_end(text))
+    expected = {**before, change.table: {**table, ENTRY_NAME: change.entry}}
+    if tomllib.loads(written) != expected:
+        raise ValueError("the entry would not stand for itself")
+    return written
+
+
+def _as_mapping(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} is no table")  # noqa: TRY004  told with all else that is wrong with the file
+    return cast("dict[str, Any]", value)
+
+
+def _check_same(there: Any, change: ConfigChange) -> None:
+    """An entry that says the same, and perhaps more, is as good as ours."""
+    same = isinstance(there, dict) and all(
+        cast("dict[str, Any]", there).get(key, value if key == "type" else None) == value
+        for key, value in change.entry.items()
+    )
+    if not same:
+        raise Conflict(
+            f"{str(change.path)!r} has another entry {ENTRY_NAME!r} already.",
+            hint=f"Remove it and repeat, or change it by hand to:\n{change.snippet}",
+        )
+
+
+def _cannot_edit(change: ConfigChange, reason: str) -> Invalid:
+    return Invalid(
+        f"{str(change.path)!r} cannot be changed without a risk to what stands in it: {reason}.",
+        hint=f"Comments and unusual forms are left to you. Add this by hand:\n{change.snippet}",
+    )

@@ -1,0 +1,143 @@
+"""Ask the person in front of the client for an approval (elicitation).
+
+In the older protocol the server asks while the call waits. In the newer one the call ends with the question and comes
+again with the answer, perhaps to another process. The question is then built again, and the answer counts only for
+the same question about the same approval: both travel in the sealed state of the request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Literal, cast
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
+    InputResponseRequestParams,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from prowess.errors import ProwessError
+from prowess.interfaces.auth.caller import Context
+from prowess.interfaces.mcp.backend import Backend
+from prowess.policy.actor import Actor
+from prowess.skill.text.hidden import show_hidden
+from prowess.storage.approvals import ApprovalRow
+
+Answered = Literal["approved", "denied", "open"]
+
+APPROVAL_KEY = "approval"
+APPROVAL_NOTE = "answered in the MCP client"
+ANSWER_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "approve": {"type": "boolean", "title": "Approve", "description": "Allow this, for exactly these files."}
+    },
+    "required": ["approve"],
+}
+_MAX_LINE_CHARS = 300
+_MAX_PATHS = 10
+
+
+async def request_approval(
+    door: Backend, context: Context, params: InputResponseRequestParams, approval_id: str
+) -> Answered | InputRequiredResult:
+    """Ask the person, if there is one who can be asked, and write down what they say.
+
+    The verdict is "open" where nobody answered. `params` are those of the request, with the answer if it has one.
+    """
+    person = door.caller_of(context).person
+    if person is None or "skills.approve" not in person.permissions or not can_ask(context):
+        return "open"
+    try:
+        approval = await door.engine.approval(approval_id, actor=person)
+    except ProwessError:
+        return "open"
+    request = ElicitRequestFormParams(message=build_question(approval), requested_schema=ANSWER_SCHEMA)
+    if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return await _ask_while_waiting(door, context, person, approval.id, request.message)
+    state = _question_state(approval.id, request.message)
+    answer = (params.input_responses or {}).get(APPROVAL_KEY)
+    if params.request_state == state and isinstance(answer, ElicitResult):
+        return await _record_answer(door, person, approval.id, answer)
+    return InputRequiredResult(input_requests={APPROVAL_KEY: ElicitRequest(params=request)}, request_state=state)
+
+
+async def _ask_while_waiting(
+    door: Backend, context: Context, person: Actor, approval_id: str, message: str
+) -> Answered:
+    try:
+        answer = await context.session.elicit_form(message, ANSWER_SCHEMA, context.request_id)
+    except MCPError:
+        return "open"
+    return await _record_answer(door, person, approval_id, answer)
+
+
+def can_ask(context: Context) -> bool:
+    """Whether the client can put a form before a person, and the question can reach it."""
+    capabilities = context.session.client_capabilities
+    able = capabilities.elicitation if capabilities is not None else None
+    if able is None or (able.form is None and able.url is not None):
+        return False
+    return context.protocol_version in MODERN_PROTOCOL_VERSIONS or context.session.can_send_request
+
+
+def build_question(approval: ApprovalRow) -> str:
+    """What the person reads: who wants what, where it comes from, and what it asks for. The same on every call."""
+    card = approval.detail
+    asks = card.get("requests") or ()
+    files = card.get("files") or ()
+    lines = [
+        f"{approval.requester} asks for your approval to {approval.action} the skill {approval.slug}.",
+        _card_line("Title", card.get("title")),
+        _card_line("Description", card.get("description")),
+        _card_line("Reason given", approval.reason),
+        _card_line("Origin", card.get("origin") or card.get("source_type")),
+        _card_line("Size", f"{card['chars']} characters" if card.get("chars") else ""),
+        _card_line("Files", str(len(files)) if files else ""),
+        _card_line("It asks for", "; ".join(str(item) for item in asks)),
+        _card_line("Content", f"sha256 {approval.digest[:12]}"),
+        *_changes_since_approval(card.get("previous")),
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _changes_since_approval(previous: Any) -> list[str]:
+    """That other content of the skill was approved before, and which of its files differ."""
+    if not isinstance(previous, dict):
+        return []
+    before = cast("dict[str, Any]", previous)
+    lines = [
+        _card_line("Changed", f"you approved it before with other content, sha256 {str(before.get('digest'))[:12]}")
+    ]
+    for kind in ("changed", "added", "removed"):
+        paths = [str(path) for path in before.get(kind) or ()]
+        more = f" and {len(paths) - _MAX_PATHS} more" if len(paths) > _MAX_PATHS else ""
+        lines.append(_card_line(f"Files {kind}", "; ".join(paths[:_MAX_PATHS]) + more))
+    return lines
+
+
+def _card_line(label: str, text: Any) -> str:
+    """One line of the card. The text is a stranger's: it stays in its line, and what is hidden in it shows."""
+    flat = show_hidden(" ".join(str(text or "").split()))[:_MAX_LINE_CHARS]
+    return f"{label}: {flat}" if flat else ""
+
+
+def _question_state(approval_id: str, message: str) -> str:
+    return json.dumps({APPROVAL_KEY: approval_id, "question": hashlib.sha256(message.encode()).hexdigest()})
+
+
+async def _record_answer(door: Backend, person: Actor, approval_id: str, answer: ElicitResult) -> Answered:
+    if answer.action == "cancel":
+        return "open"
+    approved = answer.action == "accept" and (answer.content or {}).get("approve") is True
+    try:
+        await door.engine.resolve(approval_id, approved=approved, actor=person, note=APPROVAL_NOTE)
+    except ProwessError:
+        # Somebody else was quicker, or time ran out: the next attempt shows what holds.
+        return "approved"
+    return "approved" if approved else "denied"

@@ -1,0 +1,217 @@
+"""The served skills as MCP entries, by page and by address, cached until the catalog changes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+
+from prowess.catalog.catalog import Catalog, CatalogChanges
+from prowess.catalog.store import Store
+from prowess.engine.engine import Engine
+from prowess.errors import ProwessError
+from prowess.interfaces.mcp.skill_entry import (
+    SkillEntry,
+    candidate_slugs,
+    enclosing_slugs,
+    entry_path,
+    frontmatter_json,
+    make_entry,
+)
+from prowess.skill.filenames import SKILL_MD
+from prowess.skill.kinds import FILE_KINDS
+from prowess.skill.model import SkillCard
+from prowess.skill.outline import SkillOutline
+
+SkillsBySlug = Mapping[str, tuple[Store, SkillCard]]
+"""The skills that are served, by slug: the store that keeps each, and its card."""
+
+MAX_CACHED_ENTRIES = 10_000
+
+
+class ServedSkills:
+    """Remembers what is served, and the entries that were made of it, for as long as they hold.
+
+    `moves` counts how often the catalog was seen to have moved on, and `cost` is the processor time, in seconds, of the
+    last look that found it where it was.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._lock = asyncio.Lock()
+        self._positions: Mapping[str, str] = {}
+        self._served: SkillsBySlug = {}
+        self._entries: dict[str, SkillEntry] = {}
+        self._is_listed = False
+        self.moves = 0
+        self.cost = 0.0
+
+    @property
+    def remembered(self) -> SkillsBySlug:
+        """What was served when it was last listed."""
+        return self._served
+
+    @property
+    def entries(self) -> dict[str, SkillEntry]:
+        """The entries that hold; after a move it is another one, so that what is made of older files is forgotten."""
+        return self._entries
+
+    async def look(self) -> int:
+        """Look where the catalog stands, and give the `moves`."""
+        async with self._lock:
+            await self._look()
+            return self.moves
+
+    async def served(self) -> SkillsBySlug:
+        """What is served now."""
+        async with self._lock:
+            await self._look()
+            if not self._is_listed:
+                self._served = await asyncio.to_thread(_list_served, self._catalog)
+                self._is_listed = True
+            return self._served
+
+    def remember(self, entries: dict[str, SkillEntry], made: Mapping[str, SkillEntry]) -> None:
+        """Keep what was made, in the `entries` of the time when the making began."""
+        if len(entries) + len(made) <= MAX_CACHED_ENTRIES:
+            entries.update(made)
+
+    async def _look(self) -> None:
+        found, cost = await asyncio.to_thread(self._measured, self._positions)
+        if found.positions != self._positions:
+            self.moves += 1
+        else:
+            self.cost = cost
+        if found.positions != self._positions or "" in found.positions.values():
+            # A store that does not answer has no position, and may have anything when it does.
+            self._is_listed = False
+            self._entries = _drop_changed(self._entries, found.slugs)
+        self._positions = found.positions
+
+    def _measured(self, since: Mapping[str, str]) -> tuple[CatalogChanges, float]:
+        began = time.thread_time()
+        return self._catalog.changes(since), time.thread_time() - began
+
+
+def _list_served(catalog: Catalog) -> SkillsBySlug:
+    """What the catalog serves: of each slug the first in the order of the stores. Blocking."""
+    found: dict[str, tuple[Store, SkillCard]] = {}
+    for store in catalog.stores():
+        try:
+            cards = store.list_skills()
+        except (ProwessError, OSError):
+            continue
+        for card in cards:
+            found.setdefault(card.slug, (store, card))
+    return dict(sorted(found.items()))
+
+
+def _drop_changed(entries: dict[str, SkillEntry], changed: frozenset[str] | None) -> dict[str, SkillEntry]:
+    """The entries without those that changed; the place of a skill depends on those that would enclose it, too."""
+    if changed is None:
+        return {}
+    return {
+        slug: entry
+        for slug, entry in entries.items()
+        if slug not in changed and changed.isdisjoint(enclosing_slugs(slug))
+    }
+
+
+_BATCH_SIZE = 64
+
+
+class EntryIndex:
+    """Makes entries of what an engine serves. What was made once is made again only after it changed."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.listing = ServedSkills(engine.catalog)
+
+    async def entries(self, after: str = "") -> AsyncIterator[SkillEntry]:
+        """Every entry whose slug comes after one, by slug; a skill that goes away meanwhile is passed over."""
+        served = await self.listing.served()
+        following = [slug for slug in served if slug > after]
+        for start in range(0, len(following), _BATCH_SIZE):
+            portion = following[start : start + _BATCH_SIZE]
+            known = self.listing.entries
+            missing = [served[slug] for slug in portion if slug not in known]
+            made = await asyncio.to_thread(_make_entries, missing, served.keys()) if missing else {}
+            self.listing.remember(known, made)
+            for slug in portion:
+                entry = made.get(slug) or known.get(slug)
+                if entry is not None:
+                    yield entry
+
+    async def find(self, uri: str) -> tuple[SkillEntry, str] | None:
+        """The entry an address belongs to, and the path in it; None where nothing is served there.
+
+        The catalog is looked at once at most: for a slug that is not known, and for one that another could enclose.
+        """
+        served, is_fresh = self.listing.remembered, False
+        for slug in candidate_slugs(uri):
+            if not is_fresh and (slug not in served or "." in slug):
+                served, is_fresh = await self.listing.served(), True
+            entry = await self._entry(slug, served.keys()) if slug in served else None
+            path = entry_path(entry, uri) if entry is not None else None
+            if entry is not None and path is not None:
+                return entry, path
+        return None
+
+    async def digest_at(self, uri: str) -> str | None:
+        """The digest of the file at an address; None where there is none."""
+        found = await self.find(uri)
+        file = found[0].file(found[1]) if found else None
+        return file.sha256 if file else None
+
+    async def _entry(self, slug: str, slugs: Collection[str]) -> SkillEntry | None:
+        """The entry of a skill as it is now; None where it went away, or changes right now."""
+        known = self.listing.entries
+        outline = await self._engine.outline(slug)
+        if outline is None or (slug in known and known[slug].digest == outline.digest):
+            return known[slug] if outline else None
+        try:
+            content = await self._engine.read_file(slug, SKILL_MD) if outline.file(SKILL_MD) else b""
+        except ProwessError:
+            return None
+        entry = _entry_of_outline(outline, content, slugs)
+        if entry is not None:
+            self.listing.remember(known, {slug: entry})
+        return entry
+
+
+def _make_entries(skills: Sequence[tuple[Store, SkillCard]], slugs: Collection[str]) -> dict[str, SkillEntry]:
+    """The entries of some of the skills that are served, without those that went away. Blocking."""
+    made: dict[str, SkillEntry] = {}
+    for store, card in skills:
+        try:
+            entry = _entry_of_card(store, card, slugs)
+        except (ProwessError, OSError):
+            continue
+        if entry is not None:
+            made[card.slug] = entry
+    return made
+
+
+def _entry_of_card(store: Store, card: SkillCard, slugs: Collection[str]) -> SkillEntry | None:
+    """The entry of a skill by its card; where it has little more than its text, all its files are read at once."""
+    if FILE_KINDS.isdisjoint(card.kinds):
+        package = store.get_package_by_name(card.slug)
+        if package is not None and package.digest == card.digest:
+            text = package.get(SKILL_MD)
+            return make_entry(card, package.manifest, frontmatter_json(text.content) if text else None, slugs)
+    outline = store.get_outline(card.slug)
+    if outline is None:
+        return None
+    content = store.read_file(outline.id, SKILL_MD) if outline.file(SKILL_MD) else b""
+    return _entry_of_outline(outline, content, slugs)
+
+
+def _entry_of_outline(outline: SkillOutline, content: bytes, slugs: Collection[str]) -> SkillEntry | None:
+    """The entry of a skill by its outline and its SKILL.md, if it has one; None where the two do not belong together."""
+    file = outline.file(SKILL_MD)
+    if file is None:
+        return make_entry(outline, outline.manifest, None, slugs)
+    if hashlib.sha256(content).hexdigest() != file.sha256:
+        return None
+    return make_entry(outline, outline.manifest, frontmatter_json(content), slugs)

@@ -1,0 +1,75 @@
+"""Page cursors, tool results and errors as MCP represents them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, CallToolResult, TextContent
+
+from prowess.errors import ApprovalRequired, Invalid, NotFound, ProwessError
+
+SKILLS_PER_PAGE = 50
+FILES_PER_PAGE = 250
+TOOLS_PER_PAGE = 250
+"""More than there are tools of our own, so that these are all on the first page."""
+
+
+def make_cursor(key: str) -> str:
+    """The cursor of the page that begins after a key."""
+    return base64.urlsafe_b64encode(key.encode()).decode().rstrip("=")
+
+
+def read_cursor(cursor: str | None) -> str:
+    """The key that a cursor stands for; '' for the first page."""
+    if not cursor:
+        return ""
+    try:
+        key = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+    except (binascii.Error, ValueError):
+        key = ""
+    if not key or make_cursor(key) != cursor:
+        raise MCPError(code=INVALID_PARAMS, message="Invalid cursor")
+    return key
+
+
+REFUSED = -32010
+"""The code of a request that was understood and refused; `data` says why."""
+
+_SHORT_ID_CHARS = 8
+"""So many characters of an approval's id are shown, as the gate shows them."""
+
+
+def error_json(error: ProwessError) -> dict[str, Any]:
+    """The error as data, as the tools give it."""
+    told: dict[str, Any] = {"error": {"code": error.code, "message": error.message}, "hint": error.hint}
+    if isinstance(error, ApprovalRequired):
+        told |= {"hint": add_approve_command(error.hint, error.approval_id), "approval_id": error.approval_id}
+    return told
+
+
+def add_approve_command(hint: str, approval_id: str) -> str:
+    """The hint, with the command by which a person approves; the gate's own hints have it."""
+    command = f"prowess approvals approve {approval_id[:_SHORT_ID_CHARS]}"
+    return hint if command in hint else f"{hint} A person approves it with `{command}`.".strip()
+
+
+def tool_result(data: dict[str, Any], *, ok: bool) -> CallToolResult:
+    """The answer of a tool: as structured content, and as text for clients that know nothing else."""
+    text = json.dumps(data, ensure_ascii=False)
+    return CallToolResult(content=[TextContent(text=text)], structured_content=data, is_error=not ok)
+
+
+def protocol_error(error: ProwessError, uri: str = "") -> MCPError:
+    """The error of a request that is not a tool call."""
+    code = INVALID_PARAMS if isinstance(error, NotFound | Invalid) else REFUSED
+    about = {"uri": uri} if uri else {}
+    return MCPError(code=code, message=error.message, data={**about, **error_json(error)})
+
+
+def resource_not_found(uri: str) -> MCPError:
+    """The error of an address at which nothing is served."""
+    return MCPError(code=INVALID_PARAMS, message="Resource not found", data={"uri": uri})

@@ -1,0 +1,121 @@
+"""The skills extension of MCP: `skills/list`, `skills/get` and `resources/directory/read`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    CacheableResult,
+    PaginatedRequestParams,
+    PaginatedResult,
+    RequestParams,
+    Resource,
+)
+
+from prowess.interfaces.auth.caller import Context
+from prowess.interfaces.mcp.backend import Backend
+from prowess.interfaces.mcp.protocol import FILES_PER_PAGE, SKILLS_PER_PAGE, make_cursor, read_cursor
+from prowess.interfaces.mcp.resources import file_resource
+from prowess.interfaces.mcp.skill_entry import SkillEntry
+from prowess.skill.filenames import SKILL_MD
+
+EXTENSION_ID = "io.modelcontextprotocol/skills"
+EXTENSION_SETTINGS: dict[str, Any] = {"directoryRead": True}
+FOLDER_MEDIA_TYPE = "inode/directory"
+LIST_TTL_MS = 60_000
+"""How long a listing may be held; changes are announced sooner."""
+
+
+class SkillParams(RequestParams):
+    """The address of one skill."""
+
+    uri: str
+
+
+class DirectoryParams(PaginatedRequestParams):
+    """The address of one folder, and a page of it."""
+
+    uri: str
+
+
+class SkillsPage(PaginatedResult, CacheableResult):
+    """Some skills."""
+
+    skills: list[dict[str, Any]]
+    result_type: Literal["complete"] = "complete"
+
+
+class SkillResult(CacheableResult):
+    """One skill."""
+
+    skill: dict[str, Any]
+    result_type: Literal["complete"] = "complete"
+
+
+class FolderPage(PaginatedResult, CacheableResult):
+    """Some of what lies in a folder."""
+
+    resources: list[Resource]
+    result_type: Literal["complete"] = "complete"
+
+
+async def list_skills(door: Backend, context: Context, params: PaginatedRequestParams) -> SkillsPage:
+    """The skills that every host takes, by slug; the others are found by their address."""
+    after = read_cursor(params.cursor)
+    if not door.may_read(context):
+        return SkillsPage(skills=[], ttl_ms=LIST_TTL_MS)
+    await door.notices.mark()
+    found: list[dict[str, Any]] = []
+    async for entry in door.shelf.entries(after):
+        if len(found) == SKILLS_PER_PAGE:
+            return SkillsPage(skills=found, next_cursor=make_cursor(after), ttl_ms=LIST_TTL_MS)
+        if entry.listed:
+            found.append(_skill_json(entry))
+        after = entry.slug
+    return SkillsPage(skills=found, ttl_ms=LIST_TTL_MS)
+
+
+def _skill_json(entry: SkillEntry) -> dict[str, Any]:
+    resources = [
+        {"uri": entry.uri_of(file.path), "digest": f"sha256:{file.sha256}", "size": file.size} for file in entry.files
+    ]
+    return {"uri": entry.uri, "frontmatter": entry.frontmatter, "resources": resources}
+
+
+async def get_skill(door: Backend, context: Context, params: SkillParams) -> SkillResult:
+    """The skill whose SKILL.md has this address."""
+    found = await door.find(context, params.uri)
+    if found is None or found[1] != SKILL_MD or found[0].frontmatter is None:
+        raise MCPError(code=INVALID_PARAMS, message="There is no skill at this address.", data={"uri": params.uri})
+    return SkillResult(skill=_skill_json(found[0]), ttl_ms=LIST_TTL_MS)
+
+
+async def read_directory(door: Backend, context: Context, params: DirectoryParams) -> FolderPage:
+    """What lies directly in the folder of a skill, or in a folder of it."""
+    found = await door.find(context, params.uri)
+    children = _children(*found) if found else []
+    if not children:
+        raise MCPError(code=INVALID_PARAMS, message="There is no folder at this address.", data={"uri": params.uri})
+    after = read_cursor(params.cursor)
+    rest = [child for child in children if child.uri > after]
+    page = rest[:FILES_PER_PAGE]
+    following = make_cursor(page[-1].uri) if len(rest) > len(page) else None
+    return FolderPage(resources=page, next_cursor=following, ttl_ms=LIST_TTL_MS)
+
+
+def _children(entry: SkillEntry, folder: str) -> list[Resource]:
+    """Files and folders directly in a folder, by address; none where it is not one."""
+    before = f"{folder}/" if folder else ""
+    inside = [file.path.removeprefix(before) for file in entry.files if file.path.startswith(before)]
+    names = {name.partition("/")[0]: "/" in name for name in inside}
+    children = [
+        _folder_resource(entry, before + name) if is_folder else file_resource(entry, before + name)
+        for name, is_folder in names.items()
+    ]
+    return sorted(children, key=lambda child: child.uri)
+
+
+def _folder_resource(entry: SkillEntry, path: str) -> Resource:
+    return Resource(uri=entry.uri_of(path), name=path.rpartition("/")[2], mime_type=FOLDER_MEDIA_TYPE)

@@ -1,0 +1,171 @@
+"""The server process of a local model: started on first use, ended with this process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock, Timer
+from typing import IO, Any, Final, cast
+from weakref import WeakValueDictionary, finalize
+
+from prowess.errors import Unavailable
+from prowess.llm import local_program
+
+CONTEXT_TOKENS: Final = 8192
+MAX_ANSWER_TOKENS: Final = 4096
+"""The most tokens that one answer has."""
+LOADING_SECONDS: Final = 180.0
+ENDING_SECONDS: Final = 5.0
+
+_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR")
+"""All that the process sees of our environment; keys are not among it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerProcess:
+    """A process that answers at `url` to who knows the `key`; `alias` is what it calls the model."""
+
+    url: str
+    alias: str
+    key: str = field(repr=False)
+    process: subprocess.Popen[str] = field(repr=False)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process is still there."""
+        return self.process.poll() is None
+
+
+class LocalServer:
+    """Serves one GGUF file to this process. Its own process ends when nobody holds the server any more, or with ours."""
+
+    def __init__(self, file: Path, *, sha256: str = "") -> None:
+        self._file = file
+        self._sha256 = sha256
+        self._lock = Lock()
+        self._serving: ServerProcess | None = None
+
+    @property
+    def serving(self) -> ServerProcess | None:
+        """The process that serves, where one does."""
+        serving = self._serving
+        return serving if serving is not None and serving.alive else None
+
+    def start(self) -> ServerProcess:
+        """The process that serves, which is started where none does. Takes as long as the file takes to load.
+
+        Raises `Unavailable` where the file is not there, not the one that it is said to be, or not a model.
+        """
+        with self._lock:
+            serving = self.serving
+            if serving is None:
+                check_model_file(self._file, self._sha256)
+                serving = self._serving = _start(self._file)
+                finalize(self, _end, serving.process, os.getpid())
+            return serving
+
+
+_servers: WeakValueDictionary[Path, LocalServer] = WeakValueDictionary()
+_servers_lock = Lock()
+
+
+def get_server(file: Path, *, sha256: str = "") -> LocalServer:
+    """The one server of a file in this process."""
+    with _servers_lock:
+        server = _servers.get(file)
+        if server is None:
+            server = _servers[file] = LocalServer(file, sha256=sha256)
+        return server
+
+
+def check_model_file(file: Path, sha256: str) -> None:
+    """Raise `Unavailable` where a file cannot be read, is no GGUF, or is not the one with that digest, if one is given."""
+    try:
+        with file.open("rb") as content:
+            if content.read(4) != b"GGUF":
+                raise Unavailable(f"{file.name} is not a model.", hint="Give the path of a file in the GGUF format.")
+            content.seek(0)
+            found = hashlib.file_digest(content, "sha256").hexdigest() if sha256 else ""
+    except OSError as error:
+        raise Unavailable(
+            f"The model {str(file)!r} cannot be read: {error.strerror or error}.",
+            hint="Give the path of a GGUF file, or fetch the small one: prowess model fetch smollm2",
+        ) from error
+    if found != sha256:
+        raise Unavailable(
+            f"{file.name} is not the file that was fetched.", hint="Fetch it again: prowess model fetch smollm2"
+        )
+
+
+def _start(file: Path) -> ServerProcess:
+    key = secrets.token_urlsafe(32)
+    process = subprocess.Popen(  # noqa: S603  (our own program)
+        [sys.executable, "-I", str(Path(local_program.__file__))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+        start_new_session=True,
+        text=True,
+        encoding="utf-8",
+    )
+    try:
+        url = _read_address(process, {**_server_options(file), "key": key})
+    except BaseException:
+        _end(process, os.getpid())
+        raise
+    return ServerProcess(url=url, alias=file.stem, key=key, process=process)
+
+
+def _server_options(file: Path) -> dict[str, Any]:
+    return {
+        "model": str(file),
+        "alias": file.stem,
+        # The other half of the processors is left to whoever asks: threads that wait for each other take far longer.
+        "threads": max(1, (os.cpu_count() or 1) // 2),
+        "context": CONTEXT_TOKENS,
+        "tokens": MAX_ANSWER_TOKENS,
+    }
+
+
+def _read_address(process: subprocess.Popen[str], order: dict[str, Any]) -> str:
+    """Where it serves, once it has said so."""
+    orders, answers = cast("IO[str]", process.stdin), cast("IO[str]", process.stdout)
+    patience = Timer(LOADING_SECONDS, process.kill)
+    patience.daemon = True
+    patience.start()
+    try:
+        orders.write(json.dumps(order) + "\n")
+        orders.flush()
+        line = answers.readline()
+    except BrokenPipeError:
+        line = ""
+    finally:
+        patience.cancel()
+    answer = json.loads(line) if line.endswith("\n") else {"problem": f"its process ended with {process.wait()}"}
+    if "url" not in answer:
+        raise Unavailable(
+            f"The model {order['alias']!r} cannot be served: {answer['problem']}",
+            hint="Is it a whole GGUF file, and is there memory for it?",
+        )
+    return answer["url"]
+
+
+def _end(process: subprocess.Popen[str], owner: int) -> None:
+    """End the process, unless this is a fork of the one that started it."""
+    if os.getpid() != owner:
+        return
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+    try:
+        process.wait(timeout=ENDING_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,183 @@
+"""Models that a provider serves over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from prowess.errors import AnswerUnusable, ProwessError, RunFailed
+from prowess.llm.model import Model, Reply, Request, Usage, fit_schema
+from prowess.llm.prices import cost_of
+
+if TYPE_CHECKING:
+    import httpx2
+    from pydantic_ai.messages import ModelResponse, ModelResponseStreamEvent
+    from pydantic_ai.models import Model as Underlying
+
+_MAX_TOKENS = 100_000_000
+"""More than this nobody has read and written for one answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ProviderClient:
+    """A way to a provider: the model as the library has it, and the connections it uses."""
+
+    model: Underlying
+    client: httpx2.AsyncClient
+
+
+class RemoteModel:
+    """A model of a provider, asked once per request: time-outs and further tries are a guard's matter.
+
+    It can be used from several event loops, one after the other or at once; each has connections of its own. The key is
+    only inside the connections; it is not in the `repr`, nor in an error.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        family: str,
+        connect: Callable[[], ProviderClient],
+        secrets: tuple[str, ...] = (),
+        key_hint: str = "",
+    ) -> None:
+        self.name = name
+        self.family = family
+        self._connect = connect
+        self._secrets = secrets
+        self._key_hint = key_hint or "Check the key, and what it may be used for."
+        self._lines: WeakKeyDictionary[asyncio.AbstractEventLoop, ProviderClient] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+        self._spare: ProviderClient | None = connect()
+        self.structured = bool(self._spare.model.profile.get("supports_json_schema_output"))
+
+    def __repr__(self) -> str:
+        return f"<ProvidedModel {self.name}>"
+
+    async def complete(self, request: Request) -> Reply:
+        """The whole answer."""
+        from prowess.llm.conversion import convert_messages, convert_parameters, convert_settings
+        from prowess.llm.transport import new_exchange
+
+        exchange = new_exchange()
+        try:
+            request = fit_schema(request, structured=self.structured)
+            model = self._line().model
+            parameters = convert_parameters(request, structured=self.structured)
+            settings = convert_settings(request, model.profile)
+            response = await model.request(convert_messages(request.messages), settings, parameters)
+            return self._read(response)
+        except Exception as error:  # noqa: BLE001  (whatever a provider's library raises is told in our words)
+            fault = self._translated(error, answered=exchange.answered)
+        raise fault
+
+    async def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
+        """The answer piece by piece, and last the whole."""
+        from prowess.llm.transport import new_exchange
+
+        # What was raised must not be the context of the error of ours: it may have a key in it.
+        fault: ProwessError
+        begun = False
+        exchange = new_exchange()
+        async with aclosing(self._pieces(request)) as pieces:
+            try:
+                async for piece in pieces:
+                    begun = True
+                    yield piece
+            except Exception as error:  # noqa: BLE001
+                fault = self._translated(error, answered=exchange.answered, begun=begun)
+            else:
+                return
+        raise fault
+
+    async def _pieces(self, request: Request) -> AsyncGenerator[str | Reply]:
+        from prowess.llm.conversion import convert_messages, convert_parameters, convert_settings
+
+        written: list[str] = []
+        request = fit_schema(request, structured=self.structured)
+        model = self._line().model
+        parameters = convert_parameters(request, structured=self.structured)
+        settings = convert_settings(request, model.profile)
+        async with model.request_stream(convert_messages(request.messages), settings, parameters) as response:
+            async for event in response:
+                if piece := _text_of(event):
+                    written.append(piece)
+                    yield piece
+        whole = response.get()
+        if whole.state != "complete":
+            raise self._unusable(whole, f"The answer of {self.name} broke off.", hint="Ask again.")
+        yield self._read(whole, text="".join(written))
+
+    async def close(self) -> None:
+        """Close the connections of the running event loop; the next request opens new ones."""
+        with self._lock:
+            lines = [self._lines.pop(asyncio.get_running_loop(), None), self._spare]
+            self._spare = None
+        for line in lines:
+            if line is not None:
+                await line.client.aclose()
+
+    def _line(self) -> ProviderClient:
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            line = self._lines.get(loop)
+            if line is None:
+                spare, self._spare = self._spare, None
+                line = self._lines[loop] = spare or self._connect()
+            return line
+
+    def _read(self, response: ModelResponse, *, text: str | None = None) -> Reply:
+        from prowess.llm.conversion import convert_reply
+
+        try:
+            return convert_reply(response, model=self.name, text=text)
+        except RunFailed as error:
+            message, hint = error.message, error.hint
+        if response.finish_reason == "length":
+            message = f"{message} The answer was cut at the limit of its length."
+            hint = "Allow a longer answer, with max_tokens."
+        raise self._unusable(response, message, hint=hint)
+
+    def _unusable(self, response: ModelResponse, message: str, *, hint: str) -> AnswerUnusable:
+        """The error that says what such an answer took, where the count can be believed."""
+        read, written = tokens = response.usage.input_tokens, response.usage.output_tokens
+        if min(tokens) < 0 or not 0 < read + written <= _MAX_TOKENS:
+            return AnswerUnusable(message, hint=hint)
+        cost = cost_of(self.name, Usage(input_tokens=read, output_tokens=written))
+        return AnswerUnusable(message, hint=hint, tokens=tokens, cost=cost)
+
+    def _translated(self, error: Exception, *, answered: bool, begun: bool = False) -> ProwessError:
+        from prowess.llm.transport import interrupted, translate_error
+
+        fault = translate_error(
+            error, model=self.name, secrets=self._secrets, key_hint=self._key_hint, answered=answered
+        )
+        return interrupted(fault, model=self.name) if begun else fault
+
+
+def _text_of(event: ModelResponseStreamEvent) -> str:
+    from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+
+    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        return event.part.content
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        return event.delta.content_delta
+    return ""
+
+
+def open_compatible(model_name: str, *, name: str, base_url: str, key: str, family: str) -> Model:
+    """A model of a server that speaks OpenAI's chat API, under the name that it is called here."""
+    from prowess.llm.transport import compatible_client
+
+    return RemoteModel(
+        name=name,
+        family=family,
+        connect=lambda: compatible_client(model_name, base_url, key),
+        secrets=(key,) if key else (),
+    )

@@ -1,0 +1,290 @@
+"""Clients for each provider, their HTTP connections, and the translation of their errors.
+
+No redirect is followed, no response grows without limit, and no error message contains an API key.
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import ssl
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import httpx2
+from pydantic_ai import exceptions as theirs
+
+from prowess.errors import AnswerUnusable, ProwessError, RunFailed, TryLater, Unavailable
+from prowess.llm.remote import ProviderClient
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request and its answer: whether the server has begun to give one that is no error."""
+
+    answered: bool = False
+
+
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
+"""How many bytes an answer may have."""
+
+_current_exchange: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
+_TIMEOUT = httpx2.Timeout(600, connect=10)
+
+
+def new_exchange() -> Exchange:
+    """The exchange that the next request of this task belongs to."""
+    exchange = Exchange()
+    _current_exchange.set(exchange)
+    return exchange
+
+
+def http_client(url: str, *, limit: int = MAX_ANSWER_BYTES) -> httpx2.AsyncClient:
+    """A client for this server. To one on this machine it goes past any proxy that the environment names."""
+
+    async def check(response: httpx2.Response) -> None:
+        exchange = _current_exchange.get()
+        if exchange is not None and response.is_success:
+            exchange.answered = True
+        if 300 <= response.status_code < 400:
+            raise Unavailable(
+                f"The server sends elsewhere: status {response.status_code}.",
+                hint="Give the address that it moved to; none is followed, since the key would go there.",
+            )
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise AnswerUnusable("The answer is compressed, which was not asked for.", hint="Check the server.")
+        response.stream = _LimitedStream(response.stream, limit)
+
+    return httpx2.AsyncClient(
+        timeout=_TIMEOUT,
+        follow_redirects=False,
+        trust_env=not is_loopback(url),
+        verify=_default_tls() if urlsplit(url).scheme == "https" else _empty_tls(),
+        headers={"Accept-Encoding": "identity"},
+        event_hooks={"response": [check]},
+    )
+
+
+@lru_cache(maxsize=1)
+def _default_tls() -> ssl.SSLContext:
+    """Whose certificates are trusted: reading them takes long, so they are read once."""
+    return httpx2.create_ssl_context()
+
+
+@lru_cache(maxsize=1)
+def _empty_tls() -> ssl.SSLContext:
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def is_loopback(url: str) -> bool:
+    """Whether the address is one of this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class _LimitedStream(httpx2.AsyncByteStream):
+    """A stream of bytes that ends with `AnswerUnusable` where it grows too long."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream | httpx2.SyncByteStream | None, limit: int) -> None:
+        self._stream = stream
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if not isinstance(self._stream, httpx2.AsyncByteStream):
+            return
+        size = 0
+        async for piece in self._stream:
+            size += len(piece)
+            if size > self._limit:
+                raise AnswerUnusable(
+                    f"The answer is longer than {self._limit:,} bytes.", hint="Ask for less, with max_tokens."
+                )
+            yield piece
+
+    async def aclose(self) -> None:
+        if isinstance(self._stream, httpx2.AsyncByteStream):
+            await self._stream.aclose()
+
+
+_RETRY_STATUS = frozenset({408, 409, 425, 429})
+_DENIED_STATUS = frozenset({401, 402, 403, 404})
+_TRANSIENT_ERRORS = (
+    theirs.ModelConnectionError,
+    theirs.ModelRateLimitError,
+    theirs.ModelUnavailableError,
+    theirs.ModelServerError,
+)
+_MAX_SHOWN = 300
+_KEY_FRAGMENT = 8
+"""So many characters of a key in a row give it away."""
+
+
+def translate_error(
+    error: Exception, *, model: str, secrets: Sequence[str], key_hint: str, answered: bool = False
+) -> ProwessError:
+    """The error of ours that tells of this one. It does not hold on to the original, which may have a key in it.
+
+    Where the provider has `answered`, what went wrong is its answer, and no refusal of the request.
+    """
+    own = next((one for one in _causes(error) if isinstance(one, ProwessError)), None)
+    if own is not None:
+        return own
+    said = _provider_text(error, secrets)
+    if isinstance(error, theirs.ModelHTTPError):
+        return _translate_status(error, model, said, key_hint, answered=answered)
+    if isinstance(error, _TRANSIENT_ERRORS) or _is_transport(error):
+        return TryLater(
+            f"{model} cannot be reached{said}.",
+            hint="Check the network and the address of the server, or try again later.",
+            retry_after=getattr(error, "retry_after", None),
+        )
+    if isinstance(error, theirs.ContentFilterError):
+        return AnswerUnusable(f"{model} refuses to answer{said}.", hint="Change the request, or use another model.")
+    if answered or isinstance(error, theirs.UnexpectedModelBehavior):
+        return AnswerUnusable(
+            f"The answer of {model} cannot be read{said}.", hint="Check that the server speaks the API."
+        )
+    return RunFailed(f"{model} did not take the request{said}.", hint="Change the request, or use another model.")
+
+
+def interrupted(error: ProwessError, *, model: str) -> ProwessError:
+    """The same for what went wrong after a part of the answer was there: nobody is asked again for the rest of it."""
+    if isinstance(error, RunFailed):
+        return error
+    return AnswerUnusable(f"The answer of {model} broke off: {error.message}", hint=error.hint)
+
+
+def _translate_status(
+    error: theirs.ModelHTTPError, model: str, said: str, key_hint: str, *, answered: bool
+) -> ProwessError:
+    status = error.status_code
+    if isinstance(error, theirs.ModelQuotaExceededError) or status in _DENIED_STATUS:
+        hint = "Check the name of the model, and that the key may use it." if status == 404 else key_hint
+        return Unavailable(f"{model} is not to be had: status {status}{said}.", hint=hint)
+    if status in _RETRY_STATUS or status >= 500:
+        return TryLater(
+            f"{model} is overloaded or out of order: status {status}{said}.",
+            hint="Try again later, or use another model.",
+            retry_after=error.retry_after,
+        )
+    kind = AnswerUnusable if answered else RunFailed
+    return kind(
+        f"{model} refuses the request: status {status}{said}.", hint="Change the request, or use another model."
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or current.__context__
+
+
+def _is_transport(error: BaseException) -> bool:
+    return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in ("httpx", "httpx2", "httpcore2")
+
+
+def _provider_text(error: Exception, secrets: Sequence[str]) -> str:
+    """What the provider says about it, as ` (…)`, or '' where it says nothing or repeats a key."""
+    # The further lines of an error are about the insides of a library.
+    is_answer = isinstance(error, theirs.ModelHTTPError)
+    message = _body_message(error.body) if is_answer else str(error).strip().partition("\n")[0]
+    plain = " ".join("".join(letter if letter.isprintable() else " " for letter in message[:4_000]).split())
+    if any(_contains_key(secret, plain) for secret in secrets):
+        return " (what it says is left out, since it repeats the key)"
+    cut = plain if len(plain) <= _MAX_SHOWN else f"{plain[:_MAX_SHOWN]}…"
+    return f" ({cut.rstrip('.')})" if cut else ""
+
+
+def _body_message(body: object) -> str:
+    if isinstance(body, str):
+        return body
+    if not isinstance(body, Mapping):
+        return ""
+    fields = cast("Mapping[str, Any]", body)
+    inner = fields.get("error")
+    if isinstance(inner, Mapping):
+        return _body_message(cast("Mapping[str, Any]", inner))
+    message = fields.get("message") or inner
+    return message if isinstance(message, str) else ""
+
+
+def _contains_key(secret: str, text: str) -> bool:
+    size = min(_KEY_FRAGMENT, len(secret))
+    if not size:
+        return False
+    forms = (secret, base64.b64encode(secret.encode()).decode())
+    return any(form[start : start + size] in text for form in forms for start in range(len(form) - size + 1))
+
+
+OPENAI_URL = "https://api.openai.com/v1"
+ANTHROPIC_URL = "https://api.anthropic.com"
+GOOGLE_URL = "https://generativelanguage.googleapis.com"
+
+PLACEHOLDER_KEY = "none"
+"""What a server is sent that needs no key."""
+
+
+def openai_client(model: str, url: str, key: str) -> ProviderClient:
+    """To OpenAI."""
+    from openai import AsyncOpenAI
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    client = http_client(url)
+    provider = OpenAIProvider(openai_client=AsyncOpenAI(base_url=url, api_key=key, http_client=client, max_retries=0))
+    return ProviderClient(model=OpenAIChatModel(model, provider=provider), client=client)
+
+
+def compatible_client(model: str, url: str, key: str) -> ProviderClient:
+    """To any server that speaks OpenAI's chat API; nothing of an OpenAI account is sent there."""
+    from openai import AsyncOpenAI, Omit
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    client = http_client(url)
+    theirs = {"OpenAI-Organization": Omit(), "OpenAI-Project": Omit()}
+    speaking = AsyncOpenAI(
+        base_url=url,
+        api_key=key or PLACEHOLDER_KEY,
+        http_client=client,
+        max_retries=0,
+        default_headers=theirs,  # pyright: ignore[reportArgumentType]
+    )
+    profile = OpenAIModelProfile(supports_json_schema_output=True, openai_chat_supports_max_completion_tokens=False)
+    provider = OpenAICompatibleProvider("compatible", openai_client=speaking, profile=profile)
+    return ProviderClient(model=OpenAIChatModel(model, provider=provider), client=client)
+
+
+def anthropic_client(model: str, url: str, key: str) -> ProviderClient:
+    """To Anthropic."""
+    from anthropic import AsyncAnthropic
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    client = http_client(url)
+    speaking = AsyncAnthropic(base_url=url, api_key=key, http_client=client, max_retries=0, open_telemetry=False)
+    return ProviderClient(
+        model=AnthropicModel(model, provider=AnthropicProvider(anthropic_client=speaking)), client=client
+    )
+
+
+def google_client(model: str, url: str, key: str) -> ProviderClient:
+    """To Google's Gemini."""
+    from google.genai.types import HttpRetryOptions
+    from pydantic_ai.models.google import GoogleModel
+    from pydantic_ai.providers.google import GoogleProvider
+
+    client = http_client(url)
+    provider = GoogleProvider(api_key=key, base_url=url, http_client=client, retry_options=HttpRetryOptions(attempts=1))
+    return ProviderClient(model=GoogleModel(model, provider=provider), client=client)

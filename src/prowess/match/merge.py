@@ -1,0 +1,216 @@
+"""Merge several segments into one without reading the skills again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prowess.match.arrays import Array, offsets_of, take_slices
+from prowess.match.segment import Segment, sign_codes
+
+
+class SegmentPart(Protocol):
+    """A segment, and what of it still holds."""
+
+    @property
+    def segment(self) -> Segment:
+        """The arrays."""
+        ...
+
+    @property
+    def alive(self) -> NDArray[np.bool_]:
+        """Which documents still hold."""
+        ...
+
+    @property
+    def term_count(self) -> NDArray[np.int32]:
+        """In how many of these each term is."""
+        ...
+
+    @property
+    def word_count(self) -> NDArray[np.int32]:
+        """In how many of these each word is."""
+        ...
+
+
+def merge_segments(parts: Sequence[SegmentPart]) -> Segment:
+    """One segment with the living documents of all, the words and terms that they have, and nothing else."""
+    kept = [np.flatnonzero(part.alive) for part in parts]
+    segments = [part.segment for part in parts]
+    used = [np.flatnonzero(part.word_count) for part in parts]
+    words, placed = _unite([segment.words[some] for segment, some in zip(segments, used, strict=True)])
+    word_places = _new_places(segments, used, placed, "words")
+    stems = [segment.terms[segment.word_term[some]] for segment, some in zip(segments, used, strict=True)]
+    terms, word_term = np.unique(_merge_rows(stems, placed, len(words)), return_inverse=True)
+
+    vectors = _concat(segments, kept, "vectors")
+    phrase_start = offsets_of(_slice_lengths(segments, kept, "phrase_start"))
+    moved = _new_documents(segments, kept)
+    return Segment(
+        slugs=_concat(segments, kept, "slugs"),
+        keys=_concat(segments, kept, "keys"),
+        ranks=_concat(segments, kept, "ranks"),
+        vectors=vectors,
+        codes=sign_codes(vectors),
+        phrase_start=phrase_start,
+        said_end=phrase_start[1:] - _count_bodies(segments, kept),
+        phrase_field=_concat_slices(segments, kept, "phrase_field", "phrase_start"),
+        phrase_length=_concat_slices(segments, kept, "phrase_length", "phrase_start"),
+        word_start=offsets_of(_phrase_lengths(segments, kept)),
+        phrase_words=_merge_phrase_words(segments, kept, word_places),
+        words=words,
+        word_term=word_term.astype(np.uint32),
+        word_vectors=_merge_rows(_select(segments, used, "word_vectors"), placed, len(words)),
+        word_weight=_merge_rows(_select(segments, used, "word_weight"), placed, len(words)),
+        word_documents=_merge_word_counts(parts, used, placed, len(words)),
+        terms=terms,
+        **_merge_postings(parts, moved, terms),
+        patterned=_merge_patterned(segments, moved),
+        **_merge_tags(segments, moved),
+        meta_start=offsets_of(_slice_lengths(segments, kept, "meta_start")),
+        meta=_concat_slices(segments, kept, "meta", "meta_start"),
+    )
+
+
+def _unite(numbers: Sequence[Array]) -> tuple[Array, list[Array]]:
+    """All numbers, ascending and each once; and where those of each table stand among them."""
+    every, placed = np.unique(np.concatenate(numbers), return_inverse=True)
+    return every, np.split(placed, np.cumsum([len(some) for some in numbers])[:-1])
+
+
+def _new_places(segments: Sequence[Segment], used: Sequence[Array], placed: Sequence[Array], name: str) -> list[Array]:
+    """For each row of each segment its new place; 0 for those that are gone."""
+    found: list[Array] = []
+    for segment, some, now in zip(segments, used, placed, strict=True):
+        places = np.zeros(len(getattr(segment, name)), np.uint32)
+        places[some] = now
+        found.append(places)
+    return found
+
+
+def _merge_rows(tables: Sequence[Array], placed: Sequence[Array], size: int) -> Array:
+    """One table of the rows of several; where two have the same row, it is taken from either."""
+    found = np.empty((size, *tables[0].shape[1:]), tables[0].dtype)
+    for table, now in zip(tables, placed, strict=True):
+        found[now] = table
+    return found
+
+
+def _merge_word_counts(
+    parts: Sequence[SegmentPart], used: Sequence[Array], placed: Sequence[Array], size: int
+) -> Array:
+    found = np.zeros(size, np.int32)
+    for part, some, now in zip(parts, used, placed, strict=True):
+        found[now] += part.word_count[some]
+    return found
+
+
+def _merge_phrase_words(segments: Sequence[Segment], kept: Sequence[Array], places: Sequence[Array]) -> Array:
+    return np.concatenate(
+        [
+            now[take_slices(segment.phrase_words, segment.word_start[segment.phrase_start], chosen)]
+            for segment, chosen, now in zip(segments, kept, places, strict=True)
+        ]
+    )
+
+
+def _phrase_lengths(segments: Sequence[Segment], kept: Sequence[Array]) -> Array:
+    """How many words each phrase has."""
+    return np.concatenate(
+        [
+            take_slices(np.diff(segment.word_start), segment.phrase_start, chosen)
+            for segment, chosen in zip(segments, kept, strict=True)
+        ]
+    )
+
+
+def _new_documents(segments: Sequence[Segment], kept: Sequence[Array]) -> list[Array]:
+    """For each document of each segment its place in the new one; -1 for those that are gone."""
+    found: list[Array] = []
+    before = 0
+    for segment, chosen in zip(segments, kept, strict=True):
+        places = np.full(segment.size, -1, np.int64)
+        places[chosen] = before + np.arange(len(chosen))
+        before += len(chosen)
+        found.append(places)
+    return found
+
+
+def _merge_postings(parts: Sequence[SegmentPart], moved: Sequence[Array], terms: Array) -> dict[str, Array]:
+    """Those of the first segment, then those of the second, and so on, term by term: so they stay ascending."""
+    places = [np.searchsorted(terms, part.segment.terms) for part in parts]
+    starts = offsets_of(_count_postings(parts, places, len(terms)))
+    postings, impacts = np.empty(starts[-1], np.uint32), np.empty(starts[-1], np.uint8)
+    # Where the next posting of each term goes. A term that is gone has none, wherever it would stand.
+    following = np.append(starts[:-1], 0)
+    for part, now, place in zip(parts, moved, places, strict=True):
+        segment = part.segment
+        documents = now[segment.postings]
+        holds = documents >= 0
+        begins = offsets_of(part.term_count)[:-1]
+        target = np.repeat(following[place] - begins, part.term_count) + np.arange(np.count_nonzero(holds))
+        postings[target], impacts[target] = documents[holds], segment.impacts[holds]
+        np.add.at(following, place, part.term_count)
+    return {"posting_start": starts, "postings": postings, "impacts": impacts}
+
+
+def _count_postings(parts: Sequence[SegmentPart], places: Sequence[Array], size: int) -> Array:
+    counts = np.zeros(size + 1, np.int64)
+    for part, place in zip(parts, places, strict=True):
+        np.add.at(counts, place, part.term_count)
+    return counts[:-1]
+
+
+def _merge_tags(segments: Sequence[Segment], moved: Sequence[Array]) -> dict[str, Array]:
+    tags: list[Array] = []
+    tagged: list[Array] = []
+    for segment, places in zip(segments, moved, strict=True):
+        now = places[segment.tagged]
+        tags.append(np.repeat(segment.tags, np.diff(segment.tagged_start))[now >= 0])
+        tagged.append(now[now >= 0])
+    tag, where = np.concatenate(tags), np.concatenate(tagged)
+    order = np.lexsort((where, tag))
+    found, starts = np.unique(tag[order], return_index=True)
+    return {
+        "tags": found,
+        "tagged_start": np.append(starts, len(order)).astype(np.int64),
+        "tagged": where[order].astype(np.uint32),
+    }
+
+
+def _merge_patterned(segments: Sequence[Segment], moved: Sequence[Array]) -> Array:
+    now = np.concatenate([places[segment.patterned] for segment, places in zip(segments, moved, strict=True)])
+    return now[now >= 0].astype(np.uint32)
+
+
+def _count_bodies(segments: Sequence[Segment], kept: Sequence[Array]) -> Array:
+    """How many phrases of a body each document has: one or none."""
+    counts = [segment.phrase_start[1:] - segment.said_end for segment in segments]
+    return np.concatenate([count[chosen] for count, chosen in zip(counts, kept, strict=True)])
+
+
+def _concat_slices(segments: Sequence[Segment], kept: Sequence[Array], name: str, starts: str) -> Array:
+    """What the kept documents have of an array, in which stretches of several places belong to each."""
+    return np.concatenate(
+        [
+            take_slices(getattr(segment, name), getattr(segment, starts), chosen)
+            for segment, chosen in zip(segments, kept, strict=True)
+        ]
+    )
+
+
+def _concat(segments: Sequence[Segment], chosen: Sequence[Array], name: str) -> Array:
+    return np.concatenate(_select(segments, chosen, name))
+
+
+def _select(segments: Sequence[Segment], chosen: Sequence[Array], name: str) -> list[Array]:
+    return [getattr(segment, name)[some] for segment, some in zip(segments, chosen, strict=True)]
+
+
+def _slice_lengths(segments: Sequence[Segment], chosen: Sequence[Array], name: str) -> Array:
+    """The lengths of the chosen stretches."""
+    lengths = [np.diff(getattr(segment, name))[some] for segment, some in zip(segments, chosen, strict=True)]
+    return np.concatenate(lengths)

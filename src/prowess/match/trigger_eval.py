@@ -1,0 +1,142 @@
+"""Evaluate triggers: check that a skill is chosen for the messages it is meant for and for no others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from prowess.match.collisions import count_matched_terms, find_missing_words
+from prowess.match.recommendation import DECISIONS, Decision, Recommendation
+
+if TYPE_CHECKING:
+    from prowess.catalog.store import SearchDocument
+    from prowess.skill.evals import TriggerCase
+
+RANKING_DEPTH = 20
+"""How far down a ranking a skill that did not trigger is looked for."""
+
+
+class Ranker(Protocol):
+    """What an evaluation asks of a matcher: the whole ranking, with the skills that do not fit as well."""
+
+    def rank(
+        self, message: str, *, limit: int = 10, tags: Collection[str] = (), context: str = ""
+    ) -> list[Recommendation]:
+        """The best skills for a message, best first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryOutcome:
+    """What one query gave. `place` is the skill's place in the ranking, None where it is not near the top.
+
+    `instead` are the skills that were worth offering before it, best first.
+    """
+
+    case: TriggerCase
+    triggered: bool
+    place: int | None
+    result: Recommendation | None
+    instead: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether it went as expected."""
+        return self.triggered == self.case.should_trigger
+
+    @property
+    def verdict(self) -> str:
+        """What the query gave, in one line."""
+        result = self.result
+        where = f"at place {self.place} ({result.decision}, {result.score:.2f})" if result else "not near the top"
+        if self.ok:
+            return f"As expected: {where}."
+        if self.triggered:
+            return f"Triggered {where} and should not."
+        taken = f"instead: {', '.join(self.instead)}" if self.instead else "nothing was offered before it"
+        return f"Should trigger, but was {where}; {taken}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerReport:
+    """All outcomes of one skill, and what follows from them."""
+
+    slug: str
+    outcomes: tuple[QueryOutcome, ...]
+    add: tuple[tuple[str, int], ...]
+    """Words of missed queries that the skill never says, with how many queries have each."""
+    drop: tuple[tuple[str, int], ...]
+    """Words that drew it into messages that it is not for."""
+
+    @property
+    def missed(self) -> tuple[QueryOutcome, ...]:
+        """Queries that should have triggered it."""
+        return tuple(outcome for outcome in self.outcomes if outcome.case.should_trigger and not outcome.triggered)
+
+    @property
+    def false_triggers(self) -> tuple[QueryOutcome, ...]:
+        """Queries that should not have triggered it."""
+        return tuple(outcome for outcome in self.outcomes if outcome.triggered and not outcome.case.should_trigger)
+
+    @property
+    def hits(self) -> int:
+        """How many queries triggered it rightly."""
+        return sum(outcome.triggered and outcome.case.should_trigger for outcome in self.outcomes)
+
+    @property
+    def precision(self) -> float:
+        """The share of its triggers that were right; 1 where it never triggered."""
+        return _ratio(self.hits, len(self.false_triggers))
+
+    @property
+    def recall(self) -> float:
+        """The share of the queries that it is for which triggered it; 1 where there are none."""
+        return _ratio(self.hits, len(self.missed))
+
+    @property
+    def f1(self) -> float:
+        """Precision and recall in one figure."""
+        total = 2 * self.hits + len(self.missed) + len(self.false_triggers)
+        return 2 * self.hits / total if total else 1.0
+
+    @property
+    def confusions(self) -> dict[str, int]:
+        """Which other skills took the queries that it missed, most often first."""
+        counts = Counter(outcome.instead[0] for outcome in self.missed if outcome.instead)
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _ratio(right: int, wrong: int) -> float:
+    return right / (right + wrong) if right + wrong else 1.0
+
+
+def evaluate_triggers(
+    ranker: Ranker, document: SearchDocument, cases: Sequence[TriggerCase], *, limit: int = 5, at: Decision = "maybe"
+) -> TriggerReport:
+    """Ask every query. The skill triggers where it is among the first `limit` and its decision is `at` or better."""
+    outcomes = tuple(_run_query(ranker, document.slug, case, limit, at) for case in cases)
+    missed = [one.case.query for one in outcomes if one.case.should_trigger and not one.triggered]
+    drawn = [one.result for one in outcomes if one.result and one.triggered and not one.case.should_trigger]
+    return TriggerReport(
+        slug=document.slug,
+        outcomes=outcomes,
+        add=tuple(find_missing_words(document, missed)),
+        drop=tuple(count_matched_terms(drawn)),
+    )
+
+
+def _run_query(ranker: Ranker, slug: str, case: TriggerCase, limit: int, at: Decision) -> QueryOutcome:
+    results = ranker.rank(case.query, limit=max(limit, RANKING_DEPTH))
+    place = next((number for number, result in enumerate(results, start=1) if result.slug == slug), None)
+    result = results[place - 1] if place else None
+    good = DECISIONS[: DECISIONS.index(at) + 1]
+    before = results[: place - 1 if place else limit]
+    return QueryOutcome(
+        case=case,
+        triggered=result is not None and place is not None and place <= limit and result.decision in good,
+        place=place,
+        result=result,
+        instead=tuple(other.slug for other in before if other.decision in good)[:3],
+    )

@@ -1,0 +1,1 @@
+"""Send HTTP requests to allowed hosts."""

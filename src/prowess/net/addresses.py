@@ -1,0 +1,122 @@
+"""Resolve host names, and decide which addresses are public.
+
+The list of ranges is our own: what the standard library calls global differs between Python versions, and includes
+translated and tunnelled addresses through which private ones can be reached. An address is public only if no range below
+contains it; for IPv6, only if it lies in the block that is allocated for the internet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Protocol
+
+from prowess.errors import RunFailed, TryLater
+
+Address = IPv4Address | IPv6Address
+
+_IPV4_RANGES: dict[str, str] = {
+    "0.0.0.0/8": "this network",
+    "10.0.0.0/8": "private",
+    "100.64.0.0/10": "behind a provider's translation",
+    "127.0.0.0/8": "this machine",
+    "168.63.129.16/32": "the host of a virtual machine",
+    "169.254.0.0/16": "link-local",
+    "172.16.0.0/12": "private",
+    "192.0.0.0/24": "for protocols",
+    "192.0.2.0/24": "for documentation",
+    "192.31.196.0/24": "for reverse lookups",
+    "192.52.193.0/24": "for tunnels",
+    "192.88.99.0/24": "for tunnels",
+    "192.168.0.0/16": "private",
+    "192.175.48.0/24": "for reverse lookups",
+    "198.18.0.0/15": "for measurements",
+    "198.51.100.0/24": "for documentation",
+    "203.0.113.0/24": "for documentation",
+    "224.0.0.0/4": "multicast",
+    "240.0.0.0/4": "reserved",
+}
+_IPV6_ALLOCATED = IPv6Network("2000::/3")
+_IPV6_RANGES: dict[str, str] = {
+    "::/128": "this network",
+    "::1/128": "this machine",
+    "::ffff:0:0/96": "IPv4 in disguise",
+    "64:ff9b::/96": "translated to IPv4",
+    "64:ff9b:1::/48": "translated to IPv4",
+    "2001::/23": "for protocols and tunnels",
+    "2001:db8::/32": "for documentation",
+    "2002::/16": "tunnelled to IPv4",
+    "2620:4f:8000::/48": "for reverse lookups",
+    "3ffe::/16": "given back",
+    "3fff::/20": "for documentation",
+    "fc00::/7": "private",
+    "fe80::/10": "link-local",
+    "ff00::/8": "multicast",
+}
+_NON_PUBLIC_IPV4 = tuple((IPv4Network(network), why) for network, why in _IPV4_RANGES.items())
+_NON_PUBLIC_IPV6 = tuple((IPv6Network(network), why) for network, why in _IPV6_RANGES.items())
+
+
+def non_public_reason(address: Address) -> str:
+    """What an address is, where it is not a public one; '' where it is."""
+    if isinstance(address, IPv4Address):
+        return next((why for network, why in _NON_PUBLIC_IPV4 if address in network), "")
+    if address.scope_id is not None:
+        return "of one network card"
+    found = next((why for network, why in _NON_PUBLIC_IPV6 if address in network), "")
+    return found or ("" if address in _IPV6_ALLOCATED else "reserved")
+
+
+def parse_address(text: str) -> Address | None:
+    """The address that a text is in its one usual form; None where it is none, or has a zone."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return None if isinstance(address, IPv6Address) and address.scope_id is not None else address
+
+
+class Resolver(Protocol):
+    """Looks names up. `RunFailed` where there is no such host, `TryLater` where that cannot be told just now."""
+
+    async def addresses(self, host: str, port: int) -> tuple[Address, ...]:
+        """Every address of a host, the one to try first at the front; never none."""
+        ...
+
+
+class SystemResolver:
+    """Asks the system, in threads of its own, so that a name server that is silent holds up nothing else."""
+
+    def __init__(self, at_once: int = 8) -> None:
+        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="lookup")
+
+    async def addresses(self, host: str, port: int) -> tuple[Address, ...]:
+        """Every address."""
+        looked_up = self._pool.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        try:
+            found = await asyncio.wrap_future(looked_up)
+        except socket.gaierror as error:
+            raise _lookup_error(host, error) from error
+        except (OSError, UnicodeError) as error:
+            raise TryLater(f"The host {host} cannot be looked up ({type(error).__name__}).") from error
+        return self._read(host, [str(entry[4][0]) for entry in found])
+
+    def close(self) -> None:
+        """Let go of the threads; a lookup that is going on ends in its own time."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    @staticmethod
+    def _read(host: str, found: list[str]) -> tuple[Address, ...]:
+        addresses = [parse_address(text) for text in dict.fromkeys(found)]
+        known = tuple(address for address in addresses if address is not None)
+        if not known or len(known) < len(addresses):
+            raise RunFailed(f"The host {host} has an address that cannot be read.", hint="Use another host.")
+        return known
+
+
+def _lookup_error(host: str, error: socket.gaierror) -> RunFailed | TryLater:
+    if error.errno in {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}:
+        return RunFailed(f"There is no host called {host}.", hint="Check its name.")
+    return TryLater(f"The host {host} cannot be looked up just now.", hint="Try again, or check the network.")

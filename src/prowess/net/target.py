@@ -1,0 +1,175 @@
+"""Parse the URL of a request, strictly and in one way, and check whether its host is allowed.
+
+Forms that programs parse differently are rejected: user names, backslashes, numbers that stand for addresses, host names
+with percent-encoded or Unicode characters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
+
+from prowess.errors import Invalid, Refused
+from prowess.net.addresses import Address, parse_address
+
+MAX_URL_CHARS = 16_384
+DEFAULT_PORTS = {"https": 443, "http": 80}
+
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
+_FORBIDDEN_CHARS = re.compile(r"[\x00-\x1f\x7f\\]")
+_SAFE_CHARS = "/%:@!$&'()*+,;=~-._"
+_EXAMPLE = "A URL looks like https://api.example.com/v1/items."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A host, a port, and what is asked for there. Only the host is fit to be shown."""
+
+    scheme: Literal["https", "http"]
+    host: str
+    """In lower case; an IPv6 address without its brackets."""
+    port: int
+    path: str = field(repr=False)
+    """As it is sent, with the query."""
+
+    @property
+    def shown(self) -> str:
+        """The host, with the port where it is not the usual one."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return name if self.port == DEFAULT_PORTS[self.scheme] else f"{name}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """All of it."""
+        return f"{self.scheme}://{self.shown}{self.path}"
+
+    @property
+    def address(self) -> Address | None:
+        """The address that the host is, where it is not a name."""
+        return parse_address(self.host)
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        """What has to stay the same for a secret to be sent along."""
+        return self.scheme, self.host, self.port
+
+
+def parse_target(url: str) -> Target:
+    """What a URL says; `Invalid` where it is none that can be read in one way only."""
+    if len(url) > MAX_URL_CHARS:
+        raise Invalid(f"The URL has {len(url):,} characters; {MAX_URL_CHARS:,} are the most.")
+    if _FORBIDDEN_CHARS.search(url):
+        raise Invalid("The URL has characters that no URL has.", hint=_EXAMPLE)
+    parts, port = _split_url(url.strip(" "))
+    if parts.scheme not in ("https", "http"):
+        raise Invalid("The URL does not begin with https://.", hint=_EXAMPLE)
+    if "@" in parts.netloc:
+        raise Invalid("The URL has a user name in it.", hint="Send credentials in a header.")
+    host = _parse_host(parts.netloc)
+    scheme: Literal["https", "http"] = "https" if parts.scheme == "https" else "http"
+    return Target(scheme=scheme, host=host, port=port or DEFAULT_PORTS[scheme], path=_encode_path(parts))
+
+
+def redirect_target(target: Target, location: str) -> Target:
+    """Where a redirect leads, by the value of its header field."""
+    try:
+        joined = urljoin(target.url, location.encode("latin-1").decode(errors="replace").strip())
+    except ValueError as error:
+        raise Invalid(f"{target.shown} redirects to what is no URL.") from error
+    return parse_target(joined)
+
+
+def is_host_listed(target: Target, hosts: Iterable[str]) -> bool:
+    """Whether a target is among `name`, `name:port`, `*.name` and `*.name:port`; a name alone is for the usual port."""
+    return any(_matches_pattern(target, pattern.strip().lower()) for pattern in hosts)
+
+
+def find_route(target: Target, routes: Mapping[str, str]) -> Target | None:
+    """Where requests for a target go instead, by its host and port or its host alone; None where nobody says so."""
+    known = {name.strip().lower(): where for name, where in routes.items()}
+    name = f"[{target.host}]" if ":" in target.host else target.host
+    where = known.get(f"{name}:{target.port}") or known.get(name)
+    return None if where is None else parse_route(where)
+
+
+def parse_route(where: str) -> Target:
+    """The place that a route names, such as `http://127.0.0.1:8080`; `Invalid` where it has a path or is none."""
+    target = parse_target(where)
+    if target.path != "/":
+        raise Invalid(
+            "A route is a scheme, a host and a port, without a path.", hint="Write it like http://127.0.0.1:8080."
+        )
+    return target
+
+
+def _matches_pattern(target: Target, pattern: str) -> bool:
+    name, port = _split_pattern(pattern)
+    if (port or str(DEFAULT_PORTS[target.scheme])) != str(target.port):
+        return False
+    if name.startswith("*."):
+        return len(name) > 2 and target.address is None and target.host.endswith(name[1:])
+    return name == target.host
+
+
+def _split_pattern(pattern: str) -> tuple[str, str]:
+    """The name of a pattern, an IPv6 address in its usual form, and its port, '' where it has none."""
+    if not pattern.startswith("["):
+        name, _, port = pattern.partition(":")
+        return name, port
+    inside, _, rest = pattern[1:].partition("]")
+    return str(parse_address(inside)), rest.removeprefix(":")
+
+
+def _split_url(url: str) -> tuple[SplitResult, int | None]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise Invalid("The URL cannot be read.", hint=_EXAMPLE) from error
+    if port == 0:
+        raise Invalid("The URL names port 0.", hint=_EXAMPLE)
+    return parts, port
+
+
+def _encode_path(parts: SplitResult) -> str:
+    """The path and the query, with every sign that does not travel as it is in percent."""
+    try:
+        query = f"?{quote(parts.query, safe=_SAFE_CHARS + '?')}" if parts.query else ""
+        return quote(parts.path or "/", safe=_SAFE_CHARS) + query
+    except UnicodeEncodeError as error:
+        raise Invalid("The URL has half a character in it.", hint=_EXAMPLE) from error
+
+
+def _parse_host(netloc: str) -> str:
+    """The host of an authority: a name of the usual letters, or an address in its usual form."""
+    if netloc.startswith("["):
+        inside, _, rest = netloc[1:].partition("]")
+        address = parse_address(inside)
+        if address is None or ":" not in inside or (rest and not rest.startswith(":")):
+            raise Invalid("The URL has no readable address in its brackets.", hint=_EXAMPLE)
+        return str(address)
+    host = netloc.partition(":")[0].lower()
+    labels = host.split(".")
+    if not netloc.isascii():
+        raise Invalid("The host of the URL has letters that host names do not have.", hint="Write it in its xn-- form.")
+    if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
+        raise Invalid("The URL has no readable host.", hint=_EXAMPLE)
+    if _NUMBER.fullmatch(labels[-1]) and parse_address(host) is None:
+        raise Invalid(
+            "The host of the URL is a number in an unusual form.", hint="Write an address as four numbers with dots."
+        )
+    return host
+
+
+def allowed_route(target: Target, shown: str, hosts: tuple[str, ...], routes: Mapping[str, str]) -> Target | None:
+    """Where a host is asked instead, None where it is asked itself; `Refused` where it is not among the hosts, or not over https."""
+    if not is_host_listed(target, hosts):
+        raise Refused(f"{shown} is not among the hosts of the skill.", hint=f"Add {target.shown!r} to its `hosts`.")
+    route = find_route(target, routes)
+    if route is None and target.scheme != "https":
+        raise Refused(f"{shown} is asked over https only.", hint="Use https, or have an administrator route it.")
+    return route

@@ -1,0 +1,140 @@
+"""Open Prowess: build an engine from settings. This is the composition root."""
+
+from __future__ import annotations
+
+import getpass
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from prowess.catalog.catalog import Catalog
+from prowess.engine.engine import Engine
+from prowess.engine.parts import Parts
+from prowess.engine.places import PACKS
+from prowess.engine.runtime import RunComponents
+from prowess.engine.stores import Stores
+from prowess.policy.actor import Actor, local_person
+from prowess.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from prowess.feed.event_feed import EventFeed
+    from prowess.feed.event_recorder import EventRecorder
+    from prowess.feed.wakeups import Wakeups
+    from prowess.match.matcher import Matcher
+
+
+class Feeds:
+    """What runs beside the engine: one feed for each organization, all with the same wake-ups."""
+
+    def __init__(self, stores: Stores, organization: str) -> None:
+        self._stores = stores
+        self._organization = organization
+        self._lock = threading.RLock()
+        self._feeds: dict[str, EventFeed] = {}
+        self._wakeups: Wakeups | None = None
+        self._recorder: EventRecorder | None = None
+
+    def feed(self, organization: str) -> EventFeed:
+        """The feed of an organization's events."""
+        with self._lock:
+            if organization not in self._feeds:
+                from prowess.feed.event_feed import EventFeed
+
+                self._feeds[organization] = EventFeed(
+                    self._stores.records(), organization, wakeups=self._shared_wakeups()
+                )
+            return self._feeds[organization]
+
+    def recorder(self) -> EventRecorder:
+        """Writes loads down in the background."""
+        with self._lock:
+            if self._recorder is None:
+                from prowess.feed.event_recorder import EventRecorder
+
+                self._recorder = EventRecorder(self._stores.records(), self._organization, written=self.wake)
+            return self._recorder
+
+    def wake(self, organization: str) -> None:
+        """Say that events of an organization were committed; takes no time."""
+        with self._lock:
+            wakeups = self._shared_wakeups()
+        wakeups.tell(organization)
+
+    def close(self) -> None:
+        """Write what waits, tell who follows, and end all of it."""
+        with self._lock:
+            recorder, feeds, wakeups = self._recorder, list(self._feeds.values()), self._wakeups
+        if recorder is not None:
+            recorder.close()
+        for feed in feeds:
+            feed.close()
+        if wakeups is not None:
+            wakeups.close()
+
+    def _shared_wakeups(self) -> Wakeups:
+        with self._lock:
+            if self._wakeups is None:
+                from prowess.feed.wakeups import open_wakeups
+
+                self._wakeups = open_wakeups(self._stores.records())
+            return self._wakeups
+
+
+class Prowess(Engine):
+    """The engine, opened for a workspace."""
+
+    @classmethod
+    def open(
+        cls, workspace: str | Path | None = None, *, settings: Settings | None = None, actor: Actor | None = None
+    ) -> Self:
+        """Open with the settings of the environment; nothing is written before something is kept.
+
+        `actor` is who acts where a call names nobody else; without one, the person at this machine.
+        """
+        stores = Stores(settings or read_settings(workspace=workspace))
+        catalog, matched = Catalog(stores.present), Catalog(stores.matched)
+        who = actor or local_person(_local_name())
+        deliveries = Feeds(stores, who.organization)
+        workshop = RunComponents(stores, catalog, deliveries.recorder)
+
+        def matcher() -> Matcher:
+            from prowess.engine.matcher import make_matcher
+
+            return make_matcher(stores.settings, lambda: matched, stores)
+
+        def close() -> None:
+            workshop.close()
+            deliveries.close()
+            stores.close()
+
+        engine = cls(
+            Parts(
+                catalog=catalog,
+                limits=stores.limits,
+                packs=PACKS,
+                actor=who,
+                writable=stores.writable,
+                matcher=matcher,
+                records=stores.records,
+                has_records=stores.has_records,
+                feed=deliveries.feed,
+                wake=deliveries.wake,
+                recorder=deliveries.recorder,
+                runner=lambda: workshop.runner,
+                registry=lambda: workshop.registry,
+                build_sandbox=workshop.sandboxes.build,
+                environment=stores.settings.environment,
+                aclose=workshop.aclose,
+                close=close,
+            )
+        )
+        workshop.run_skill = engine._run_for_script
+        return engine
+
+
+def _local_name() -> str:
+    """What the person at this machine is called."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "me"

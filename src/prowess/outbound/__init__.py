@@ -1,1 +1,0 @@
-"""Requests that leave this machine on behalf of a skill, each checked before it goes."""

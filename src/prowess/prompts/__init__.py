@@ -1,0 +1,1 @@
+"""Render prompt templates, and keep prompts and rubrics by id and version."""

@@ -1,0 +1,145 @@
+"""Prompts and rubrics in the database: read, added and removed, with an audit row for each change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from prowess.errors import Conflict, Invalid, NotFound, Refused
+from prowess.policy.actor import Action, Actor
+from prowess.policy.configuration import read_policy
+from prowess.policy.gate import judge
+from prowess.policy.subject import Subject
+from prowess.prompts.registry import unusable_entry
+from prowess.prompts.shelf import EntryKind, RegistryEntry, read_entry
+from prowess.skill.forms.data import json_text
+from prowess.skill.semver import is_semver
+from prowess.storage import registry
+from prowess.storage.database import Connections
+from prowess.storage.ledger import AuditEntry, append
+from prowess.storage.registry import RegistryRow, list_entries
+
+DATABASE_ORIGIN = "database"
+
+
+class DatabaseShelf:
+    """What was added to an organization's registry. Where there is no database yet, there is nothing, and none is made."""
+
+    def __init__(self, records: Callable[[], Connections], present: Callable[[], bool]) -> None:
+        self._records = records
+        self._present = present
+
+    def entries(self, kind: EntryKind, organization: str, id: str | None = None) -> Sequence[RegistryEntry]:
+        """What the organization has added; nobody else's."""
+        if not self._present():
+            return []
+        records = self._records()
+        with records.read() as connection:
+            rows = list_entries(connection, organization, kind, id)
+        return [entry_from_row(kind, row, records.location) for row in rows]
+
+
+def entry_from_row(kind: EntryKind, row: RegistryRow, location: str) -> RegistryEntry:
+    """A row as an entry."""
+    name = f"{row.entry_id}@{row.version}.json"
+    return read_entry(kind, name, row.content.encode(errors="replace"), origin=DATABASE_ORIGIN, location=location)
+
+
+_WHERE_FROM = "origin"
+
+
+class RegistryWriter:
+    """Changes what an organization keeps in the database. A version stays as it is: what differs needs another version."""
+
+    def __init__(self, records: Callable[[], Connections]) -> None:
+        self._records = records
+
+    def add(self, actor: Actor, entry: RegistryEntry) -> bool:
+        """Keep an entry for the actor's organization; False where exactly this is kept already.
+
+        `Invalid` for one that breaks a rule or has no semantic version, `Refused` for an agent and for whoever may not
+        write, `Conflict` where this version is kept with other content.
+        """
+        if entry.value is None:
+            raise unusable_entry(entry)
+        if not is_semver(entry.version):
+            raise Invalid(
+                f"The {entry.kind} {entry.id!r} has no semantic version, so it cannot be kept for good.",
+                hint=f"Set version in it, or call its file {entry.id}@1.0.0 and its ending.",
+            )
+        content = _content(entry)
+        with self._records().write() as connection:
+            refused = _refusal(connection, actor, "update", entry, content)
+            outcome = "denied" if refused else _keep(connection, actor, entry, content)
+            append(connection, actor.organization, audits=[_audit(actor, "update", entry, content, outcome)])
+        if refused is not None:
+            raise refused
+        if outcome == "conflict":
+            raise Conflict(
+                f"The {entry.kind} {entry.label!r} is kept already, and it is another one.",
+                hint="A version never changes: give this one a higher version.",
+            )
+        return outcome == "added"
+
+    def remove(self, actor: Actor, kind: EntryKind, id: str, version: str) -> None:
+        """Forget one version for the actor's organization; `NotFound` where it does not keep it."""
+        entry = RegistryEntry(kind=kind, id=id, version=version, origin="database", value=None)
+        with self._records().write() as connection:
+            kept = registry.get_entry(connection, actor.organization, kind, id, version)
+            content = kept.content if kept else ""
+            refused = _refusal(connection, actor, "delete", entry, content)
+            gone = not refused and registry.remove_entry(connection, actor.organization, kind, id, version)
+            outcome = "denied" if refused else "removed" if gone else "not-found"
+            append(connection, actor.organization, audits=[_audit(actor, "delete", entry, content, outcome)])
+        if refused is not None:
+            raise refused
+        if not gone:
+            raise NotFound(
+                f"The database keeps no {kind} {entry.label!r}.",
+                hint=f"`prowess {kind}s list` shows what there is; what lies in a folder is removed there.",
+            )
+
+
+def _content(entry: RegistryEntry) -> str:
+    """The entry as it is kept: JSON that says all of it, its id and version too."""
+    if entry.value is None:
+        raise unusable_entry(entry)
+    told = entry.value.as_json()
+    return json_text({name: value for name, value in told.items() if name != _WHERE_FROM and value is not None})
+
+
+def _keep(
+    connection: sa.Connection, actor: Actor, entry: RegistryEntry, content: str
+) -> Literal["added", "same", "conflict"]:
+    """Keep it, or say what is kept already; of two that add one version at once, the first to commit is kept."""
+    key = (actor.organization, entry.kind, entry.id, entry.version)
+    if registry.add_entry(connection, *key, content=content, by=actor.label):
+        return "added"
+    kept = registry.get_entry(connection, *key)
+    return "same" if kept and json.loads(kept.content) == json.loads(content) else "conflict"
+
+
+def _refusal(
+    connection: sa.Connection, actor: Actor, action: Action, entry: RegistryEntry, content: str
+) -> Refused | None:
+    """Why this actor may not; None for a person who may write, whose role goes that far."""
+    if not actor.is_person:
+        return Refused(f"An agent does not change the registry of {entry.kind}s.", hint="Ask a person to do this.")
+    subject = Subject(slug=entry.id, digest=_digest(content), source="user", source_type="manual")
+    ruling = judge(actor, action, subject, read_policy(connection, actor.organization))
+    return None if ruling.answer == "allow" else Refused(ruling.reason, hint=ruling.hint)
+
+
+def _audit(actor: Actor, action: Action, entry: RegistryEntry, content: str, outcome: str) -> AuditEntry:
+    detail: dict[str, Any] = {"registry": f"{entry.kind}s", "id": entry.id[:200], "version": entry.version[:200]}
+    detail["why"] = f"the {entry.kind} {entry.label[:200]}"
+    digest = _digest(content) if content else ""
+    return AuditEntry(actor=actor.label, action=action, digest=digest, outcome=outcome, detail=detail)
+
+
+def _digest(content: str) -> str:
+    return f"sha256:{hashlib.sha256(content.encode()).hexdigest()}"

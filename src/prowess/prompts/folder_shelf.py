@@ -1,0 +1,210 @@
+"""Prompts and rubrics in folders: one file each, read again only when it has changed.
+
+A workspace may come from anyone, so links are not followed, large files are not read, and a file that cannot be used
+becomes an entry that says why.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from prowess.errors import Invalid, NotFound, Problem
+from prowess.prompts.shelf import EntryKind, RegistryEntry, failed_entry, is_entry_name, read_entry
+from prowess.skill.forms.data import too_large_problem
+from prowess.skill.forms.form import error
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.storage.files.freshness import Stamp, is_settled, make_stamp
+from prowess.storage.files.safe_read import open_folder, read_regular_file
+from prowess.storage.files.skill_paths import read_error
+
+# descriptors and strings, as in storage/reading.py: files are opened relative to the folder that was listed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    """A file of a shelf as it was listed."""
+
+    descriptor: int
+    name: str
+    location: str
+    stamp: Stamp
+
+
+class FolderShelf:
+    """The prompts and rubrics in some folders below `root`, '' for itself; no part of the way from there to a file may be a link."""
+
+    def __init__(
+        self,
+        root: Path,
+        folders: Mapping[EntryKind, Sequence[str]],
+        *,
+        origin: str,
+        limits: Limits = DEFAULT_LIMITS,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._root = str(root)
+        self._folders = folders
+        self._origin = origin
+        self._limits = limits
+        self._clock = clock
+        self._known: dict[EntryKind, dict[str, tuple[Stamp, RegistryEntry]]] = {}
+
+    def entries(self, kind: EntryKind, organization: str, id: str | None = None) -> Sequence[RegistryEntry]:  # noqa: ARG002
+        """What lies there now; of two files with the same id and version, the first by path counts."""
+        known = self._known.get(kind, {})
+        fresh: dict[str, tuple[Stamp, RegistryEntry]] = {}
+        found: list[RegistryEntry] = []
+        for folder in self._folders[kind]:
+            found += self._folder(kind, f"{self._root}/{folder}".rstrip("/"), known, fresh)
+        self._known[kind] = fresh
+        return [entry for entry in _each_once(found) if id in (None, entry.id)]
+
+    def _folder(
+        self,
+        kind: EntryKind,
+        location: str,
+        known: Mapping[str, tuple[Stamp, RegistryEntry]],
+        fresh: dict[str, tuple[Stamp, RegistryEntry]],
+    ) -> Iterator[RegistryEntry]:
+        count, size = 0, 0
+        try:
+            descriptor = open_folder(location, self._root)
+        except FileNotFoundError:
+            return
+        except OSError as refused:
+            yield self._failed(kind, location, f"cannot be opened: {refused.strerror}")
+            return
+        try:
+            for file in self._walk(kind, descriptor, location, self._limits.depth):
+                count, size = count + 1, size + file.stamp[2]
+                if count > self._limits.files or size > self._limits.skill_bytes:
+                    yield self._failed(kind, location, "has more files or bytes than are read; the rest is left aside")
+                    return
+                yield self._entry(kind, file, known, fresh)
+        finally:
+            os.close(descriptor)
+
+    def _walk(self, kind: EntryKind, descriptor: int, location: str, depth: int) -> Iterator[_File]:
+        """The files that hold entries by their names, with their folders open; hidden ones are passed by."""
+        for name in sorted(os.listdir(descriptor)):
+            try:
+                status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            except OSError:  # it is gone again
+                continue
+            below = f"{location}/{name}"
+            if is_entry_name(kind, name) and not stat.S_ISDIR(status.st_mode):
+                yield _File(descriptor=descriptor, name=name, location=below, stamp=make_stamp(status))
+            elif stat.S_ISDIR(status.st_mode) and depth > 1 and not name.startswith("."):
+                yield from self._inner(kind, descriptor, name, below, depth - 1)
+
+    def _inner(self, kind: EntryKind, descriptor: int, name: str, location: str, depth: int) -> Iterator[_File]:
+        try:
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor)
+        except OSError:
+            return
+        try:
+            yield from self._walk(kind, inner, location, depth)
+        finally:
+            os.close(inner)
+
+    def _entry(
+        self,
+        kind: EntryKind,
+        file: _File,
+        known: Mapping[str, tuple[Stamp, RegistryEntry]],
+        fresh: dict[str, tuple[Stamp, RegistryEntry]],
+    ) -> RegistryEntry:
+        before = known.get(file.location)
+        if before is not None and before[0] == file.stamp:
+            fresh[file.location] = before
+            return before[1]
+        read_at = self._clock()
+        entry = self._read(kind, file)
+        if is_settled(file.stamp, read_at):
+            fresh[file.location] = (file.stamp, entry)
+        return entry
+
+    def _read(self, kind: EntryKind, file: _File) -> RegistryEntry:
+        shown = _shown(file.name)
+        if file.stamp[2] > self._limits.file_bytes:
+            problem = too_large_problem(shown, file.stamp[2], self._limits.file_bytes)
+            return failed_entry(kind, shown, [problem], origin=self._origin, location=_shown(file.location))
+        try:
+            data = read_regular_file(file.name, self._limits.file_bytes + 1, file.descriptor)
+        except Invalid as refused:
+            return self._failed(kind, file.location, "", _unreadable(refused.message, refused.hint, shown))
+        except OSError as refused:
+            return self._failed(kind, file.location, f"cannot be read: {refused.strerror}")
+        location = _shown(file.location)
+        return read_entry(kind, shown, data, origin=self._origin, location=location, limits=self._limits)
+
+    def _failed(self, kind: EntryKind, location: str, why: str, problem: Problem | None = None) -> RegistryEntry:
+        shown = _shown(location)
+        name = shown.rpartition("/")[2]
+        told = problem or _unreadable(f"{shown!r} {why}.", "Check what it is, and its permissions.", name)
+        return failed_entry(kind, name, [told], origin=self._origin, location=shown)
+
+
+def _each_once(entries: Sequence[RegistryEntry]) -> Iterator[RegistryEntry]:
+    """The entries, those whose id and version came before without a value."""
+    first: dict[tuple[str, str], RegistryEntry] = {}
+    for entry in entries:
+        other = first.setdefault((entry.id, entry.version), entry)
+        if other is entry:
+            yield entry
+        else:
+            message = f"{entry.location} holds {entry.label!r}, as {other.location} does; that one counts."
+            twice = error("registry-duplicate", message, "Give it another id or version.", field=entry.location)
+            yield replace(entry, value=None, problems=(*entry.problems, twice))
+
+
+def _unreadable(message: str, hint: str, field: str) -> Problem:
+    return error("registry-unreadable", message, hint, field=field)
+
+
+def _shown(path: str) -> str:
+    """A path as text that can be written anywhere, whatever bytes it has."""
+    return path.encode(errors="replace").decode(errors="replace")
+
+
+FILE_ORIGIN = "file"
+
+
+def read_entry_files(
+    kind: EntryKind, paths: Sequence[Path], limits: Limits = DEFAULT_LIMITS
+) -> Iterator[RegistryEntry]:
+    """The entries in files and below folders; `NotFound` for a path with nothing, `Invalid` for a file of another type.
+
+    A path may be a link, since a person chose it; what lies below may not.
+    """
+    for path in paths:
+        if path.is_dir():
+            yield from FolderShelf(path.resolve(), {kind: [""]}, origin=FILE_ORIGIN, limits=limits).entries(kind, "")
+        elif not path.exists():
+            raise NotFound(f"There is nothing at {str(path)!r}.", hint="Check the path.")
+        elif not is_entry_name(kind, path.name):
+            raise Invalid(f"{str(path)!r} is no {kind} by its name.", hint=_HINTS[kind])
+        else:
+            yield _read(kind, path, limits)
+
+
+def _read(kind: EntryKind, path: Path, limits: Limits) -> RegistryEntry:
+    try:
+        data = read_regular_file(str(path.resolve()), limits.file_bytes + 1)
+    except Invalid as refused:
+        problem = error("registry-unreadable", refused.message, refused.hint, field=path.name)
+        return failed_entry(kind, path.name, [problem], origin=FILE_ORIGIN, location=str(path))
+    except OSError as refused:
+        raise read_error(path, refused) from refused
+    return read_entry(kind, path.name, data, origin=FILE_ORIGIN, location=str(path), limits=limits)
+
+
+_HINTS: dict[EntryKind, str] = {
+    "prompt": "Prompts are .json, .yaml, .mustache or .j2 files.",
+    "rubric": "Rubrics are .json or .yaml files.",
+}

@@ -1,0 +1,144 @@
+"""Prompts and rubrics as values, and the choice of the variant that suits a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, cast
+
+from prowess.errors import NotFound
+from prowess.skill.kinds import Artifact, JsonObject, PromptTemplate
+
+Syntax = Literal["jinja", "mustache"]
+SYNTAXES: tuple[Syntax, ...] = ("jinja", "mustache")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """One version of one prompt. `version` is '' for one that has none; `origin` says where it was found."""
+
+    id: str
+    version: str = ""
+    template: str
+    syntax: Syntax = "mustache"
+    vars_schema: JsonObject | None = None
+    output_schema: JsonObject | None = None
+    description: str = ""
+    origin: str = ""
+
+    @property
+    def label(self) -> str:
+        """What it is called together with its version."""
+        return f"{self.id}@{self.version}" if self.version else self.id
+
+    def as_json(self) -> dict[str, Any]:
+        """The prompt as a prompt file has it, and where it was found."""
+        told = asdict(self)
+        return {"prompt_id": told.pop("id"), **told}
+
+
+def prompt_from_artifact(artifact: PromptTemplate, origin: str = "") -> Prompt:
+    """The prompt that an artifact of a skill is; older versions of one carry theirs in their name."""
+    name = artifact.name
+    if artifact.version:
+        name = name.removesuffix(f"@{artifact.version}")
+    return Prompt(
+        id=name,
+        version=artifact.version or "",
+        template=artifact.content,
+        syntax=artifact.syntax,
+        vars_schema=artifact.vars_schema,
+        output_schema=artifact.output_schema,
+        description=str(artifact.metadata.get("description") or ""),
+        origin=origin,
+    )
+
+
+ScoringMode = Literal["binary", "weighted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criterion:
+    """One thing to judge, and what makes it pass or fail; `weight` counts in a weighted rubric."""
+
+    id: str
+    name: str
+    description: str
+    pass_condition: str
+    fail_condition: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rubric:
+    """One version of one rubric, which has at least one criterion, and no id of a criterion twice.
+
+    `version` is '' for one that has none, `pass_threshold` None where the rubric says nothing, and `origin` says where it
+    was found.
+    """
+
+    id: str
+    version: str = ""
+    description: str = ""
+    scoring_mode: ScoringMode
+    pass_threshold: float | None = None
+    criteria: tuple[Criterion, ...]
+    output_schema: JsonObject | None = None
+    origin: str = ""
+
+    @property
+    def label(self) -> str:
+        """What it is called together with its version."""
+        return f"{self.id}@{self.version}" if self.version else self.id
+
+    def as_json(self) -> dict[str, Any]:
+        """The rubric as a rubric file has it, and where it was found."""
+        told = asdict(self)
+        return {"rubric_id": told.pop("id"), **told, "criteria": [asdict(one) for one in self.criteria]}
+
+
+def rubric_from_document(document: JsonObject, id: str, version: str, origin: str = "") -> Rubric:
+    """The rubric that a document without errors holds, under this id and version."""
+    criteria = [cast("JsonObject", one) for one in document["criteria"]]
+    threshold, schema = document.get("pass_threshold"), document.get("output_schema")
+    return Rubric(
+        id=id,
+        version=version,
+        description=str(document.get("description") or "").strip(),
+        scoring_mode=document["scoring_mode"],
+        pass_threshold=None if threshold is None else float(threshold),
+        criteria=tuple(_criterion(one) for one in criteria),
+        output_schema=cast("JsonObject", schema) if isinstance(schema, dict) else None,
+        origin=origin,
+    )
+
+
+def _criterion(document: JsonObject) -> Criterion:
+    words = {field: str(document[field]).strip() for field in ("id", "name", "description")}
+    return Criterion(
+        **words,
+        pass_condition=str(document["pass_condition"]).strip(),
+        fail_condition=str(document["fail_condition"]).strip(),
+        weight=float(document.get("weight", 1)),
+    )
+
+
+DEFAULT_VARIANT = "default"
+"""What a variant may be called that is written for no family in particular; one without a name is the same."""
+
+
+def choose_variant(candidates: Sequence[Artifact], family: str) -> Artifact:
+    """The candidate that is written for the family, else the default one, else the first by ordinal.
+
+    Of several that would do, the first by ordinal is taken, and of equal ordinals the one that comes first.
+    """
+    if not candidates:
+        raise NotFound("There is no variant to choose from.", hint="Name an artifact that the skill has.")
+    ordered = sorted(candidates, key=lambda artifact: artifact.ordinal)
+    exact = [artifact for artifact in ordered if _family(artifact) == family.casefold()]
+    default = [artifact for artifact in ordered if _family(artifact) == DEFAULT_VARIANT]
+    return (exact or default or ordered)[0]
+
+
+def _family(artifact: Artifact) -> str:
+    return (artifact.variant or DEFAULT_VARIANT).casefold()

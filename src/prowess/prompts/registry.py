@@ -1,0 +1,263 @@
+"""The registry: find the prompt or rubric that a generation or review names by id and version.
+
+    registry = Registry(lambda: [FolderShelf(...), DatabaseShelf(...)], catalog)
+    registry.prompt("outline", "2.0.0", skill=call.skill, organization=call.actor.organization)
+
+The shelves come from a callable, nearest first. With a catalog, prompts of other skills are found as `slug/id`.
+`Registry(lambda: [MemoryShelf(Prompt(...), Rubric(...))])` needs neither files nor a database. Everything here blocks.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from prowess.errors import Invalid, NotFound, Problem, ProwessError
+from prowess.prompts.prompt import Prompt, Rubric, prompt_from_artifact, rubric_from_document
+from prowess.prompts.shelf import EntryKind, RegistryEntry, Shelf
+from prowess.skill.forms.form import error
+from prowess.skill.forms.prompt_files import is_data, plain_text, read_rubric
+from prowess.skill.kinds import Artifact, JsonGeneration, Kind, PromptTemplate, Review
+from prowess.skill.model import Skill
+from prowess.skill.semver import latest_version, version_key
+
+if TYPE_CHECKING:
+    from prowess.catalog.catalog import Catalog
+
+
+ARTIFACT_KINDS: Mapping[EntryKind, Kind] = {"prompt": "prompt_template", "rubric": "review"}
+"""Which kind of artifact holds entries of a kind."""
+
+SKILL_ORIGIN = "skill:"
+"""How the origin of such an entry begins."""
+
+
+def skill_entries(skill: Skill, kind: EntryKind) -> list[RegistryEntry]:
+    """The skill's own entries; of a prompt's variants, the one for any model."""
+    return _prompts(skill) if kind == "prompt" else _rubrics(skill)
+
+
+def _prompts(skill: Skill) -> list[RegistryEntry]:
+    found: dict[tuple[str, str], RegistryEntry] = {}
+    templates = [artifact for artifact in skill.artifacts if isinstance(artifact, PromptTemplate)]
+    for artifact in sorted(templates, key=lambda one: (one.variant not in (None, "default"), one.ordinal)):
+        prompt = prompt_from_artifact(artifact, f"{SKILL_ORIGIN}{skill.slug}")
+        entry = RegistryEntry(
+            kind="prompt",
+            id=prompt.id,
+            version=prompt.version,
+            origin=prompt.origin,
+            location=artifact.path or "",
+            value=prompt,
+        )
+        found.setdefault((prompt.id, prompt.version), entry)
+    return list(found.values())
+
+
+def _rubrics(skill: Skill) -> list[RegistryEntry]:
+    found: dict[tuple[str, str], RegistryEntry] = {}
+    for artifact in skill.artifacts:
+        if isinstance(artifact, Review) and artifact.content:
+            entry = _rubric(artifact, f"{SKILL_ORIGIN}{skill.slug}")
+            found.setdefault((entry.id, entry.version), entry)
+    return list(found.values())
+
+
+def _rubric(artifact: Review, origin: str) -> RegistryEntry:
+    """The rubric in a review's text, under the id by which the skill knows it."""
+    problems: list[Problem] = []
+    ending = ".json" if artifact.content.lstrip("\ufeff \t\r\n").startswith("{") else ".yaml"
+    path = artifact.path if artifact.path and is_data(artifact.path) else f"{artifact.rubric_id}{ending}"
+    document = read_rubric(path, artifact.content.encode(), problems).object or {}
+    entry = RegistryEntry(
+        kind="rubric",
+        id=artifact.rubric_id,
+        version=plain_text(document.get("version")),
+        origin=origin,
+        location=artifact.path or "",
+        value=None,
+        problems=tuple(problems),
+    )
+    if not document or any(problem.severity == "error" for problem in problems):
+        return entry
+    return replace(entry, value=rubric_from_document(document, entry.id, entry.version, origin))
+
+
+_NEAR = 5
+_VERSIONS = 8
+
+
+class Registry:
+    """Finds prompts and rubrics: first among the skill's own, then on each shelf in turn.
+
+    Without a version, the nearest place that has the id gives the latest release it has; a pre-release is given only where
+    there is nothing else. With a version, the nearest place that has exactly that version gives it; what a skill brings
+    itself without any version serves that skill under each. Entries of other skills
+    are found only as `slug/id`, so that no skill stands in the way of another. `NotFound` names what there is instead; `Invalid` has every problem of an entry that breaks
+    a rule, since nothing farther off stands in for it.
+    """
+
+    def __init__(self, shelves: Callable[[], Sequence[Shelf]], catalog: Catalog | None = None) -> None:
+        self._shelves = shelves
+        self._catalog = catalog
+
+    def without_other_skills(self) -> Registry:
+        """The registry as a run sees it: what belongs to another skill is behind that skill's own gate."""
+        return Registry(self._shelves)
+
+    def prompt(self, id: str, version: str | None = None, *, skill: Skill | None = None, organization: str) -> Prompt:
+        """One prompt for a skill, or for nobody in particular, as an organization sees it."""
+        entry = self.find("prompt", id, version, skill=skill, organization=organization)
+        if isinstance(entry.value, Prompt):
+            return entry.value
+        raise unusable_entry(entry)
+
+    def rubric(self, id: str, version: str | None = None, *, skill: Skill | None = None, organization: str) -> Rubric:
+        """One rubric for a skill, or for nobody in particular, as an organization sees it."""
+        entry = self.find("rubric", id, version, skill=skill, organization=organization)
+        if isinstance(entry.value, Rubric):
+            return entry.value
+        raise unusable_entry(entry)
+
+    def prompts(self, *, organization: str) -> list[RegistryEntry]:
+        """Every prompt there is, also those of skills, each with where it is from; nearest first, then by id and version."""
+        return self._all("prompt", organization)
+
+    def rubrics(self, *, organization: str) -> list[RegistryEntry]:
+        """Every rubric there is, as for prompts."""
+        return self._all("rubric", organization)
+
+    def find(
+        self, kind: EntryKind, id: str, version: str | None = None, *, skill: Skill | None = None, organization: str
+    ) -> RegistryEntry:
+        """The entry that serves an id and version, also one that cannot be used; `NotFound` where there is none."""
+        there: list[RegistryEntry] = []
+        for entries in self._places(kind, id, skill, organization):
+            found = _chosen(entries, version) if entries else None
+            if found is not None:
+                return found
+            there += entries
+        raise self._not_found(kind, id, version, there, organization)
+
+    def _places(
+        self, kind: EntryKind, id: str, skill: Skill | None, organization: str
+    ) -> Iterator[Sequence[RegistryEntry]]:
+        """The entries of this id in each place, nearest first; a place is asked when the nearer ones did not serve."""
+        yield [entry for entry in skill_entries(skill, kind) if entry.id == id] if skill else []
+        for shelf in self._shelves():
+            yield shelf.entries(kind, organization, id)
+        slug, slash, rest = id.partition("/")
+        if slash:
+            yield [entry for entry in self._of_skill(slug, kind) if entry.id == rest]
+
+    def _of_skill(self, slug: str, kind: EntryKind) -> list[RegistryEntry]:
+        """The entries of one skill in reach; none where there is no such skill."""
+        try:
+            return skill_entries(self._catalog.get(slug), kind) if self._catalog is not None else []
+        except NotFound:
+            return []
+
+    def _all(self, kind: EntryKind, organization: str) -> list[RegistryEntry]:
+        found: list[RegistryEntry] = []
+        for shelf in self._shelves():
+            found += sorted(shelf.entries(kind, organization), key=_order)
+        cards = self._catalog.cards() if self._catalog is not None else []
+        for card in cards:
+            if ARTIFACT_KINDS[kind] in card.kinds:
+                found += sorted(self._of_skill(card.slug, kind), key=_order)
+        return found
+
+    def _not_found(
+        self, kind: EntryKind, id: str, version: str | None, there: Sequence[RegistryEntry], organization: str
+    ) -> NotFound:
+        if there:
+            versions = sorted({entry.version for entry in there}, key=version_key, reverse=True)
+            shown = ", ".join(one or "one without a version" for one in versions[:_VERSIONS])
+            return NotFound(f"There is no version {version!r} of the {kind} {id!r}.", hint=f"There is: {shown}.")
+        ids = sorted({_reached_by(entry) for entry in self._all(kind, organization) if entry.value is not None})
+        same = [one for one in ids if one.rpartition("/")[2] == id]
+        near = same or difflib.get_close_matches(id[:200], ids, n=_NEAR) or ids[:_NEAR]
+        if same:
+            hint = f"A skill has it: {', '.join(same[:_NEAR])}."
+            return NotFound(f"There is no {kind} {id[:200]!r} but in a skill.", hint=hint)
+        hint = f"The nearest are: {', '.join(near)}." if near else f"Put it into {kind}s/, or add it to the registry."
+        return NotFound(f"There is no {kind} {id[:200]!r}.", hint=hint)
+
+
+def _chosen(entries: Sequence[RegistryEntry], version: str | None) -> RegistryEntry | None:
+    """The entry of a place that serves a version; a skill's own one without a version has that of its package."""
+    wanted = version or latest_version(entry.version for entry in entries)
+    by_version = {entry.version: entry for entry in reversed(entries)}
+    unversioned = by_version.get("")
+    if unversioned is not None and not unversioned.origin.startswith(SKILL_ORIGIN):
+        unversioned = None
+    return by_version.get(wanted or "", unversioned)
+
+
+def unusable_entry(entry: RegistryEntry) -> Invalid:
+    """The error for an entry that cannot be used."""
+    errors = [problem for problem in entry.problems if problem.severity == "error"]
+    first = errors[0].message if errors else "it cannot be read."
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    hint = errors[0].hint if errors else ""
+    message = f"The {entry.kind} {entry.label!r} cannot be used: {first}{more}"
+    return Invalid(message, hint=hint, problems=entry.problems)
+
+
+def _reached_by(entry: RegistryEntry) -> str:
+    """The name by which anybody finds it: one of a skill's own only with the skill's slug."""
+    slug = entry.origin.removeprefix(SKILL_ORIGIN)
+    return entry.id if slug == entry.origin else f"{slug}/{entry.id}"
+
+
+def _order(entry: RegistryEntry) -> tuple[str, object]:
+    return entry.id, version_key(entry.version)
+
+
+UNKNOWN_CODES = ("prompt-unknown", "rubric-unknown")
+"""The codes of problems on which only the registry has the last word."""
+
+
+def add_reference_problems(
+    skill: Skill, problems: Sequence[Problem], registry: Registry, organization: str
+) -> tuple[Problem, ...]:
+    """The problems of a skill, with what the registry says in place of what its package alone could say; worst first."""
+    told = [problem for problem in problems if problem.code not in UNKNOWN_CODES]
+    found = list(find_unresolved(skill, registry, organization))
+    return (
+        *(one for one in found if one.severity == "error"),
+        *told,
+        *(one for one in found if one.severity != "error"),
+    )
+
+
+def find_unresolved(skill: Skill, registry: Registry, organization: str) -> Iterator[Problem]:
+    """A problem for each prompt or rubric that the skill names and that nobody has, or that cannot be used. Blocking."""
+    for artifact in skill.artifacts:
+        reference = _reference(artifact)
+        if reference is None:
+            continue
+        kind, named, version = reference
+        field = f"{artifact.name}.{kind}_id"
+        try:
+            entry = registry.find(kind, named, version, skill=skill, organization=organization)
+        except NotFound as fault:
+            yield error(f"{kind}-unknown", fault.message, fault.hint, field=field)
+        except ProwessError as fault:  # a database that does not answer leaves it open
+            yield Problem(
+                code=f"{kind}-unknown", severity="warning", message=fault.message, hint=fault.hint, field=field
+            )
+        else:
+            if entry.value is None:
+                fault = unusable_entry(entry)
+                yield error(f"{kind}-invalid", fault.message, fault.hint, field=field)
+
+
+def _reference(artifact: Artifact) -> tuple[EntryKind, str, str | None] | None:
+    if isinstance(artifact, JsonGeneration):
+        return "prompt", artifact.prompt_id, artifact.prompt_version
+    if isinstance(artifact, Review):
+        return "rubric", artifact.rubric_id, artifact.rubric_version
+    return None

@@ -1,0 +1,138 @@
+"""Turn a fault that a render worker reports into an error that names the place and the inputs, never a value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from prowess.errors import Invalid, ProwessError, RunFailed
+from prowess.prompts.worker import RenderLimits, out_of_memory_error
+from prowess.skill.template import TemplateSyntax, find_variables, syntax_error, template_error
+from prowess.skill.text.hidden import quote_source
+
+RENDER_CODES: dict[str, str] = {
+    "template-include": "A template asks for another template, and there is none to be had.",
+    "template-undefined": "A template uses something that is not among its inputs.",
+    "template-unknown": "A template uses a filter, test, function or method that is unknown.",
+    "template-value": "A template does something with an input that cannot be done with it.",
+    "template-values": "The inputs of a template are not plain JSON, or are too large.",
+}
+
+
+_ROOT = re.compile(r"[\w.]*\Z")
+_LISTED = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderFault:
+    """Why a template gave no text: the worker's word for it, and the line and the piece of the template it is about."""
+
+    kind: str
+    template: str
+    syntax: TemplateSyntax
+    limits: RenderLimits
+    line: int | None = None
+    start: int = 0
+    end: int = 0
+    detail: str = ""
+
+    @property
+    def error(self) -> ProwessError:
+        """What to raise."""
+        return _ERRORS.get(self.kind, _value)(self)
+
+    @property
+    def where(self) -> str:
+        """The line, to follow a phrase."""
+        return f" in line {self.line}" if self.line else ""
+
+    @property
+    def what(self) -> str:
+        """The expression that it is about, with the beginning that belongs to it."""
+        source = self.template.encode()
+        before = _ROOT.search(source[: self.start].decode(errors="replace")[-200:])
+        return (before[0] if before else "") + source[self.start : self.end].decode(errors="replace")
+
+    @property
+    def takes(self) -> str:
+        """Which inputs the template takes."""
+        try:
+            names = sorted(find_variables(self.template, self.syntax))
+        except Invalid:
+            return "Pass every input that the template names."
+        listed = ", ".join(quote_source(name) for name in names[:_LISTED]) + " …" * (len(names) > _LISTED)
+        return f"The template takes {listed or 'no inputs'}."
+
+
+def _syntax(found: RenderFault) -> ProwessError:
+    return syntax_error(found.detail.rstrip(".") or "it is not a template", found.line)
+
+
+def _deep(_found: RenderFault) -> ProwessError:
+    return syntax_error("it nests too deep")
+
+
+def _undefined(found: RenderFault) -> ProwessError:
+    what = quote_source(found.what) if found.what else "something"
+    message = f"The template uses {what}{found.where}, which is not among its inputs."
+    return template_error("template-undefined", message, found.takes, found.line)
+
+
+def _include(found: RenderFault) -> ProwessError:
+    message = f"The template asks for another template{found.where}; there is none."
+    return template_error("template-include", message, "Write its text into this one.", found.line)
+
+
+def _unknown(found: RenderFault) -> ProwessError:
+    message = f"The template uses something unknown{found.where}: {found.detail}."
+    return template_error("template-unknown", message, "docs/templates.md has what a template may use.", found.line)
+
+
+def _value(found: RenderFault) -> ProwessError:
+    what = f"do {quote_source(found.what)}" if found.what else "be rendered"
+    message = f"The template cannot {what}{found.where} with the inputs that it got."
+    return template_error(
+        "template-value", message, f"Check what kind of value each input is. {found.takes}", found.line
+    )
+
+
+def _method(found: RenderFault) -> ProwessError:
+    message = "The template calls a method of an input that does not work as it is called."
+    return template_error("template-value", message, f"Use filters instead of methods. {found.takes}")
+
+
+def _printed(_found: RenderFault) -> ProwessError:
+    message = "The template prints a method of an object or list, as `order.items` does where there is no such key."
+    return template_error("template-undefined", message, "Pass the key, or name another one.")
+
+
+def _steps(found: RenderFault) -> ProwessError:
+    most = found.limits.steps
+    return RunFailed(f"Rendering the template takes more than {most:,} steps.", hint="Repeat less in the template.")
+
+
+def _memory(found: RenderFault) -> ProwessError:
+    return out_of_memory_error(found.limits)
+
+
+def _output(found: RenderFault) -> ProwessError:
+    message = f"The template makes more than the {found.limits.output_bytes:,} bytes of text that it may."
+    return RunFailed(message, hint="Repeat less in the template, or pass smaller inputs.")
+
+
+_ERRORS: dict[str, Callable[[RenderFault], ProwessError]] = {
+    "OutOfFuel": _steps,
+    "SyntaxError": _syntax,
+    "TemplateNotFound": _include,
+    "UndefinedError": _undefined,
+    "UnknownFilter": _unknown,
+    "UnknownFunction": _unknown,
+    "UnknownMethod": _unknown,
+    "UnknownTest": _unknown,
+    "depth": _deep,
+    "memory": _memory,
+    "method": _method,
+    "output": _output,
+    "printed": _printed,
+}

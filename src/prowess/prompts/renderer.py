@@ -1,0 +1,223 @@
+"""Render untrusted templates in worker processes that can be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import weakref
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
+
+from prowess.errors import Invalid, Unavailable
+from prowess.prompts.render_errors import RenderFault
+from prowess.prompts.worker import DEFAULT_RENDER_LIMITS, RenderAnswer, RenderLimits, RenderWorker, WorkerDied
+from prowess.skill.template import TemplateSyntax, check_template, template_error
+from prowess.skill.text.hidden import quote_source
+
+_SMALL = 100_000
+"""About as many characters are written in a millisecond."""
+_TEXT = frozenset({str})
+_SCALARS = frozenset({int, float, bool, type(None)})
+_HINT = "Pass texts, numbers, booleans, null, and lists and objects of these, with texts as keys."
+
+
+def encode_request(
+    template: str, values: Mapping[str, Any], syntax: TemplateSyntax, limits: RenderLimits, *, checked: bool = False
+) -> bytes:
+    """The request; `Invalid` where the template is too large or the values are no JSON, too large or too deep.
+
+    Values that are small need no further check.
+    """
+    check_template(template, syntax)
+    plain = dict(values)
+    if not checked:
+        _check_values(plain, limits)
+    try:
+        encoded = json.dumps(plain, ensure_ascii=False, allow_nan=False).encode()
+        head = json.dumps({"template": template, "syntax": syntax}, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        raise _not_json(_odd_one(plain), "cannot be written as JSON") from None
+    if len(encoded) > limits.values_bytes:
+        raise _too_large(limits, f"{len(encoded):,} bytes")
+    return head[:-1] + b', "values": ' + encoded + b"}"
+
+
+def is_small(values: Mapping[str, Any], limits: RenderLimits) -> bool:
+    """Whether the values are plain at first sight, within the limits, and so few that writing them takes no time."""
+    room, depth = _SMALL, 0
+    level: list[Any] = [dict(values)]
+    while level:
+        depth += 1
+        inner: list[Any] = []
+        for value in level:
+            kind = value.__class__
+            if kind is str:
+                room -= len(value)
+            elif kind is dict or kind is list:
+                room -= 20 * len(value)
+                if room < 0 or (kind is dict and not _TEXT.issuperset(map(type, value))):
+                    return False
+                inner += value.values() if kind is dict else value
+            elif kind not in _SCALARS:
+                return False
+        level = inner
+    return room > 0 and depth <= limits.depth
+
+
+def _check_values(values: dict[str, Any], limits: RenderLimits) -> None:
+    """Walk the values, and no longer than their JSON may be: lists that hold themselves end there too."""
+    room = limits.values_bytes
+    waiting: list[tuple[Any, str, int]] = [(values, "", 0)]
+    while waiting:
+        value, name, depth = waiting.pop()
+        if depth > limits.depth:
+            raise _not_json(name, f"nests deeper than {limits.depth} levels")
+        if value is None or isinstance(value, int | float):
+            continue
+        if not isinstance(value, str | list | tuple | dict):
+            raise _not_json(name, f"is or holds a {type(value).__name__}")
+        inner = cast("str | list[Any] | dict[Any, Any]", value)
+        room -= len(inner) * (1 if isinstance(inner, str) else 2) + 2  # at the least
+        if room < 0:
+            raise _too_large(limits, "more")
+        if isinstance(inner, dict):
+            waiting += _members(inner, name, depth + 1)
+        elif not isinstance(inner, str):
+            waiting += [(item, name, depth + 1) for item in inner]
+
+
+def _members(members: dict[Any, Any], name: str, depth: int) -> list[tuple[Any, str, int]]:
+    for key in members:
+        if not isinstance(key, str):
+            raise _not_json(name, f"has a key that is a {type(key).__name__}")
+    return [(item, name or key, depth) for key, item in members.items()]
+
+
+def _odd_one(values: dict[str, Any]) -> str:
+    """The first of the inputs that cannot be written by itself."""
+    for name, value in values.items():
+        try:
+            json.dumps({name: value}, ensure_ascii=False, allow_nan=False).encode()
+        except (ValueError, RecursionError):
+            return name
+    return ""
+
+
+def _not_json(name: str, reason: str) -> Invalid:
+    whose = f"The input {quote_source(name)}" if name else "The inputs"
+    return template_error("template-values", f"{whose} {reason}.", _HINT)
+
+
+def _too_large(limits: RenderLimits, size: str) -> Invalid:
+    message = f"The inputs of a template may have {limits.values_bytes:,} bytes as JSON; these have {size}."
+    return template_error("template-values", message, "Pass less, or split the work.")
+
+
+class Renderer(Protocol):
+    """Whatever makes a text of a template and its values.
+
+    `Invalid` is raised where the template cannot be read, lacks an input or cannot do what it says with one, and where the
+    values are not plain JSON; its problems name the line and the input, and never a value. `TimedOut` and `RunFailed`
+    are raised where a limit is met, `Unavailable` where nothing can be rendered at all. Values are not changed.
+    """
+
+    async def render(self, template: str, values: Mapping[str, Any], *, syntax: TemplateSyntax = "jinja") -> str:
+        """The text."""
+        ...
+
+    async def close(self) -> None:
+        """Give back what is held; a later rendering takes it again."""
+        ...
+
+
+class WorkerRenderer:
+    """Renders in up to `limits.workers` processes for each event loop; they start when needed and end with this process.
+
+    A rendering that meets a limit costs its worker, not the next rendering. Any number may be asked for at once; they wait
+    for a worker in the order in which they came.
+    """
+
+    def __init__(self, limits: RenderLimits = DEFAULT_RENDER_LIMITS) -> None:
+        self._limits = limits
+        self._idle = _IdleWorkers()
+        self._turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
+            weakref.WeakKeyDictionary()
+        )
+        weakref.finalize(self, self._idle.end)
+
+    async def render(self, template: str, values: Mapping[str, Any], *, syntax: TemplateSyntax = "jinja") -> str:
+        """The text."""
+        if is_small(values, self._limits):
+            request = encode_request(template, values, syntax, self._limits, checked=True)
+        else:
+            request = await asyncio.to_thread(encode_request, template, values, syntax, self._limits)
+        async with self._turn():
+            answer = await self._ask(request)
+        if isinstance(answer, str):
+            return answer
+        raise RenderFault(template=template, syntax=syntax, limits=self._limits, **answer).error
+
+    async def close(self) -> None:
+        """End the workers that are idle."""
+        await asyncio.to_thread(self._idle.end)
+
+    def _turn(self) -> asyncio.Semaphore:
+        loop = asyncio.get_running_loop()
+        found = self._turns.get(loop)
+        if found is None:
+            found = self._turns[loop] = asyncio.Semaphore(self._limits.workers)
+        return found
+
+    async def _ask(self, request: bytes) -> RenderAnswer:
+        """The answer of a worker, or of a second one where the first is ended from outside."""
+        for _ in range(2):
+            worker = self._idle.take() or await RenderWorker.start(self._limits)
+            try:
+                answer = await worker.ask(request)
+            except WorkerDied:
+                continue
+            if isinstance(answer, dict) and answer["kind"] == "memory":  # little of it may be left
+                worker.end()
+            else:
+                self._idle.put(worker, most=self._limits.workers)
+            return answer
+        raise Unavailable("The workers that render templates are ended before they answer.", hint="Try again.")
+
+
+class _IdleWorkers:
+    """Workers that can be asked, most recently used first. Those of a process are left alone in one forked from it."""
+
+    def __init__(self) -> None:
+        self._workers: list[RenderWorker] = []
+        self._process = os.getpid()
+
+    def take(self) -> RenderWorker | None:
+        """A worker that is alive, if there is one."""
+        if os.getpid() != self._process:
+            self._forget()
+        while self._workers:
+            worker = self._workers.pop()
+            if worker.alive:
+                return worker
+            worker.end()
+        return None
+
+    def put(self, worker: RenderWorker, *, most: int) -> None:
+        """Keep a worker, unless there are enough."""
+        if len(self._workers) < most:
+            self._workers.append(worker)
+        else:
+            worker.end()
+
+    def end(self) -> None:
+        """End them all."""
+        if os.getpid() != self._process:
+            self._forget()
+        while self._workers:
+            self._workers.pop().end()
+
+    def _forget(self) -> None:
+        while self._workers:
+            self._workers.pop().forget()
+        self._process = os.getpid()

@@ -1,0 +1,235 @@
+"""Entries of the prompt and rubric registries: where they are kept, and how one is read from a file.
+
+Bad content never raises: it becomes an entry with problems and no value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, cast
+
+from prowess.errors import Invalid, Problem
+from prowess.prompts.prompt import SYNTAXES, Prompt, Rubric, Syntax, rubric_from_document
+from prowess.skill.forms.data import parse_file, too_large_problem
+from prowess.skill.forms.form import error, warning
+from prowess.skill.forms.prompt_files import DATA_SUFFIXES, check_rubric, file_stem, plain_text, prompt_settings
+from prowess.skill.kinds import JsonObject
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.schema import compile_schema
+from prowess.skill.semver import is_semver
+from prowess.skill.template import find_variables
+
+REGISTRY_CODES = {
+    "registry-id": "An entry has an id by which nothing can name it.",
+    "registry-version": "An entry has no version, or one that is not a semantic version.",
+    "registry-duplicate": "Two files of one place hold the same version of the same entry; the first counts.",
+    "registry-schema": "A schema of an entry cannot be used.",
+    "registry-unreadable": "A file or folder of a registry cannot be read, or is a link, and is not followed.",
+}
+
+
+EntryKind = Literal["prompt", "rubric"]
+ENTRY_KINDS: tuple[EntryKind, ...] = ("prompt", "rubric")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryEntry:
+    """One version of one prompt or rubric on a shelf; `value` is None where a problem keeps it from being used.
+
+    `origin` says which shelf it is from, as in `workspace` or `skill:SLUG`, and `location` the file or database.
+    """
+
+    kind: EntryKind
+    id: str
+    version: str = ""
+    origin: str
+    location: str = ""
+    value: Prompt | Rubric | None
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What it is called together with its version."""
+        return f"{self.id}@{self.version}" if self.version else self.id
+
+
+class Shelf(Protocol):
+    """Somewhere that prompts and rubrics are kept. Blocking; bad content is an entry with problems and raises nothing."""
+
+    def entries(self, kind: EntryKind, organization: str, id: str | None = None) -> Sequence[RegistryEntry]:
+        """What an organization finds here, or what it finds here under one id; in no order."""
+        ...
+
+
+class MemoryShelf:
+    """Prompts and rubrics that are handed over as values."""
+
+    def __init__(self, *values: Prompt | Rubric, origin: str = "memory") -> None:
+        self._entries = [
+            RegistryEntry(
+                kind="prompt" if isinstance(value, Prompt) else "rubric",
+                id=value.id,
+                version=value.version,
+                origin=origin,
+                value=value,
+            )
+            for value in values
+        ]
+
+    def entries(self, kind: EntryKind, organization: str, id: str | None = None) -> Sequence[RegistryEntry]:  # noqa: ARG002
+        """Those of the kind, whoever asks."""
+        return [entry for entry in self._entries if entry.kind == kind and id in (None, entry.id)]
+
+
+TEMPLATE_SUFFIXES: dict[str, Syntax] = {".mustache": "mustache", ".j2": "jinja", ".jinja": "jinja"}
+"""Files that are a prompt's template and nothing else; their names say the rest, as in `outline@1.2.0.mustache`."""
+
+_ENDINGS = {"prompt": (*DATA_SUFFIXES, *TEMPLATE_SUFFIXES), "rubric": DATA_SUFFIXES}
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}")
+_LONGEST_VERSION = 100
+_SHOWN = 20
+
+
+def is_entry_name(kind: EntryKind, name: str) -> bool:
+    """Whether a file of this name holds an entry of the kind, as far as the name says."""
+    return name.endswith(_ENDINGS[kind]) and not name.startswith(".")
+
+
+def read_entry(
+    kind: EntryKind, name: str, data: bytes, *, origin: str = "", location: str = "", limits: Limits = DEFAULT_LIMITS
+) -> RegistryEntry:
+    """The entry in a file of this name; where it breaks a rule, it has no value and every problem."""
+    problems: list[Problem] = []
+    document = _document(kind, name, data, problems, limits)
+    if document is None:
+        return failed_entry(kind, name, problems, origin=origin, location=location)
+    entry_id, version = _identity(kind, name, document, problems)
+    check = check_prompt if kind == "prompt" else check_rubric
+    check(name, document, problems)
+    _check_schema(name, document, "output_schema", problems)
+    entry = RegistryEntry(kind=kind, id=entry_id, version=version, origin=origin, location=location, value=None)
+    if any(problem.severity == "error" for problem in problems):
+        return replace(entry, problems=tuple(problems))
+    value = _prompt(document, entry) if kind == "prompt" else rubric_from_document(document, entry_id, version, origin)
+    return replace(entry, value=value, problems=tuple(problems))
+
+
+def failed_entry(
+    kind: EntryKind, name: str, problems: Sequence[Problem], *, origin: str, location: str
+) -> RegistryEntry:
+    """The entry for a file that could not even be read; what it is called says its name."""
+    entry_id, version = parse_entry_name(name)
+    return RegistryEntry(
+        kind=kind, id=entry_id, version=version, origin=origin, location=location, value=None, problems=tuple(problems)
+    )
+
+
+def parse_entry_name(name: str) -> tuple[str, str]:
+    """The id and version that a file's name gives: `outline@1.2.0.json` both, `outline.v2.json` only the id."""
+    bare = next((name[: -len(ending)] for ending in _ENDINGS["prompt"] if name.endswith(ending)), name)
+    entry_id, mark, version = bare.partition("@")
+    return (entry_id, version) if mark and entry_id else (file_stem(name), "")
+
+
+def check_prompt(path: str, document: JsonObject, problems: list[Problem]) -> None:
+    """Report every rule that a prompt's document breaks."""
+    settings = prompt_settings(path, document, problems)
+    syntax = document.get("syntax", "mustache")
+    if syntax not in SYNTAXES:
+        message = f"{path} has the syntax {str(syntax)[:40]!r}; it must be one of {', '.join(SYNTAXES)}."
+        problems.append(error("prompt-invalid", message, "Set syntax, or leave it out for mustache.", field=path))
+    elif settings:
+        _check_template(path, document, syntax, problems)
+    _check_schema(path, document, "vars_schema", problems)
+
+
+def _check_template(path: str, document: JsonObject, syntax: Syntax, problems: list[Problem]) -> None:
+    """Whether the template can be read, and which names it uses that its own vars_schema does not have."""
+    try:
+        used = find_variables(document["template"], syntax)
+    except Invalid as fault:
+        problems += [replace(problem, field=path) for problem in fault.problems]
+        return
+    schema = document.get("vars_schema")
+    declared = cast("JsonObject", schema).get("properties") if isinstance(schema, dict) else None
+    if isinstance(declared, dict):
+        for name in sorted(used - cast("JsonObject", declared).keys())[:_SHOWN]:
+            message = f"{path} uses {name!r}, which its vars_schema does not have."
+            problems.append(warning("template-undeclared", message, "Add it, or mend its name.", field=path))
+
+
+def _check_schema(path: str, document: JsonObject, field: str, problems: list[Problem]) -> None:
+    schema = document.get(field)
+    if schema is None:
+        return
+    try:
+        compile_schema(schema)
+    except Invalid as fault:
+        message = f"{path} has a {field} that cannot be used: {fault.message}"
+        problems.append(error("registry-schema", message, fault.hint, field=path))
+        return
+    if not isinstance(schema, dict):
+        message = f"{path} has a {field} that is not a mapping."
+        problems.append(error("registry-schema", message, "Write it as a JSON Schema.", field=path))
+
+
+def _document(kind: EntryKind, name: str, data: bytes, problems: list[Problem], limits: Limits) -> JsonObject | None:
+    """What the file says; a template that stands alone says it in its name."""
+    if len(data) > limits.file_bytes:
+        problems.append(too_large_problem(name, len(data), limits.file_bytes))
+        return None
+    suffix = next((ending for ending in TEMPLATE_SUFFIXES if name.endswith(ending)), None) if kind == "prompt" else None
+    if suffix is not None:
+        return _template(name, data, TEMPLATE_SUFFIXES[suffix], problems)
+    parsed = parse_file(name, data, limits)
+    problems += parsed.problems
+    if parsed.object is None and not parsed.problems:
+        hint = "Write the fields of one prompt." if kind == "prompt" else "Write rubric_id and criteria."
+        problems.append(error(f"{kind}-invalid", f"{name} is not an object.", hint, field=name))
+    return parsed.object
+
+
+def _template(name: str, data: bytes, syntax: Syntax, problems: list[Problem]) -> JsonObject | None:
+    try:
+        return {"template": data.decode("utf-8-sig"), "syntax": syntax}
+    except UnicodeDecodeError as fault:
+        message = f"{name} is not UTF-8 text (byte {fault.start + 1})."
+        problems.append(error("prompt-invalid", message, "Save it as UTF-8.", field=name))
+        return None
+
+
+def _identity(kind: EntryKind, name: str, document: JsonObject, problems: list[Problem]) -> tuple[str, str]:
+    by_name, version_by_name = parse_entry_name(name)
+    stated, version = document.get(f"{kind}_id"), document.get("version")
+    entry_id = plain_text(stated) or by_name
+    if not _ID.fullmatch(entry_id):
+        message = f"{name} has the id {entry_id[:80]!r}, by which nothing can name it."
+        hint = "Use letters, digits, '_', '-', '.' and ':', 128 at the most."
+        problems.append(error("registry-id", message, hint, field=name))
+    if version is not None and not isinstance(version, str):
+        message = f"{name} has a version that is not text ({str(version)[:40]}), so its zeros may be lost."
+        problems.append(warning("registry-version", message, "Put it in quotes.", field=name))
+    text = plain_text(version) or version_by_name
+    if len(text) > _LONGEST_VERSION or not text.isprintable() or " " in text:
+        message = f"{name} has the version {text[:40]!r}, by which nothing can name it."
+        problems.append(error("registry-version", message, "Use a version such as 1.2.0.", field=name))
+    elif not is_semver(text):
+        said = f"has the version {text!r}, which is not" if text else "has no version; one would be"
+        message = f"{name} {said} like 1.2.0."
+        problems.append(warning("registry-version", message, "Give it a semantic version.", field=name))
+    return entry_id[:200], text[:200]
+
+
+def _prompt(document: JsonObject, entry: RegistryEntry) -> Prompt:
+    return Prompt(
+        id=entry.id,
+        version=entry.version,
+        template=document["template"],
+        syntax=document.get("syntax", "mustache"),
+        vars_schema=document.get("vars_schema"),
+        output_schema=document.get("output_schema"),
+        description=plain_text(document.get("description")),
+        origin=entry.origin,
+    )

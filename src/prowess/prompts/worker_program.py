@@ -1,0 +1,262 @@
+"""The program of a render worker: `python -ISB worker_program.py LIMITS FOLDER…`.
+
+It reaches the standard library and the packages in the given folders, and imports nothing of Prowess. Requests come in on
+stdin and answers go out on stdout, each after four bytes of length. A request is a JSON object `{template, syntax, values}`;
+an answer is `T` and the text, or `F` and a JSON object `{kind, line, start, end, detail}` that never holds a value. The first
+answer, an empty text, says that the worker is ready. It ends when its input ends, and so with the process that started it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import signal
+import struct
+import sys
+from collections.abc import Callable
+from typing import Any, BinaryIO, NoReturn, cast
+
+LIMITS: dict[str, Any] = json.loads(sys.argv[1])
+sys.path += sys.argv[2:]
+
+import minijinja  # noqa: E402
+from combustache import CombustacheError, Template  # noqa: E402
+from combustache.ctx import MISSING, Ctx  # noqa: E402
+from combustache.nodes import Block, Interpolation, Node, Parent, Partial, Section  # noqa: E402
+
+Values = dict[str, Any]
+Rendering = Callable[[Values], str]
+"""A template that has been read: from its values to its text."""
+
+CACHED, CACHED_CHARS = 100, 256 * 1024
+"""How many templates are kept ready, and how long they may be together."""
+IDLE_SECONDS = 10.0
+"""How often an idle worker looks whether its parent is still there."""
+ABOUT_TEMPLATE = frozenset(
+    {
+        "MissingArgument",
+        "SyntaxError",
+        "TooManyArguments",
+        "UnknownFilter",
+        "UnknownFunction",
+        "UnknownMethod",
+        "UnknownTest",
+    }
+)
+"""Errors of MiniJinja whose details speak of the template and never of a value."""
+METHOD = "<built-in method "
+"""How a method of a value looks in a text."""
+
+
+class Fault(Exception):
+    """Why there is no text: a word for it, and the place in the template, as a line and from byte to byte."""
+
+    def __init__(
+        self, kind: str, *, line: int | None = None, place: tuple[int, int] | None = None, detail: str = ""
+    ) -> None:
+        super().__init__(kind)
+        start, end = place or (0, 0)
+        told = {"kind": kind, "line": line, "start": start, "end": end, "detail": detail[:200]}
+        self.answer = b"F" + json.dumps(told).encode()
+
+
+class Renderings:
+    """Templates that have been read; the ones that were not used for longest are forgotten."""
+
+    def __init__(self) -> None:
+        self._ready: dict[tuple[str, str], Rendering] = {}
+        self._chars = 0
+
+    def get(self, template: str, syntax: str) -> Rendering:
+        """The template, read now or before."""
+        key = (syntax, template)
+        found = self._ready.pop(key, None)
+        if found is None:
+            found = read_mustache(template) if syntax == "mustache" else read_jinja(template)
+            self._chars += len(template)
+        self._ready[key] = found
+        while len(self._ready) > CACHED or (self._chars > CACHED_CHARS and len(self._ready) > 1):
+            oldest = next(iter(self._ready))
+            del self._ready[oldest]
+            self._chars -= len(oldest[1])
+        return found
+
+
+def read_jinja(template: str) -> Rendering:
+    """A template in an environment of its own: strict, nothing to include, nothing that shows what else is there."""
+    environment = minijinja.Environment(
+        undefined_behavior="strict", fuel=LIMITS["steps"], debug=False, pycompat=False, auto_escape_callback=unescaped
+    )
+    environment.remove_global("debug")
+
+    def render(values: Values) -> str:
+        try:
+            return environment.render_template("template", **values)
+        except minijinja.TemplateError as error:
+            raise jinja_fault(error) from None
+
+    try:
+        environment.add_template("template", template)
+    except minijinja.TemplateError as error:
+        raise jinja_fault(error) from None
+    return render
+
+
+def unescaped(_name: str) -> bool:
+    """Prompts are not HTML."""
+    return False
+
+
+def jinja_fault(error: minijinja.TemplateError) -> Fault:
+    """What MiniJinja says, without what could hold a value."""
+    detail = (error.detail or "") if error.kind in ABOUT_TEMPLATE else ""
+    return Fault(error.kind, line=error.line, place=error.range, detail=detail)
+
+
+class PlainData(Ctx):
+    """Looks names up in objects and lists only: attributes of values are no data, and nothing is called."""
+
+    @staticmethod
+    def deep_get(item: Any, key: str) -> Any:
+        """What the item has under the key."""
+        if isinstance(item, dict):
+            return cast("Values", item).get(key, MISSING)
+        if isinstance(item, list) and key.isascii() and key.isdigit() and len(key) < 10:
+            items = cast("list[Any]", item)
+            return items[int(key)] if int(key) < len(items) else MISSING
+        return MISSING
+
+
+def read_mustache(template: str) -> Rendering:
+    """A template that fails where it lacks data, without partials and without escapes for HTML."""
+    try:
+        parsed: Any = Template(template)
+    except CombustacheError as error:
+        raise Fault("SyntaxError", detail=str(error)) from None
+    strict(parsed)
+    options = {"stringify": as_text, "escape": str, "missing_data": str}
+    return lambda values: parsed._render(PlainData([values]), {}, options)  # noqa: SLF001 - as its `render`, over plain data
+
+
+def strict(template: Any) -> None:
+    """Make every name that is to be printed a required one; a section without its name is left out."""
+    nodes: list[Any] = template._list  # noqa: SLF001 - there is no other way to see what it consists of
+    for node in filter(lambda node: isinstance(node, Node), nodes):
+        if isinstance(node, Partial | Parent | Block):
+            raise mustache_fault("TemplateNotFound", node)
+        node.before = node.after = ""  # the rest of its line, which only reading needs
+        if isinstance(node, Section):
+            node.closing_tag.before = node.closing_tag.after = ""
+            node.handle = optional(node, node.handle)
+            strict(node.inside)
+        elif isinstance(node, Interpolation):
+            node.handle = required(node, node.handle)
+
+
+def optional(node: Any, handle: Callable[..., str]) -> Callable[..., str]:
+    """How a section is rendered: `#` only where its name is there, `^` also where it is not."""
+
+    def handled(data: PlainData, *rest: Any) -> str:
+        absent = node.left == "#" and data.get(node.contents) is MISSING
+        return "" if absent else handle(data, *rest)
+
+    return handled
+
+
+def required(node: Any, handle: Callable[..., str]) -> Callable[..., str]:
+    """How a name is rendered."""
+
+    def handled(data: PlainData, *rest: Any) -> str:
+        if data.get(node.contents) is MISSING:
+            raise mustache_fault("UndefinedError", node)
+        return handle(data, *rest)
+
+    return handled
+
+
+def mustache_fault(kind: str, node: Any) -> Fault:
+    """A fault at a tag."""
+    before, tag = node.template[: node.tag_start], node.template[node.tag_start : node.tag_end]
+    start = len(before.encode())
+    return Fault(kind, line=before.count("\n") + 1, place=(start, start + len(tag.encode())))
+
+
+def as_text(value: Any) -> str:
+    """A text as it is, nothing for null, and everything else as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def answer(request: bytes, renderings: Renderings) -> bytes:
+    """What one request comes to."""
+    try:
+        asked = json.loads(request)
+        text = renderings.get(asked["template"], asked["syntax"])(asked["values"])
+        written = text.encode(errors="replace")
+    except Fault as fault:
+        return fault.answer
+    except RecursionError:
+        return Fault("depth").answer
+    except MemoryError:
+        return Fault("memory").answer
+    except Exception:  # noqa: BLE001 - a method that a template calls on a value may raise anything
+        return Fault("method").answer
+    if METHOD in text and METHOD.encode() not in request:
+        return Fault("printed").answer
+    return Fault("output").answer if len(written) > LIMITS["output_bytes"] else b"T" + written
+
+
+def confine() -> None:
+    """Take away what rendering does not need. A limit that the system does not know is passed over."""
+    limits = {
+        "RLIMIT_AS": LIMITS["memory_bytes"],
+        "RLIMIT_CORE": 0,
+        "RLIMIT_FSIZE": 0,
+        "RLIMIT_NOFILE": 16,
+        "RLIMIT_NPROC": 0,
+    }
+    for name, most in limits.items():
+        try:
+            resource.setrlimit(getattr(resource, name), (most, most))
+        except (AttributeError, OSError, ValueError):
+            continue
+
+
+def requests(source: BinaryIO) -> Any:
+    """Every request, until the input ends or the parent is gone."""
+    while True:
+        ready, _, _ = select.select([source], [], [], IDLE_SECONDS)
+        if not ready:
+            if os.getppid() != LIMITS["parent"]:
+                return
+            continue
+        head = source.read(4)
+        if len(head) < 4:
+            return
+        yield source.read(struct.unpack(">I", head)[0])
+
+
+def send(target: BinaryIO, reply: bytes) -> None:
+    """Write one answer."""
+    target.write(struct.pack(">I", len(reply)) + reply)
+    target.flush()
+
+
+def main() -> NoReturn:
+    """Answer requests."""
+    source, target = sys.stdin.buffer, sys.stdout.buffer
+    confine()
+    renderings = Renderings()
+    send(target, b"T")
+    for request in requests(source):
+        signal.setitimer(signal.ITIMER_REAL, LIMITS["seconds"] + 1)  # whose signal ends this process, whatever it is at
+        send(target, answer(request, renderings))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Evaluate all assertions of an artifact on its output."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+from prowess.errors import Invalid
+from prowess.run.assertions.assertion import Assertion, CheckedOutput
+from prowess.run.assertions.length import LengthAssertion
+from prowess.run.assertions.pattern import PatternAssertion
+from prowess.run.assertions.semantic import SemanticAssertion
+from prowess.run.assertions.structural import StructuralAssertion
+from prowess.run.call import Call, Output, Verdict
+from prowess.run.model_client import ModelClient
+from prowess.skill.assertion_specs import AssertionSpec, list_assertions, read_assertion
+
+MAX_CONCURRENT_ASSERTIONS = 4
+"""How many assertions are evaluated at a time: those that ask a model wait for it."""
+
+
+class AssertionRunner:
+    """Evaluates every assertion of the artifact that ran, and reports every verdict, in the order of the author."""
+
+    def __init__(self, asker: ModelClient) -> None:
+        self._types: dict[str, Callable[[AssertionSpec], Assertion]] = {
+            "structural": StructuralAssertion,
+            "length": LengthAssertion,
+            "pattern": PatternAssertion,
+            "semantic": lambda spec: SemanticAssertion(spec, asker),
+        }
+
+    async def check(self, call: Call, output: Output) -> tuple[Verdict, ...]:
+        """What every assertion says. One that cannot be read has failed, and hard."""
+        written = list_assertions(call.notes.artifact or call.artifact)
+        if not written:
+            return ()
+        subject = CheckedOutput(output)
+        room = asyncio.Semaphore(MAX_CONCURRENT_ASSERTIONS)
+
+        async def one(item: Any) -> Verdict:
+            async with room:
+                return await self._verdict(item, subject, call)
+
+        return tuple(await asyncio.gather(*(one(item) for item in written)))
+
+    async def _verdict(self, written: Any, subject: CheckedOutput, call: Call) -> Verdict:
+        try:
+            spec = read_assertion(written)
+        except Invalid as fault:
+            return _unreadable(written, fault)
+        return await self._types[spec.type](spec).evaluate(subject, call)
+
+
+def _unreadable(written: Any, fault: Invalid) -> Verdict:
+    settings = cast("dict[str, Any]", written) if isinstance(written, dict) else {}
+    kind, said = settings.get("type"), settings.get("description")
+    return Verdict(
+        type=kind[:60] if isinstance(kind, str) else "unknown",
+        description=said[:500] if isinstance(said, str) and said else "An assertion that cannot be read.",
+        passed=False,
+        severity="hard",
+        explanation=fault.message,
+    )

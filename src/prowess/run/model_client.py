@@ -1,0 +1,201 @@
+"""Send model requests on behalf of a run: choose the model, hold the spending limits, note usage and cost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Generator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import replace
+from typing import Literal
+
+from prowess.errors import AnswerUnusable, ProwessError, Refused, SpendExceeded, TimedOut
+from prowess.llm.model import Model, Reply, Request, Usage, fit_schema
+from prowess.llm.models import Models
+from prowess.llm.prices import DEFAULT_MAX_TOKENS, cost_of, lacks_price, max_cost
+from prowess.run.call import Call, DryRunEnded, SentRequest, Step
+from prowess.run.spending import Spending
+from prowess.run.telemetry import Telemetry
+from prowess.session.session import estimate_tokens
+
+MAX_TOKENS = 100_000_000
+"""More than any model reads or writes at once."""
+
+_IMPLAUSIBLE = 20
+_LIMITED = "anthropic:"
+"""The provider whose requests have a limit anyway."""
+
+Purpose = Literal["answer", "evaluation"]
+
+
+class ModelClient:
+    """The only way by which handlers and assertions reach a model."""
+
+    def __init__(self, models: Models, spending: Spending, telemetry: Telemetry) -> None:
+        self._models = models
+        self._spending = spending
+        self._telemetry = telemetry
+
+    async def model_for(self, call: Call, *, named: str = "", purpose: Purpose = "answer") -> Model:
+        """The model for a call: the caller's choice, what the artifact has `named`, the session's, the one configured.
+
+        For an evaluation, what the artifact names and the model configured for evaluations come before the caller's choice of
+        a model for answers. `NoModel` where there is none.
+        """
+        if named:
+            self._models.check_named_by_skill(named)
+        if purpose == "evaluation":
+            wishes = (call.evaluation_model, named, self._models.evaluation, call.model, call.session_model)
+        else:
+            wishes = (call.model, named, call.session_model)
+        chosen = next((wish for wish in wishes if wish), self._models.default) or call.spare or ""
+        if not isinstance(chosen, str):
+            return chosen
+        if call.dry:
+            return self._models.named(chosen)
+        model = self._models.opened(chosen) or await asyncio.to_thread(self._models.open, chosen)
+        if chosen == named and lacks_price(model.name):
+            raise Refused(
+                f"A skill may not name the model {model.name[:80]!r}: its price is not known, so no cap holds.",
+                hint="Name it yourself, with --model or PROWESS_MODEL.",
+            )
+        return model
+
+    async def ask(
+        self, call: Call, request: Request, *, named: str = "", purpose: Purpose = "answer", stream: bool = False
+    ) -> Reply:
+        """The answer to one request; with `stream`, whoever watches the call sees a text come. Data comes as a whole."""
+        model = await self.model_for(call, named=named, purpose=purpose)
+        if call.dry:
+            call.notes.sent.append(_sent(model, request, purpose))
+            raise DryRunEnded
+        streams = stream and call.watched and request.schema is None
+        return await self._send(call, model, request, stream=streams, notes_model=purpose == "answer")
+
+    async def ask_all(
+        self,
+        call: Call,
+        requests: Sequence[Request],
+        *,
+        named: str = "",
+        purpose: Purpose = "evaluation",
+        at_once: int = 4,
+    ) -> list[Reply | ProwessError]:
+        """The answers to several requests, in their order, a few at a time; what went wrong stands in an answer's place."""
+        model = await self.model_for(call, named=named, purpose=purpose)
+        if call.dry:
+            call.notes.sent += [_sent(model, request, purpose) for request in requests]
+            raise DryRunEnded
+        room = asyncio.Semaphore(at_once)
+
+        async def one(request: Request) -> Reply | ProwessError:
+            async with room:
+                try:
+                    return await self._send(call, model, request, stream=False, notes_model=purpose == "answer")
+                except ProwessError as error:
+                    return error
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(request)) for request in requests]
+        return [task.result() for task in tasks]
+
+    async def _send(self, call: Call, model: Model, request: Request, *, stream: bool, notes_model: bool) -> Reply:
+        notes = call.notes
+        if call.is_inner:
+            call.questions.count(1)
+        if notes_model or not notes.model:
+            notes.model = model.name
+        most = max_cost(model.name, _tokens(request), request.max_tokens)
+        request = _limited(model, request)
+        with _held(call, most or 0.0) as hold:
+            async with self._spending.reserved(call, most) as reservation:
+                with self._telemetry.span_of_request(model, request) as span:
+                    reply = await (self._streamed(call, model, request) if stream else model.complete(request))
+                    span.answered(reply)
+                used = _plausible(reply.usage)
+                cost = _at_most(cost_of(model.name, used), most) if used.requests else None
+                reservation.actual = cost
+                if cost is not None or not most:
+                    hold(cost or 0.0)
+        notes.usage += used
+        if cost is not None:
+            notes.cost = (notes.cost or 0.0) + cost
+        return reply
+
+    @staticmethod
+    async def _streamed(call: Call, model: Model, request: Request) -> Reply:
+        reply = Reply()
+        async with aclosing(model.stream(request)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Reply):
+                    reply = piece
+                else:
+                    call.watch(Step(artifact=call.artifact.name, text=piece))
+        return reply
+
+
+def _limited(model: Model, request: Request) -> Request:
+    """The request with a limit on its answer, where that costs money and nobody else sets one."""
+    if request.max_tokens is not None or model.name.startswith(_LIMITED) or max_cost(model.name, 0, 0) is None:
+        return request
+    return replace(request, max_tokens=DEFAULT_MAX_TOKENS)
+
+
+def _sent(model: Model, request: Request, purpose: Purpose) -> SentRequest:
+    """The request as the model would be asked."""
+    whole = fit_schema(_limited(model, request), structured=model.structured)
+    return SentRequest(model=model.name, request=whole, purpose=purpose)
+
+
+@contextmanager
+def _held(call: Call, most: float) -> Generator[Callable[[float], None]]:
+    """Hold what a request may cost in the run's own purse until it is told what it did cost.
+
+    What failed cost nothing; what was cancelled or took too long may well have, and stays held.
+    """
+    purse = call.purse
+    full = purse.full(most)
+    if full is not None:
+        raise SpendExceeded(
+            f"{call.skill.slug!r} may cost ${full.limit or 0:.4f} a run; ${full.held:.4f} are spent or promised, "
+            f"and the next request may cost ${most:.4f}.",
+            hint="Raise max_cost_usd in the skill's policy, or choose a cheaper model.",
+        )
+    purse.hold(most)
+    actual = most
+
+    def settle(cost: float) -> None:
+        nonlocal actual
+        actual = cost
+
+    try:
+        yield settle
+    except TimedOut:
+        raise
+    except AnswerUnusable as error:
+        settle(most if error.cost is None else min(error.cost, most))
+        raise
+    except ProwessError:
+        settle(0.0)
+        raise
+    finally:
+        purse.hold(actual - most)
+
+
+def _plausible(usage: Usage) -> Usage:
+    """What a server says that was used, as far as it can be believed."""
+    return replace(
+        usage,
+        input_tokens=min(max(usage.input_tokens, 0), MAX_TOKENS),
+        output_tokens=min(max(usage.output_tokens, 0), MAX_TOKENS),
+    )
+
+
+def _at_most(cost: float | None, most: float | None) -> float | None:
+    """No more than several times what a request should cost at most: no server empties the purse of a whole day."""
+    return cost if cost is None or most is None else min(cost, most * _IMPLAUSIBLE)
+
+
+def _tokens(request: Request) -> int:
+    schema = 0 if request.schema is None else estimate_tokens(json.dumps(request.schema))
+    return schema + sum(estimate_tokens(message.text) for message in request.messages)

@@ -1,0 +1,184 @@
+"""What precedes the prompt in a model request: the skill's approaches as system prompt, its examples as earlier turns."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+from prowess.llm.model import Message, Model, Request, Role
+from prowess.prompts.prompt import choose_variant
+from prowess.run.call import Call
+from prowess.session.tags import neutralize, to_one_line
+from prowess.skill.kinds import Artifact, JsonObject, Kind
+from prowess.skill.limits import KIB, Limits
+from prowess.skill.model import Skill
+from prowess.skill.text.yaml import YamlRefused, load
+
+MAX_EXAMPLE_BYTES = 64 * KIB
+"""A longer example is never read; no budget of examples is near it."""
+
+_YAML_LIMITS = Limits(frontmatter_bytes=MAX_EXAMPLE_BYTES)
+_KEYED = re.compile(r"^(?:- )?(?:input|output|messages):", re.MULTILINE)
+_PART = re.compile(
+    r"^[ \t]*(?P<mark>#{1,6}[ \t]+[*_]{0,3}|[*_]{2,3})?(?P<role>input|output|user|assistant)(?:[ \t]+\d+)?[*_]{0,3}"
+    r"(?P<colon>:[*_]{0,3}(?P<rest>.*))?[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ROLES: dict[str, Role] = {"input": "user", "user": "user", "output": "assistant", "assistant": "assistant"}
+
+
+@lru_cache(maxsize=256)
+def parse_example(content: str) -> tuple[Message, ...]:
+    """The turns that an example gives, from a user's to an assistant's; none where it cannot be read as turns.
+
+    No block of ours can be opened or closed in them.
+    """
+    try:
+        turns = tuple(_turns(content)) if len(content) <= MAX_EXAMPLE_BYTES else ()
+    except RecursionError:
+        return ()
+    return turns if _alternates(turns) else ()
+
+
+def _turns(content: str) -> Iterable[Message]:
+    value = _value(content)
+    return _marked(content) if value is None else _told(value)
+
+
+def _value(content: str) -> Any:
+    """The example as data, where it is written as such."""
+    text = content.strip()
+    if text[:1] in ("{", "["):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+    if not _KEYED.search(text):
+        return None
+    try:
+        return load(text, typed=True, limits=_YAML_LIMITS).value
+    except YamlRefused:
+        return None
+
+
+def _told(value: Any) -> Iterator[Message]:
+    for item in cast("list[Any]", value if isinstance(value, list) else [value]):
+        fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+        messages = fields.get("messages")
+        if isinstance(messages, list):
+            yield from _messages(cast("list[Any]", messages))
+        elif "input" in fields and "output" in fields:
+            yield _message("user", fields["input"])
+            yield _message("assistant", fields["output"])
+        else:
+            yield _UNREADABLE
+
+
+def _messages(messages: list[Any]) -> Iterator[Message]:
+    for item in messages:
+        fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+        role = _ROLES.get(str(fields.get("role")))
+        yield _message(role, fields["content"]) if role and "content" in fields else _UNREADABLE
+
+
+_UNREADABLE = Message(role="system")
+"""Stands for a part that is no turn, so that the example is not read as turns at all."""
+
+
+def _message(role: Role, value: Any) -> Message:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return Message(role=role, text=neutralize(text.strip()))
+
+
+def _marked(content: str) -> Iterator[Message]:
+    """The parts of a markdown text between the lines that begin them."""
+    marks = [mark for mark in _PART.finditer(content) if mark["mark"] or mark["colon"]]
+    for place, mark in enumerate(marks):
+        end = marks[place + 1].start() if place + 1 < len(marks) else len(content)
+        rest = (mark["rest"] or "").strip()
+        yield _message(_ROLES[mark["role"].lower()], f"{rest}\n{content[mark.end() : end]}")
+
+
+def _alternates(turns: tuple[Message, ...]) -> bool:
+    """Whether a user and an assistant take turns, the assistant last, and neither is silent."""
+    wanted = ("user", "assistant")
+    return (
+        bool(turns)
+        and len(turns) % 2 == 0
+        and all(turn.role == wanted[place % 2] and turn.text for place, turn in enumerate(turns))
+    )
+
+
+MAX_EXAMPLE_CHARS = 4_000
+"""How many characters of examples a request has room for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preamble:
+    """What comes before the request itself. `omitted` is how many examples had no room."""
+
+    system: str = ""
+    turns: tuple[Message, ...] = ()
+    omitted: int = 0
+
+    def messages(self, text: str) -> tuple[Message, ...]:
+        """The whole conversation up to what is asked now."""
+        system = (Message(role="system", text=self.system),) if self.system else ()
+        return (*system, *self.turns, Message(role="user", text=text))
+
+
+def build_preamble(skill: Skill, family: str, *, example_chars: int = MAX_EXAMPLE_CHARS) -> Preamble:
+    """What the skill's approaches and examples give for models of that family, each in the variant for it, by ordinal.
+
+    Examples are taken in order as long as they fit into `example_chars`; one that does not fit is left out whole and the next
+    is tried. An example that cannot be read as turns is shown in the system prompt. Text of the skill cannot open or close
+    a block of ours.
+    """
+    system = [neutralize(one.content.strip()) for one in _of_kind(skill, "approach", family)]
+    turns: list[Message] = []
+    room, omitted = example_chars, 0
+    for example in _of_kind(skill, "example", family):
+        read = parse_example(example.content)
+        size = sum(len(turn.text) for turn in read) if read else len(example.content)
+        if size > room:
+            omitted += 1
+            continue
+        room -= size
+        turns += read
+        if not read:
+            system.append(_shown(example))
+    return Preamble(system="\n\n".join(filter(None, system)), turns=tuple(turns), omitted=omitted)
+
+
+def build_request(
+    call: Call,
+    model: Model,
+    text: str,
+    *,
+    schema: JsonObject | None = None,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+) -> Request:
+    """What is asked in a call, after what its skill says before it asks. How many examples had no room is noted."""
+    before = build_preamble(call.skill, model.family)
+    if before.omitted:
+        call.notes.detail["examples_omitted"] = before.omitted
+    return Request(messages=before.messages(text), schema=schema, temperature=temperature, max_tokens=max_tokens)
+
+
+def _of_kind(skill: Skill, kind: Kind, family: str) -> Iterator[Artifact]:
+    """The artifacts of that kind with something in them, one variant of each name, in ordinal order."""
+    by_name: dict[str, list[Artifact]] = {}
+    for artifact in skill.artifacts:
+        if artifact.kind == kind:
+            by_name.setdefault(artifact.name, []).append(artifact)
+    chosen = [choose_variant(candidates, family) for candidates in by_name.values()]
+    return (one for one in sorted(chosen, key=lambda one: one.ordinal) if one.content.strip())
+
+
+def _shown(example: Artifact) -> str:
+    return neutralize(f"Example ({to_one_line(example.name)}):\n{example.content.strip()}")

@@ -1,0 +1,248 @@
+"""The result of a run: one part for each artifact that ran, the files it produced, and the whole as JSON."""
+
+from __future__ import annotations
+
+import json
+import mimetypes
+import re
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from prowess.errors import ProwessError
+from prowess.llm.model import Request, Usage
+from prowess.run.call import Output, SentRequest, Verdict
+from prowess.skill.kinds import JsonObject, Kind
+from prowess.skill.model import Skill
+from prowess.traces.trace import RunStatus
+
+FIELD = "produces_artifacts"
+_MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,60}", re.IGNORECASE | re.ASCII)
+_MOST = 20
+_NAME_LIMIT = 120
+_NAMES = ("name", "artifact", "path", "type")
+_TYPES = ("media_type", "mime_type", "content_type")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducedFile:
+    """A file that a run gave: a plain name, what it is, and its text."""
+
+    name: str
+    media_type: str
+    content: str
+
+    def as_json(self) -> JsonObject:
+        """All of it as plain JSON."""
+        return {"name": self.name, "media_type": self.media_type, "content": self.content}
+
+
+def produce_files(skill: Skill, output: Output | None) -> tuple[ProducedFile, ...]:
+    """The files that the skill says it produces, each with the output, or with the field of it that has its name."""
+    if output is None:
+        return ()
+    made = (_made(entry, output) for entry in _entries(skill)[:_MOST])
+    return tuple(one for one in made if one is not None)
+
+
+def declared_files(skill: Skill) -> tuple[tuple[str, str], ...]:
+    """What the skill says it produces: each as it is written, and the plain name that it gets; '' where it gets none."""
+    written = [_first_text(_settings(entry), _NAMES) for entry in _entries(skill)]
+    return tuple((name, _plain_name(name) if place < _MOST else "") for place, name in enumerate(written))
+
+
+def _entries(skill: Skill) -> list[object]:
+    declared: object = skill.extra.get(FIELD)
+    return cast("list[object]", declared) if isinstance(declared, list) else []
+
+
+def _settings(entry: object) -> dict[str, object]:
+    return cast("dict[str, object]", entry) if isinstance(entry, dict) else {"name": entry}
+
+
+def _made(entry: object, output: Output) -> ProducedFile | None:
+    settings = _settings(entry)
+    name = _plain_name(_first_text(settings, _NAMES))
+    if not name:
+        return None
+    said = next((text for text in [_first_text(settings, _TYPES)] if _MEDIA_TYPE.fullmatch(text)), "")
+    value = _part_of(output, name)
+    guessed = mimetypes.guess_type(name)[0] or ("text/plain" if isinstance(value, str) else "application/json")
+    content = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    return ProducedFile(name=name, media_type=said or guessed, content=content.encode("utf-8", "replace").decode())
+
+
+def _first_text(settings: dict[str, object], keys: tuple[str, ...]) -> str:
+    return next((text for key in keys if isinstance(text := settings.get(key), str)), "")
+
+
+def _part_of(output: Output, name: str) -> Any:
+    stem = name.rpartition(".")[0] or name
+    data = output.data
+    if isinstance(data, dict):
+        fields = cast("JsonObject", data)
+        for key in (name, stem, stem.replace("-", "_")):
+            if key in fields:
+                return fields[key]
+    return output.value
+
+
+def _plain_name(given: str) -> str:
+    """The last part of a path, as a name that is safe for a file; '' where nothing of it is."""
+    name = given.replace("\\", "/").rpartition("/")[2].strip()
+    fit = name.isprintable() and name not in (".", "..") and not name.startswith(".") and len(name) <= _NAME_LIMIT
+    return name if fit else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPart:
+    """One artifact that ran. `error` is why it gave no good output; `trace` is the id of its row."""
+
+    artifact: str
+    kind: Kind
+    variant: str | None = None
+    status: RunStatus
+    trace: str
+    traced: bool = True
+    """Whether the row is known to be kept."""
+    output: Output | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    error: ProwessError | None = None
+    fallback_of: str | None = None
+    """The artifact in whose place it ran."""
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
+    duration_ms: int = 0
+    sent: tuple[SentRequest, ...] = ()
+    """In a dry run, what would be sent."""
+    plan: str = ""
+    """In a dry run, what else would be done: a call, a request, a command."""
+    printed: str = ""
+    """What the code of a script or a function printed."""
+    receipt: JsonObject = field(default_factory=dict[str, Any])
+    """What was declared, touched and refused outside the run; empty where there is nothing to tell."""
+    resumable: bool = False
+    """Whether it can go on from a checkpoint."""
+
+    def as_json(self) -> JsonObject:
+        """All of it as plain JSON."""
+        told: JsonObject = {
+            "artifact": self.artifact,
+            "kind": self.kind,
+            "variant": self.variant,
+            "status": self.status,
+            "trace": self.trace,
+            "traced": self.traced,
+            "output": None if self.output is None else self.output.value,
+            "result": self.output.result if self.output else {},
+            "verdicts": [verdict_json(verdict) for verdict in self.verdicts],
+            "error": None if self.error is None else {"code": self.error.code, "message": self.error.message},
+            "fallback_of": self.fallback_of,
+            "model": self.model or None,
+            "input_tokens": self.usage.input_tokens,
+            "output_tokens": self.usage.output_tokens,
+            "cost_usd": self.cost,
+            "duration_ms": self.duration_ms,
+            "receipt": self.receipt or None,
+            "resumable": self.resumable,
+        }
+        if self.printed:
+            told["printed"] = self.printed
+        if self.plan:
+            told["would_do"] = self.plan
+        return {**told, "would_send": [_sent(one) for one in self.sent]} if self.sent else told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What came of a run. `text` and `data` are those of the last artifact that gave an output."""
+
+    run_id: str
+    skill: str
+    parts: tuple[RunPart, ...]
+    produced: tuple[ProducedFile, ...] = ()
+    waiting: tuple[str, ...] = ()
+    """In a dry run, the artifacts that depend on an answer that was not asked for."""
+
+    @property
+    def error(self) -> ProwessError | None:
+        """Why the run failed; None where it did not. A part whose place another took does not count."""
+        taken = {part.fallback_of for part in self.parts}
+        return next((part.error for part in self.parts if part.error and part.artifact not in taken), None)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every artifact gave something good."""
+        return self.error is None
+
+    @property
+    def output(self) -> Output | None:
+        """The last output."""
+        return next((part.output for part in reversed(self.parts) if part.output is not None), None)
+
+    @property
+    def text(self) -> str:
+        """The last output as text."""
+        return self.output.text if self.output else ""
+
+    @property
+    def data(self) -> Any:
+        """The last output as data; None where it is text alone."""
+        return self.output.data if self.output else None
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """What every assertion of every artifact said."""
+        return tuple(verdict for part in self.parts for verdict in part.verdicts)
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all parts."""
+        return sum((part.usage for part in self.parts), Usage())
+
+    @property
+    def cost(self) -> float | None:
+        """What is known of the cost, in US dollars; None where no price is known."""
+        known = [part.cost for part in self.parts if part.cost is not None]
+        return sum(known) if known else None
+
+    def as_json(self) -> JsonObject:
+        """All of it as plain JSON."""
+        error = self.error
+        return {
+            "run_id": self.run_id,
+            "skill": self.skill,
+            "ok": self.ok,
+            "output": None if self.output is None else self.output.value,
+            "parts": [part.as_json() for part in self.parts],
+            "produced": [one.as_json() for one in self.produced],
+            "input_tokens": self.usage.input_tokens,
+            "output_tokens": self.usage.output_tokens,
+            "cost_usd": self.cost,
+            **({"waiting": list(self.waiting)} if self.waiting else {}),
+            "error": error and {"code": error.code, "message": error.message, "hint": error.hint},
+        }
+
+
+def verdict_json(verdict: Verdict) -> JsonObject:
+    """A verdict as plain JSON, as traces keep it too."""
+    return {
+        "type": verdict.type,
+        "description": verdict.description,
+        "passed": verdict.passed,
+        "severity": verdict.severity,
+        "explanation": verdict.explanation,
+    }
+
+
+def _sent(sent: SentRequest) -> JsonObject:
+    return {"model": sent.model, "purpose": sent.purpose, **request_json(sent.request)}
+
+
+def request_json(request: Request) -> JsonObject:
+    """A request as plain JSON, whole."""
+    told: JsonObject = {"messages": [{"role": one.role, "content": one.text} for one in request.messages]}
+    for name in ("schema", "temperature", "max_tokens"):
+        if getattr(request, name) is not None:
+            told[name] = getattr(request, name)
+    return told

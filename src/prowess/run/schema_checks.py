@@ -1,0 +1,83 @@
+"""Check the inputs of a run, and its output, against the schemas that the skill declares."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, cast
+
+from prowess.errors import Invalid, OutputInvalid, Problem
+from prowess.run.call import Call
+from prowess.skill.kinds import JsonObject
+from prowess.skill.schema import compile_schema, fill_defaults
+
+_TOLD = 3
+
+
+def check_inputs(inputs: Mapping[str, Any], *schemas: JsonObject | None) -> JsonObject:
+    """The inputs with the defaults of every schema filled in; `Invalid` names each that breaks one.
+
+    A schema that allows nothing but what it declares does not speak against inputs that another one declares, nor against
+    what earlier artifacts of the same run gave, which is among the inputs of a later one.
+    """
+    given = [schema for schema in schemas if schema]
+    values = dict(inputs)
+    problems: list[Problem] = []
+    for schema in given:
+        values = fill_defaults(schema, values)
+        others = [name for other in given if other is not schema for name in declared_inputs(other)]
+        problems += _problems(schema, _concerned(schema, values, others))
+    problems = list(dict.fromkeys(problems))  # two schemas may ask for the same
+    if problems:
+        names = dict.fromkeys(name for schema in given for name in declared_inputs(schema))
+        told = "; ".join(problem.message for problem in problems[:_TOLD])
+        raise Invalid(
+            f"The inputs are not what is asked for: {told}.",
+            hint=f"It takes {', '.join(names)}." if names else "Give the inputs that the skill declares.",
+            problems=problems,
+        )
+    return values
+
+
+def declared_inputs(schema: JsonObject) -> tuple[str, ...]:
+    """The names of the inputs that a schema declares."""
+    properties = schema.get("properties")
+    return tuple(cast("JsonObject", properties)) if isinstance(properties, dict) else ()
+
+
+def _concerned(schema: JsonObject, values: JsonObject, others: Collection[str]) -> JsonObject:
+    """The inputs that the schema speaks about."""
+    if schema.get("additionalProperties") is not False:
+        return values
+    own, later = declared_inputs(schema), "previous" in values
+    return {name: value for name, value in values.items() if name in own or not (later or name in others)}
+
+
+def _problems(schema: JsonObject, values: JsonObject) -> list[Problem]:
+    return [
+        Problem(
+            code="input-invalid",
+            severity="error",
+            message=f"{error.path or 'inputs'}: {error.message}",
+            field=error.path,
+        )
+        for error in compile_schema(schema).errors(values)
+    ]
+
+
+_SHOWN = 3
+
+
+def check_output(call: Call, result: Any) -> None:
+    """`OutputInvalid` with every fault where the result does not satisfy the output schema of the skill."""
+    schema = call.skill.output_schema
+    errors = compile_schema(schema).errors(result) if schema else ()
+    if errors:
+        problems = [
+            Problem(code="output-invalid", severity="error", message=str(error), field=error.path) for error in errors
+        ]
+        told = "; ".join(problem.message for problem in problems[:_SHOWN])
+        raise OutputInvalid(
+            f"The result is not what {call.skill.slug!r} promises: {told}.",
+            hint=f"Correct {call.artifact.name!r}, or the output schema.",
+            problems=problems,
+        )

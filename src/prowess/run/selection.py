@@ -1,0 +1,147 @@
+"""Select the artifacts that a run executes, and build the inputs of each."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, cast
+
+from prowess.errors import Invalid, NotFound
+from prowess.run.allowance import PREVIOUS
+from prowess.skill.forms.descriptor import is_registered
+from prowess.skill.kinds import Artifact, JsonGeneration, JsonObject, Kind, PromptTemplate, Review
+from prowess.skill.model import Skill
+
+INFORMING_KINDS: frozenset[Kind] = frozenset({"description"})
+RUNNABLE_KINDS: frozenset[Kind] = frozenset(
+    {
+        *("prompt_template", "json_generation", "review", "code_template"),
+        *("function", "http_call", "cli_command", "dspy_module"),
+    }
+)
+"""The kinds that do something by themselves; a run of a whole skill executes these, after what informs about it."""
+
+IMPLEMENTATION_KINDS: frozenset[Kind] = frozenset({"function", "http_call", "cli_command"})
+"""The kinds that a descriptor's implementation can be."""
+
+MAX_INPUT_BYTES = 4_000_000
+"""How large the inputs of a run may be, written as JSON."""
+
+_WORDS = re.compile(r"[^a-z0-9]+")
+
+
+def select_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
+    """The artifacts of these names in ordinal order, each in its default variant; without names, all that run by themselves.
+
+    What only stands in for another artifact, or is a prompt or rubric that another one uses, does not run by itself.
+    """
+    firsts = _firsts(skill)
+    if names:
+        return _sorted([_named(skill, firsts, name) for name in dict.fromkeys(names)])
+    used = _used(skill)
+    found = _declared(
+        skill,
+        [
+            one
+            for one in firsts.values()
+            if one.kind in RUNNABLE_KINDS and one.name not in used and not _is_registered(one, skill)
+        ],
+    )
+    if not found:
+        has = ", ".join(sorted({one.kind for one in firsts.values()})) or "nothing"
+        raise Invalid(
+            f"The skill {skill.slug!r} has no artifact that runs by itself; it has {has}.",
+            hint=_hint_instead([one.name for one in firsts.values() if one.kind == "script"]),
+        )
+    return _sorted([*(one for one in firsts.values() if one.kind in INFORMING_KINDS), *found])
+
+
+def _hint_instead(scripts: Sequence[str]) -> str:
+    if not scripts:
+        return "Enable it instead, or name an artifact to get its text."
+    return f"Name one of its scripts to run it: {', '.join(scripts[:20])}."
+
+
+def _firsts(skill: Skill) -> dict[str, Artifact]:
+    """By name: the default variant, or the first by ordinal."""
+    firsts: dict[str, Artifact] = {}
+    for artifact in _sorted(skill.artifacts):
+        before = firsts.get(artifact.name)
+        if before is None or (artifact.variant is None and before.variant is not None):
+            firsts[artifact.name] = artifact
+    return firsts
+
+
+def _sorted(artifacts: Collection[Artifact]) -> list[Artifact]:
+    return sorted(artifacts, key=lambda one: one.ordinal)
+
+
+def _named(skill: Skill, firsts: Mapping[str, Artifact], name: str) -> Artifact:
+    if name in firsts:
+        return firsts[name]
+    near = [one for one in firsts.values() if to_input_name(one.name) == to_input_name(name)]
+    if len(near) == 1:
+        return near[0]
+    there = ", ".join(repr(known) for known in list(firsts)[:20]) or "none"
+    raise NotFound(f"The skill {skill.slug!r} has no artifact {name[:80]!r}.", hint=f"It has: {there}.")
+
+
+def _used(skill: Skill) -> set[str]:
+    """The names of artifacts that serve another one: as its fallback or as its prompt."""
+    fallbacks = {one.fallback for one in skill.artifacts if one.fallback}
+    return {*fallbacks, *(one.prompt_id for one in skill.artifacts if isinstance(one, JsonGeneration))}
+
+
+def _declared(skill: Skill, found: list[Artifact]) -> list[Artifact]:
+    """Of a descriptor: its template, or its implementation where it has none; prompts and rubrics lie beside them."""
+    if skill.form != "agentlayerrules":
+        return found
+    reviews = [one for one in found if isinstance(one, Review) and not is_registered(one)]
+    templates: list[Artifact] = [*(one for one in found if isinstance(one, JsonGeneration)), *reviews]
+    return templates or [one for one in found if one.kind in IMPLEMENTATION_KINDS] or found
+
+
+def _is_registered(artifact: Artifact, skill: Skill) -> bool:
+    """Whether it is an entry of the skill's registry, there for a template to use."""
+    uses = any(
+        isinstance(one, JsonGeneration) or (isinstance(one, Review) and not one.content) for one in skill.artifacts
+    )
+    if isinstance(artifact, PromptTemplate):
+        return uses and (artifact.version is not None or "@" in artifact.name)
+    named = {one.rubric_id for one in skill.artifacts if isinstance(one, Review) and not one.content}
+    return isinstance(artifact, Review) and bool(artifact.content) and artifact.rubric_id in named
+
+
+def to_input_name(name: str) -> str:
+    """What an artifact's output is called as an input: `Cross-Reference Script` is `cross_reference_script`."""
+    return _WORDS.sub("_", name.lower()).strip("_")
+
+
+def normalize_inputs(inputs: Mapping[str, Any]) -> JsonObject:
+    """A copy of the inputs as plain JSON; `Invalid` for what is none, or is too large."""
+    try:
+        text = json.dumps(dict(inputs), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"The inputs are no JSON: {error}.", hint="Give texts, numbers, lists and objects.") from error
+    if len(text) > MAX_INPUT_BYTES:
+        raise Invalid(
+            f"The inputs take {len(text):,} bytes as JSON; a run takes at most {MAX_INPUT_BYTES:,}.",
+            hint="Give less, or name pages instead of their content.",
+        )
+    return cast("JsonObject", json.loads(text))
+
+
+def add_outputs(inputs: JsonObject, outputs: Mapping[str, Any]) -> JsonObject:
+    """The inputs of the next artifact: what was given, and what the earlier ones gave.
+
+    Each output is there under its artifact's name, and the fields of an object under theirs; what was given stays.
+    """
+    known: JsonObject = {}
+    for name, value in outputs.items():
+        if isinstance(value, dict):
+            known |= cast("JsonObject", value)
+        known[to_input_name(name)] = value
+    if not known:
+        return inputs
+    return {**known, PREVIOUS: list(outputs.values())[-1], **inputs}

@@ -1,0 +1,317 @@
+"""Run commands in confined processes, each started and watched by a launcher that the command cannot see."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, cast
+
+from prowess.errors import Invalid, NotFound, ProwessError, RunFailed, Unavailable
+from prowess.sandbox.child import program_command
+from prowess.sandbox.commands.command import (
+    DEFAULT_COMMAND_LIMITS,
+    Command,
+    CommandEndReason,
+    CommandLimits,
+    CommandOutcome,
+)
+from prowess.sandbox.commands.pipes import ExitWatcher, PipeReader, PipeWriter
+from prowess.sandbox.folders import new_folder, remove_folder, sweep_folders
+from prowess.sandbox.programs import (
+    DATA_PATHS,
+    PROGRAM_FOLDERS,
+    SEARCH_PATH,
+    WRITABLE_DEVICES,
+    Program,
+    existing_paths,
+    find_program,
+)
+from prowess.sandbox.roots import Root
+
+
+def write_files(folder: Path, files: Mapping[str, bytes], links: Mapping[str, str], *, executable: bool) -> None:
+    """Put files into a folder, and links to places by name where no file stands; `ValueError` for what is no path in it."""
+    for path, content in files.items():
+        target = folder / _relative_path(path)
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        target.write_bytes(content)
+        target.chmod(0o700 if executable else 0o600)
+    for name in sorted(links):  # one that holds another comes before it, and shows it
+        target = folder / _relative_path(name)
+        if not os.path.lexists(target) and target.parent.resolve() == target.parent:
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            target.symlink_to(links[name])
+
+
+def _relative_path(path: str) -> PurePosixPath:
+    plain = PurePosixPath(path)
+    if plain.is_absolute() or ".." in plain.parts or not plain.parts:
+        raise ValueError(f"{path!r} is no path within a folder.")
+    return plain
+
+
+OUTCOME_BYTES = 1 << 16
+GRACE_SECONDS = 10.0
+"""How long the launcher may take to begin and to clear up, before it is ended too."""
+
+MAX_LINKS = 1_000
+MAX_ARGUMENT_CHARS, MAX_ARGUMENTS_CHARS = 30_000, 250_000
+"""Characters of one argument or environment variable, and of all together."""
+
+GUARD_ENVIRONMENT = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_COUNT": "3",
+    "GIT_CONFIG_KEY_0": "core.hooksPath",
+    "GIT_CONFIG_VALUE_0": os.devnull,
+    "GIT_CONFIG_KEY_1": "core.fsmonitor",
+    "GIT_CONFIG_VALUE_1": "false",
+    "GIT_CONFIG_KEY_2": "safe.bareRepository",
+    "GIT_CONFIG_VALUE_2": "explicit",
+    "PYTHONNOUSERSITE": "1",
+    "PYTHONSAFEPATH": "1",
+}
+"""What programs are told that are not to execute what lies where they run."""
+
+_WORK, _HOME = "files", "home"
+_HINT = "Commands need Linux with Landlock, seccomp and namespaces; `prowess doctor` says what this machine has."
+_EXCEEDED = ("memory", "processes", "files")
+
+
+class LockedCommandSandbox:
+    """Runs commands confined by what the system offers: Landlock, seccomp, limits, namespaces; `Unavailable` where that is too little.
+
+    Programs are `searched` for in these folders alone. The first command also removes what killed processes left behind.
+    """
+
+    def __init__(self, *, searched: Sequence[str] = SEARCH_PATH) -> None:
+        self._searched = tuple(searched)
+        self._swept = False
+
+    async def run(self, command: Command, limits: CommandLimits = DEFAULT_COMMAND_LIMITS) -> CommandOutcome:
+        """Run a command to its end."""
+        starting = asyncio.ensure_future(asyncio.to_thread(self._start, command, limits))
+        try:
+            launched = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await _end_when_started(starting)
+            raise
+        try:
+            return await launched.completed()
+        finally:
+            await launched.end()
+
+    def _start(self, command: Command, limits: CommandLimits) -> LaunchedCommand:
+        _check_command(command)
+        if not self._swept:
+            self._swept = True
+            sweep_folders()
+        folder = new_folder()
+        try:
+            for name in (_WORK, _HOME):
+                (folder / name).mkdir(mode=0o700)
+            write_files(folder / _WORK, command.files, _root_links(command.roots), executable=command.executable)
+            return LaunchedCommand(self._task(command, limits, folder), command.stdin, limits)
+        except BaseException as error:
+            remove_folder(folder)
+            if isinstance(error, ValueError):
+                raise Invalid(str(error)) from error
+            raise
+
+    def _task(self, command: Command, limits: CommandLimits, folder: Path) -> dict[str, Any]:
+        program = self._program(command.argv[0], folder / _WORK)
+        made_of = (*PROGRAM_FOLDERS, *program.made_of)
+        roots = [str(root.path) for root in command.roots]
+        writable = [str(root.path) for root in command.roots if root.writable]
+        brought = sum(map(len, command.files.values()))
+        return {
+            "program": program.path,
+            "argv": list(command.argv),
+            "env": self._environment(command, folder),
+            "folder": str(folder),
+            "work": str(folder / _WORK),
+            "roots": existing_paths(writable),
+            "seconds": limits.seconds,
+            "memory_bytes": limits.memory_bytes,
+            "processes": limits.processes,
+            "folder_bytes": 2 * brought + limits.file_bytes,
+            "lock": {
+                "read": existing_paths((*made_of, *DATA_PATHS, *roots)),
+                "write": existing_paths((*WRITABLE_DEVICES, str(folder), *writable)),
+                "execute": existing_paths((*made_of, str(folder)) if command.executable else made_of),
+                "seconds": math.ceil(limits.seconds) + 1,
+                "memory_bytes": limits.memory_bytes,
+                "file_bytes": limits.file_bytes,
+            },
+        }
+
+    def _program(self, name: str, folder: Path) -> Program:
+        if "/" in name and not name.startswith("/"):
+            name = str(folder / name)
+        return find_program(name, self._searched)
+
+    def _environment(self, command: Command, folder: Path) -> dict[str, str]:
+        home = str(folder / _HOME)
+        plain = {"PATH": os.pathsep.join(self._searched), "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8"}
+        return {**plain, **command.env, **({} if command.executable else GUARD_ENVIRONMENT)}
+
+
+class LaunchedCommand:
+    """A command that has been started, with the launcher that watches over it; for one event loop."""
+
+    def __init__(self, task: dict[str, Any], stdin: bytes, limits: CommandLimits) -> None:
+        self._folder = Path(task["folder"])
+        self._limits = limits
+        self._stdin = stdin
+        self._line, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._process = _start_launcher(theirs)
+        except BaseException:
+            self._line.close()
+            raise
+        with suppress(OSError):  # that it has broken is seen when it is waited for
+            self._line.sendall(json.dumps(task).encode() + b"\n")
+
+    async def completed(self) -> CommandOutcome:
+        """What has come of it, once it has ended."""
+        process, most = self._process, self._limits.output_bytes
+        pipes = cast("tuple[IO[bytes], IO[bytes], IO[bytes]]", (process.stdin, process.stdout, process.stderr))
+        outcome = PipeReader(self._line.fileno(), OUTCOME_BYTES, self._stop)
+        stdout = PipeReader(pipes[1].fileno(), most, self._stop)
+        stderr = PipeReader(pipes[2].fileno(), most, self._stop)
+        stdin = PipeWriter(pipes[0], self._stdin)
+        try:
+            async with asyncio.timeout(self._limits.seconds + GRACE_SECONDS):
+                await asyncio.gather(outcome.ended, stdout.ended, stderr.ended)
+        except TimeoutError:
+            raise RunFailed("The command could not be ended in time.", hint="Try again.") from None
+        finally:
+            for one in (stdin, stdout, stderr, outcome):
+                one.close()
+        ended, detail, told = _parse_outcome(outcome.read)
+        return CommandOutcome(
+            ended="output" if stdout.full or stderr.full else ended,
+            exit_code=os.waitstatus_to_exitcode(told.get("status", signal.SIGKILL)),
+            stdout=stdout.read,
+            stderr=stderr.read,
+            detail=detail,
+            confined=tuple(told.get("confined", ())),
+        )
+
+    async def end(self) -> None:
+        """End it, with all that it has started, and remove what it leaves; a cancellation waits until that is done."""
+        ending = asyncio.ensure_future(self._end())
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            await ending
+            raise
+
+    async def _end(self) -> None:
+        self._stop()
+        exited = ExitWatcher(self._process.pid)
+        try:
+            async with asyncio.timeout(GRACE_SECONDS):
+                await exited.ended
+        except TimeoutError:
+            self._process.kill()
+        finally:
+            exited.close()
+        await asyncio.to_thread(self._clear_up)
+
+    def _clear_up(self) -> None:
+        with self._process, self._line:
+            self._process.wait()
+        remove_folder(self._folder)
+
+    def _stop(self) -> None:
+        """Have the launcher end the command; it still says what came of it."""
+        with suppress(OSError):
+            self._line.shutdown(socket.SHUT_WR)
+
+
+def _root_links(roots: Sequence[Root]) -> dict[str, str]:
+    """Where the names of roots lead that are no places by themselves; `.` stands for all that lies in its folder."""
+    links: dict[str, str] = {}
+    for root in roots:
+        if root.name == ".":
+            links |= {entry.name: str(entry) for entry in islice(root.path.iterdir(), MAX_LINKS)}
+        elif not Path(root.name).is_absolute():
+            links[root.name] = str(root.path)
+    return links
+
+
+async def _end_when_started(starting: asyncio.Future[LaunchedCommand]) -> None:
+    """End what was being started when it was no longer wanted."""
+    with suppress(ProwessError):
+        await (await starting).end()
+
+
+def _start_launcher(line: socket.socket) -> subprocess.Popen[bytes]:
+    """The launcher, which waits for its task."""
+    try:
+        return subprocess.Popen(  # noqa: S603  (our own program)
+            program_command("launcher", package="commands.inside", line=line.fileno()),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=(line.fileno(),),
+            env={},
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Unavailable(f"Commands cannot be started: {error.strerror}.") from error
+
+
+def _parse_outcome(said: bytes) -> tuple[CommandEndReason, str, dict[str, Any]]:
+    """How a command ended, by the launcher's word, which no command can forge."""
+    if not said:
+        raise RunFailed("What watches over the command broke.", hint="Try again.")
+    told = json.loads(said)
+    if "failed" in told:
+        raise Unavailable(f"The command cannot be run: {told['failed']}.", hint=_HINT)
+    if "not_started" in told:
+        raise NotFound(
+            f"The program cannot be started: {told['not_started']}.", hint="See that it is a program of this system."
+        )
+    reason, status = told["reason"], told.get("status")
+    if reason in _EXCEEDED:
+        return "killed", reason, told
+    if reason == "time" or status == signal.SIGXCPU:
+        return "time", "", told
+    if status == signal.SIGXFSZ:
+        return "killed", "files", told
+    return "killed" if status in (None, signal.SIGKILL) else "done", "", told
+
+
+def _check_command(command: Command) -> None:
+    """Refuse what no program can be started with."""
+    if not command.argv or not command.argv[0]:
+        raise Invalid("A command needs a program.")
+    given = (*command.argv, *command.env, *command.env.values())
+    if any("\0" in text or not _is_text(text) for text in given):
+        raise Invalid("An argument of a command has a character that no argument can have.")
+    if max(map(len, given)) > MAX_ARGUMENT_CHARS or sum(map(len, given)) > MAX_ARGUMENTS_CHARS:
+        raise Invalid(
+            f"The arguments of a command are too long: {MAX_ARGUMENT_CHARS:,} characters each, {MAX_ARGUMENTS_CHARS:,} together.",
+            hint="Give long texts by stdin.",
+        )
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

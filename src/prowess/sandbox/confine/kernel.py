@@ -1,0 +1,133 @@
+"""Linux calls without a standard library wrapper: drop privileges, and enter empty network and read-only mount namespaces."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import platform
+import struct
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+MACHINES = ("x86_64", "aarch64")
+
+
+@functools.cache
+def libc() -> ctypes.CDLL:
+    """The C library of this process."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def machine() -> str:
+    """The processor, where the numbers of its system calls are known here; '' elsewhere."""
+    name = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
+    return name if sys.platform == "linux" and sys.maxsize > 1 << 32 and name in MACHINES else ""
+
+
+def prctl(option: int, *arguments: int) -> int:
+    """What `prctl` gives for numbers."""
+    given = [ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4]]
+    return int(libc().prctl(ctypes.c_int(option), *given))
+
+
+def syscall(number: int, *arguments: int | bytes | None) -> int:
+    """What a system call gives; -1 with an `errno` where it fails."""
+    given = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
+    return int(libc().syscall(ctypes.c_long(number), *given))
+
+
+_SET_DUMPABLE, _DROP_BOUNDING, _SET_SECURE_BITS, _NO_NEW_PRIVILEGES, _HAS_NO_NEW_PRIVILEGES, _AMBIENT = (
+    4,
+    24,
+    28,
+    38,
+    39,
+    47,
+)
+_CLEAR_ALL = 4
+_ROOT_IS_NOBODY_LOCKED = 0b10_1111
+"""Being root gives nothing, nor does changing to it, and nobody can change that."""
+_CAPABILITIES, _SETS_BYTES = 64, 24
+_CAPABILITY_HEADER = struct.pack("=Ii", 0x20080522, 0)
+"""The version of the sets, and this process."""
+
+
+def drop() -> list[str]:
+    """Give up capabilities and further groups, and that any program gives new ones; nobody may look into the process."""
+    if not _are_dropped():
+        _drop_all()
+    return ["privileges"] if _are_dropped() else []
+
+
+def _drop_all() -> None:
+    prctl(_SET_DUMPABLE, 0)
+    if os.geteuid() == 0:
+        with contextlib.suppress(OSError):
+            os.setgroups([])
+    prctl(_SET_SECURE_BITS, _ROOT_IS_NOBODY_LOCKED)
+    prctl(_AMBIENT, _CLEAR_ALL)
+    for number in range(_CAPABILITIES):
+        if prctl(_DROP_BOUNDING, number) != 0:
+            break
+    libc().capset(_CAPABILITY_HEADER, bytes(_SETS_BYTES))
+    prctl(_NO_NEW_PRIVILEGES, 1)
+
+
+def _are_dropped() -> bool:
+    """Whether there is no capability, and none can be gained."""
+    sets = ctypes.create_string_buffer(b"\1" * _SETS_BYTES, _SETS_BYTES)
+    return libc().capget(_CAPABILITY_HEADER, sets) == 0 and not any(sets.raw) and prctl(_HAS_NO_NEW_PRIVILEGES) == 1
+
+
+_NEW_MOUNTS, _NEW_USER, _NEW_NETWORK = 0x00020000, 0x10000000, 0x40000000
+_BIND, _RECURSIVE, _PRIVATE = 4096, 16384, 1 << 18
+_SET_MOUNT, _BELOW, _HERE = 442, 0x8000, -100
+_READ_ONLY, _NO_OTHER_USER = 1, 2
+
+
+def leave_network() -> bool:
+    """Whether this process has no network any more but an empty one."""
+    return bool(machine()) and _unshare(_NEW_NETWORK)
+
+
+def separate(write: Sequence[str]) -> list[str]:
+    """Leave the network, and have all files read-only but these, as far as the system lets; and say what was reached."""
+    if not machine():
+        return []
+    if not _unshare(_NEW_NETWORK | _NEW_MOUNTS):
+        return ["network"] if leave_network() else []
+    return ["network"] + (["attributes"] if _mount_read_only_except(write) else [])
+
+
+def _unshare(what: int) -> bool:
+    """Whether this process has its own of something, if need be as a user of its own who is who it was."""
+    if libc().unshare(what) == 0:
+        return True
+    user, group = os.geteuid(), os.getegid()
+    if libc().unshare(_NEW_USER | what) != 0:
+        return False
+    for name, line in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        with contextlib.suppress(OSError):
+            Path("/proc/self", name).write_text(line)
+    return True
+
+
+def _mount_read_only_except(write: Sequence[str]) -> bool:
+    """Whether every mount is read-only now, and the places to write to are not."""
+    mount = libc().mount
+    if mount(None, b"/", None, _RECURSIVE | _PRIVATE, None) != 0:
+        return False
+    places = [os.fsencode(path) for path in write if Path(path).is_dir()]
+    if any(mount(place, place, None, _BIND | _RECURSIVE, None) != 0 for place in places):
+        return False
+    if not _set_mount_flags(b"/", add=_READ_ONLY | _NO_OTHER_USER):
+        return False
+    return all(_set_mount_flags(place, clear=_READ_ONLY) for place in places)
+
+
+def _set_mount_flags(place: bytes, *, add: int = 0, clear: int = 0) -> bool:
+    marks = struct.pack("=4Q", add, clear, 0, 0)
+    return syscall(_SET_MOUNT, _HERE, place, _BELOW, marks, len(marks)) == 0

@@ -1,0 +1,74 @@
+"""Restrict file access by path with Landlock, also for programs that are started later.
+
+Landlock checks opening, creating, moving and removing. It does not check `stat`, nor changes of owner, mode and time, which
+the system call filter handles, nor files that are already open.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections.abc import Iterable
+
+from prowess.sandbox.confine.kernel import machine, syscall
+
+_CREATE, _ADD, _RESTRICT = 444, 445, 446
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1, 1 << 1, 1 << 2, 1 << 3
+_MAKE_CHARACTER, _MAKE_SOCKET, _MAKE_FIFO, _MAKE_BLOCK = 1 << 6, 1 << 9, 1 << 10, 1 << 11
+_TRUNCATE, _DEVICE = 1 << 14, 1 << 15
+_KNOWN = ((1, (1 << 13) - 1), (2, 1 << 13), (3, _TRUNCATE), (5, _DEVICE))
+"""What is judged about files, by the version that knows it."""
+_TCP, _SCOPES = (1 << 2) - 1, (1 << 2) - 1
+
+_READ = _READ_FILE | _READ_FOLDER
+_NODES = _MAKE_CHARACTER | _MAKE_SOCKET | _MAKE_FIFO | _MAKE_BLOCK
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
+
+
+def version() -> int:
+    """The version that the kernel has, 0 for none."""
+    return max(0, syscall(_CREATE, None, 0, 1)) if machine() else 0
+
+
+def keep_only(*, read: Iterable[str], write: Iterable[str], execute: Iterable[str]) -> list[str]:
+    """Keep what lies at these paths, and say what was reached; nothing where the kernel cannot, and then nothing is kept in.
+
+    What does not exist is left out. What may be executed or written may also be read. The process can gain no privileges.
+    """
+    known = version()
+    if known < 1:
+        return []
+    judged = sum(bits for since, bits in _KNOWN if known >= since)
+    fields = [judged] + [_TCP] * (known >= 4) + [_SCOPES] * (known >= 6)
+    rules = struct.pack(f"={len(fields)}Q", *fields)
+    ruleset = syscall(_CREATE, rules, len(rules), 0)
+    if ruleset < 0:
+        return []
+    try:
+        for paths, access in (
+            (read, _READ),
+            (execute, _READ | _EXECUTE),
+            (write, judged & ~_NODES & ~_EXECUTE & ~_DEVICE),
+        ):
+            for path in paths:
+                _allow(ruleset, path, access & judged)
+        if syscall(_RESTRICT, ruleset, 0) != 0:
+            return []
+    finally:
+        os.close(ruleset)
+    return ["files"] + ["signals"] * (known >= 6)
+
+
+def _allow(ruleset: int, path: str, access: int) -> None:
+    """Allow access to a path; where that fails it stays forbidden."""
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(place).st_mode):
+            access &= _OF_FILES
+        syscall(_ADD, ruleset, 1, struct.pack("=Qi", access, place), 0)
+    finally:
+        os.close(place)

@@ -1,0 +1,148 @@
+"""JSON that crosses the sandbox boundary: parse what a script sends, all of which may be hostile, and encode answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Any, Final, NoReturn, cast, get_args
+
+from prowess.sandbox.protocol import DEFAULT_LIMITS, EndReason, SandboxLimits, ScriptError, ScriptOutcome
+from prowess.sandbox.script import MAX_DEPTH, Script, json_depth
+
+MAX_VALUES = 100_000
+"""How many values one text may have; each costs more to read than its characters."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_TYPE_CHARS, _MESSAGE_CHARS, _TRACE_CHARS, _DETAIL_CHARS = 100, 4_000, 8_000, 200
+_END_REASONS = frozenset(get_args(EndReason))
+
+
+def parse_json(text: str, *, around: int = 0) -> Any:
+    """A JSON value that can be kept anywhere: finite numbers, whole characters, not too deep, not too much of it.
+
+    `ValueError` otherwise. What lies `around` it, so many levels, does not count.
+    """
+    if _has_too_many_values(text):
+        raise ValueError(f"it has more than {MAX_VALUES:,} values")
+    try:
+        value = json.loads(text, parse_constant=_reject_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if json_depth(value) > MAX_DEPTH + around:
+        raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
+    return _replace_surrogates(value) if _SURROGATE.search(text) else value
+
+
+def parse_outcome(payload: bytes, script: Script, calls: int, limits: SandboxLimits = DEFAULT_LIMITS) -> ScriptOutcome:
+    """What came of a run, from what the worker says about it and what the guest said; `ValueError` where it is nonsense."""
+    head, _, said = payload.partition(b"\n")
+    told = _require_object(json.loads(head))
+    word = str(told.get("word"))
+    if word not in _END_REASONS:
+        raise ValueError("the worker gives no reason")
+    ended = cast("EndReason", word)
+    facts: dict[str, Any] = {
+        "stdout": str(told.get("stdout", ""))[: limits.output_chars],
+        "fuel": int(told.get("fuel", 0)),
+        "detail": str(told.get("detail", ""))[:_DETAIL_CHARS],
+        "calls": calls,
+    }
+    if ended != "done":
+        return ScriptOutcome(ended=ended, **facts)
+    try:
+        answer = _require_object(parse_json(_check_size(said, limits.result_bytes).decode(), around=1))
+    except ValueError as error:
+        facts["detail"] = str(error)[:_DETAIL_CHARS]
+        return ScriptOutcome(ended="result", **facts)
+    if "error" in answer:
+        failed = _parse_error(_require_object(answer["error"]), script)
+        return ScriptOutcome(ended="memory" if failed.type == "MemoryError" else "raised", error=failed, **facts)
+    return ScriptOutcome(ended="done", submitted="result" in answer, result=answer.get("result"), **facts)
+
+
+def _has_too_many_values(text: str) -> bool:
+    """Whether there are more values in a JSON text than are read; this takes far less time than to read it."""
+    if text.count(",") < MAX_VALUES:
+        return False
+    unescaped = text.replace("\\\\", "").replace('\\"', "")
+    quotes = unescaped.count('"')
+    return quotes > 4 * MAX_VALUES or "".join(unescaped.split('"')[::2]).count(",") >= MAX_VALUES
+
+
+def _check_size(said: bytes, most: int) -> bytes:
+    if len(said) > most:
+        raise ValueError(f"it has {len(said):,} bytes")
+    return said
+
+
+def _parse_error(told: dict[str, Any], script: Script) -> ScriptError:
+    line = told.get("line")
+    return ScriptError(
+        type=str(told.get("type"))[:_TYPE_CHARS],
+        message=script.unmarked(str(told.get("message")))[:_MESSAGE_CHARS],
+        line=line if isinstance(line, int) else None,
+        trace=script.unmarked(str(told.get("trace")))[:_TRACE_CHARS],
+        of_host=told.get("host") is True,
+    )
+
+
+def _require_object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("it is no object")  # noqa: TRY004  (a fault of what was read)
+    return cast("dict[str, Any]", value)
+
+
+def _reject_constant(constant: str) -> NoReturn:
+    raise ValueError(f"it has {constant}, which is no number in JSON")
+
+
+def _replace_surrogates(value: Any) -> Any:
+    """The value without halves of characters."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_replace_surrogates(item) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {
+            _replace_surrogates(key): _replace_surrogates(item) for key, item in cast("dict[str, Any]", value).items()
+        }
+    return value
+
+
+OFFLOAD_SIZE: Final = 64 * 1024
+"""From how many characters or values on a text is read or written beside the event loop, which goes on meanwhile."""
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+
+async def encode_answer(value: Any) -> bytes:
+    """The answer that gives a value; `TypeError` or `ValueError` where JSON cannot say it."""
+    answer = {"value": value}
+    text = await asyncio.to_thread(_encode_incrementally, answer) if is_large(value) else _ENCODER.encode(answer)
+    return text.encode(errors="replace")
+
+
+def encode_refusal(message: str, code: str) -> bytes:
+    """The answer that is an error in the script."""
+    return json.dumps({"error": {"message": message, "code": code}}).encode()
+
+
+def is_large(value: Any) -> bool:
+    """Whether there is so much in a value that to write it takes a while; looking takes none."""
+    room, unseen = OFFLOAD_SIZE, [value]
+    while unseen and room >= 0:
+        item = unseen.pop()
+        room -= 1
+        if isinstance(item, str):
+            room -= len(item)
+        elif isinstance(item, (list, tuple, dict)):
+            items = cast("list[Any] | tuple[Any, ...] | dict[Any, Any]", item)
+            room -= len(items)
+            if room >= 0:
+                unseen.extend(items.values() if isinstance(items, dict) else items)
+    return room < 0
+
+
+def _encode_incrementally(answer: dict[str, Any]) -> str:
+    """The JSON of it, written so that other threads have their turn between two values."""
+    return "".join(_ENCODER.iterencode(answer))

@@ -1,0 +1,224 @@
+"""One run of one script, seen from the host: wait for a slot, answer calls, enforce limits, await the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import json
+import weakref
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any, Final, Generic, TypeVar, cast
+
+from prowess.errors import Invalid, ProwessError, Refused, RunFailed
+from prowess.sandbox import frames
+from prowess.sandbox.child import Peer
+from prowess.sandbox.messages import OFFLOAD_SIZE, encode_answer, encode_refusal, parse_json, parse_outcome
+from prowess.sandbox.protocol import HostFunction, SandboxLimits, ScriptOutcome
+from prowess.sandbox.script import Script
+
+MAX_NESTING: Final = 5
+"""How deep runs may lie within each other: the first, and those that it waits for."""
+_NESTED_SHARE = 4
+
+_PerLoopT = TypeVar("_PerLoopT")
+
+_nesting: ContextVar[int] = ContextVar("level_of_run", default=0)
+
+
+class PerLoop(Generic[_PerLoopT]):
+    """One of a kind for each event loop, made when it is asked for and gone with the loop."""
+
+    def __init__(self, make: Callable[[], _PerLoopT]) -> None:
+        self._make = make
+        self._kept: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _PerLoopT] = weakref.WeakKeyDictionary()
+
+    def here(self) -> _PerLoopT:
+        """That of the running event loop."""
+        loop = asyncio.get_running_loop()
+        found = self._kept.get(loop)
+        return self._kept.setdefault(loop, self._make()) if found is None else found
+
+
+class RunSlots:
+    """The turns of one sandbox.
+
+    A run that is started by a host function lies within the run that called it, whichever sandbox either is in. Each level has
+    room of its own, a quarter of the first one's, so that what a run waits for always finds room in the end.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._sizes = [most, *[max(1, most // _NESTED_SHARE)] * (MAX_NESTING - 1)]
+        self._rooms = PerLoop(lambda: [asyncio.Semaphore(size) for size in self._sizes])
+
+    @property
+    def total(self) -> int:
+        """How many runs of one event loop there can be at a time, on all levels."""
+        return sum(self._sizes)
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncGenerator[None, None]:
+        """A turn, once there is one; `Refused` where runs lie too deep within each other."""
+        level = _nesting.get()
+        if level >= MAX_NESTING:
+            raise Refused(
+                f"Runs lie at most {MAX_NESTING} deep within each other.", hint="Run the innermost on its own."
+            )
+        async with self._rooms.here()[level]:
+            before = _nesting.set(level + 1)
+            try:
+                yield
+            finally:
+                _nesting.reset(before)
+
+
+GRACE_SECONDS = 5.0
+"""How long a worker may take to end a script whose time is over before it is ended itself."""
+
+
+class ScriptRun:
+    """A run that has been started. The worker is asked to keep the limits, and is not trusted to.
+
+    Host functions run in the context of whoever started it.
+    """
+
+    def __init__(
+        self, worker: Peer, number: int, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits
+    ) -> None:
+        self._worker = worker
+        self._number = number
+        self._script = script
+        self._functions = functions
+        self._limits = limits
+        self._context = contextvars.copy_context()
+        self._signatures: dict[str, inspect.Signature] = {}
+        self._calls = 0
+        self._traffic = 0
+        self._call: asyncio.Task[None] | None = None
+        self._failure: BaseException | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = worker.open(number, self._called)
+        self._send(frames.RUN, _encode_limits(limits) + b"\n" + script.task(list(functions)))
+
+    async def ended(self) -> ScriptOutcome:
+        """What came of it; a run that is cancelled is stopped before the cancellation goes on."""
+        try:
+            await asyncio.wait([self._ended])
+        except asyncio.CancelledError:
+            await self._stop()
+            raise
+        finally:
+            self._rest()
+            if self._call:
+                self._call.cancel()
+        if self._failure is not None:
+            raise self._failure
+        try:
+            ran = await self._read()
+        except ValueError as error:
+            raise RunFailed(f"The sandbox broke while it ran a script: {error}.") from error
+        return replace(ran, confined=self._worker.confined)
+
+    async def _read(self) -> ScriptOutcome:
+        payload = self._ended.result()
+        read = partial(parse_outcome, payload, self._script, self._calls, self._limits)
+        return await asyncio.to_thread(read) if len(payload) > OFFLOAD_SIZE else read()
+
+    async def _stop(self) -> None:
+        """Have it ended, however often the wait for that is cancelled; its worker only where it does not do so in time."""
+        self._worker.send(self._number, frames.CANCEL, b"cancelled")
+        now = asyncio.get_running_loop().time
+        until = now() + GRACE_SECONDS
+        while not self._ended.done() and (left := until - now()) > 0:
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([self._ended], timeout=left)
+        if not self._ended.done():
+            self._worker.end()
+        self._ended.exception()
+
+    def _called(self, name: str, arguments: str) -> None:
+        self._rest()
+        self._calls += 1
+        self._traffic += len(arguments)
+        if self._call and not self._call.done():
+            self._worker.end()
+        elif self._calls > self._limits.calls or self._traffic > self._limits.traffic_bytes:
+            self._send(frames.CANCEL, b"calls")
+        else:
+            answering = self._answer(name, arguments)
+            self._call = asyncio.get_running_loop().create_task(answering, context=self._context)
+
+    async def _answer(self, name: str, arguments: str) -> None:
+        try:
+            answer = await self._asked(name, arguments)
+        except BaseException as failure:
+            self._failure = failure
+            self._send(frames.CANCEL, b"host")
+            if isinstance(failure, asyncio.CancelledError):
+                raise
+            return
+        self._send(frames.RETURN, answer)
+
+    async def _asked(self, name: str, arguments: str) -> bytes:
+        """The answer to a call. What a host function says no to is the script's to deal with; anything else is not."""
+        try:
+            answer = await encode_answer(await self._function(name, arguments))
+            if len(answer) > self._limits.answer_bytes:
+                raise Invalid(
+                    f"{name}() would give {len(answer):,} bytes; a script is given {self._limits.answer_bytes:,}."
+                )
+        except ProwessError as error:
+            return encode_refusal(f"{error.message} {error.hint}".strip(), error.code)
+        self._traffic += len(answer)
+        return answer
+
+    async def _function(self, name: str, arguments: str) -> Any:
+        function = self._functions.get(name)
+        if function is None:
+            raise Invalid(f"There is no host function {name[:60]!r}.")
+        read = partial(_bind_arguments, self._signature(name, function), arguments, self._limits.call_bytes)
+        try:
+            args, kwargs = await asyncio.to_thread(read) if len(arguments) > OFFLOAD_SIZE else read()
+        except (ValueError, TypeError) as error:
+            raise Invalid(f"{name}(): {error}.") from None
+        return await function(*args, **kwargs)
+
+    def _signature(self, name: str, function: HostFunction) -> inspect.Signature:
+        if name not in self._signatures:
+            self._signatures[name] = inspect.signature(function)
+        return self._signatures[name]
+
+    def _send(self, kind: int, payload: bytes) -> None:
+        """Give a frame to the worker, after which it is the script's turn; nothing is to be said about a run that ended."""
+        self._rest()
+        if self._ended.done():
+            return
+        seconds = self._limits.seconds + GRACE_SECONDS
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._worker.end)
+        self._worker.send(self._number, kind, payload)
+
+    def _rest(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+
+@lru_cache(32)
+def _encode_limits(limits: SandboxLimits) -> bytes:
+    names = ("fuel", "seconds", "memory_bytes", "output_chars", "call_bytes", "result_bytes")
+    return json.dumps({name: getattr(limits, name) for name in names}).encode()
+
+
+def _bind_arguments(signature: inspect.Signature, text: str, most: int) -> tuple[list[Any], dict[str, Any]]:
+    """What a function of that signature is called with; `ValueError` or `TypeError` where it cannot be."""
+    if len(text) > most:
+        raise ValueError(f"its arguments have {len(text):,} characters; {most:,} are taken")
+    parts = cast("list[Any]", parse_json(text, around=2))
+    if not isinstance(parts, list) or [type(part) for part in parts] != [list, dict]:
+        raise ValueError("its arguments cannot be read")
+    signature.bind(*parts[0], **parts[1])
+    return parts[0], parts[1]

@@ -1,0 +1,135 @@
+"""Enabled skills as rows, and the audit entries and events that each change writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from prowess.errors import ProwessError
+from prowess.policy.actor import AGENT_PREFIX, Actor, Permission, agent_of
+from prowess.policy.organization import OrgPolicy
+from prowess.policy.subject import Subject
+from prowess.session.session import EnabledSkill, Session, estimate_tokens
+from prowess.session.sessions import find_session, read_session
+from prowess.session.text import SkillText
+from prowess.storage import ledger, sessions
+from prowess.storage.approvals import ApprovalRow
+from prowess.storage.ledger import AuditEntry, EventEntry
+from prowess.storage.sessions import EnabledRow, SessionRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionChange:
+    """The session after a change; `error` is what the caller raises once all is committed."""
+
+    session: Session
+    error: ProwessError | None = None
+    audits: tuple[AuditEntry, ...] = ()
+    events: tuple[EventEntry, ...] = ()
+
+    def then(self, other: SessionChange) -> SessionChange:
+        """The outcome of both, in order; the error is that of the first."""
+        return replace(other, error=self.error, audits=self.audits + other.audits, events=self.events + other.events)
+
+    def append(self, connection: sa.Connection) -> None:
+        """Write it down; the last step of its transaction, since all others of the organization wait."""
+        if self.audits or self.events:
+            ledger.append(connection, self.session.organization, audits=self.audits, events=self.events)
+
+
+def release_skill(
+    connection: sa.Connection, actor: Actor, row: SessionRow, skill: EnabledSkill, outcome: str, **detail: Any
+) -> SessionChange:
+    """Take an enabled skill out of a locked session."""
+    sessions.release(connection, row.id, skill.slug)
+    after = read_session(connection, find_session(connection, actor, row.id))
+    entry = make_audit_entry(actor, "disable", skill.slug, skill.digest, outcome, row.id, **detail)
+    return SessionChange(session=after, audits=(entry,), events=(make_state_event(after, skill.slug),))
+
+
+def make_state_event(session: Session, slug: str) -> EventEntry:
+    """The event of a skill that entered or left."""
+    return EventEntry(
+        name="skills_state_changed",
+        data=session.state,
+        session_id=session.id,
+        user_id=session.user,
+        subject=slug,
+    )
+
+
+def make_audit_entry(
+    actor: Actor, action: str, slug: str, digest: str, outcome: str, session_id: str, **detail: Any
+) -> AuditEntry:
+    """The row about one skill in a session."""
+    return AuditEntry(
+        actor=actor.label,
+        action=action,
+        slug=slug,
+        digest=digest,
+        outcome=outcome,
+        detail={"session_id": session_id, **detail},
+    )
+
+
+def make_enabled_row(text: SkillText, actor: Actor, policy: OrgPolicy, approval: ApprovalRow | None) -> EnabledRow:
+    """The row of a skill that is let in: its text, by whom, and under which policy."""
+    outline, subject = text.outline, text.subject
+    detail = {
+        "tokens": estimate_tokens(text.block),
+        "place": outline.location,
+        "by": actor.label,
+        "by_admin": actor.admin,
+        "rules": policy.rules_mark,
+        "tags": list(subject.tags),
+        "source": subject.source,
+        "source_type": subject.source_type,
+        "written_by": subject.written_by,
+    }
+    return EnabledRow(
+        slug=outline.slug,
+        title=outline.title,
+        digest=outline.digest,
+        scope=outline.scope,
+        source_type="registry" if subject.live else "catalog",
+        origin=subject.origin,
+        detail={**detail, **({"approval_id": approval.id} if approval else {})},
+    )
+
+
+def subject_from_row(row: EnabledRow) -> Subject:
+    """What is known of an enabled skill without its text; what is not known to be local counts as from elsewhere."""
+    return Subject(
+        slug=row.slug,
+        digest=row.digest,
+        title=row.title,
+        tags=tuple(row.detail.get("tags", ())),
+        scope=row.scope,
+        source=row.detail.get("source", ""),
+        source_type=row.detail.get("source_type", ""),
+        origin=row.origin,
+        written_by=row.detail.get("written_by", ""),
+        live=row.source_type == "registry",
+    )
+
+
+def read_content(connection: sa.Connection, row: SessionRow, slug: str) -> tuple[EnabledRow, str]:
+    """The row and the block of a skill that is enabled."""
+    return next(item for item in sessions.contents(connection, row.id) if item[0].slug == slug)
+
+
+def restore_enabler(actor: Actor, skill: EnabledSkill) -> Actor:
+    """Who enabled a skill, with no more permissions than that takes: as them it is judged again."""
+    if skill.by in ("", actor.label):
+        return actor
+    if skill.by.startswith(AGENT_PREFIX):
+        return agent_of(actor, name=skill.by.removeprefix(AGENT_PREFIX).partition("@")[0], role=actor.role)
+    permissions = frozenset[Permission]({"skills.read", "skills.admin"} if skill.by_admin else {"skills.read"})
+    return replace(actor, name=skill.by, kind="person", permissions=permissions)
+
+
+def skill_address(skill: EnabledSkill) -> str:
+    """The very skill that was enabled, also where a nearer scope hides it."""
+    return f"{skill.scope}:{skill.slug}"

@@ -1,0 +1,184 @@
+"""Explain one message: which skills were considered, and what happened to each, step by step.
+
+An explanation holds its inputs, so it can be made again: the same message, catalog and policy give the same explanation.
+If they do not, `diff_explanations` says which step changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from prowess.policy.rules import Ruling
+from prowess.session.session import fits_budget
+from prowess.session.sessions import with_session_role
+
+if TYPE_CHECKING:
+    from prowess.match.recommendation import Recommendation
+    from prowess.policy.actor import Actor
+    from prowess.policy.organization import OrgPolicy
+    from prowess.session.index import IndexPlan
+    from prowess.session.session import Session
+    from prowess.skill.model import SkillCard
+
+Choice = Literal["enabled", "offered", "possible", "not offered", "refused", "needs approval", "no room"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What became of one candidate."""
+
+    slug: str
+    digest: str
+    score: float
+    decision: str
+    why: str
+    fields: dict[str, list[str]]
+    """What of the message was found in which field."""
+    signals: dict[str, float]
+    """The figures behind the score."""
+    index: str
+    """How the skill stands in the index: full, short, name or omitted."""
+    rule: str
+    answer: str
+    reason: str
+    need: int
+    fits: bool
+    choice: Choice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why each skill was, or was not, offered for a message, let in or refused."""
+
+    message: str
+    actor: str
+    role: str
+    skills: int
+    catalog: str
+    """Identifies all skills in reach, by slug and digest."""
+    policy: dict[str, Any]
+    index_budget: int
+    index_omitted: int
+    budget_used: int
+    budget_max: int
+    session: str
+    steps: tuple[Step, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The whole account."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One skill of the ranking, what the gate would say to enabling it, and the characters that its text takes."""
+
+    found: Recommendation
+    ruling: Ruling
+    need: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplanationContext:
+    """What an account is made from, besides the message and its candidates."""
+
+    actor: Actor
+    session: Session | None
+    policy: OrgPolicy
+    cards: Sequence[SkillCard]
+    plan: IndexPlan
+    index_budget: int
+
+
+def explain_message(message: str, around: ExplanationContext, candidates: Iterable[Candidate]) -> Explanation:
+    """The account of a message."""
+    session, policy = around.session, around.policy
+    acting = with_session_role(session, around.actor) if session else around.actor
+    forms = {entry.slug: entry.form for entry in around.plan.entries}
+    steps = tuple(_make_step(one, forms.get(one.found.slug, "omitted"), session, policy) for one in candidates)
+    return Explanation(
+        message=message,
+        actor=acting.label,
+        role=acting.role,
+        skills=len(around.cards),
+        catalog=_catalog_digest(around.cards),
+        policy={name: value for name, value in asdict(policy).items() if name != "faults"},
+        index_budget=around.index_budget,
+        index_omitted=around.plan.omitted,
+        budget_used=session.budget.used if session else 0,
+        budget_max=session.budget.limit if session else policy.skills_max_prompt_chars,
+        session=session.id if session else "",
+        steps=steps,
+    )
+
+
+def _make_step(candidate: Candidate, form: str, session: Session | None, policy: OrgPolicy) -> Step:
+    item, ruling, need = candidate.found, candidate.ruling, candidate.need
+    enabled = session is not None and session.has(item.slug)
+    has_room = fits_budget(item.slug, need, session, policy.skills_max_prompt_chars)
+    return Step(
+        slug=item.slug,
+        digest=item.digest,
+        score=item.score,
+        decision=item.decision,
+        why=item.why,
+        fields={found.field: list(found.terms) for found in item.evidence},
+        signals=dict(item.signals),
+        index=form,
+        rule=ruling.rule,
+        answer=ruling.answer,
+        reason=ruling.reason,
+        need=need,
+        fits=enabled or has_room,
+        choice=decide_choice(enabled=enabled, decision=item.decision, answer=ruling.answer, fits=has_room),
+    )
+
+
+def _catalog_digest(cards: Sequence[SkillCard]) -> str:
+    lines = "\n".join(f"{card.slug} {card.digest}" for card in cards)
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def decide_choice(*, enabled: bool, decision: str, answer: str, fits: bool) -> Choice:
+    """What a candidate comes to, the first thing that stands in its way."""
+    if enabled:
+        return "enabled"
+    if decision == "no":
+        return "not offered"
+    if answer == "deny":
+        return "refused"
+    if answer == "ask":
+        return "needs approval"
+    if not fits:
+        return "no room"
+    return "offered" if decision == "offer" else "possible"
+
+
+_CHANGE_DESCRIPTIONS = {
+    "catalog": "the skills in reach are others",
+    "policy": "the policy is another one",
+    "index_budget": "the index has another budget",
+    "index_omitted": "the index leaves out another number of skills",
+    "budget_used": "other skills are enabled",
+    "budget_max": "the prompt budget is another one",
+    "actor": "somebody else asks",
+    "role": "the role is another one",
+}
+
+
+def diff_explanations(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """What is not as it was in an earlier account, in words; none where the message would fare the same."""
+    told = [words for key, words in _CHANGE_DESCRIPTIONS.items() if before.get(key) != after.get(key)]
+    old, new = ({step["slug"]: step for step in account.get("steps", ())} for account in (before, after))
+    for slug in sorted(old.keys() | new.keys()):
+        if slug not in new:
+            told.append(f"{slug} is no candidate any more")
+        elif slug not in old:
+            told.append(f"{slug} is a candidate now")
+        else:
+            changed = [key for key in new[slug] if old[slug].get(key) != new[slug][key]]
+            told += [f"{slug}: {', '.join(changed)} changed"] if changed else []
+    return told

@@ -1,0 +1,237 @@
+"""Render skills as prompt blocks, and take our blocks out of a prompt again.
+
+A block is one of our tags, a comment line that identifies it, the text, and the closing tag, each on its own line:
+
+    <skill name="PostgreSQL Health Triage">
+    <!-- postgres.health-triage · org · sha256:0f3a9c51e2b7 -->
+    # PostgreSQL Health Triage
+    …
+    </skill>
+
+The text is inserted as it is, except that our tags in it are neutralized. A block therefore never contains another
+opening or closing tag of ours, and can be recognized and removed later.
+
+Removal takes whole blocks only: our tag and comment as whole lines, up to the closing tag on its own line. Other text
+that mentions our tags stays: prose, and blocks of the same name that others wrote. A shortened prompt may hold pieces of
+a block; text whose origin is not certain stays:
+
+- A beginning without an end: the tag and the comment line are removed. Of what follows, only lines known to belong to
+  the block are removed, because the same block is about to be inserted.
+- A beginning that is cut off at the very end of the prompt is removed.
+- An end without a beginning, on its own line, that closes nothing before it: that line is removed, and the lines before
+  it that are known to belong to the block.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+
+from prowess.session.index import IndexPlan
+from prowess.session.tags import OUR_TAGS, Tag, find_tags, neutralize, to_one_line
+
+BLOCK_MARK = "prowess"
+"""What the comment line of a block says that is no skill's."""
+
+BLOCK_SEPARATOR = "\n\n"
+
+_LINE_END = r"\r?\n"
+_OTHER_TAGS = "|".join(name for name in OUR_TAGS if name != "skill")
+_OPENING = re.compile(
+    rf'<skill name="[^"<>\n]*">{_LINE_END}<!-- [^<>\n]*sha256:[0-9a-f]{{12}} -->{_LINE_END}'
+    rf"|<(?:{_OTHER_TAGS})>{_LINE_END}<!-- {BLOCK_MARK} -->{_LINE_END}"
+)
+_CUT_OPENING = re.compile(
+    rf'<skill name="[^"<>\n]*(?:">?(?:{_LINE_END}(?:<!?-?|<!--[^<>\n]*-?-?>?)?)?)?\Z'
+    rf"|<(?:{_OTHER_TAGS})>{_LINE_END}<!-- {BLOCK_MARK}[^<>\n]*>?\Z"
+)
+_CLOSING = re.compile(rf"</(?:{'|'.join(OUR_TAGS)})>(?=\r?\n|\Z)")
+
+Span = tuple[int, int]
+
+
+def remove_blocks(text: str, known: Sequence[str] = ()) -> str:
+    """The prompt without our blocks and their pieces; of `known` blocks, pieces go as far as they can be told."""
+    while spans := list(_find_spans(text, known)):
+        kept: list[str] = []
+        end = 0
+        for start, stop in spans:
+            kept.append(text[end : _separator_start(text, end, start, stop)])
+            end = stop
+        text = "".join([*kept, text[end:]])
+    return text
+
+
+def _separator_start(text: str, low: int, start: int, stop: int) -> int:
+    """Where the empty line begins that parts a block from what is before it, unless what follows would be joined on."""
+    if stop < len(text) and text[stop] not in "\r\n":
+        return start
+    gap = text[max(low, start - len(BLOCK_SEPARATOR)) : start]
+    return start - len(gap) + len(gap.rstrip("\n"))
+
+
+def _find_spans(text: str, known: Sequence[str]) -> Iterator[Span]:
+    """From where to where our blocks and pieces stand, in order."""
+    tags = find_tags(text)
+    open_elsewhere: set[str] = set()
+    done = 0
+    for tag, following in zip_longest(tags, tags[1:]):
+        if tag.start < done:
+            continue
+        span = _span_from_opening(text, tag, following, known)
+        if span is None and not tag.closing:
+            open_elsewhere.add(tag.name)
+        elif span is None and tag.name in open_elsewhere:
+            open_elsewhere.remove(tag.name)
+        elif span is None:
+            span = _span_from_closing(text, tag, known)
+        if span is not None:
+            done = span[1]
+            yield span
+
+
+def _span_from_opening(text: str, tag: Tag, following: Tag | None, known: Sequence[str]) -> Span | None:
+    """A whole block if its end is the next tag, or the piece that is certain; nothing if none of ours begins here."""
+    beginning = _at_line_start(_OPENING, text, tag)
+    if beginning is None:
+        return (tag.start, len(text)) if _is_cut_off(text, tag, known) else None
+    if following and following.name == tag.name and (end := _at_line_start(_CLOSING, text, following)):
+        return tag.start, end.end()
+    return tag.start, _piece_end(text, tag.start, beginning.end(), known)
+
+
+def _is_cut_off(text: str, tag: Tag, known: Sequence[str]) -> bool:
+    """Whether the prompt ends within the beginning of a block of ours."""
+    if _at_line_start(_CUT_OPENING, text, tag):
+        return True
+    return _is_at_line_start(text, tag) and any(block.startswith(text[tag.start :]) for block in known)
+
+
+def _span_from_closing(text: str, tag: Tag, known: Sequence[str]) -> Span | None:
+    end = _at_line_start(_CLOSING, text, tag)
+    return (_piece_start(text, tag.start, end.end(), known), end.end()) if end else None
+
+
+def _at_line_start(pattern: re.Pattern[str], text: str, tag: Tag) -> re.Match[str] | None:
+    return pattern.match(text, tag.start) if _is_at_line_start(text, tag) else None
+
+
+def _is_at_line_start(text: str, tag: Tag) -> bool:
+    return tag.start == 0 or text[tag.start - 1] == "\n"
+
+
+def _piece_end(text: str, start: int, least: int, known: Sequence[str]) -> int:
+    """Up to where a block that begins here is known: whole lines, or all there is."""
+    best = least
+    for block in known:
+        common = _common_prefix(text[start : start + len(block)], block)
+        if start + common == len(text):
+            return len(text)
+        lines = block[: block.rfind("\n", 0, common) + 1]
+        best = max(best, start + len(lines.rstrip()))
+    return best
+
+
+def _piece_start(text: str, most: int, end: int, known: Sequence[str]) -> int:
+    """From where a block that ends here is known: whole lines, or all there is."""
+    best = most
+    for block in known:
+        common = _common_prefix(text[max(0, end - len(block)) : end][::-1], block[::-1])
+        if common == end:
+            return 0
+        piece = text[end - common : end]
+        lines = piece[piece.find("\n") + 1 :].lstrip()
+        best = min(best, end - len(lines))
+    return best
+
+
+def _common_prefix(one: str, other: str) -> int:
+    """How many characters two texts have in common at their beginnings."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (first, second) in pairs if first != second), min(len(one), len(other)))
+
+
+_DIGEST_PATTERN = re.compile(r"(?:sha256:)?([0-9a-f]{12})[0-9a-f]*\Z")
+
+
+def skill_block(title: str, body: str, *, slug: str, origin: str, digest: str) -> str:
+    """An enabled skill: its title in the tag, where it is from in the comment, and its body."""
+    name = _escape_attribute(title) or _escape_attribute(slug) or "skill"
+    about = [_escape_comment(part) for part in (slug, origin)] + [f"sha256:{_short_digest(digest, body)}"]
+    return _render_block(
+        "skill", body, attributes=f' name="{name}"', comment=" · ".join(part for part in about if part)
+    )
+
+
+def policies_block(text: str) -> str:
+    """What the organization tells every agent."""
+    return _render_block("policies", text)
+
+
+def memory_block(text: str) -> str:
+    """What is recalled about the conversation and its people."""
+    return _render_block("memory", text)
+
+
+def graph_block(text: str) -> str:
+    """What a knowledge graph has to say."""
+    return _render_block("graph_context", text)
+
+
+def index_block(plan: IndexPlan) -> str:
+    """The skills there are, as planned for a budget; nothing where there are none. The budget is of the text inside."""
+    return _render_block("available_skills", plan.text) if plan.text else ""
+
+
+def assemble_blocks(
+    *, policies: str = "", memory: str = "", graph_context: str = "", skills: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The system blocks of a turn, in order: policies, memory, graph context, then the skills' blocks; no empty ones."""
+    parts = ((policies_block, policies), (memory_block, memory), (graph_block, graph_context))
+    return (*(block(text) for block, text in parts if text.strip()), *(block for block in skills if block))
+
+
+def join_blocks(blocks: Iterable[str]) -> str:
+    """The blocks as one text, an empty line between two."""
+    return BLOCK_SEPARATOR.join(blocks)
+
+
+def strip_blocks(text: str) -> str:
+    """A prompt without the blocks that were put into it from here; all other text in it stays as it is.
+
+    `prowess.session.prompt` says what becomes of a block that is no longer whole.
+    """
+    return remove_blocks(text)
+
+
+def replace_blocks(text: str, blocks: Sequence[str]) -> str:
+    """A prompt with exactly these blocks at its end, each once, and none of the older ones.
+
+    Doing so twice is the same as once, and `strip_blocks` gives the text back as it was.
+    """
+    fresh = tuple(dict.fromkeys(block for block in blocks if block))
+    rest = remove_blocks(text, known=fresh)
+    return join_blocks([rest, *fresh] if rest else fresh)
+
+
+def _render_block(tag: str, text: str, *, attributes: str = "", comment: str = BLOCK_MARK) -> str:
+    body = neutralize(text)
+    end = "" if not body or body.endswith("\n") else "\n"
+    return f"<{tag}{attributes}>\n<!-- {comment} -->\n{body}{end}</{tag}>"
+
+
+def _escape_attribute(text: str) -> str:
+    escaped = to_one_line(text).replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
+    return neutralize(escaped)
+
+
+def _escape_comment(text: str) -> str:
+    """A part of the comment line: it can neither end the comment nor pass for another part."""
+    return neutralize(to_one_line(text).replace("<", "&lt;").replace(">", "&gt;").replace("·", "-"))
+
+
+def _short_digest(digest: str, body: str) -> str:
+    found = _DIGEST_PATTERN.match(digest)
+    return found[1] if found else hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:12]

@@ -1,0 +1,154 @@
+"""Collect the entries of an archive: check every name, and count the bytes that really come out as they are unpacked."""
+
+from __future__ import annotations
+
+import stat
+import unicodedata
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+
+from prowess.errors import Invalid
+from prowess.skill.filenames import is_ignored
+from prowess.skill.limits import Limits
+from prowess.skill.package import File, Mode, check_clash, check_path, too_large_error
+
+GZIP_WINDOW = 31
+RAW_WINDOW = -15
+
+_FEED_BYTES = 16 * 1024
+
+
+class InflateStream:
+    """One compressed stream at the start of `data`; `position` is where it stopped reading."""
+
+    def __init__(self, data: memoryview, window: int) -> None:
+        self.position = 0
+        self._data = data
+        self._stream = zlib.decompressobj(window)
+
+    def read(self, most: int) -> bytes:
+        """The next piece, of at most that many bytes; b'' at the end, `EOFError` where the stream is cut short."""
+        while not self._stream.eof:
+            # Small feeds: what zlib has not used yet it hands back as a copy, each time.
+            feed = self._data[self.position : self.position + _FEED_BYTES]
+            piece = self._stream.decompress(feed, most)
+            self.position += len(feed) - len(self._stream.unconsumed_tail) - len(self._stream.unused_data)
+            if piece:
+                return piece
+            if not feed and not self._stream.eof:
+                raise EOFError("it ends early")
+        return b""
+
+
+CHUNK_BYTES = 64 * 1024
+
+ReadBytes = Callable[[int], bytes]
+
+
+class EntryCollector:
+    """Takes the entries of one archive, in order, and keeps running totals; the first bad entry ends it.
+
+    Declared sizes are not looked at: `add` reads in chunks and stops at the limit.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.files: list[File] = []
+        self._limits = limits
+        # An archive may wrap the skill in folders of its own; the skill itself is held to the limit afterwards.
+        self._wrapped = replace(limits, depth=limits.depth * 2)
+        self._seen: dict[str, str] = {}
+        self._folders: dict[str, str] = {}
+        self._total = 0
+
+    @property
+    def most_entries(self) -> int:
+        """How many entries an archive may list in all: its files, their folders, and what is skipped."""
+        return self._limits.files * 8
+
+    def too_many(self) -> Invalid:
+        """The error for an archive that lists more than that."""
+        return too_large_error("entries in one archive", self.most_entries, "more", "max_files")
+
+    def wants(self, path: str) -> bool:
+        """Whether the entry is part of a skill; a path that leads outside is refused, wanted or not."""
+        check_path(path, self._wrapped)
+        return not any(is_ignored(segment) for segment in path.split("/"))
+
+    def folder(self, path: str) -> None:
+        """Note a folder entry, so that no file takes its place."""
+        key = _fold_path(path)
+        if key in self._seen:
+            raise self._clash(self._seen[key])
+        self._folders[key] = path
+
+    def add(self, path: str, mode: Mode, read: ReadBytes) -> bytes:
+        """Take one file, reading it piece by piece, and give back what it holds."""
+        if len(self.files) >= self._limits.files:
+            raise too_large_error("files in one archive", self._limits.files, f"more, from {path!r} on", "max_files")
+        if _fold_path(path) in self._folders:
+            raise self._clash(path)
+        check_clash(path, self._seen)
+        self._claim_parents(path)
+        content = self._content(path, read)
+        self.files.append(File(path=path, content=content, mode=mode))
+        return content
+
+    def _claim_parents(self, path: str) -> None:
+        parent = path.rpartition("/")[0]
+        while parent and _fold_path(parent) not in self._folders:
+            if _fold_path(parent) in self._seen:
+                raise self._clash(parent)
+            self._folders[_fold_path(parent)] = parent
+            parent = parent.rpartition("/")[0]
+
+    def _content(self, path: str, read: ReadBytes) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        while piece := read(CHUNK_BYTES):
+            size += len(piece)
+            self._total += len(piece)
+            if size > self._limits.file_bytes:
+                raise too_large_error(
+                    f"bytes in one file ({path!r})", self._limits.file_bytes, "more", "max_file_bytes"
+                )
+            if self._total > self._limits.skill_bytes:
+                raise too_large_error(
+                    "bytes in one archive, unpacked", self._limits.skill_bytes, f"more, in {path!r}", "max_skill_bytes"
+                )
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    @staticmethod
+    def _clash(path: str) -> Invalid:
+        return Invalid(f"The entry {path!r} is both a file and a folder.", hint="Rename one of them.")
+
+
+def _fold_path(path: str) -> str:
+    return unicodedata.normalize("NFC", path).casefold()
+
+
+def file_mode(bits: int) -> Mode:
+    """The mode a file is kept with: executable for anyone means executable."""
+    return "0755" if bits & 0o111 else "0644"
+
+
+def entry_error(name: str, what: str, hint: str = "") -> Invalid:
+    """The error for an entry that is not allowed in."""
+    return Invalid(
+        f"The entry {name[:200]!r} {what}.",
+        hint=hint or "Pack plain files and folders only, and pack them again.",
+    )
+
+
+def special_file_error(name: str, bits: int) -> Invalid:
+    """The error for an entry that is neither a file nor a folder, by its type bits."""
+    kinds = {
+        stat.S_IFLNK: "a symbolic link",
+        stat.S_IFIFO: "a named pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    kind = kinds.get(stat.S_IFMT(bits), "not a regular file")
+    return entry_error(name, f"is {kind}", "Replace it with the file itself; only regular files are read.")

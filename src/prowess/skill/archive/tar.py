@@ -1,0 +1,175 @@
+"""Read tar archives, plain or gzipped.
+
+The blocks are walked here, one header at a time, and `tarfile` only decodes a header: its own walk follows negative
+sizes, recurses through chains of long names and searches extended headers in quadratic time.
+"""
+
+from __future__ import annotations
+
+import io
+import stat
+import tarfile
+import zlib
+from dataclasses import dataclass
+
+from prowess.errors import Invalid
+from prowess.skill.archive.entries import (
+    CHUNK_BYTES,
+    GZIP_WINDOW,
+    EntryCollector,
+    InflateStream,
+    entry_error,
+    file_mode,
+    special_file_error,
+)
+from prowess.skill.limits import KIB
+from prowess.skill.package import too_large_error
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+_BLOCK = 512
+_EXTENDED_BYTES = 64 * KIB
+
+_EXTENDING = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+_SPECIAL = {
+    tarfile.SYMTYPE: stat.S_IFLNK,
+    tarfile.FIFOTYPE: stat.S_IFIFO,
+    tarfile.CHRTYPE: stat.S_IFCHR,
+    tarfile.BLKTYPE: stat.S_IFBLK,
+}
+
+
+def is_tar(data: bytes) -> bool:
+    """Whether the bytes begin with a tar header."""
+    try:
+        _decode_header(data[:_BLOCK])
+    except tarfile.HeaderError:
+        return False
+    return True
+
+
+def gunzip(data: bytes, limit: int) -> bytes:
+    """Unpack gzip, up to a limit on what comes out."""
+    stream = InflateStream(memoryview(data), GZIP_WINDOW)
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        while piece := stream.read(CHUNK_BYTES):
+            size += len(piece)
+            if size > limit:
+                raise too_large_error("bytes in one archive, unpacked", limit, "more", "max_skill_bytes")
+            pieces.append(piece)
+    except (zlib.error, EOFError) as error:
+        raise Invalid(f"The gzip archive is damaged: {error}.", hint="Download or pack it again.") from error
+    if data[stream.position :].strip(b"\0"):
+        raise Invalid("The gzip archive has bytes after its end.", hint="Pack it again, plainly.")
+    return b"".join(pieces)
+
+
+@dataclass(slots=True)
+class _ExtendedHeader:
+    """What extended headers say about the next entry."""
+
+    name: str | None = None
+    size: int | None = None
+
+
+def read_tar(data: bytes, intake: EntryCollector) -> None:
+    """Hand every file of the tar to `intake`; anything odd about the archive is `Invalid`."""
+    position = 0
+    said = _ExtendedHeader()
+    count = 0
+    while (block := data[position : position + _BLOCK]).strip(b"\0"):
+        header = _read_header(block, position)
+        position += _BLOCK
+        extended = header.type in _EXTENDING
+        size = header.size if said.size is None or extended else said.size
+        content = _slice_content(data, position, size, said.name or header.name)
+        position += -(-size // _BLOCK) * _BLOCK
+        count += 1
+        if count > intake.most_entries:
+            raise intake.too_many()
+        if extended:
+            said = _apply_extension(said, header, content)
+        else:
+            _collect_entry(header, said.name or header.name, content, intake)
+            said = _ExtendedHeader()
+    if data[position:].strip(b"\0"):
+        raise Invalid("The tar archive has bytes after its end.", hint="Pack it again, plainly.")
+
+
+def _decode_header(block: bytes) -> tarfile.TarInfo:
+    return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+
+
+def _read_header(block: bytes, position: int) -> tarfile.TarInfo:
+    try:
+        return _decode_header(block)
+    except (tarfile.HeaderError, ValueError) as error:
+        raise Invalid(
+            f"The tar archive is damaged at byte {position:,}: {error}.", hint="Download or pack it again."
+        ) from error
+
+
+def _slice_content(data: bytes, position: int, size: int, name: str) -> memoryview:
+    if size < 0 or position + size > len(data):
+        raise entry_error(name, "says that it is larger than the archive", "Download or pack it again.")
+    return memoryview(data)[position : position + size]
+
+
+def _apply_extension(said: _ExtendedHeader, header: tarfile.TarInfo, content: memoryview) -> _ExtendedHeader:
+    if len(content) > _EXTENDED_BYTES:
+        raise entry_error(header.name, f"has an extended header of {len(content):,} bytes")
+    if header.type == tarfile.GNUTYPE_LONGLINK:
+        return said
+    if header.type == tarfile.GNUTYPE_LONGNAME:
+        return _ExtendedHeader(name=_decode_text(bytes(content).rstrip(b"\0")), size=said.size)
+    records = _parse_pax_records(bytes(content), header.name)
+    if any(key.startswith("GNU.sparse") for key in records):
+        raise entry_error(header.name, "is a sparse file", "Pack it again without --sparse.")
+    if header.type == tarfile.XGLTYPE:
+        if records.keys() & {"path", "size"}:
+            raise entry_error(header.name, "renames or resizes every entry that follows")
+        return said
+    size = records.get("size")
+    if size is not None and not (size.isascii() and size.isdigit() and len(size) < 16):
+        raise entry_error(header.name, "has a size that is not a number")
+    return _ExtendedHeader(name=records.get("path", said.name), size=int(size) if size is not None else said.size)
+
+
+def _parse_pax_records(content: bytes, name: str) -> dict[str, str]:
+    """The records of a pax header: `length key=value`, one after the other."""
+    records: dict[str, str] = {}
+    while content.strip(b"\0"):
+        digits, _, _ = content[:8].partition(b" ")
+        length = int(digits) if digits.isdigit() else 0
+        record = content[len(digits) + 1 : length]
+        key, equals, value = record.partition(b"=")
+        if not equals or length > len(content) or not value.endswith(b"\n"):
+            raise entry_error(name, "has a damaged extended header")
+        records[_decode_text(key)] = _decode_text(value[:-1])
+        content = content[length:]
+    return records
+
+
+def _decode_text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _collect_entry(header: tarfile.TarInfo, name: str, content: memoryview, intake: EntryCollector) -> None:
+    path = name.removeprefix("./").rstrip("/")
+    folder = header.type == tarfile.DIRTYPE
+    if folder and path in ("", "."):
+        return
+    if not intake.wants(path):
+        return
+    if folder:
+        intake.folder(path)
+        return
+    if header.type == tarfile.LNKTYPE:
+        raise entry_error(name, "is a hard link", "Pack it again with each file as a file of its own.")
+    if header.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE):
+        raise special_file_error(name, _SPECIAL.get(header.type, 0))
+    if name.endswith("/"):
+        raise entry_error(name, "is a file by its type and a folder by its name")
+    intake.add(path, file_mode(header.mode), io.BytesIO(content).read)

@@ -1,0 +1,191 @@
+"""Read zip archives (`.skill`, `.zip`) without trusting anything they say about themselves.
+
+`zipfile` reads the directory at the end. Where it and the entries themselves disagree the archive is refused,
+because other programs would unpack different files from it.
+"""
+
+from __future__ import annotations
+
+import io
+import stat
+import struct
+import zipfile
+import zlib
+from typing import NamedTuple
+
+from prowess.errors import Invalid
+from prowess.skill.archive.entries import (
+    RAW_WINDOW,
+    EntryCollector,
+    InflateStream,
+    ReadBytes,
+    entry_error,
+    file_mode,
+    special_file_error,
+)
+
+ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
+
+_END = struct.Struct("<4s4H2LH")
+_LOCAL = struct.Struct("<4s5H3L2H")
+_ZIP64 = b"PK\x06\x07"
+_UNKNOWN = 0xFFFFFFFF
+_DESCRIPTOR = 24
+_DIRECTORY_BYTES = 256
+_ENCRYPTED = 0x1
+_STREAMED = 0x8
+_UTF8 = 0x800
+
+_FAULTS = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    OverflowError,
+    ValueError,
+    OSError,
+    LookupError,
+)
+
+
+class _LocalHeader(NamedTuple):
+    """The header that stands before an entry's bytes."""
+
+    magic: bytes
+    needs: int
+    flags: int
+    method: int
+    time: int
+    date: int
+    crc: int
+    packed: int
+    size: int
+    name: int
+    extra: int
+
+
+class _ZipEntry(NamedTuple):
+    """One entry: its line in the directory, its name as it was meant, and its bytes as they are packed."""
+
+    info: zipfile.ZipInfo
+    name: str
+    packed: memoryview
+
+
+def read_zip(data: bytes, intake: EntryCollector) -> None:
+    """Hand every file of the zip to `intake`; anything odd about the archive is `Invalid`."""
+    try:
+        directory = _find_directory(data, intake)
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+        if len(entries) > intake.most_entries:
+            raise intake.too_many()
+        for entry in _list_entries(data, entries, directory):
+            _collect_entry(entry, intake)
+    except _FAULTS as error:
+        raise Invalid(f"The zip archive is damaged: {error or type(error).__name__}.", hint="Pack it again.") from error
+
+
+def _find_directory(data: bytes, intake: EntryCollector) -> int:
+    """Where the directory starts. Refused: one that is not at the end, or so long that reading it would take long."""
+    at = data.rfind(ZIP_MAGIC[1])
+    if at < 0 or len(data) < at + _END.size:
+        raise Invalid("The zip archive ends early: its directory is missing.", hint="Download or pack it again.")
+    _, disk, first_disk, _, _, size, offset, comment = _END.unpack_from(data, at)
+    if data[max(at - 20, 0) : at].startswith(_ZIP64) or _UNKNOWN in (size, offset):
+        raise Invalid("The zip archive is in the Zip64 form.", hint="Pack it again; a skill is far below 4 GiB.")
+    if disk or first_disk:
+        raise Invalid("The zip archive is one part of several.", hint="Pack it in one piece.")
+    if offset + size != at or at + _END.size + comment != len(data):
+        raise _stray_bytes_error("around its directory")
+    if size > intake.most_entries * _DIRECTORY_BYTES:
+        raise intake.too_many()
+    return offset
+
+
+def _stray_bytes_error(where: str) -> Invalid:
+    return Invalid(f"The zip archive has bytes {where} that belong to no entry.", hint="Pack it again, plainly.")
+
+
+def _list_entries(data: bytes, infos: list[zipfile.ZipInfo], directory: int) -> list[_ZipEntry]:
+    """The entries in order of place: end to end from the first byte to the directory, and no other bytes there."""
+    entries: list[_ZipEntry] = []
+    position = slack = 0
+    for info in sorted(infos, key=lambda item: item.header_offset):
+        name = _decode_name(info)
+        if not position <= info.header_offset <= position + slack:
+            raise entry_error(name, f"starts at byte {info.header_offset:,} of the archive, not at {position:,}")
+        head = _LocalHeader(*_LOCAL.unpack_from(data, info.header_offset))
+        start = info.header_offset + _LOCAL.size
+        _check_local_header(head, data[start : start + head.name], info, name)
+        start += head.name + head.extra
+        position = start + info.compress_size
+        slack = _DESCRIPTOR if head.flags & _STREAMED else 0
+        entries.append(_ZipEntry(info, name, memoryview(data)[start:position]))
+    if not position <= directory <= position + slack:
+        raise _stray_bytes_error("before its directory")
+    return entries
+
+
+def _check_local_header(head: _LocalHeader, raw: bytes, info: zipfile.ZipInfo, name: str) -> None:
+    """What the entry says of itself is what the directory says of it."""
+    sizes_known = not head.flags & _STREAMED and _UNKNOWN not in (head.packed, head.size)
+    if head.magic != ZIP_MAGIC[0]:
+        raise entry_error(name, "is not where the archive's directory says")
+    if raw != info.orig_filename.encode("utf-8" if info.flag_bits & _UTF8 else "cp437"):
+        raise entry_error(name, "has another name in the archive's directory than in its own header")
+    if head.method != info.compress_type or (head.flags ^ info.flag_bits) & _ENCRYPTED:
+        raise entry_error(name, "is packed in another way than the archive's directory says")
+    if sizes_known and (head.packed, head.size) != (info.compress_size, info.file_size):
+        raise entry_error(name, "has another size in the archive's directory than in its own header")
+
+
+def _decode_name(info: zipfile.ZipInfo) -> str:
+    """The name as it was meant: some packers write UTF-8 and do not say so."""
+    name = info.orig_filename
+    if info.flag_bits & _UTF8 or name.isascii():
+        return name
+    try:
+        return name.encode("cp437").decode("utf-8")
+    except UnicodeError:
+        return name
+
+
+def _collect_entry(entry: _ZipEntry, intake: EntryCollector) -> None:
+    info, name, _ = entry
+    path = name.removeprefix("./").removesuffix("/")
+    if not intake.wants(path):
+        return
+    bits = info.external_attr >> 16
+    _check_type(info, name, bits)
+    if name.endswith("/"):
+        intake.folder(path)
+        return
+    content = intake.add(path, file_mode(bits), _open_entry(entry))
+    if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
+        raise entry_error(name, "does not hold what the archive's directory says", "Download or pack it again.")
+
+
+def _check_type(info: zipfile.ZipInfo, name: str, bits: int) -> None:
+    kind = stat.S_IFMT(bits)
+    folder = name.endswith("/")
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise special_file_error(name, bits)
+    if kind and folder != (kind == stat.S_IFDIR):
+        raise entry_error(name, "is a folder by its name or by its type, but not by both")
+    if info.flag_bits & _ENCRYPTED:
+        raise entry_error(name, "is encrypted", "Pack it without a password.")
+    if folder and (info.file_size or info.compress_size > 2):
+        raise entry_error(name, "is a folder that has content")
+
+
+def _open_entry(entry: _ZipEntry) -> ReadBytes:
+    method = entry.info.compress_type
+    if method == zipfile.ZIP_STORED:
+        return io.BytesIO(entry.packed).read
+    if method == zipfile.ZIP_DEFLATED:
+        return InflateStream(entry.packed, RAW_WINDOW).read
+    raise entry_error(entry.name, f"is packed by method {method}", "Pack it again with plain deflate.")

@@ -1,0 +1,272 @@
+"""Parse the requests (`http_call`) and commands (`cli_command`) that artifacts declare, with their slots for values.
+
+A slot is `{{ name }}`, `{{ name.part.0 }}`, or `{{ env.NAME }}` for a secret. A text is split into its slots once; the
+caller that fills it decides how a value is escaped in each place, so that a value can never become more than a value.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
+
+from prowess.errors import Invalid
+from prowess.skill.kinds import CliCommand, FrozenModel, HttpCall, JsonObject
+from prowess.skill.limits import MIB
+from prowess.skill.schema import measure_depth
+
+_SLOT = re.compile(r"\{\{[ \t]*([A-Za-z_]\w*(?:\.\w+)*)[ \t]*\}\}", re.ASCII)
+_UNKNOWN_SLOT = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_ENV_PREFIX = "env"
+_SLOT_HINT = "Only {{ name }} is known here; whatever else is to be computed is computed before."
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One place for a value, by its path."""
+
+    path: tuple[str, ...]
+
+    @property
+    def secret(self) -> str:
+        """The name of the environment that it stands for; '' where it stands for an input."""
+        return ".".join(self.path[1:]) if self.path[0] == _ENV_PREFIX and len(self.path) > 1 else ""
+
+    def __str__(self) -> str:
+        return f"{{{{ {'.'.join(self.path)} }}}}"
+
+    def value(self, values: Mapping[str, Any]) -> Any:
+        """What the inputs have at its path; None where there is nothing."""
+        found: Any = values
+        for part in self.path:
+            if isinstance(found, Mapping):
+                found = cast("Mapping[str, Any]", found).get(part)
+            elif isinstance(found, list) and part.isdecimal() and len(part) < 10:
+                items = cast("list[Any]", found)
+                found = items[int(part)] if int(part) < len(items) else None
+            else:
+                return None
+        return found
+
+
+TextPieces = tuple[str | Slot, ...]
+
+
+def parse_slots(text: str) -> TextPieces:
+    """The text and its slots in order, without empty texts; `Invalid` where it asks for more than values."""
+    pieces: list[str | Slot] = []
+    for at, piece in enumerate(_SLOT.split(text)):
+        if at % 2:
+            pieces.append(Slot(tuple(piece.split("."))))
+            continue
+        other = _UNKNOWN_SLOT.search(piece)
+        if other is not None:
+            raise Invalid(f"{other[0][:80]!r} is no place for a value.", hint=_SLOT_HINT)
+        if piece:
+            pieces.append(piece)
+    return tuple(pieces)
+
+
+def compact_slots(text: str) -> str:
+    """The text with its slots written without white space, so that each stays in one word."""
+    return _SLOT.sub(r"{{\1}}", text)
+
+
+def find_slots(value: Any) -> list[Slot]:
+    """Every slot in the texts of a JSON value."""
+    if isinstance(value, str):
+        return [piece for piece in parse_slots(value) if isinstance(piece, Slot)]
+    inner = value
+    if isinstance(value, Mapping):
+        inner = list(cast("Mapping[str, Any]", value).values())
+    return [slot for one in cast("list[Any]", inner) for slot in find_slots(one)] if isinstance(inner, list) else []
+
+
+HttpMethod = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+IDEMPOTENT_METHODS: frozenset[HttpMethod] = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
+"""What may be sent again where it is not known whether it arrived."""
+MAX_REQUEST_SECONDS = 300.0
+MAX_RESPONSE_BYTES = 16 * MIB
+MAX_ATTEMPTS = 5
+MAX_BODY_DEPTH = 32
+
+_METHOD_AND_URL = re.compile(r"\s*(?:([A-Za-z]+)\s+)?(\S.*?)\s*", re.DOTALL)
+_FIXED_HOST = re.compile(r"(?:https?)://[^\s/?#{}\\@]+(?=[/?]|$)", re.IGNORECASE)
+_REQUEST_HINT = "See how a request is declared: GET https://api.example.com/items/{{ id }}."
+
+
+def _check_status(value: int | str) -> int | str:
+    if isinstance(value, int) and 200 <= value <= 599:
+        return value
+    if isinstance(value, str) and re.fullmatch(r"[2-5]xx", value.lower()):
+        return value.lower()
+    raise ValueError("a status is a number such as 201, or 2xx")
+
+
+def _as_list(value: Any) -> Any:
+    return cast("Any", value) if isinstance(value, list | tuple) else (value,)
+
+
+class DeclaredResponse(FrozenModel):
+    """What is made of an answer. `select` is a dotted path, or one for each name of an object that is made of them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    read_as: Literal["", "json", "text"] = Field(default="", alias="as")
+    """'' for what the answer itself says it is."""
+    select: str | dict[str, str] = ""
+    status: Annotated[
+        tuple[Annotated[int | str, AfterValidator(_check_status)], ...], BeforeValidator(_as_list), Field(min_length=1)
+    ] = ("2xx",)
+
+    def accepts(self, status: int) -> bool:
+        """Whether an answer of that status is a good one."""
+        return status in self.status or f"{status // 100}xx" in self.status
+
+
+class DeclaredRequest(FrozenModel):
+    """A request with places for values. Nothing that a value fills says which host is asked."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
+
+    method: HttpMethod
+    url: str
+    headers: dict[str, str] = Field(default_factory=dict)
+    query: dict[str, Any] = Field(default_factory=dict)
+    body: Any = None
+    response: DeclaredResponse = Field(default_factory=DeclaredResponse)
+    timeout_seconds: float = Field(default=30.0, gt=0, le=MAX_REQUEST_SECONDS)
+    attempts: int = Field(default=3, ge=1, le=MAX_ATTEMPTS)
+    max_bytes: int = Field(default=4 * MIB, ge=1, le=MAX_RESPONSE_BYTES)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The names of the environment that it uses."""
+        slots = find_slots([list(self.headers.values()), list(self.query.values()), self.body])
+        return tuple(dict.fromkeys(slot.secret for slot in slots if slot.secret))
+
+
+REQUEST_FIELDS = tuple(name for name in DeclaredRequest.model_fields if name != "url")
+"""What the metadata of an `http_call`, or the implementation of a descriptor, can say."""
+
+
+def parse_request(call: HttpCall) -> DeclaredRequest:
+    """The request of an artifact; `Invalid` says what of it cannot be read."""
+    try:
+        declared = DeclaredRequest.model_validate(_request_settings(call))
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False, include_context=False)
+        told = "; ".join(f"{'.'.join(map(str, fault['loc'][:3]))}: {fault['msg']}" for fault in faults[:3])
+        raise Invalid(f"The request {call.name!r} cannot be read: {told}.", hint=_REQUEST_HINT) from None
+    _check_url(declared.url)
+    _check_field_names("header", declared.headers)
+    _check_field_names("query", declared.query)
+    for value in declared.query.values():
+        _check_query_value(value)
+    if measure_depth(declared.body, most=MAX_BODY_DEPTH) > MAX_BODY_DEPTH:
+        raise Invalid(f"The body of {call.name!r} nests more than {MAX_BODY_DEPTH} deep.")
+    if any(slot.path == ("env",) for slot in find_slots([declared.body, *declared.headers.values()])):
+        raise Invalid("{{ env }} is no value.", hint="Write {{ env.NAME }}.")
+    return declared
+
+
+def request_url(call: HttpCall) -> str:
+    """The URL that a request is for, with its places for values: the one that is sent, and the one whose host is declared."""
+    found = _METHOD_AND_URL.fullmatch(call.handler)
+    return found[2] if found else ""
+
+
+def _request_settings(call: HttpCall) -> JsonObject:
+    """What the artifact says, with the method that stands before the URL, or that a body asks for."""
+    for name in call.metadata:
+        near = [] if name in REQUEST_FIELDS else difflib.get_close_matches(name, REQUEST_FIELDS, n=1, cutoff=0.8)
+        if near:
+            raise Invalid(f"The request {call.name!r} has a field {name[:40]!r}.", hint=f"Did you mean {near[0]!r}?")
+    found = _METHOD_AND_URL.fullmatch(call.handler)
+    before = found[1] if found else None
+    stated = call.metadata.get("method")
+    if before and isinstance(stated, str) and before.upper() != stated.upper():
+        raise Invalid(f"The request {call.name!r} has two methods, {before!r} and {stated[:20]!r}.", hint="Give one.")
+    method = before or stated or ("GET" if call.metadata.get("body") is None else "POST")
+    return {**call.metadata, "url": request_url(call), "method": method.upper() if isinstance(method, str) else method}
+
+
+def _check_url(url: str) -> None:
+    if _FIXED_HOST.match(url) is None:
+        raise Invalid(
+            "The URL of the request does not begin with https:// and a host that is written out.",
+            hint="An input fills the path or the query, never the host. " + _REQUEST_HINT,
+        )
+    if "#" in url:
+        raise Invalid("The URL of the request has a part after #, which is never sent.", hint="Leave it out.")
+    if any(slot.path[0] == "env" for slot in find_slots(url)):
+        raise Invalid(
+            "The URL of the request has a value of the environment in it.",
+            hint="Use {{ env.NAME }} in headers, query or body.",
+        )
+
+
+def _check_field_names(what: str, fields: Mapping[str, Any]) -> None:
+    for name in fields:
+        if "{{" in name or not name.strip():
+            raise Invalid(f"A {what} field of the request has no name of its own.", hint="Only values are filled in.")
+
+
+def _check_query_value(value: Any) -> None:
+    items = cast("list[Any]", value) if isinstance(value, list) else [value]
+    if not all(isinstance(item, str | int | float | bool) for item in items):
+        raise Invalid(
+            "A query field of the request is neither a text, a number nor a list of such.", hint="Write it out."
+        )
+    find_slots(items)
+
+
+MAX_COMMAND_SECONDS = 3_600.0
+ArgumentTemplate = str | tuple[str, ...]
+"""One argument; or several that are left out together where one of their inputs has no value."""
+
+
+def split_command_line(line: str) -> tuple[str, ...]:
+    """The words of a command line as quotes make them; nothing else in it has a meaning."""
+    try:
+        return tuple(shlex.split(compact_slots(line)))
+    except ValueError as error:
+        raise Invalid(f"The command line cannot be read: {error}.", hint="Close its quotes.") from None
+
+
+def _split_text(value: Any) -> Any:
+    return split_command_line(value) if isinstance(value, str) else value
+
+
+class CommandSettings(FrozenModel):
+    """What the metadata of a command says about it; other metadata is left alone."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
+
+    args: Annotated[tuple[ArgumentTemplate, ...], BeforeValidator(_split_text)] = ()
+    stdin: str = ""
+    output: Literal["text", "json", "lines"] = "text"
+    timeout_seconds: Annotated[float, Field(gt=0, le=MAX_COMMAND_SECONDS)] = 30.0
+    success_codes: tuple[int, ...] = (0,)
+
+
+def parse_command(artifact: CliCommand) -> tuple[tuple[str, ...], CommandSettings]:
+    """The program with the arguments that stand with it, and the settings; `Invalid` says what of it cannot be read."""
+    try:
+        settings = CommandSettings.model_validate(artifact.metadata)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False, include_context=False)
+        told = "; ".join(f"{'.'.join(map(str, fault['loc'][:2]))}: {fault['msg']}" for fault in faults[:3])
+        raise Invalid(f"The command {artifact.name!r} cannot be read: {told}.", hint="Correct the manifest.") from None
+    words = split_command_line(artifact.handler)
+    if not words or not words[0] or "{" in words[0] or "/" in words[0] or words[0].startswith("-"):
+        raise Invalid(
+            f"{artifact.handler[:80]!r} does not begin with the name of a program.",
+            hint="Write its bare name, which no input can change, and its arguments after it or in `args`.",
+        )
+    return words, settings

@@ -1,1 +1,0 @@
-"""Fitting a skill to a profile: names, texts, frontmatter and size, each in its own file."""

@@ -1,0 +1,121 @@
+"""Build artifacts from settings, check them against each other, and report every fault."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any, cast, get_args
+
+from pydantic import ValidationError
+
+from prowess.errors import Problem
+from prowess.skill.forms.data import parse_json
+from prowess.skill.forms.form import error, warning
+from prowess.skill.forms.sidecar_file import unknown_field_problem
+from prowess.skill.kinds import ARTIFACT_ADAPTER, KINDS, Artifact, ArtifactFields, DspyModule, JsonObject
+
+MAX_ARTIFACTS = 400
+"""How many artifacts one skill may have."""
+
+_SHOWN = 10
+_STORE_FIELDS = frozenset({"content", "id", "skill_id", "revision"})
+
+
+def build_artifact(settings: JsonObject, entry: JsonObject, where: str, problems: list[Problem]) -> Artifact | None:
+    """The artifact that an entry of the sidecar and the file it names make together."""
+    kind = settings.get("kind")
+    model = _model_of(kind)
+    if model is None:
+        near = difflib.get_close_matches(str(kind), KINDS, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"Use one of: {', '.join(KINDS)}."
+        problems.append(
+            error("unknown-kind", f"{where} has the kind {kind!r}, which does not exist.", hint, field=where)
+        )
+        return None
+    known = [name for name in model.model_fields if name not in _STORE_FIELDS]
+    unknown = [name for name in entry if name not in known and name != "state"][:_SHOWN]
+    problems += [unknown_field_problem(f"{where}.{name}", name, known) for name in unknown]
+    usable = {name: value for name, value in settings.items() if name in model.model_fields}
+    return artifact_from(usable, where, problems)
+
+
+def artifact_from(settings: JsonObject, where: str, problems: list[Problem]) -> Artifact | None:
+    """The artifact with these settings, or None with the reasons reported."""
+    try:
+        return ARTIFACT_ADAPTER.validate_python(settings)
+    except ValidationError as invalid:
+        for fault in invalid.errors(include_url=False, include_input=False):
+            field = ".".join([where, *[str(part) for part in fault["loc"][1:]]])
+            message = f"{field}: {fault['msg']}."
+            problems.append(error("artifact-invalid", message, "Correct or remove it.", field=field))
+        return None
+
+
+def _model_of(kind: Any) -> type[ArtifactFields] | None:
+    return MODELS.get(kind) if isinstance(kind, str) else None
+
+
+def _models() -> dict[str, type[ArtifactFields]]:
+    members = cast("tuple[type[ArtifactFields], ...]", get_args(get_args(Artifact)[0]))
+    return {str(member.model_fields["kind"].default): member for member in members}
+
+
+MODELS = _models()
+
+
+def limit_entries(entries: Sequence[Any], problems: list[Problem]) -> Sequence[Any]:
+    """As many entries as a skill may have artifacts."""
+    if len(entries) > MAX_ARTIFACTS:
+        message = f"There are {len(entries):,} artifacts; a skill has at most {MAX_ARTIFACTS:,}. The rest is not read."
+        problems.append(error("too-many-artifacts", message, "Make several skills of it.", field="artifacts"))
+    return entries[:MAX_ARTIFACTS]
+
+
+def check_artifacts(artifacts: Iterable[Artifact], problems: list[Problem]) -> list[Artifact]:
+    """The artifacts, each name and variant once; what cannot stand is reported."""
+    kept: dict[tuple[str, str | None], Artifact] = {}
+    for artifact in artifacts:
+        key = (artifact.name, artifact.variant)
+        if key in kept:
+            problems.append(_duplicate_problem(artifact, kept[key]))
+        else:
+            kept[key] = artifact
+    names = {name for name, _ in kept}
+    for artifact in kept.values():
+        _check_fallback(artifact, names, problems)
+    return list(kept.values())
+
+
+def _duplicate_problem(artifact: Artifact, other: Artifact) -> Problem:
+    variant = f" (variant {artifact.variant})" if artifact.variant else ""
+    places = " and ".join(place.path or place.kind for place in (other, artifact))
+    message = f"Two artifacts are called {artifact.name!r}{variant}: {places}."
+    return error("duplicate-artifact", message, "Give one of them another name.", field=artifact.name)
+
+
+def _check_fallback(artifact: Artifact, names: set[str], problems: list[Problem]) -> None:
+    if artifact.fallback is not None and artifact.fallback not in names - {artifact.name}:
+        message = (
+            f"The fallback of {artifact.name!r} is {artifact.fallback!r}, which is no other artifact of this skill."
+        )
+        others = sorted(names - {artifact.name})[:_SHOWN]
+        hint = f"Use for example: {', '.join(others)}." if others else "Add the artifact that it names."
+        problems.append(error("unknown-fallback", message, hint, field=artifact.name))
+    if isinstance(artifact, DspyModule):
+        _check_dspy(artifact, problems)
+
+
+def _check_dspy(artifact: DspyModule, problems: list[Problem]) -> None:
+    if artifact.fallback is None:
+        message = f"{artifact.name!r} is a dspy_module without a fallback."
+        hint = "Name a prompt_template of this skill that serves where DSPy is not available."
+        problems.append(error("dspy-without-fallback", message, hint, field=artifact.name))
+    if not isinstance(artifact.settings.get("template_id"), str):
+        message = f"The content of {artifact.name!r} is not a JSON object with a template_id."
+        hint = 'Write for example {"template_id": "chain_of_thought", "signature": "question -> answer"}.'
+        problems.append(warning("dspy-content-invalid", message, hint, field=artifact.name))
+
+
+def json_object(text: str) -> JsonObject | None:
+    """The object that a JSON text is, or None where it is none that a skill may use."""
+    return parse_json("", text.encode("utf-8", "surrogatepass")).object

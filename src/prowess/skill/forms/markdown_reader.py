@@ -1,0 +1,164 @@
+"""Read the forms that are one Markdown document with files beside it.
+
+A catalog reads thousands of SKILL.md files at once, so models are constructed here without validating values whose
+types are known already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from prowess.errors import Problem
+from prowess.skill.filenames import (
+    MAX_ARTIFACT_NAME_CHARS,
+    SKILL_MD,
+    STANDARD_FOLDERS,
+    find_document_path,
+    name_in_folder,
+)
+from prowess.skill.forms.data import too_large_problem
+from prowess.skill.forms.form import Reading, error, info
+from prowess.skill.forms.frontmatter_fields import read_fields
+from prowess.skill.forms.origin import Origin
+from prowess.skill.kinds import Artifact, Asset, Instructions, Kind, Reference, Script
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.model import FormName, Skill
+from prowess.skill.package import File, Package
+from prowess.skill.text.document import Document
+from prowess.skill.text.reader import read_document
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_set = object.__setattr__
+
+
+def _defaults(model: type[BaseModel]) -> dict[str, Any]:
+    """All fields in their order, with the defaults that are one value for all; the others are given each time."""
+    return {name: None if field.is_required() else field.default for name, field in model.model_fields.items()}
+
+
+_SKILL = _defaults(Skill)
+_INSTRUCTIONS = _defaults(Instructions)
+
+
+def construct_skill(values: dict[str, Any]) -> Skill:
+    """The skill with these values, every one of which has the exact type of its field."""
+    return _construct(Skill, {**_SKILL, "metadata": {}, "policy": {}, "extra": {}, **values}, set(values))
+
+
+def construct_instructions(path: str, content: str) -> Instructions:
+    """The artifact that the body of a document is."""
+    values = {"name": "instructions", "path": path, "content": content}
+    return _construct(Instructions, {**_INSTRUCTIONS, "metadata": {}, **values}, set(values))
+
+
+def _construct(model: type[Model], values: dict[str, Any], given: set[str]) -> Model:
+    made = model.__new__(model)
+    _set(made, "__dict__", values)
+    _set(made, "__pydantic_fields_set__", given)
+    _set(made, "__pydantic_extra__", None)
+    _set(made, "__pydantic_private__", None)
+    return made
+
+
+_MODELS = {"reference": Reference, "script": Script, "asset": Asset}
+
+
+def read(form: FormName, package: Package, limits: Limits) -> Reading:
+    """Read the document of a package in this form, whether or not it claims to be in it."""
+    path = find_document_path(package)
+    document = document_of(package.get(path), limits)
+    if isinstance(document, Problem):
+        return Reading(form=form, package=package, skill=None, problems=(document,))
+    return read_skill(form, package, path, document, limits)
+
+
+def document_of(file: File | None, limits: Limits) -> Document | Problem:
+    """The document in a file, empty where there is none, or the problem that keeps it from being read."""
+    content = file.content if file else b""
+    if file is not None and len(content) > limits.skill_md_bytes:
+        return too_large_problem(file.path, len(content), limits.skill_md_bytes, "skill-md-too-large")
+    return read_document(content, limits=limits)
+
+
+def origin(reading: Reading, limits: Limits) -> Origin:  # noqa: ARG001  the signature of all forms
+    """The origin of a skill that is a document: its path, where that is not SKILL.md, and its frontmatter."""
+    path = find_document_path(reading.package)
+    raw = reading.document.raw if reading.document else None
+    return Origin(form=reading.form, path=None if path == SKILL_MD else path, frontmatter=raw, bare=raw is None)
+
+
+def controls(package: Package, limits: Limits) -> frozenset[str]:  # noqa: ARG001  the signature of all forms
+    """The file that says what the skill is."""
+    return frozenset({find_document_path(package)})
+
+
+def read_skill(
+    form: FormName, package: Package, path: str, document: Document, limits: Limits = DEFAULT_LIMITS
+) -> Reading:
+    """Read a skill that is one document and the files beside it."""
+    problems = list(document.problems)
+    values = read_fields(form, package, path, document, problems)
+    if values is None:
+        return Reading(form=form, package=package, skill=None, problems=tuple(problems), document=document)
+    body = document.body
+    artifacts: list[Artifact] = [construct_instructions(path, body)] if body and not body.isspace() else []
+    if len(package.files) > 1:
+        artifacts += file_artifacts(package, {artifact.name for artifact in artifacts})
+    check_body(document, limits, problems)
+    skill = build_skill(values, form, package, document, artifacts)
+    return Reading(form=form, package=package, skill=skill, problems=tuple(problems), document=document)
+
+
+def build_skill(
+    values: dict[str, Any], form: FormName, package: Package, document: Document, artifacts: list[Artifact]
+) -> Skill:
+    """The skill itself."""
+    values["form"] = form
+    values["frontmatter"] = document.raw
+    values["artifacts"] = tuple(artifacts)
+    values["manifest"] = package.manifest
+    values["digest"] = package.digest
+    values["content_length"] = sum(len(artifact.content) for artifact in artifacts if artifact.kind == "instructions")
+    return construct_skill(values) if form != "native" else Skill.model_validate(values)
+
+
+def check_body(document: Document, limits: Limits, problems: list[Problem]) -> None:
+    """Report a body that is empty or over the limit."""
+    length = len(document.body)
+    if length > limits.body_chars:
+        message = f"The text below the frontmatter has {length:,} characters; the limit is {limits.body_chars:,}."
+        hint = "Move parts of it to files under references/."
+        problems.append(error("body-too-long", message, hint, line=document.body_line))
+    elif not length or document.body.isspace():
+        problems.append(
+            info("body-empty", "There is no text below the frontmatter.", "Write down what the agent should do.")
+        )
+
+
+def file_artifacts(package: Package, taken: set[str]) -> list[Artifact]:
+    """The files under references/, scripts/ and assets/, by kind and path; names already `taken` are avoided."""
+    return [
+        file_artifact(kind, file.path, taken)
+        for bucket, kind in STANDARD_FOLDERS.items()
+        for file in package.files
+        if file.path.startswith(bucket + "/")
+    ]
+
+
+def file_artifact(kind: Kind, path: str, taken: set[str]) -> Artifact:
+    """The artifact that a file is, called by its path below the bucket, or by the whole path where that is taken."""
+    name = next(name for name in _names(path) if name not in taken)
+    taken.add(name)
+    return _MODELS[kind](name=name, path=path, ordinal=1)
+
+
+def _names(path: str) -> Iterator[str]:
+    """What a file may be called, the best first; no two are the same, and there is always another."""
+    yield name_in_folder(path)
+    yield path[-MAX_ARTIFACT_NAME_CHARS:]
+    yield from (f"{path}~{number}"[-MAX_ARTIFACT_NAME_CHARS:] for number in count(2))

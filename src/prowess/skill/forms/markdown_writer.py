@@ -1,0 +1,187 @@
+"""Write the forms that are one Markdown document with files beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from prowess.skill.filenames import SKILL_MD, STANDARD_FOLDERS
+from prowess.skill.forms.data import same_json
+from prowess.skill.forms.frontmatter_fields import DEFAULT_VERSION
+from prowess.skill.forms.markdown_reader import read
+from prowess.skill.forms.origin import DATA_FORMS, Original, dump_content
+from prowess.skill.kinds import FILE_KINDS, Artifact, JsonObject
+from prowess.skill.limits import Limits
+from prowess.skill.model import FormName, Skill
+from prowess.skill.package import File, Package
+from prowess.skill.text.fields import as_list, as_tools
+from prowess.skill.text.yaml import load
+from prowess.skill.text.yaml_writer import dump
+
+_MARKER = "---"
+_LINE_END = re.compile(r"\r\n?|\n")
+_ROW = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
+_BETWEEN = re.compile(r"#|[ \t]*[\r\n]")
+"""A row that belongs to the key below it: blank, or a comment."""
+
+
+def line_ending(text: str) -> str:
+    """How the lines of a text end: as the first one does."""
+    found = _LINE_END.search(text)
+    return found[0] if found else "\n"
+
+
+def compose_document(raw: str | None, body: str) -> bytes:
+    """A document with this frontmatter and body."""
+    if raw is None:
+        return body.encode()
+    newline = line_ending(raw)
+    closed = raw if not raw or raw.endswith(("\n", "\r")) else raw + newline
+    return f"{_MARKER}{newline}{closed}{_MARKER}{newline}{body}".encode()
+
+
+def replace_fields(raw: str, changes: Mapping[str, Any], limits: Limits) -> str | None:
+    """The frontmatter with these keys saying something else, or gone where that is nothing; all other lines stay.
+
+    None where the keys do not stand on lines of their own.
+    """
+    starts = sorted((line, key) for key, line in load(raw, limits=limits).lines.items())
+    rows = _ROW.findall(raw)
+    if len({line for line, _ in starts}) < len(starts):
+        return None
+    ends = [line - 1 for line, _ in starts[1:]] + [len(rows)]
+    for (line, key), end in reversed(list(zip(starts, ends, strict=True))):
+        if key in changes:
+            last = next(row for row in range(end, line - 1, -1) if row == line or not _BETWEEN.match(rows[row - 1]))
+            rows[line - 1 : last] = [dump_fields({key: changes[key]}).replace("\n", line_ending(raw))]
+    return "".join(rows)
+
+
+def drop_empty(fields: Mapping[str, Any]) -> JsonObject:
+    """The fields without those that are empty."""
+    return {key: value for key, value in fields.items() if value not in (None, "", [], (), {})}
+
+
+def dump_fields(fields: Mapping[str, Any]) -> str:
+    """Frontmatter with these fields, without those that are empty."""
+    there = drop_empty(fields)
+    return dump(there) if there else ""
+
+
+def body_artifact(skill: Skill) -> Artifact | None:
+    """The artifact whose content is the body of the document: the instructions, or else the description, if any."""
+    for kind in ("instructions", "description"):
+        for artifact in skill.artifacts:
+            if artifact.kind == kind and artifact.content:
+                return artifact
+    return None
+
+
+def body_text(skill: Skill) -> str:
+    """The body of the document that a skill is."""
+    holder = body_artifact(skill)
+    return holder.content if holder is not None else ""
+
+
+def format_tools(tools: tuple[str, ...]) -> str | list[str]:
+    """Tools as the standard writes them, or as a list where that would read otherwise."""
+    text = " ".join(tools)
+    return text if as_tools(text) == tools else list(tools)
+
+
+def metadata_fields(skill: Skill, title: str) -> JsonObject:
+    """The metadata with what the standard has no field for: under the names by which it is found there."""
+    metadata = dict(skill.metadata)
+    texts: dict[str, Any] = {
+        "author": skill.author,
+        "version": None if skill.version == DEFAULT_VERSION else skill.version,
+        "slug": skill.slug if "." in skill.slug else None,
+        "title": None if skill.title == title else skill.title,
+        "when_to_use": skill.when_to_use,
+        "tags": _joined(skill.tags),
+        "keywords": _joined(skill.keywords),
+        "triggers": _joined(skill.trigger_phrases),
+        "intent_patterns": _joined(skill.intent_patterns),
+    }
+    for key, value in texts.items():
+        if value and key not in metadata:
+            metadata[key] = value
+    return metadata
+
+
+def _joined(values: tuple[str, ...]) -> str | list[str]:
+    text = ", ".join(values)
+    return text if as_list(text) == values else list(values)
+
+
+def write_document(form: FormName, skill: Skill, original: Original, *, path: str, fields: JsonObject) -> list[File]:
+    """All files of a skill in a form that is one document and files beside it.
+
+    The frontmatter is the author's own where it says all that a fresh one would, and fresh otherwise.
+    """
+    body = body_text(skill)
+    beside = [*_bucket_files(skill, original), *original.others]
+    fresh = File(path=path, content=compose_document(dump_fields(fields), body))
+    for raw in _own_frontmatter(form, original):
+        own = File(path=path, content=compose_document(raw, body))
+        packages = (Package.written(original.package.name, [file, *beside]) for file in (own, fresh))
+        mine, theirs = (read(form, package, original.limits).skill for package in packages)
+        if _covers(mine, theirs, skill):
+            return [own, *beside]
+    return [fresh, *beside]
+
+
+def _own_frontmatter(form: FormName, original: Original) -> list[str | None]:
+    """What the author wrote, in the source's first form and in the one it has now; None for a bare body."""
+    found: list[str | None] = []
+    origin = original.origin
+    if origin is not None and origin.form == form and (origin.frontmatter is not None or origin.bare):
+        found.append(origin.frontmatter)
+    if original.reading.document is not None and original.reading.document.raw is not None:
+        found.append(original.reading.document.raw)
+    return found
+
+
+def _covers(mine: Skill | None, theirs: Skill | None, skill: Skill) -> bool:
+    """Whether the one says everything of the skill that the other says."""
+    if mine is None:
+        return False
+    if theirs is None:
+        return True
+    wanted, old, new = dump_content(skill), dump_content(mine), dump_content(theirs)
+    return all(same_json(old[field], value) or not same_json(new[field], value) for field, value in wanted.items())
+
+
+def _bucket_files(skill: Skill, original: Original) -> list[File]:
+    """The files of references, scripts and assets, in the folder that says which they are."""
+    files: list[File] = []
+    for artifact in skill.artifacts:
+        if artifact.kind in FILE_KINDS:
+            files += bucket_file(artifact, original)
+    return files
+
+
+def bucket_file(artifact: Artifact, original: Original) -> list[File]:
+    """The file of one such artifact; none where the package does not have it."""
+    bucket = next(name for name, kind in STANDARD_FOLDERS.items() if kind == artifact.kind)
+    before = original.package.get(artifact.path or "")
+    if before is None and not artifact.content:
+        return []
+    kept = artifact.path is not None and artifact.path.startswith(bucket + "/")
+    path = cast("str", artifact.path) if kept else f"{bucket}/{artifact.name}"
+    content = artifact.content.encode() if artifact.content or before is None else before.content
+    return [File(path=path, content=content, mode=before.mode if before else "0644")]
+
+
+def default_path(skill: Skill, original: Original) -> str:
+    """SKILL.md, or a file called by the slug where the skill is one document only."""
+    alone = not original.others and all(artifact.kind not in FILE_KINDS for artifact in skill.artifacts)
+    return f"{skill.slug}.md" if alone else SKILL_MD
+
+
+def frontmatter_extra(skill: Skill, original: Original) -> JsonObject:
+    """The fields without a meaning here that stood in frontmatter; those of data forms have no place in one."""
+    if original.origin is not None and original.origin.form in DATA_FORMS:
+        return {}
+    return skill.extra

@@ -1,0 +1,161 @@
+"""Read, check and write prompt files and rubric files, one prompt or rubric each, as JSON or YAML."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from prowess.errors import Problem
+from prowess.skill.forms.data import ParsedFile, json_text, parse_file
+from prowess.skill.forms.form import error, warning
+from prowess.skill.kinds import JsonObject
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.text.yaml_writer import dump
+
+DATA_SUFFIXES = (".json", ".yaml", ".yml")
+CRITERION_FIELDS = ("id", "name", "description", "pass_condition", "fail_condition")
+MAX_CRITERIA = 1000
+"""How many criteria one rubric may have."""
+
+_HUGE = 1e300
+"""What is as large as this, endless or no number at all, cannot be reckoned with."""
+
+PROMPT_FIELDS = ("version", "vars_schema", "output_schema")
+
+
+def is_data(path: str) -> bool:
+    """Whether the file is JSON or YAML by its name."""
+    return path.endswith(DATA_SUFFIXES)
+
+
+def file_stem(path: str) -> str:
+    """The file's name up to its first dot."""
+    return path.rpartition("/")[2].partition(".")[0] or path.rpartition("/")[2]
+
+
+def read_prompt(path: str, data: bytes, problems: list[Problem], limits: Limits = DEFAULT_LIMITS) -> JsonObject:
+    """The settings of the prompt that a registry file holds; empty when it holds none."""
+    parsed = parse_file(path, data, limits)
+    problems += parsed.problems
+    document = parsed.object
+    if document is None:
+        if not parsed.problems:
+            problems.append(_prompt_problem(path, "is not an object"))
+        return {}
+    return prompt_settings(path, document, problems)
+
+
+def prompt_settings(path: str, document: JsonObject, problems: list[Problem]) -> JsonObject:
+    """What a prompt's document says, as the settings of an artifact; empty when it has no template."""
+    if not isinstance(document.get("template"), str):
+        problems.append(_prompt_problem(path, "has no text under 'template'"))
+        return {}
+    settings: JsonObject = {
+        "name": plain_text(document.get("prompt_id")) or file_stem(path),
+        "content": document["template"],
+    }
+    settings["syntax"] = "mustache"
+    for field in PROMPT_FIELDS:
+        if document.get(field) is not None:
+            settings[field] = document[field]
+    return settings
+
+
+def write_prompt(path: str, settings: JsonObject, before: bytes | None, limits: Limits = DEFAULT_LIMITS) -> bytes:
+    """A registry file for a prompt; whatever else the file said before stays in it."""
+    document = (parse_file(path, before, limits).object if before is not None else None) or {}
+    name = str(settings["name"]).removesuffix(f"@{settings.get('version')}")
+    fresh = {"prompt_id": name, **{field: settings.get(field) for field in PROMPT_FIELDS}}
+    for field, value in {**fresh, "template": settings["content"]}.items():
+        if value is not None:
+            document[field] = value
+        else:
+            document.pop(field, None)
+    return (json_text(document) if path.endswith(".json") else dump(document)).encode()
+
+
+def read_rubric(path: str, data: bytes, problems: list[Problem], limits: Limits = DEFAULT_LIMITS) -> ParsedFile:
+    """The rubric in a file, with every rule that it breaks reported."""
+    parsed = parse_file(path, data, limits)
+    problems += parsed.problems
+    rubric = parsed.object
+    if rubric is not None:
+        check_rubric(path, rubric, problems, parsed)
+    elif not parsed.problems:
+        problems.append(
+            error("rubric-invalid", f"{path} is not an object.", "Write rubric_id and criteria.", field=path)
+        )
+    return parsed
+
+
+def _prompt_problem(path: str, what: str) -> Problem:
+    hint = "A prompt file has prompt_id, version, vars_schema, output_schema and template."
+    return error("prompt-invalid", f"{path} {what}.", hint, field=path)
+
+
+def check_rubric(path: str, rubric: JsonObject, problems: list[Problem], parsed: ParsedFile | None = None) -> None:
+    """Report every rule that a rubric's document breaks."""
+    if not plain_text(rubric.get("rubric_id")):
+        problems.append(
+            warning("rubric-invalid", f"{path} has no rubric_id; its file name stands in.", "Add one.", field=path)
+        )
+    mode = rubric.get("scoring_mode")
+    if mode not in ("binary", "weighted"):
+        message = f"{path} has the scoring mode {mode!r}; it must be 'binary' or 'weighted'."
+        line = parsed.line("scoring_mode") if parsed else None
+        problems.append(error("rubric-scoring-mode", message, "Set scoring_mode.", field=path, line=line))
+    _check_threshold(path, mode, rubric.get("pass_threshold"), problems)
+    criteria = rubric.get("criteria")
+    if not isinstance(criteria, list) or not criteria:
+        message = f"{path} has no criteria; a rubric has at least one."
+        line = parsed.line("criteria") if parsed else None
+        problems.append(error("rubric-without-criteria", message, "Add a criterion.", field=path, line=line))
+        return
+    _check_criteria(path, cast("list[Any]", criteria), problems)
+
+
+def _check_threshold(path: str, mode: Any, threshold: Any, problems: list[Problem]) -> None:
+    """The score of a weighted rubric is the share of the weights that passed, so a threshold lies above 0 and up to 1."""
+    if threshold is None:
+        if mode == "weighted":
+            message = f"{path} is weighted but has no pass_threshold; all criteria have to pass."
+            problems.append(warning("rubric-without-threshold", message, "Set pass_threshold.", field=path))
+    elif not _is_number(threshold) or threshold <= 0:
+        message = f"{path} has the pass_threshold {str(threshold)[:40]}, which every asset would reach."
+        hint = "Give a share of the weights above 0 and up to 1, such as 0.8."
+        problems.append(error("rubric-threshold-range", message, hint, field=path))
+    elif threshold > 1:
+        message = f"{path} has the pass_threshold {str(threshold)[:40]}, which no asset can reach."
+        hint = "Give a share of the weights above 0 and up to 1, such as 0.8."
+        problems.append(warning("rubric-threshold-range", message, hint, field=path))
+
+
+def _check_criteria(path: str, criteria: list[Any], problems: list[Problem]) -> None:
+    seen: set[str] = set()
+    if len(criteria) > MAX_CRITERIA:
+        message = f"{path} has {len(criteria):,} criteria; the limit is {MAX_CRITERIA:,}."
+        problems.append(error("rubric-invalid", message, "Make several rubrics of it.", field=path))
+    for index, item in enumerate(criteria[:MAX_CRITERIA]):
+        criterion = cast("JsonObject", item) if isinstance(item, dict) else {}
+        where = f"{path}: criteria[{index}]"
+        lacking = [field for field in CRITERION_FIELDS if not plain_text(criterion.get(field))]
+        if lacking:
+            message = f"{where} has no {', '.join(lacking)}."
+            problems.append(error("rubric-criterion-incomplete", message, "Add what is missing.", field=path))
+        name = plain_text(criterion.get("id"))
+        if name and name in seen:
+            message = f"{where} has the id {name!r}, which another criterion has."
+            problems.append(error("rubric-duplicate-criterion", message, "Give each its own id.", field=path))
+        seen.add(name)
+        weight = criterion.get("weight", 1)
+        if not _is_number(weight) or weight <= 0:
+            message = f"{where} has the weight {weight!r}; a weight is a positive number."
+            problems.append(error("rubric-weight-not-positive", message, "Use 1 or more.", field=path))
+
+
+def plain_text(value: Any) -> str:
+    """A plain value as text without space around it; '' for what is no plain value."""
+    return "" if value is None or isinstance(value, (dict, list)) else str(cast("object", value)).strip()
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -_HUGE < value < _HUGE

@@ -1,0 +1,144 @@
+"""Read and write `agents/prowess.yaml`, the file for everything that SKILL.md has no field for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Annotated, Any, cast
+
+from pydantic import BeforeValidator, Field, ValidationError
+
+from prowess.errors import Problem
+from prowess.skill.filenames import SIDECAR
+from prowess.skill.forms.data import parse_yaml
+from prowess.skill.forms.form import MAX_LISTED_FIELDS, error
+from prowess.skill.forms.origin import Origin
+from prowess.skill.kinds import FrozenModel, JsonObject
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.model import Provenance, SourceName
+from prowess.skill.needs import NEED_FIELDS
+from prowess.skill.text.fields import as_list
+from prowess.skill.text.yaml_writer import dump
+
+RUN_FIELDS = ("observability", "produces_artifacts", *NEED_FIELDS)
+"""Fields about running a skill that descriptors have too; a skill keeps them in `extra`."""
+
+
+def _as_list(value: Any) -> Any:
+    return as_list(value) if isinstance(value, str) else value
+
+
+def _without_empty(value: Any) -> Any:
+    """A mapping without the keys that are left empty."""
+    if not isinstance(value, dict):
+        return value
+    return {key: part for key, part in cast("JsonObject", value).items() if part is not None}
+
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
+
+
+class Sidecar(FrozenModel):
+    """The fields of `agents/prowess.yaml`, all optional.
+
+    A field that is given counts, also when it is empty; one that is not given leaves what SKILL.md says.
+    `frontmatter` holds fields that stood in the frontmatter of the skill's source and have no meaning here.
+    `not_artifacts` names files, or folders with a slash at the end, that are not artifacts although they lie where
+    artifacts do. The needs, from `runtime` on, are kept as they are written.
+    """
+
+    id: str = ""
+    title: str | None = None
+    slug: str | None = None
+    description: str | None = None
+    version: str | None = None
+    author: str | None = None
+    license: str | None = None
+    compatibility: str | None = None
+    tags: Texts = ()
+    triggers: Texts = ()
+    intent_patterns: Texts = ()
+    keywords: Texts = ()
+    when_to_use: str | None = None
+    allowed_tools: Texts = ()
+    parameters: JsonObject | None = None
+    output_schema: JsonObject | None = None
+    policy: JsonObject = Field(default_factory=dict)
+    observability: JsonObject = Field(default_factory=dict)
+    produces_artifacts: tuple[Any, ...] = ()
+    runtime: Any = None
+    hosts: Any = None
+    env: Any = None
+    roots: Any = None
+    requirements: Any = None
+    binaries: Any = None
+    source: SourceName | None = None
+    provenance: Annotated[Provenance, BeforeValidator(_without_empty)] = Provenance()
+    metadata: JsonObject = Field(default_factory=dict)
+    frontmatter: JsonObject = Field(default_factory=dict)
+    artifacts: tuple[JsonObject, ...] = ()
+    not_artifacts: Texts = ()
+    origin: Origin | None = None
+
+
+SKILL_FIELDS = {
+    **{name: name for name in ("title", "version", "author", "license", "compatibility", "tags", "intent_patterns")},
+    **{name: name for name in ("keywords", "when_to_use", "allowed_tools", "parameters", "output_schema", "policy")},
+    "metadata": "metadata",
+    "triggers": "trigger_phrases",
+}
+"""The fields of the sidecar that stand for one field of the skill each."""
+
+
+def read_sidecar(data: bytes, problems: list[Problem], limits: Limits = DEFAULT_LIMITS) -> Sidecar:
+    """Read a sidecar as far as it can be used; whatever cannot is reported and passed over."""
+    parsed = parse_yaml(SIDECAR, data, limits)
+    if parsed.problems:
+        fault = parsed.problems[0]
+        problems.append(error("sidecar-unreadable", fault.message, fault.hint, field=SIDECAR, line=fault.line))
+        return Sidecar()
+    if parsed.value is None:
+        return Sidecar()
+    fields = parsed.object
+    if fields is None:
+        hint = "Write it as lines 'key: value'."
+        problems.append(error("sidecar-unreadable", f"{SIDECAR} is not a mapping.", hint, field=SIDECAR))
+        return Sidecar()
+    return _validated(fields, parsed.lines or {}, problems)
+
+
+def _validated(fields: JsonObject, lines: dict[str, int], problems: list[Problem]) -> Sidecar:
+    """The sidecar without the fields that are no good."""
+    try:
+        return Sidecar.model_validate(fields)
+    except ValidationError as invalid:
+        faults = invalid.errors(include_url=False, include_input=False)
+        for fault in faults[:MAX_LISTED_FIELDS]:
+            where = tuple(str(part) for part in fault["loc"])
+            problems.append(
+                _field_problem(where, str(fault["type"]), fault["msg"], Sidecar.model_fields, lines.get(where[0]))
+            )
+        bad = {str(fault["loc"][0]) for fault in faults}
+        return Sidecar.model_validate({key: value for key, value in fields.items() if key not in bad})
+
+
+def _field_problem(where: tuple[str, ...], kind: str, message: str, known: Iterable[str], line: int | None) -> Problem:
+    field = ".".join(where)
+    if kind == "extra_forbidden":
+        return unknown_field_problem(field, where[-1], known, line)
+    hint = "Write it as the documentation of agents/prowess.yaml says."
+    return error("sidecar-invalid", f"{SIDECAR}: {field}: {message}.", hint, field=field, line=line)
+
+
+def unknown_field_problem(field: str, name: str, known: Iterable[str], line: int | None = None) -> Problem:
+    """The problem of a field that does not exist, with the name that was probably meant."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"Use one of: {', '.join(sorted(names))}."
+    return error("sidecar-unknown-field", f"{SIDECAR} has no field {field!r}.", hint, field=field, line=line)
+
+
+def dump_sidecar(fields: JsonObject) -> bytes:
+    """The sidecar with these fields, in their fixed order."""
+    ordered = {name: fields[name] for name in Sidecar.model_fields if name in fields}
+    return dump(ordered).encode()

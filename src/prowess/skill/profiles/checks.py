@@ -1,0 +1,158 @@
+"""Checks that several profiles share."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from prowess.errors import Problem
+from prowess.skill.filenames import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS, SKILL_MD
+from prowess.skill.package import File
+from prowess.skill.slug import slugify
+
+NAME_LIMIT = 64
+
+NAME_AND_DESCRIPTION = frozenset(
+    {
+        "description-from-body",
+        "description-missing",
+        "name-differs-from-folder",
+        "name-missing",
+        "name-not-slug",
+        "slug-invalid",
+    }
+)
+"""Problems of the readers that a profile with rules of its own for these two tells in its own words."""
+
+FIELDS = frozenset({"field-spelling", "removed-field", "repeated-field", "unknown-field", "wrong-type"})
+"""The same, for the other fields."""
+
+Fields = Mapping[str, Any]
+Lines = Mapping[str, int]
+
+
+def as_mapping(value: Any) -> dict[str, Any] | None:
+    """The value, if it is a mapping."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def as_items(value: Any) -> list[Any] | None:
+    """The value, if it is a list."""
+    return cast("list[Any]", value) if isinstance(value, list) else None
+
+
+def are_texts(values: Iterable[Any]) -> bool:
+    """Whether all of the values are text."""
+    return all(isinstance(value, str) for value in values)
+
+
+def error(code: str, message: str, hint: str, key: str | None = None, line: int | None = None) -> Problem:
+    """A problem, graded as an error."""
+    return Problem(code=code, severity="error", message=message, hint=hint, field=key, line=line)
+
+
+def missing_file() -> Problem:
+    """The problem of a package that has no SKILL.md."""
+    return error(
+        "no-skill-md",
+        "The folder has no SKILL.md.",
+        "Export it (`prowess export … --profile`), which writes one.",
+        SKILL_MD,
+    )
+
+
+def check_file(file: File | None) -> Iterator[Problem]:
+    """SKILL.md: there, and in capital or in small letters."""
+    if file is None or file.path not in (SKILL_MD, SKILL_MD.lower()):
+        yield missing_file()
+
+
+def check_name(fields: Fields, lines: Lines, folder: str) -> Iterator[Problem]:
+    """The name as the open standard wants it: there, a slug of one segment, and the same as the folder."""
+    line = lines.get("name")
+    if "name" not in fields:
+        hint = f"Add a line `name: {slugify(folder) or 'my-skill'}`."
+        yield error("name-missing", "The frontmatter has no name.", hint, "name", line)
+        return
+    value = fields["name"]
+    if not isinstance(value, str) or not value.strip():
+        yield error("name-empty", "The name is empty or not text.", "Write the name as plain text.", "name", line)
+        return
+    name = unicodedata.normalize("NFKC", value.strip())
+    yield from check_name_text(name, line)
+    if unicodedata.normalize("NFKC", folder) != name:
+        yield error(
+            "name-differs-from-folder",
+            f"The name {name[:80]!r} is not the name of its folder, {folder[:80]!r}.",
+            "Give the folder and the skill the same name.",
+            "name",
+            line,
+        )
+
+
+def check_name_text(name: str, line: int | None) -> Iterator[Problem]:
+    """The pattern and the length of a name."""
+    suggestion = slugify(name).rpartition(".")[2]
+    hint = f"Try {suggestion!r}." if suggestion else "Use letters, digits and hyphens, such as 'release-notes'."
+    if len(name) > NAME_LIMIT:
+        message = f"The name has {len(name)} characters; the limit is {NAME_LIMIT}."
+        yield error("name-long", message, "Shorten it.", "name", line)
+    faults = list(_name_faults(name))
+    if faults:
+        message = f"The name {name[:80]!r} {', '.join(faults)}."
+        yield error("name-pattern", message, f"Use lowercase letters, digits and single hyphens. {hint}", "name", line)
+
+
+def _name_faults(name: str) -> Iterator[str]:
+    if name != name.lower():
+        yield "has upper-case letters"
+    if name.startswith("-") or name.endswith("-"):
+        yield "begins or ends with a hyphen"
+    if "--" in name:
+        yield "has two hyphens in a row"
+    odd = sorted({char for char in name if not (char.isalnum() or char == "-")})
+    if odd:
+        yield f"has {' '.join(repr(char) for char in odd[:5])} in it"
+
+
+def check_description(fields: Fields, lines: Lines, limit: int = MAX_DESCRIPTION_CHARS) -> Iterator[Problem]:
+    """The description: there, text, and within the limit."""
+    line = lines.get("description")
+    say = "Say in one or two sentences what the skill does and when to use it."
+    if "description" not in fields:
+        yield error("description-missing", "The frontmatter has no description.", say, "description", line)
+        return
+    value = fields["description"]
+    if not isinstance(value, str) or not value.strip():
+        yield error("description-empty", "The description is empty or not text.", say, "description", line)
+    elif len(value) > limit:
+        message = f"The description has {len(value):,} characters; the limit is {limit:,}."
+        yield error("description-long", message, "Move the details into the body.", "description", line)
+
+
+def check_compatibility(fields: Fields, lines: Lines) -> Iterator[Problem]:
+    """The compatibility note: text within the limit."""
+    if "compatibility" not in fields:
+        return
+    value, line = fields["compatibility"], lines.get("compatibility")
+    if not isinstance(value, str):
+        message = "The compatibility note is not text."
+        yield error("compatibility-type", message, "Write it as one text.", "compatibility", line)
+    elif len(value) > MAX_COMPATIBILITY_CHARS:
+        message = f"The compatibility note has {len(value):,} characters; the limit is {MAX_COMPATIBILITY_CHARS}."
+        yield error("compatibility-long", message, "Shorten it.", "compatibility", line)
+
+
+def check_keys(fields: Fields, lines: Lines, known: Collection[str], whose: str) -> Iterator[Problem]:
+    """Every key that the profile does not know, by name."""
+    elsewhere = "move it under `metadata`, " if "metadata" in known else ""
+    for key in fields:
+        if key not in known:
+            yield error(
+                "unknown-field",
+                f"{str(key)[:80]!r} is not a key of {whose}.",
+                f"Remove it, {elsewhere}or correct its spelling; the keys are {', '.join(known)}.",
+                str(key),
+                lines.get(key),
+            )

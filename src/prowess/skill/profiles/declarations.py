@@ -1,0 +1,256 @@
+"""Check what a skill declares: assertions, functions, limits, needs, requests, commands and patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from prowess.errors import Invalid, Problem
+from prowess.skill.assertion_specs import check_assertions, list_assertions
+from prowess.skill.declarations import parse_command, parse_request
+from prowess.skill.forms.form import Reading
+from prowess.skill.forms.frontmatter_fields import field_for_key
+from prowess.skill.kinds import CliCommand, Function, HttpCall
+from prowess.skill.limits import MAX_INTENT_PATTERNS
+from prowess.skill.linear_regex import RegexRefused, compile_regex
+from prowess.skill.needs import MAX_NEED_VALUES, NEED_FORMATS, NEED_FORMS, RUNTIMES, parse_need, read_needs
+from prowess.skill.profiles import checks
+from prowess.skill.python_source import SourceFault, find_source_fault
+from prowess.skill.text.fields import as_list
+from prowess.skill.text.hidden import quote_source
+
+
+def check_artifact_assertions(reading: Reading) -> Iterator[Problem]:
+    """One problem for each fault, with the artifact and the place of the assertion that has it."""
+    for artifact in reading.skill.artifacts if reading.skill else ():
+        written = list_assertions(artifact)
+        if written:
+            name = f"{artifact.name}@{artifact.variant}" if artifact.variant else artifact.name
+            yield from check_assertions(written, f"{name}.assertions")
+
+
+FUNCTION_CODE = "function-invalid"
+
+
+def check_functions(reading: Reading) -> Iterator[Problem]:
+    """An error for each function that cannot be called; a warning where a newer Python may be able to."""
+    for artifact in reading.skill.artifacts if reading.skill else ():
+        fault = find_function_fault(artifact) if isinstance(artifact, Function) else None
+        if fault is not None and isinstance(artifact, Function):
+            yield _function_problem(artifact, fault)
+
+
+def find_function_fault(function: Function) -> SourceFault | None:
+    """What is wrong with a function that the skill brings; None where nothing is known against it."""
+    if function.language != "python" or not function.content:
+        return None
+    return find_source_fault(function.content, function.handler)
+
+
+def _function_problem(function: Function, fault: SourceFault) -> Problem:
+    where = function.path or function.name
+    if not fault.certain:
+        message = f"{where} may not be Python: {fault.message}."
+        hint = "Where newer Python than this one is meant, run it to see."
+        return Problem(code=FUNCTION_CODE, severity="warning", message=message, hint=hint, field=where, line=fault.line)
+    message = f"{where} cannot be run: {fault.message.rstrip('.')}."
+    hint = "Correct the line." if fault.line else f"Write def {function.handler}(args, ctx) at the top of the file."
+    return Problem(code=FUNCTION_CODE, severity="error", message=message, hint=hint, field=where, line=fault.line)
+
+
+_POLICY_LIMITS = ("timeout_seconds", "max_cost_usd")
+_LOG_FLAGS = ("log_input", "log_output")
+POLICY_CODE = "policy-invalid"
+
+
+def check_policies(reading: Reading) -> Iterator[Problem]:
+    """An error for a limit without which the skill cannot be run; a warning for what counts as the strictest value."""
+    if reading.skill is None:
+        return
+    policy = reading.skill.policy
+    for name in _POLICY_LIMITS:
+        if policy.get(name) is not None and not is_limit(policy[name]):
+            yield _policy_problem(f"policy.{name}", policy[name], "a number above 0", "error")
+    if policy.get("requires_approval") not in (None, True, False):
+        yield _policy_problem("policy.requires_approval", policy["requires_approval"], "true or false", "warning")
+    yield from _check_observability(reading.skill.extra.get("observability"))
+
+
+def is_limit(value: object) -> bool:
+    """Whether it is a number above 0, or the text of one."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return False
+    try:
+        return 0 < float(str(value)) < float("inf")
+    except ValueError:
+        return False
+
+
+def _check_observability(written: object) -> Iterator[Problem]:
+    if written is None:
+        return
+    if not isinstance(written, Mapping):
+        yield _policy_problem("observability", written, "an object", "warning")
+        return
+    said = cast("Mapping[str, Any]", written)
+    for name in _LOG_FLAGS:
+        if said.get(name) not in (None, True, False):
+            yield _policy_problem(f"observability.{name}", said[name], "true or false", "warning")
+    if said.get("redact_fields") is not None and not _are_names(said["redact_fields"]):
+        yield _policy_problem("observability.redact_fields", said["redact_fields"], "a list of names", "warning")
+
+
+def _are_names(value: object) -> bool:
+    listed = cast("list[object]", value) if isinstance(value, list) else [value]
+    return all(isinstance(name, str) for name in listed)
+
+
+def _policy_problem(field: str, value: object, takes: str, severity: Any) -> Problem:
+    message = f"{str(value)[:40]!r} is nothing that {field} can be."
+    return Problem(code=POLICY_CODE, severity=severity, message=message, hint=f"It takes {takes}.", field=field)
+
+
+NEED_CODE = "need-invalid"
+UNUSED_CODE = "requirements-unused"
+_NEEDS_SHOWN = 5
+
+
+def check_needs(reading: Reading) -> Iterator[Problem]:
+    """A warning for each value that cannot be read, the first few of each need."""
+    if reading.skill is None or reading.form not in NEED_FORMS:
+        return
+    said = reading.skill.extra
+    if said.get("runtime") not in (None, *RUNTIMES):
+        yield _need_problem("runtime", said["runtime"], f"one of {', '.join(RUNTIMES)}")
+    for name, form in NEED_FORMATS.items():
+        unread = parse_need(name, said.get(name))[1]
+        for value in unread[:_NEEDS_SHOWN]:
+            yield _need_problem(name, value, f"{form.takes}, at most {MAX_NEED_VALUES}")
+
+
+def check_requirements(reading: Reading) -> Iterator[Problem]:
+    """A warning where a function asks for packages in a runtime that has none; scripts are given theirs in any case."""
+    skill = reading.skill
+    if skill is None or not any(isinstance(one, Function) and one.content for one in skill.artifacts):
+        return
+    needs = read_needs(skill)
+    if not needs.requirements or any(one.kind == "script" for one in skill.artifacts):
+        return
+    python = [one for one in skill.artifacts if isinstance(one, Function) and one.content and one.language == "python"]
+    if python and needs.runtime == "native":
+        return
+    named = ", ".join(needs.requirements[:_NEEDS_SHOWN])
+    if python:
+        message = (
+            f"The function is not given the packages it asks for ({named}): it runs in the sandbox, which has none."
+        )
+        hint = "Add runtime: native, which a person has to agree to, or do without them."
+    else:
+        message = f"The packages {named} are for Python, and the skill has no Python that they are for."
+        hint = "Take requirements out."
+    yield Problem(code=UNUSED_CODE, severity="warning", message=message, hint=hint, field="requirements")
+
+
+def _need_problem(field: str, value: object, takes: str) -> Problem:
+    message = f"{str(value)[:80]!r} is nothing that {field} can have; it is not given."
+    return Problem(code=NEED_CODE, severity="warning", message=message, hint=f"It takes {takes}.", field=field)
+
+
+REQUEST_CODE = "request-invalid"
+COMMAND_CODE = "command-invalid"
+
+
+def check_requests(reading: Reading) -> Iterator[Problem]:
+    """A warning for each request that cannot be read, and for each name of the environment that one uses undeclared."""
+    skill = reading.skill
+    for artifact in skill.artifacts if skill else ():
+        if not isinstance(artifact, HttpCall) or skill is None:
+            continue
+        try:
+            request = parse_request(artifact)
+        except Invalid as fault:
+            yield _request_problem(artifact, fault.message, fault.hint)
+            continue
+        for name in request.secrets:
+            if name not in read_needs(skill).env:
+                yield _request_problem(
+                    artifact,
+                    f"The request uses {name!r} of the environment, which is not declared.",
+                    f"Add env: [{name}].",
+                )
+
+
+def check_commands(reading: Reading) -> Iterator[Problem]:
+    """A warning for each command that cannot be read."""
+    for artifact in reading.skill.artifacts if reading.skill else ():
+        if not isinstance(artifact, CliCommand):
+            continue
+        try:
+            parse_command(artifact)
+        except Invalid as fault:
+            yield _request_problem(artifact, fault.message, fault.hint, code=COMMAND_CODE)
+
+
+def _request_problem(artifact: HttpCall | CliCommand, message: str, hint: str, code: str = REQUEST_CODE) -> Problem:
+    return Problem(code=code, severity="warning", message=message, hint=hint, field=artifact.path or artifact.name)
+
+
+PATTERN_FIELD = "intent_patterns"
+MAX_PATTERN_LENGTH = 1_000
+MAX_PATTERN_PROGRAM = 10_000
+"""The most steps of all patterns of a skill together: each may be taken once for every character of a message."""
+
+_PATTERN_HINT = (
+    "Write it in the syntax of RE2, which has no look-around and no back-references; "
+    "to match a text literally, write it in trigger_phrases."
+)
+_SHORTER_HINT = "Say it in fewer and shorter patterns, or write the phrases in trigger_phrases."
+
+
+def check_patterns(reading: Reading) -> Iterator[Problem]:
+    """One problem for each pattern that is refused, where it stands, and one if there are too many."""
+    patterns = reading.skill.intent_patterns if reading.skill else ()
+    if not patterns:
+        return
+    key, line = _find_key(reading, patterns)
+    if len(patterns) > MAX_INTENT_PATTERNS:
+        message = f"There are {len(patterns):,} intent patterns; {MAX_INTENT_PATTERNS} are the most."
+        yield checks.error("intent-patterns-many", message, _SHORTER_HINT, key, line)
+    spent = 0
+    for pattern in dict.fromkeys(patterns[:MAX_INTENT_PATTERNS]):
+        shown = quote_source(pattern)
+        if len(pattern) > MAX_PATTERN_LENGTH:
+            message = (
+                f"The intent pattern {shown} has {len(pattern):,} characters; {MAX_PATTERN_LENGTH:,} are the most."
+            )
+            yield checks.error("intent-pattern-long", message, _SHORTER_HINT, key, line)
+            continue
+        size, reason = _program_size(pattern)
+        spent += size
+        if reason:
+            yield checks.error(
+                "intent-pattern", f"RE2 refuses the intent pattern {shown}: {reason}.", _PATTERN_HINT, key, line
+            )
+        elif spent > MAX_PATTERN_PROGRAM >= spent - size:
+            message = f"With {shown} the intent patterns come to {spent:,} steps; {MAX_PATTERN_PROGRAM:,} are the most."
+            hint = "Repeat less: a number in braces counts as often as it says, and a class such as \\pL is large."
+            yield checks.error("intent-pattern-costly", message, hint, key, line)
+
+
+def _program_size(pattern: str) -> tuple[int, str]:
+    """How many steps RE2 makes of a pattern, or why it refuses it."""
+    try:
+        return compile_regex(pattern, case_sensitive=False).steps, ""
+    except RegexRefused as reason:
+        return 0, str(reason)
+
+
+def _find_key(reading: Reading, patterns: tuple[str, ...]) -> tuple[str, int | None]:
+    """The key that gives the patterns, and its line, where that is in the frontmatter."""
+    document = reading.document
+    for key, value in document.fields.items() if document else ():
+        nested = checks.as_mapping(value) if key == "metadata" else None
+        given = value if field_for_key(key) == PATTERN_FIELD else (nested or {}).get(PATTERN_FIELD)
+        if given is not None and as_list(given) == patterns and document:
+            return key, document.lines.get(key)
+    return PATTERN_FIELD, None

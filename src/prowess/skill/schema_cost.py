@@ -1,0 +1,318 @@
+"""Measure how much work a JSON Schema asks for, before any value is checked against it.
+
+A small schema can ask for a great deal: parts that refer to other parts twice double the work at each step, and a part that
+refers to itself twice doubles it at each level of the value. The schema is treated as a graph of its parts; the cost is the
+number of paths through that graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Literal, NamedTuple, cast
+
+_SAME_LISTS = ("allOf", "anyOf", "oneOf")
+_SAME_MAPS = ("dependentSchemas", "dependencies")
+_SAME = ("not", "if", "then", "else")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_EACH_FIELD = ("additionalProperties", "unevaluatedProperties")
+_EACH_ITEM = ("items", "additionalItems", "unevaluatedItems", "contains")
+_ITEM_LISTS = ("prefixItems", "items")
+_ANCHORS = ("$anchor", "$dynamicAnchor")
+_META_SCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
+
+_UNEVALUATED = {"unevaluatedProperties", "unevaluatedItems"}
+"""With these, what applies to the same value is gone through again, for what of it is covered."""
+_HEAVY_WEIGHT = 20
+"""How many ordinary parts a part is worth that compares whole values, other than texts."""
+_DIVISION_WEIGHT = 50
+"""The same for one that divides numbers, which is done with all their digits."""
+_LONG_DIVISION_WEIGHT = 1_000
+"""The same where the divisor itself has very many."""
+MAX_CHAIN = 100
+"""How many parts may follow upon each other on one value. The validator's stack holds as many, for each level of a value."""
+
+_SHORT_NUMBERS = (1e-10, 1e16)
+
+AppliesTo = Literal["same", "field", "fields", "item", "items"]
+
+
+class InvalidReference(ValueError):
+    """A reference that leads out of the schema, to nothing, or back to itself on the same value."""
+
+
+class Edge(NamedTuple):
+    """One part that another applies: to the same value, to one field or item of it, or to all of them."""
+
+    where: AppliesTo
+    name: str | int
+    part: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaCost:
+    """The parts of one schema.
+
+    `spread` is how many are applied to one value at most, each cycle gone through once; `load` is the same with each as
+    heavy as it is, `patterns` how many expressions are run there, and `divisions` how often it is divided. `longest` is how many parts follow upon each other.
+    """
+
+    root: Any
+    edges: dict[int, tuple[Edge, ...]]
+    spread: int
+    load: int
+    patterns: int
+    divisions: int
+    longest: int
+    is_cyclic: bool
+
+    def within(self, value: Any, most: int) -> bool:
+        """Whether all parts are applied to a value and to everything in it `most` times at most, each by every way to it."""
+        counted: dict[tuple[int, int], int] = {}
+        try:
+            return self._count(self.root, value, counted, most) <= most
+        except (OverflowError, RecursionError):
+            return False
+
+    def _count(self, part: Any, value: Any, counted: dict[tuple[int, int], int], most: int) -> int:
+        key = (id(part), id(value))
+        if key in counted:
+            return counted[key]
+        if len(counted) > 2 * most:
+            raise OverflowError
+        counted[key] = 0
+        total = 1
+        for edge in self.edges.get(id(part), ()):
+            total += sum(self._count(edge.part, inner, counted, most) for inner in _values_for(edge, value))
+        counted[key] = total
+        return total
+
+
+def measure_schema(schema: dict[str, Any] | bool) -> SchemaCost:
+    """The work that a schema asks for; `InvalidReference` where its references are not what they have to be."""
+    edges = _find_edges(schema)
+    longest, ways = _measure_chains(edges)
+    if longest > MAX_CHAIN:
+        raise InvalidReference(f"its parts refer to each other over {longest:,} steps; {MAX_CHAIN} are the most")
+    groups = list(_strong_components(id(schema), edges))
+    load = _count_paths(groups, edges, _weigh_parts(schema, edges, _weight_of))
+    patterns = _count_paths(groups, edges, _weigh_parts(schema, edges, _count_patterns))
+    divisions = _count_paths(groups, edges, _weigh_parts(schema, edges, _count_divisions))
+    return SchemaCost(
+        root=schema,
+        edges=edges,
+        spread=max(_count_paths(groups, edges, {}), ways),
+        load=max(load, ways),
+        patterns=max(patterns, ways) if patterns else 0,
+        divisions=max(divisions, ways) if divisions else 0,
+        longest=longest,
+        is_cyclic=_is_cyclic(groups, edges),
+    )
+
+
+def _values_for(edge: Edge, value: Any) -> Iterator[Any]:
+    """The values that a part is applied to."""
+    if edge.where == "same":
+        yield value
+    elif isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        if edge.where == "field" and edge.name in fields:
+            yield fields[edge.name]
+        elif edge.where == "fields":
+            yield from fields.values()
+    elif isinstance(value, list):
+        items = cast("list[Any]", value)
+        if edge.where == "item":
+            yield from items[cast("int", edge.name) :][:1]
+        elif edge.where == "items":
+            yield from items
+
+
+def _find_edges(schema: Any) -> dict[int, tuple[Edge, ...]]:
+    """What each part applies, by the part's identity, for all parts that can be reached."""
+    found: dict[int, tuple[Edge, ...]] = {}
+    anchors: dict[str, Any] = {}
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, dict) or id(cast("Any", part)) in found:
+            continue
+        fields = cast("dict[str, Any]", part)
+        if fields is not schema and isinstance(fields.get("$id"), str):
+            raise InvalidReference("$id may stand only at the top")
+        edges = (*_applied_parts(fields), *_referenced_parts(fields, schema, anchors))
+        again = [edge for edge in edges if edge.where == "same"] if fields.keys() & _UNEVALUATED else ()
+        found[id(fields)] = (*edges, *again, *again)
+        waiting += [edge.part for edge in edges]
+    return found
+
+
+def _applied_parts(fields: dict[str, Any]) -> Iterator[Edge]:
+    for key in _SAME_LISTS:
+        yield from (Edge("same", "", part) for part in _as_list(fields.get(key)))
+    for key in _SAME_MAPS:
+        yield from (Edge("same", "", part) for part in _as_map(fields.get(key)).values())
+    yield from (Edge("same", "", fields[key]) for key in _SAME if key in fields)
+    yield from (Edge("field", name, part) for name, part in _as_map(fields.get("properties")).items())
+    yield from (Edge("fields", "", part) for part in _as_map(fields.get("patternProperties")).values())
+    yield from (Edge("fields", "", fields[key]) for key in _EACH_FIELD if key in fields)
+    yield from (Edge("items", "", fields[key]) for key in _EACH_ITEM if isinstance(fields.get(key), dict))
+    for key in _ITEM_LISTS:
+        yield from (Edge("item", place, part) for place, part in enumerate(_as_list(fields.get(key))))
+    if "propertyNames" in fields:
+        yield Edge("fields", "", fields["propertyNames"])
+
+
+def _referenced_parts(fields: dict[str, Any], schema: Any, anchors: dict[str, Any]) -> Iterator[Edge]:
+    for key in _REFERENCES:
+        reference = fields.get(key)
+        if isinstance(reference, str) and not reference.startswith(_META_SCHEMAS):
+            yield Edge("same", "", _resolve_reference(reference, schema, anchors))
+
+
+def _resolve_reference(reference: str, schema: Any, anchors: dict[str, Any]) -> Any:
+    if not reference.startswith("#"):
+        raise InvalidReference(f"the reference {reference!r} leads out of it")
+    if reference in ("#", "#/") or not isinstance(schema, dict):
+        return schema
+    if reference.startswith("#/"):
+        return _resolve_pointer(reference, cast("Any", schema))
+    if not anchors:
+        anchors.update(_find_anchors(schema))
+    if reference[1:] not in anchors:
+        raise InvalidReference(f"there is no part {reference!r}")
+    return anchors[reference[1:]]
+
+
+def _resolve_pointer(reference: str, schema: Any) -> Any:
+    from urllib.parse import unquote
+
+    part = schema
+    for step in unquote(reference[2:]).split("/"):
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(part, dict) and name in part:
+            part = cast("dict[str, Any]", part)[name]
+        elif isinstance(part, list) and name.isdecimal() and int(name) < len(cast("list[Any]", part)):
+            part = cast("list[Any]", part)[int(name)]
+        else:
+            raise InvalidReference(f"there is no part {reference!r}")
+    return part
+
+
+def _find_anchors(schema: Any) -> Iterator[tuple[str, Any]]:
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            fields = cast("dict[str, Any]", part)
+            yield from ((fields[key], fields) for key in _ANCHORS if isinstance(fields.get(key), str))
+            waiting += fields.values()
+        elif isinstance(part, list):
+            waiting += cast("list[Any]", part)
+
+
+def _count_paths(groups: list[list[int]], edges: dict[int, tuple[Edge, ...]], weights: dict[int, int]) -> int:
+    """The ways from the top to any part, each as often as the part weighs; 1 where nothing is said of it.
+
+    Parts that lead to each other are one group, which is gone through once.
+    """
+    spread: dict[int, int] = {}
+    for members in groups:
+        inside = set(members)
+        targets = [id(edge.part) for one in members for edge in edges.get(one, ()) if id(edge.part) not in inside]
+        total = sum(weights.get(one, 1) for one in members) + sum(spread[target] for target in targets)
+        spread.update(dict.fromkeys(members, total))
+    return spread[groups[-1][0]]
+
+
+def _is_cyclic(groups: list[list[int]], edges: dict[int, tuple[Edge, ...]]) -> bool:
+    """Whether parts refer to themselves."""
+    return any(id(edge.part) in inside for inside in map(set, groups) for one in inside for edge in edges.get(one, ()))
+
+
+def _weigh_parts(
+    schema: Any, edges: dict[int, tuple[Edge, ...]], weigh: Callable[[dict[str, Any]], int]
+) -> dict[int, int]:
+    """What each part weighs, by its identity."""
+    parts = (schema, *(edge.part for applied in edges.values() for edge in applied))
+    return {id(part): weigh(_as_map(part)) for part in parts}
+
+
+def _weight_of(fields: dict[str, Any]) -> int:
+    is_heavy = not isinstance(fields.get("const", ""), str) or fields.get("uniqueItems") is True
+    return (_HEAVY_WEIGHT if is_heavy else 1) + _division_weight(fields.get("multipleOf"))
+
+
+def _division_weight(divisor: Any) -> int:
+    if not isinstance(divisor, int | float):
+        return 0
+    return _DIVISION_WEIGHT if _SHORT_NUMBERS[0] < divisor < _SHORT_NUMBERS[1] else _LONG_DIVISION_WEIGHT
+
+
+def _count_divisions(fields: dict[str, Any]) -> int:
+    return "multipleOf" in fields
+
+
+def _count_patterns(fields: dict[str, Any]) -> int:
+    return ("pattern" in fields) + ("format" in fields) + len(_as_map(fields.get("patternProperties")))
+
+
+def _measure_chains(edges: dict[int, tuple[Edge, ...]]) -> tuple[int, int]:
+    """The longest way through parts that apply to one and the same value, and the most ways that lead on from one of them.
+
+    No part may apply itself to the value that it is applied to: that says nothing, and can be said in endless ways.
+    """
+    graph = {part: [id(edge.part) for edge in applied if edge.where == "same"] for part, applied in edges.items()}
+    longest: dict[int, int] = {}
+    ways: dict[int, int] = {}
+    try:
+        for part in TopologicalSorter(graph).static_order():
+            targets = graph.get(part, ())
+            longest[part] = 1 + max((longest[target] for target in targets), default=0)
+            ways[part] = 1 + sum(ways[target] for target in targets)
+    except CycleError as error:
+        raise InvalidReference("a part of it refers to itself without going into the value") from error
+    return max(longest.values(), default=1), max(ways.values(), default=1)
+
+
+def _strong_components(top: int, edges: dict[int, tuple[Edge, ...]]) -> Iterator[list[int]]:
+    """The parts in groups that lead to each other, each group after all that it leads to: Tarjan's algorithm."""
+    order: dict[int, int] = {top: 0}
+    low: dict[int, int] = {top: 0}
+    done: set[int] = set()
+    open_parts = [top]
+    path = [(top, iter(edges.get(top, ())))]
+    while path:
+        here, left = path[-1]
+        there = next((id(edge.part) for edge in left), None)
+        if there is None:
+            path.pop()
+            if path:
+                low[path[-1][0]] = min(low[path[-1][0]], low[here])
+            if low[here] == order[here]:
+                members = _pop_component(open_parts, here)
+                done.update(members)
+                yield members
+        elif there not in order:
+            order[there] = low[there] = len(order)
+            open_parts.append(there)
+            path.append((there, iter(edges.get(there, ()))))
+        elif there not in done:
+            low[here] = min(low[here], order[there])
+
+
+def _pop_component(open_parts: list[int], first: int) -> list[int]:
+    """The last of the open parts, back to the first of a group; they are open no longer."""
+    members: list[int] = []
+    while not members or members[-1] != first:
+        members.append(open_parts.pop())
+    return members
+
+
+def _as_list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _as_map(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -1,0 +1,236 @@
+"""Read templates without rendering them: check that they can be parsed safely, and find the variables that they expect.
+
+MiniJinja's parser recurses once for every operator of a chain and every bracket, and a stack overflow ends the process. So
+every template is measured first, in one pass over its tags, with the parser's own idea of where a tag begins and ends.
+What is not closed is left for the parser to reject.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from prowess.errors import Invalid, Problem
+from prowess.skill.limits import KIB
+from prowess.skill.text.hidden import quote_source
+
+TEMPLATE_HINT = "Correct it; docs/templates.md has what a template may say."
+
+
+def syntax_error(reason: str, line: int | None = None) -> Invalid:
+    """The error for a template that cannot be read, with its one problem."""
+    where = f" in line {line}" if line else ""
+    return template_error("template-syntax", f"The template cannot be read{where}: {reason}.", TEMPLATE_HINT, line)
+
+
+def template_error(code: str, message: str, hint: str, line: int | None = None) -> Invalid:
+    """The error for a template with one problem."""
+    problem = Problem(code=code, severity="error", message=message, hint=hint, line=line)
+    return Invalid(message, hint=hint, problems=[problem])
+
+
+_SIGNS = "#^/>!&={$<"
+_CLOSED_BY = {"=": "=", "{": "}"}
+_UNSUPPORTED = {">": "partials", "<": "parents", "$": "blocks"}
+
+
+@dataclass(frozen=True, slots=True)
+class MustacheTag:
+    """One tag: its sign ('' for a plain one), its content and the line that it begins in."""
+
+    sign: str
+    content: str
+    line: int
+
+
+def parse_mustache(template: str) -> Iterator[MustacheTag]:
+    """Every tag in order, with delimiters as the template sets them; one that is not closed is text."""
+    opening, closing, position, line, counted = "{{", "}}", 0, 1, 0
+    while (start := template.find(opening, position)) >= 0:
+        inside = start + len(opening)
+        sign = template[inside : inside + 1]
+        sign = sign if sign and sign in _SIGNS else ""
+        ending = _CLOSED_BY.get(sign, "") + closing
+        end = template.find(ending, inside + len(sign))
+        if end < 0:
+            return
+        line, counted = line + template.count("\n", counted, start), start
+        tag = MustacheTag(sign, template[inside + len(sign) : end].strip(), line)
+        yield tag
+        position = end + len(ending)
+        if sign == "=":
+            pair = tag.content.split()
+            if len(pair) != 2:
+                raise syntax_error("delimiters are set to something else than two marks", line)
+            opening, closing = pair
+
+
+def find_mustache_variables(template: str) -> frozenset[str]:
+    """The first part of every name that is looked up outside sections, and of the sections themselves.
+
+    `Invalid` is raised where a section is not closed or was not opened, and for what cannot be rendered.
+    """
+    names: set[str] = set()
+    opened: list[MustacheTag] = []
+    within = 0  # how many sections are open whose items may have names of their own
+    for tag in parse_mustache(template):
+        if tag.sign in _UNSUPPORTED:
+            raise syntax_error(f"{_UNSUPPORTED[tag.sign]} are not rendered", tag.line)
+        if tag.sign == "/":
+            within -= _close_section(opened, tag).sign == "#"
+            continue
+        if tag.sign in {"", "&", "{", "#", "^"} and not within:
+            names.add(tag.content.partition(".")[0])
+        if tag.sign in {"#", "^"}:
+            opened.append(tag)
+            within += tag.sign == "#"
+    if opened:
+        raise syntax_error(f"the section {quote_source(opened[-1].content)} is not closed", opened[-1].line)
+    return frozenset(name for name in names if name)
+
+
+def _close_section(opened: list[MustacheTag], closing: MustacheTag) -> MustacheTag:
+    if not opened or opened[-1].content != closing.content:
+        raise syntax_error(f"{quote_source(closing.content)} is closed where it is not open", closing.line)
+    return opened.pop()
+
+
+MAX_DEPTH = 200
+"""How many operators may hang on one another in one tag. With the next, well within half a mebibyte of stack."""
+BRACKET_DEPTH = 6
+"""How many operators a bracket counts for."""
+MAX_ELIFS = 64
+"""How many `elif` a template may have, which also hang on one another."""
+MAX_PARTS = 50_000
+"""How many tags, operators, brackets and commas a template may have, so that it is soon read."""
+
+_TAG_START = re.compile(r"\{\{|\{%|\{#")
+_ELIF = re.compile(r"\{%[-+]?\s*elif\b")
+_RAW = re.compile(r"\{%[-+]?\s*raw\s*[-+]?%\}")
+_END_RAW = re.compile(r"\{%[-+]?\s*endraw\s*[-+]?%\}")
+_TOKEN = re.compile(
+    r"""(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<unclosed>["'])|(?P<end>[-+]?[%}]\})"""
+    r"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comma>,)|(?P<sign>[^\s\w:]|\b(?:and|else|if|in|is|not|or)\b)",
+    re.DOTALL,
+)
+
+
+def check_depth(template: str) -> None:
+    """`Invalid` for a template that would need a deep stack or a long time."""
+    branches, parts, position = 0, 0, 0
+    while tag := _TAG_START.search(template, position):
+        parts += 1
+        if tag[0] == "{#":
+            position = _skip_past(template, "#}", tag.end())
+        elif raw := _RAW.match(template, tag.start()):
+            end = _END_RAW.search(template, raw.end())
+            position = end.end() if end else len(template)
+        else:
+            measured = _MeasuredTag(template, tag.end(), MAX_PARTS - parts)
+            position, parts = measured.end, parts + measured.parts
+            branches += bool(_ELIF.match(template, tag.start()))
+            if measured.depth > MAX_DEPTH:
+                raise syntax_error("its expression is too long or nests too deep", _line_of(template, tag.start()))
+        if branches > MAX_ELIFS:
+            raise syntax_error(f"it has more than {MAX_ELIFS} elif", _line_of(template, tag.start()))
+        if parts >= MAX_PARTS:
+            raise syntax_error(f"it has more than {MAX_PARTS:,} tags and operators", _line_of(template, tag.start()))
+
+
+class _MeasuredTag:
+    """How many operators of one tag can hang on one another at most, how many parts it has, and where it ends.
+
+    Reading stops early where the most is passed. What stands between two commas hangs together; brackets hang on what
+    they stand in.
+    """
+
+    def __init__(self, template: str, position: int, most: int) -> None:
+        self.parts = 0
+        self._open: list[int] = [0]  # for every open bracket, the operators since its last comma
+        self._most: list[int] = [0]  # and the most between two commas of it so far
+        while self.parts < most and self._open[-1] <= MAX_DEPTH and len(self._open) <= MAX_DEPTH:
+            token = _TOKEN.search(template, position)
+            if token is None or token.lastgroup == "unclosed":
+                position = len(template)
+                break
+            position, kind = token.end(), token.lastgroup
+            if kind == "end" and len(self._open) == 1:
+                break
+            if kind == "end":  # inside brackets it is not one
+                position, kind = token.start() + 1, "close" if token[0] == "}}" else "sign"
+            self.parts += 1
+            self._count(kind)
+        self.end = position
+
+    @property
+    def depth(self) -> int:
+        """The most operators, counting as if every bracket were closed now."""
+        return sum(map(max, self._open, self._most)) + BRACKET_DEPTH * (len(self._open) - 1)
+
+    def _count(self, kind: str | None) -> None:
+        if kind == "sign":
+            self._open[-1] += 1
+        elif kind == "comma":
+            self._most[-1] = max(self._most[-1], self._open[-1])
+            self._open[-1] = 0
+        elif kind == "open":
+            self._open.append(0)
+            self._most.append(0)
+        elif kind == "close" and len(self._open) > 1:
+            inner = max(self._open.pop(), self._most.pop())
+            self._open[-1] += inner + BRACKET_DEPTH
+
+
+def _skip_past(template: str, mark: str, start: int) -> int:
+    found = template.find(mark, start)
+    return len(template) if found < 0 else found + len(mark)
+
+
+def _line_of(template: str, position: int) -> int:
+    return template.count("\n", 0, position) + 1
+
+
+TemplateSyntax = Literal["jinja", "mustache"]
+
+MAX_TEMPLATE_BYTES = 256 * KIB
+BUILT_IN_NAMES = frozenset({"caller", "cycler", "dict", "joiner", "loop", "namespace", "range", "self", "super"})
+"""Names that a template has without being given them."""
+
+
+def find_variables(template: str, syntax: TemplateSyntax = "jinja") -> frozenset[str]:
+    """The names that a template expects to be given, without those that it sets itself.
+
+    A name that is only used inside a section of a mustache template is left out, since the items of the section may have it.
+    `Invalid` is raised for a template that cannot be read; its problem says why, and in which line.
+    """
+    check_template(template, syntax)
+    return find_mustache_variables(template) if syntax == "mustache" else _find_jinja_variables(template)
+
+
+@lru_cache(maxsize=64)
+def check_template(template: str, syntax: TemplateSyntax = "jinja") -> None:
+    """`Invalid` where a template is too large, is not text, or cannot be parsed safely; it may still have other faults."""
+    try:
+        size = len(template.encode())
+    except UnicodeEncodeError:
+        raise syntax_error("it has half a character in it") from None
+    if size > MAX_TEMPLATE_BYTES:
+        message = f"The template has {size:,} bytes; {MAX_TEMPLATE_BYTES:,} are the most."
+        raise template_error("template-long", message, "Split it, or pass long texts as inputs.")
+    if syntax == "mustache":
+        find_mustache_variables(template)
+    else:
+        check_depth(template)
+
+
+def _find_jinja_variables(template: str) -> frozenset[str]:
+    import minijinja  # here, because few skills have templates
+
+    try:
+        found = minijinja.Environment(debug=False, pycompat=False).undeclared_variables_in_str(template)
+    except minijinja.TemplateError as error:
+        raise syntax_error(error.detail or "it is not a MiniJinja template", error.line) from None
+    return frozenset(found) - BUILT_IN_NAMES

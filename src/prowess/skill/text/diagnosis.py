@@ -1,0 +1,177 @@
+"""Diagnose a value that YAML refuses: what is wrong, what the author meant, and how to write it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_BLOCK_TEXT = re.compile(r"[|>][-+0-9]{0,2}[ \t]+(?!#)(?=\S)")
+_BLOCK_SIGN = re.compile(r"[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\Z")
+_COLON = re.compile(r":(?:\s|\Z)")
+_ESCAPE = re.compile(r'\\(["\\/nt])')
+_ESCAPED = {"n": "\n", "t": "\t"}
+_CLOSED_LIST = re.compile(r"\[[^\[\]]*\](?=[ \t]*\S)")
+_MAX_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A named fault, the text that was meant, and what to change.
+
+    `flow` is YAML to be read in place of the text, for values that are lists or mappings.
+    """
+
+    code: str
+    message: str
+    hint: str
+    text: str
+    flow: str = ""
+
+
+def quote_scalar(text: str) -> str:
+    """The text as a YAML scalar on one line."""
+    return "'" + " ".join(text.split("\n")).replace("'", "''") + "'"
+
+
+def fold_lines(lines: Sequence[str]) -> str:
+    """Lines of running text as YAML folds them: a line break is a space, a blank line a line break."""
+    paragraphs: list[list[str]] = [[]]
+    for line in lines:
+        if line.strip():
+            paragraphs[-1].append(line.strip())
+        elif paragraphs[-1]:
+            paragraphs.append([])
+    return "\n".join(" ".join(words) for words in paragraphs if words)
+
+
+def is_block_indicator(value: str) -> bool:
+    """Whether the value is only the sign that its text follows below."""
+    return bool(_BLOCK_SIGN.match(value))
+
+
+def diagnose_value(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
+    """Name the fault of `prefix value` with the lines `below` that belong to it; None where it is not the value's.
+
+    `prefix` is what stands before the value, such as `description: `.
+    """
+    value = value.strip()
+    if not value:
+        return None
+    if is_block_indicator(value):
+        return _check_loose_block(prefix, value, below)
+    for rule in (_check_block_text, _check_quotation, _check_brackets, _check_dash, _check_sign, _check_colon):
+        remedy = rule(prefix, value, below)
+        if remedy:
+            return remedy
+    return None
+
+
+def _check_loose_block(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
+    lines = [line.strip() for line in below]
+    text = "\n".join(lines).strip("\n") if value[0] == "|" else fold_lines(lines)
+    hint = f"Set every line of the text below `{prefix.strip()} {value}` in by two spaces, with spaces."
+    return Fix("bad-indent", "The text below the key is not set in evenly.", hint, text)
+
+
+def _check_block_text(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
+    found = _BLOCK_TEXT.match(value)
+    if not found:
+        return None
+    sign = found[0].strip()
+    text = fold_lines([value[found.end() :], *below])
+    hint = f"Put the text on the next line, set in by two spaces; only `{prefix.strip()} {sign}` stays on this one."
+    return Fix("text-after-block-sign", f"Text follows {sign} on the same line.", hint, text)
+
+
+def _check_quotation(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
+    quote = value[0]
+    if quote not in "\"'":
+        return None
+    text = fold_lines([value, *below])
+    if len(text) > 1 and text.endswith(quote):
+        return _fix_inner_quotes(prefix, quote, text[1:-1])
+    if quote not in text[1:]:
+        hint = f"Close it: {_show_fix(prefix, text[1:].strip())}"
+        return Fix("unclosed-quote", f"The quotation that starts with {quote} is never closed.", hint, text[1:].strip())
+    inner, _, rest = text[1:].rpartition(quote)
+    if quote not in inner:
+        text = f"{inner.strip()} {rest.strip()}"
+    hint = f"Quote the whole value: {_show_fix(prefix, text)}"
+    return Fix("text-after-quote", "Text follows a closed quotation.", hint, text)
+
+
+def _fix_inner_quotes(prefix: str, quote: str, inner: str) -> Fix:
+    if quote == "'":
+        text = inner.replace("''", "'")
+    else:
+        text = _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), inner)
+    if quote in _ESCAPE.sub("", inner).replace("''", ""):
+        hint = f"Double the single quotes inside: {_show_fix(prefix, text)}"
+        return Fix("unescaped-quote", f"A value in {quote} quotes has a {quote} inside.", hint, text)
+    hint = f"Use single quotes, where a backslash is just a backslash: {_show_fix(prefix, text)}"
+    return Fix("bad-escape", "A double-quoted value has a backslash that YAML does not know.", hint, text)
+
+
+def _check_brackets(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
+    if value[0] not in "[{":
+        return None
+    text = fold_lines([value, *below])
+    closers = _find_missing_closers(text)
+    if closers:
+        hint = f"Add {closers} at the end of the value."
+        return Fix("unclosed-bracket", "A bracket or brace is never closed.", hint, text, flow=text + closers)
+    if _CLOSED_LIST.match(text):
+        hint = f"Quote the whole value: {_show_fix(prefix, text)}"
+        return Fix("text-after-list", "Text follows a list on the same line.", hint, text)
+    hint = f"Quote the value if it is text, {_show_fix(prefix, text)}, or mend the brackets."
+    return Fix("broken-flow", "Brackets or braces do not form a list or a mapping.", hint, text)
+
+
+def _find_missing_closers(text: str) -> str:
+    """The brackets that would close a flow value, '' where nothing is missing or something else is wrong."""
+    stack: list[str] = []
+    quote = ""
+    for char in text:
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        elif char in "[{":
+            stack.append("]" if char == "[" else "}")
+        elif char in "]}" and (not stack or stack.pop() != char):
+            return ""
+    return "" if quote or len(stack) > _MAX_SHOWN else "".join(reversed(stack))
+
+
+def _check_dash(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
+    if not (value.startswith("- ") or value == "-"):
+        return None
+    items = [value, *(line.strip() for line in below if line.strip())]
+    hint = f"Put each item on a line of its own below `{prefix.strip()}`, starting with two spaces and a hyphen."
+    flow = "\n" + "\n".join(f"  {item}" for item in items)
+    return Fix("list-on-key-line", "A list starts on the same line as its key.", hint, fold_lines(items), flow=flow)
+
+
+def _check_sign(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
+    if value[0] not in "*&!@`%,|>?]}#":
+        return None
+    text = fold_lines([value, *below])
+    message = f"An unquoted value starts with {value[0]}, which YAML reserves."
+    return Fix("leading-sign", message, f"Put the value in quotes: {_show_fix(prefix, text)}", text)
+
+
+def _check_colon(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
+    text = fold_lines([value, *below])
+    if not _COLON.search(text):
+        return None
+    hint = f"Put the value in quotes: {_show_fix(prefix, text)}"
+    return Fix("unquoted-colon", "An unquoted value has a colon followed by a space in it.", hint, text)
+
+
+def _show_fix(prefix: str, text: str) -> str:
+    """The line as it should be; of a long one, how it should start and end."""
+    whole = quote_scalar(text)
+    if len(whole) > _MAX_SHOWN:
+        whole = f"{whole[:40]} … {whole[-20:]}"
+    return f"`{prefix.strip()} {whole}`"

@@ -1,0 +1,322 @@
+"""Find the frontmatter of a markdown file, however it is marked, and split it into its top-level keys without YAML."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from prowess.errors import Problem
+from prowess.skill.text.diagnosis import fold_lines, is_block_indicator
+from prowess.skill.text.document import YAML_HINTS, ReadMethod, make_problem
+
+KEY_LINE = re.compile(r"([\"']?)([^\W\d][\w.-]*|<<)\1[ \t]*:(?=[ \t]|$)[ \t]*")
+"""A key at the start of a line."""
+
+END_MARKER = re.compile(r"^(?:---+|\.\.\.)[ \t\r]*$", re.MULTILINE)
+"""A line that closes the frontmatter."""
+
+_KNOWN = r"name|description|title|version|license|author|tags|metadata|allowed-tools|compatibility|homepage"
+_KNOWN_KEY = re.compile(rf"^(?:{_KNOWN})[ \t]*:(?:[ \t]|$)", re.MULTILINE | re.IGNORECASE)
+_OPEN = re.compile(r"---+[ \t]*\n")
+_BLANK = re.compile(r"(?:[ \t]*\n)*")
+_SPACE = re.compile(r"[ \t\n]*")
+_COMMENT = re.compile(r"[ \t]*<!--")
+_FENCE = re.compile(r"[ \t]*(```+|~~~+)[ \t]*(?:ya?ml|markdown|md|skill)?[ \t]*\n(?=(?:[ \t]*\n)*---+[ \t]*\n)")
+_LATER = re.compile(r"^---[ \t]*\n(?=(?:[^\n]*\n){0,6}?[ \t]*[\"']?(?:name|description)[\"']?[ \t]*:)", re.MULTILINE)
+_BARE = re.compile(r"(?:name|description|title)[ \t]*:(?:[ \t]|$)", re.MULTILINE | re.IGNORECASE)
+_GLUED = re.compile(r"^---+(?=[^\s-])", re.MULTILINE)
+_LINE = re.compile(r"([^\n]*)(?:\n|\Z)")
+_HEADING_LINE = re.compile(r"^#{1,6} ", re.MULTILINE)
+_HEADING = re.compile(r"\s*#{1,6} ")
+_PROSE = re.compile(r"(?:[^\n]*\n){0,40}")
+
+
+@dataclass(frozen=True, slots=True)
+class FrontmatterBlock:
+    """The frontmatter is text[start:end]; the body starts at `body`, after whatever stands before `lead`."""
+
+    start: int
+    end: int
+    body: int
+    lead: int = 0
+    problems: tuple[Problem, ...] = ()
+
+
+def normalize_line_ends(text: str) -> str:
+    """The same text with plain line ends, every character at the place it had."""
+    return text.replace("\r\n", " \n").replace("\r", "\n") if "\r" in text else text
+
+
+def line_number(text: str, position: int) -> int:
+    """The line of a position, counted from 1."""
+    return text.count("\n", 0, position) + 1
+
+
+def find_block(text: str) -> FrontmatterBlock | None:
+    """Find the frontmatter in a `normalize_line_ends` text; None where there is none."""
+    position, problems = _skip_leading(text)
+    opened = _OPEN.match(text, position)
+    lead = 0
+    if not opened:
+        if _BARE.match(text, position):
+            return _unopened_block(text, position, problems)
+        opened = _LATER.search(text, 0, _skip(_PROSE, text, 0))
+        if not opened:
+            return None
+        lead = opened.start()
+        message = f"Text stands before the frontmatter, which starts in line {line_number(text, lead)}."
+        problems = [make_problem("text-before-frontmatter", message, _FIRST_LINE_HINT, line=1)]
+    if len(opened[0].rstrip()) > 3:
+        problems.append(_marker_problem(text, opened.start(), opened[0]))
+    block = _find_end(text, opened.end())
+    if block is None:
+        return None
+    return replace(block, lead=lead, problems=(*problems, *block.problems))
+
+
+_FIRST_LINE_HINT = "Make --- the first line of the file, and move what stands before it below the frontmatter."
+
+
+def _problem_at(text: str, position: int, code: str, message: str, hint: str) -> Problem:
+    return make_problem(code, message, hint, line=line_number(text, position))
+
+
+def _marker_problem(text: str, position: int, found: str) -> Problem:
+    message = f"The marker is {found.strip()[:20]!r} instead of '---'."
+    return _problem_at(text, position, "marker-form", message, "Write exactly three hyphens.")
+
+
+def _skip_leading(text: str) -> tuple[int, list[Problem]]:
+    """Step over blank lines, comments and an opening fence, in so far as they stand before a marker."""
+    problems: list[Problem] = []
+    position = _skip(_BLANK, text, 0)
+    if position:
+        problems.append(
+            _problem_at(
+                text, 0, "blank-before-frontmatter", "Blank lines stand before the frontmatter.", _FIRST_LINE_HINT
+            )
+        )
+    commented = False
+    while _COMMENT.match(text, position):
+        closed = text.find("-->", position)
+        if closed < 0:
+            break
+        if not commented:
+            found = "An HTML comment stands before the frontmatter."
+            problems.append(_problem_at(text, position, "comment-before-frontmatter", found, _FIRST_LINE_HINT))
+        commented = True
+        position = _skip(_SPACE, text, closed + 3)
+    fence = _FENCE.match(text, position)
+    if fence:
+        hint = "Remove the line with the fence, and the one that closes it."
+        found = "The frontmatter is wrapped in a code fence."
+        problems.append(_problem_at(text, position, "fenced-frontmatter", found, hint))
+        position = _skip(_SPACE, text, fence.end())
+    return position, problems
+
+
+def _skip(pattern: re.Pattern[str], text: str, position: int) -> int:
+    found = pattern.match(text, position)
+    return found.end() if found else position
+
+
+def _find_end(text: str, start: int) -> FrontmatterBlock | None:
+    """The block that starts at `start`, up to the first line that closes it; None where `---` was a mere rule."""
+    end = END_MARKER.search(text, start)
+    glued = _GLUED.search(text, start, end.start() if end else len(text))
+    if glued and (not end or _is_body(text, glued.end(), end.start())):
+        return _block_with_glued_end(text, start, glued)
+    if not end:
+        block = unclosed_block(text, start)
+        return block if block.end > block.start else None
+    problems = (_marker_problem(text, end.start(), end[0]),) if end[0].rstrip() != "---" else ()
+    return FrontmatterBlock(start, end.start(), min(end.end() + 1, len(text)), problems=problems)
+
+
+def _block_with_glued_end(text: str, start: int, glued: re.Match[str]) -> FrontmatterBlock:
+    message = "Text follows the closing --- on the same line."
+    found = _problem_at(text, glued.start(), "text-after-marker", message, "Put a line break after the three hyphens.")
+    return FrontmatterBlock(start, glued.start(), glued.end(), problems=(found,))
+
+
+def _is_body(text: str, start: int, end: int) -> bool:
+    return not _KNOWN_KEY.search(text, start, end)
+
+
+def unclosed_block(text: str, start: int) -> FrontmatterBlock:
+    """The block whose end marker is missing: the lines from `start` that can be frontmatter."""
+    end = find_keys_end(text, start)
+    message = "The frontmatter is never closed."
+    found = _problem_at(text, end, "frontmatter-not-closed", message, "Put a line with exactly --- after the last key.")
+    return FrontmatterBlock(start, end, end, problems=(found,))
+
+
+def shorten_block(text: str, block: FrontmatterBlock) -> FrontmatterBlock | None:
+    """The same frontmatter taken as never closed, where the closing marker found is more likely a rule in the body."""
+    if not _HEADING_LINE.search(text, block.start, block.end):
+        return None
+    end = find_keys_end(text, block.start)
+    if end >= block.end or not _KNOWN_KEY.search(text, block.start, end):
+        return None
+    if not _is_body(text, end, block.end) or not text[end : block.end].strip():
+        return None
+    if not _HEADING.match(text, end):
+        return None
+    return replace(unclosed_block(text, block.start), lead=block.lead)
+
+
+def _unopened_block(text: str, start: int, problems: list[Problem]) -> FrontmatterBlock:
+    """Keys at the top of the file without a marker before them."""
+    end = find_keys_end(text, start)
+    message = "The frontmatter has no line --- before it."
+    found = _problem_at(
+        text, start, "frontmatter-not-opened", message, "Put a line with exactly --- before the first key."
+    )
+    closed = END_MARKER.match(text, end)
+    body = min(closed.end() + 1, len(text)) if closed else end
+    return FrontmatterBlock(start, end, body, problems=(*problems, found))
+
+
+def find_keys_end(text: str, start: int) -> int:
+    """The end of the lines from `start` that are keys or belong to one."""
+    end = position = start
+    blank = False
+    while position < len(text):
+        line = _LINE.match(text, position)
+        if line is None or not (_continues_keys(line[1], blank) or _is_key_comment(text, line)):
+            break
+        position = line.end()
+        blank = not line[1].strip()
+        if not blank:
+            end = position
+    return end
+
+
+def _continues_keys(line: str, after_blank: bool) -> bool:
+    if not line.strip() or line[0] in " \t":
+        return True
+    if after_blank:
+        return bool(_KNOWN_KEY.match(line))
+    return bool(KEY_LINE.match(line)) or line.startswith("- ")
+
+
+def _is_key_comment(text: str, line: re.Match[str]) -> bool:
+    """Whether a line is a comment with a key right below it, and not a heading."""
+    return line[1].startswith("#") and bool(KEY_LINE.match(text, line.end()))
+
+
+MAX_FAULTS = 50
+"""So many are told of one file."""
+
+_UNREADABLE = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_CONFLICT = re.compile(r"(?:<{7}|={7}|>{7})(?:\s|\Z)")
+
+
+@dataclass(slots=True)
+class ReadFields:
+    """What was read, gathered while reading. Lines are those of the file."""
+
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])
+    lines: dict[str, int] = field(default_factory=dict[str, int])
+    problems: list[Problem] = field(default_factory=list[Problem])
+    how: ReadMethod = "repaired"
+
+
+@dataclass(slots=True)
+class FrontmatterEntry:
+    """A top-level key with the lines that belong to it."""
+
+    key: str
+    line: int
+    rows: list[str]
+
+    @property
+    def prefix(self) -> str:
+        """The key with its colon, as written."""
+        found = KEY_LINE.match(self.rows[0])
+        return found[0] if found else ""
+
+    @property
+    def value(self) -> str:
+        """What stands behind the colon."""
+        return self.rows[0][len(self.prefix) :].strip()
+
+    @property
+    def below(self) -> list[str]:
+        """The rows that follow, without comments."""
+        return [row for row in self.rows[1:] if not row.startswith("#")]
+
+
+def scan_entries(raw: str, first_line: int) -> ReadFields:
+    """Read frontmatter as lines of `key: text`, without YAML."""
+    result = ReadFields(how="scanned")
+    for entry in split_entries(clean_rows(raw, first_line, ReadFields()), first_line, ReadFields()):
+        result.fields[entry.key] = entry_text(entry)
+        result.lines[entry.key] = entry.line
+    return result
+
+
+def clean_rows(raw: str, first_line: int, result: ReadFields) -> list[str]:
+    """The lines, without characters that YAML has no place for, and set out so that the keys start in column 0."""
+    text = raw.replace("\r\n", "\n").replace("\r", "\n")
+    bad = _UNREADABLE.search(text)
+    if bad:
+        line = text.count("\n", 0, bad.start()) + first_line
+        message = f"The character U+{ord(bad[0]):04X} is not allowed in YAML."
+        result.problems.append(make_problem("yaml-character", message, "Remove that character.", line=line))
+        text = _UNREADABLE.sub("", text)
+    rows = text.split("\n")
+    marked = {index for index, row in enumerate(rows) if _CONFLICT.match(row)}
+    if marked:
+        message = "The frontmatter has the markers of an unresolved merge in it."
+        hint = "Resolve the merge: keep one side, and remove the lines <<<<<<<, ======= and >>>>>>>."
+        result.problems.append(make_problem("merge-conflict", message, hint, line=min(marked) + first_line))
+        rows = ["" if index in marked else row for index, row in enumerate(rows)]
+    first = next((row for row in rows if row.strip() and not row.lstrip().startswith("#")), "")
+    return _dedent(rows, len(first) - len(first.lstrip(" "))) if KEY_LINE.match(first.lstrip(" ")) else rows
+
+
+def _dedent(rows: list[str], indent: int) -> list[str]:
+    return [row[min(indent, len(row) - len(row.lstrip(" "))) :] for row in rows] if indent else rows
+
+
+def split_entries(rows: list[str], first_line: int, result: ReadFields) -> list[FrontmatterEntry]:
+    """The top-level keys, each once, with the rows that follow them."""
+    entries: dict[str, FrontmatterEntry] = {}
+    current: FrontmatterEntry | None = None
+    for line, row in enumerate(rows, start=first_line):
+        found = KEY_LINE.match(row)
+        if found and not (found[1] and current and current.value.startswith("{")):
+            current = FrontmatterEntry(found[2], line, [row])
+            if entries.setdefault(current.key, current) is not current:
+                report_repeated_key(current.key, line, current.key, result)
+        elif current:
+            current.rows.append(row)
+        elif row.strip() and not row.startswith("#"):
+            hint = "Put `key: ` before it, or move it below the closing ---."
+            message = "A line in the frontmatter belongs to no key."
+            report_once(result, make_problem("line-without-key", message, hint, line=line))
+    return list(entries.values())
+
+
+def report_once(result: ReadFields, found: Problem) -> None:
+    """Report the first fault of its kind only."""
+    if not any(other.code == found.code for other in result.problems):
+        result.problems.append(found)
+
+
+def report_repeated_key(key: str, line: int, field: str, result: ReadFields) -> None:
+    """Report a key that is passed over because it is there already."""
+    if len(result.problems) < MAX_FAULTS:
+        message = f"The key {key[:80]!r} appears twice; the first one counts."
+        hint = YAML_HINTS["yaml-duplicate-key"]
+        result.problems.append(make_problem("yaml-duplicate-key", message, hint, line=line, field=field))
+
+
+def entry_text(entry: FrontmatterEntry) -> str:
+    """The value of a key as text, the way it stands there."""
+    text = fold_lines(["" if is_block_indicator(entry.value) else entry.value, *entry.below])
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        return text[1:-1]
+    return text

@@ -1,0 +1,123 @@
+"""Write YAML that reads back as the same value here and in every other reader."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, cast
+
+import yaml
+
+from prowess.errors import Invalid
+
+_AMBIGUOUS = re.compile(r"[-+.]?[0-9]|[-+]?\.(?:inf|nan)|[yn]\Z|[yn](?:es|o)?\Z|o(?:n|ff)\Z|=\Z", re.IGNORECASE)
+"""Text that some YAML reader or other takes for a number, a date or a flag."""
+
+_BLOCK = re.compile(r"[^\s\x00-\x1f\x7f-\xa0\ufeff][^\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]*\Z")
+"""Text that a literal block can hold: it starts visibly and has no characters that need escapes."""
+
+_ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+"""Characters that only a double-quoted text keeps."""
+
+_STR = "tag:yaml.org,2002:str"
+_DASH = re.compile(r"-(?=--)")
+_MAX_DEPTH = 100
+
+
+def format_float(number: float) -> str:
+    """The one way in which a number is written: Python's shortest, with the point that YAML 1.1 asks for."""
+    text = repr(number)
+    return text if "." in text else text.replace("e", ".0e")
+
+
+class _Dumper(yaml.SafeDumper):
+    """PyYAML's dumper without aliases, with list items set in under their key."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  the signature is PyYAML's
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002  as above
+        super().increase_indent(flow, indentless=False)
+
+
+class _NoDashesDumper(_Dumper):
+    """The same, with three dashes in double quotes only: the one style that has escapes."""
+
+
+def _represent_text(dumper: Any, text: str) -> yaml.ScalarNode:
+    style = None
+    if "\n" in text and _BLOCK.match(text):
+        style = "|"
+    elif _ESCAPED.search(text):
+        style = '"'
+    elif _AMBIGUOUS.match(text):
+        style = "'"
+    return dumper.represent_scalar(_STR, text, style=style)
+
+
+def _represent_text_without_dashes(dumper: Any, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar(_STR, text, style='"') if "---" in text else _represent_text(dumper, text)
+
+
+def _represent_float(dumper: Any, number: float) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:float", format_float(number))
+
+
+_Dumper.add_representer(str, _represent_text)
+_Dumper.add_representer(float, _represent_float)
+_NoDashesDumper.add_representer(str, _represent_text_without_dashes)
+
+
+def dump(value: Any, *, three_dashes: bool = True) -> str:
+    """The value as block YAML: keys in their order, long text as literal blocks, always the same for the same value.
+
+    It takes what JSON can hold, and `Invalid` says what it cannot write. Without `three_dashes`, no three stand in a
+    row anywhere in it.
+    """
+    _check(value)
+    return _dump_with(value, _Dumper) if three_dashes else _DASH.sub(r"\\x2D", _dump_with(value, _NoDashesDumper))
+
+
+def _dump_with(value: Any, dumper: type[_Dumper]) -> str:
+    return yaml.dump(
+        value,
+        Dumper=dumper,
+        sort_keys=False,
+        default_flow_style=False,
+        allow_unicode=True,
+        width=float("inf"),
+        indent=2,
+    )
+
+
+def _check(value: Any) -> None:
+    """Refuse what the dumper would choke on; a list of work stands in for recursion."""
+    pending: list[tuple[Any, int]] = [(value, 0)]
+    while pending:
+        item, depth = pending.pop()
+        if depth > _MAX_DEPTH:
+            raise Invalid(f"The value nests deeper than {_MAX_DEPTH} levels.", hint="Flatten it.")
+        if isinstance(item, dict):
+            mapping = cast("dict[Any, Any]", item)
+            pending += [(part, depth + 1) for pair in mapping.items() for part in pair]
+            if not all(isinstance(key, str) for key in mapping):
+                raise Invalid("A mapping has a key that is not text.", hint="Use text for every key.")
+        elif isinstance(item, (list, tuple)):
+            pending += [(part, depth + 1) for part in cast("list[Any]", item)]
+        else:
+            _check_scalar(item)
+
+
+def _check_scalar(item: Any) -> None:
+    if isinstance(item, str):
+        try:
+            item.encode()
+        except UnicodeEncodeError as fault:
+            raise Invalid(
+                f"The text {item[:40]!r} has half a character (a lone surrogate) in it.",
+                hint=f"Remove the character at position {fault.start + 1}.",
+            ) from None
+    elif isinstance(item, float) and not math.isfinite(item):
+        raise Invalid(f"The number {item} cannot be written.", hint="Use a finite number.")
+    elif item is not None and not isinstance(item, (bool, int, float)):
+        raise Invalid(f"A value of type {type(item).__name__} cannot be written.", hint="Use what JSON can hold.")

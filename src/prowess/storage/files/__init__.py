@@ -1,0 +1,1 @@
+"""Read and write skill files on disk safely."""

@@ -1,0 +1,267 @@
+"""Write folders and files atomically: a reader, or a crash, finds all of the old or all of the new.
+
+New content is written and synced in a temporary folder, `.prowess-tmp-…`, before it takes its place in one rename; old
+content leaves through the same folder. `recover_folder` clears what a killed writer left behind.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
+from prowess.skill.package import File, Package, check_path
+from prowess.storage.files.folder_lock import lock_folder
+from prowess.storage.files.skill_paths import TEMP_PREFIX
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+_UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
+
+
+@cache
+def _renameat2() -> Any:
+    try:
+        return ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return None
+
+
+def exchange(one: str, other: str) -> bool:
+    """Let two paths trade what they name, at once; False where the system cannot, and nothing has changed then."""
+    call = _renameat2()
+    if call is None:
+        return False
+    if call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _UNSUPPORTED:
+        return False
+    raise OSError(code, os.strerror(code), one, None, other)
+
+
+_JOURNAL = "journal.json"
+_JOURNAL_BYTES = 8192
+
+
+def write_folder(package: Package, target: Path, *, replace: bool) -> None:
+    """Write a package as a folder; with `replace`, it takes the place of what is there, else that is a `Conflict`."""
+    with _locked_for_writing(target), stage_package(package, target.parent) as stage:
+        if replace and os.path.lexists(target):
+            stage.replace(target)
+        else:
+            stage.place(target)
+
+
+def write_file(path: Path, data: bytes, *, replace: bool = True, mode: int = 0o666) -> None:
+    """Write a file in one step; with `replace`, in the place of what is there, else that is a `Conflict`."""
+    with _locked_for_writing(path):
+        refuse_link(path)
+        if not replace:
+            _check_free(path)
+        with _temporary_folder(path.parent) as folder:
+            _write(folder / "new", data, mode)
+            (folder / "new").replace(path)
+            sync_folder(path.parent)
+
+
+@contextmanager
+def _locked_for_writing(path: Path) -> Generator[None]:
+    """Be the one writer in the folder of `path`, once what a killed one left is cleared; a refusal is told as ours."""
+    try:
+        with lock_folder(path.parent):
+            recover_folder(path.parent)
+            yield
+    except OSError as error:
+        raise Unavailable(
+            f"{str(path)!r} cannot be written: {error.strerror or error}.",
+            hint="Check the permissions there and the space on the disk.",
+        ) from error
+
+
+def refuse_link(path: Path) -> None:
+    """Refuse to write where a link stands: what it leads to would be changed."""
+    if path.is_symlink():
+        raise Refused(f"{str(path)!r} is a symbolic link.", hint="Name the place that it leads to, or remove the link.")
+
+
+def _check_free(path: Path) -> None:
+    if os.path.lexists(path):
+        raise Conflict(f"{str(path)!r} is there already.", hint="Choose another name, or replace it.")
+
+
+@contextmanager
+def stage_package(package: Package, parent: Path, *, lone: bool = False) -> Generator[Stage]:
+    """A package, complete and on disk, that only waits to take its place; gone again if it never does.
+
+    With `lone`, its single file is what takes the place, not a folder.
+    """
+    with _temporary_folder(parent) as folder:
+        new = folder / "new"
+        if lone:
+            (file,) = package.files
+            _write(new, file.content, int(file.mode, 8))
+        else:
+            _write_tree(new, package.files)
+        yield Stage(folder)
+
+
+class Stage:
+    """Something new that waits in a temporary folder. Paths given to it lie at or below that folder's parent."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._new = folder / "new"
+        self._old = folder / "old"
+
+    def place(self, target: Path) -> None:
+        """Take a place that is free."""
+        _check_free(target)
+        self._new.rename(target)
+        sync_folder(target.parent)
+
+    def replace(self, target: Path, old: Path | None = None) -> None:
+        """Take the place of what is at `target`; or go to `target`, which is free, while `old` goes."""
+        old = old or target
+        refuse_link(old)
+        if old != target or not exchange(str(self._new), str(target)):
+            self._replace_in_two_steps(target, old)
+        sync_folder(target.parent)
+
+    def _replace_in_two_steps(self, target: Path, old: Path) -> None:
+        if old != target and os.path.lexists(target):
+            raise Conflict(f"{str(target)!r} is there already.", hint="Move it away.")
+        root = self._folder.parent
+        journal = {"old": str(old.relative_to(root)), "target": str(target.relative_to(root))}
+        _write(self._folder / _JOURNAL, json.dumps(journal).encode(), 0o600)
+        sync_folder(self._folder)
+        old.rename(self._old)
+        try:
+            self._new.rename(target)
+        except OSError:
+            self._old.rename(old)
+            raise
+        sync_folder(old.parent)
+
+
+def remove_path(path: Path, parent: Path) -> None:
+    """Remove a file or a folder in one step, by way of a temporary folder in `parent`."""
+    refuse_link(path)
+    if not os.path.lexists(path):
+        raise NotFound(f"There is nothing at {str(path)!r}.", hint="Somebody removed it already.")
+    with _temporary_folder(parent) as folder:
+        path.rename(folder / "old")
+        sync_folder(path.parent)
+
+
+def recover_folder(root: Path) -> int:
+    """Clear what killed writers left in a folder, bringing back what was about to be replaced; says how many.
+
+    To be called while holding the folder's lock, so that nobody is writing.
+    """
+    leftovers = sorted(path for path in root.iterdir() if path.name.startswith(TEMP_PREFIX))
+    for folder in leftovers:
+        if folder.is_symlink() or _restore_old(root, folder):
+            _remove_tree(folder)
+    if leftovers:
+        sync_folder(root)
+    return len(leftovers)
+
+
+def _restore_old(root: Path, folder: Path) -> bool:
+    """Whether nothing is left in a temporary folder that anybody could miss, now that the old is back in its place."""
+    journal = _read_journal(folder / _JOURNAL)
+    if journal is None or not os.path.lexists(folder / "old"):
+        return True
+    old, target = root / journal[0], root / journal[1]
+    inside = all(path.parent.resolve().is_relative_to(root.resolve()) for path in (old, target))
+    if not inside or os.path.lexists(target) or os.path.lexists(old):
+        return True
+    try:
+        old.parent.mkdir(parents=True, exist_ok=True)
+        (folder / "old").rename(old)
+        sync_folder(old.parent)
+    except OSError:
+        return False
+    return True
+
+
+def _read_journal(path: Path) -> tuple[str, str] | None:
+    """Where the old came from and the new was going; None unless both are plain paths."""
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+            journal: Any = json.loads(file.read(_JOURNAL_BYTES))
+        old, target = str(journal["old"]), str(journal["target"])
+        check_path(old)
+        check_path(target)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, Invalid):
+        return None
+    return old, target
+
+
+@contextmanager
+def _temporary_folder(parent: Path) -> Generator[Path]:
+    folder = parent / f"{TEMP_PREFIX}{secrets.token_hex(8)}"
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        _remove_tree(folder)
+
+
+def _remove_tree(path: Path) -> None:
+    """Remove a tree without following links; what resists is left to the next `recover_folder`."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+        if path.exists():
+            _make_removable(path)
+            shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _make_removable(path: Path) -> None:
+    """Let the owner remove folders that were written without the right to."""
+    for folder, _, _ in os.walk(path):
+        with suppress(OSError):
+            Path(folder).chmod(0o700)
+
+
+def _write_tree(root: Path, files: tuple[File, ...]) -> None:
+    folders = {root}
+    root.mkdir()
+    for file in files:
+        path = root / file.path
+        if path.parent not in folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            folders.update(path.parents[: file.path.count("/")])
+        _write(path, file.content, int(file.mode, 8))
+    for folder in folders:
+        sync_folder(folder)
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, mode), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring a folder's own entries to disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

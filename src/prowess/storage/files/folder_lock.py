@@ -1,0 +1,70 @@
+"""Lock a folder for one writer at a time, across threads and processes; the lock is released when its holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prowess.errors import Unavailable
+
+LOCK_WAIT_SECONDS = 30.0
+"""How many seconds a writer waits for another one. A write takes milliseconds; who holds on for so long stands still, or
+keeps thousands of skills at once."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
+
+
+@contextmanager
+def lock_folder(folder: Path, *, patience: float = LOCK_WAIT_SECONDS) -> Generator[None]:
+    """Hold the folder's lock; waits for whoever has it, and is `Unavailable` when they do not let go.
+
+    No file is left behind: the folder itself is locked.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _wait_for_lock(descriptor, folder, patience)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def try_lock_folder(folder: Path) -> Generator[bool]:
+    """Hold the folder's lock if nobody else does, and say whether that is so."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield _try_flock(descriptor, folder)
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for_lock(descriptor: int, folder: Path, patience: float) -> None:
+    # Asked again and again, since the system's own waiting has no end and cannot be given one outside the main thread.
+    deadline = time.monotonic() + patience
+    pause = _FIRST_PAUSE
+    while not _try_flock(descriptor, folder):
+        if time.monotonic() >= deadline:
+            raise Unavailable(
+                f"The folder {str(folder)!r} is locked by another program that does not let go of it.",
+                hint=f"End the program that writes in {str(folder)!r}, or let it go on, and try again.",
+            )
+        time.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def _try_flock(descriptor: int, folder: Path) -> bool:
+    """Whether the lock was free, and is ours now."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise Unavailable(
+            f"The folder {str(folder)!r} cannot be locked: {error.strerror}.",
+            hint="Keep skills that change on a file system that has locks.",
+        ) from error
+    return True

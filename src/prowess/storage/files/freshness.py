@@ -1,0 +1,165 @@
+"""Tell from metadata alone whether files, folders or a database file are still as they were read.
+
+A stamp covers one file or folder; a fingerprint covers whole trees. Making a fingerprint walks the folder; checking it takes one `lstat` per file and folder, and no listing. Imports nothing
+slow and opens no file.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from array import array
+from collections.abc import Iterable
+
+from prowess.skill.filenames import IGNORED_NAMES
+from prowess.storage.files.skill_paths import MAX_ENTRIES, TEMP_PREFIX
+
+Stamp = tuple[int, int, int, int, int]
+"""Modification and change time in nanoseconds, size, inode and mode."""
+
+_SECOND_NS = 1_000_000_000
+_FINE_TICK_NS = _SECOND_NS // 10
+COARSE_TICK_NS = 2 * _SECOND_NS
+"""The longest tick of a file system's clock."""
+
+
+def make_stamp(status: os.stat_result) -> Stamp:
+    """The stamp of one file or folder."""
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode)
+
+
+def is_settled(stamp: Stamp, read_at: int) -> bool:
+    """Whether any change after `read_at` (nanoseconds by the clock) must show in the stamp.
+
+    A file that changed only just before it was read could change again within the same tick of the file system's
+    clock and keep its stamp, so it must be read again next time. The change time counts, since nobody can set it.
+    A time without a fraction comes from a file system that counts in whole seconds, or two.
+    """
+    changed = stamp[1]
+    tick = _FINE_TICK_NS if changed % _SECOND_NS else COARSE_TICK_NS
+    return changed < read_at - tick
+
+
+def stamps_match(stamps: Iterable[tuple[str, Stamp]]) -> bool:
+    """Whether every place still has the stamp that it had."""
+    try:
+        for location, stamp in stamps:
+            now = os.lstat(location)
+            # Written out: this line runs once for every file of every skill at every look.
+            if (now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_ino, now.st_mode) != stamp:
+                return False
+    except OSError:
+        return False
+    return True
+
+
+# strings, as in reading.py: this runs once for every file of every skill at every start
+# ruff: noqa: PTH116
+
+
+_NUMBERS_PER_PATH = 4
+
+
+def fingerprint_folders(roots: Iterable[str]) -> bytes:
+    """What stands in these folders and below; b'' where a later change could go unseen.
+
+    The folders themselves may be links. Below them links are noted and not followed, as skills are not read through
+    them.
+    """
+    trace = _Fingerprint()
+    folders = [f"{root}/." for root in roots]  # with the dot, a link is looked through
+    try:
+        while folders:
+            folders += trace.folder(folders.pop())
+            if not trace.settled or len(trace.places) > MAX_ENTRIES:
+                return b""
+    except (OSError, OverflowError):
+        return b""
+    text = "\0".join(trace.places).encode(errors="surrogateescape")
+    return b"%d:%b%b" % (len(text), text, trace.figures.tobytes())
+
+
+class _Fingerprint:
+    """What a walk has seen so far: places, and four figures of each."""
+
+    def __init__(self) -> None:
+        self.places: list[str] = []
+        self.figures = array("q")
+        self.settled = True
+        self._began = time.time_ns()
+        self._recent = self._began - COARSE_TICK_NS
+
+    def folder(self, folder: str) -> list[str]:
+        """Note a folder and the files in it; the folders in it are given back."""
+        # The folder's own figures come first: what is added to it after the listing then shows in them.
+        self._note(folder, os.lstat(folder))
+        folders: list[str] = []
+        try:
+            listing = os.scandir(folder)
+        except PermissionError:
+            return folders  # no skill is read from it either, until a change of its mode, which shows
+        with listing:
+            for entry in listing:
+                if entry.name in IGNORED_NAMES or entry.name.endswith(".pyc") or entry.name.startswith(TEMP_PREFIX):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    self._note(entry.path, entry.stat(follow_symlinks=False))
+        return folders
+
+    def _note(self, place: str, now: os.stat_result) -> None:
+        self.places.append(place)
+        self.figures.extend((now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_ino))
+        if now.st_ctime_ns >= self._recent and not is_settled(make_stamp(now), self._began):
+            self.settled = False
+
+
+def fingerprint_matches(trace: bytes) -> bool:
+    """Whether everything is as it was traced; no trace, or what is none, never holds."""
+    size, _, rest = trace.partition(b":")
+    if not size.isdigit():
+        return False
+    end = int(size)
+    places = rest[:end].decode(errors="surrogateescape").split("\0") if end else []
+    figures = array("q")
+    if (len(rest) - end) != len(places) * _NUMBERS_PER_PATH * figures.itemsize:
+        return False
+    figures.frombytes(rest[end:])
+    four = iter(figures)
+    lstat = os.lstat
+    try:
+        # Written out: this runs once for every file of every skill at every start.
+        for place, written, changed, length, inode in zip(places, four, four, four, four, strict=True):
+            now = lstat(place)
+            if now.st_ctime_ns != changed or now.st_mtime_ns != written or now.st_size != length or now.st_ino != inode:
+                return False
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def fingerprint_sqlite(path: str) -> str:
+    """What a SQLite file and its write-ahead log are by now; '' where a later change could go unseen.
+
+    The same text as before means that nothing was written in between. Whoever opens the file to read makes an empty log and
+    may remove it again, so none and an empty one are the same.
+    """
+    began = time.time_ns()
+    path = os.path.realpath(path)  # SQLite keeps the log beside the file itself, not beside a link to it
+    try:
+        stamps = [make_stamp(os.stat(path))]
+        log = _stat_wal(path)
+    except OSError:
+        return ""
+    stamps += [make_stamp(log)] if log is not None and log.st_size else []
+    if not all(is_settled(stamp, began) for stamp in stamps):
+        return ""
+    return ";".join(",".join(map(str, stamp)) for stamp in stamps)
+
+
+def _stat_wal(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path + "-wal")
+    except FileNotFoundError:
+        return None

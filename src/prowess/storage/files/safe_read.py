@@ -1,0 +1,186 @@
+"""Read files safely: regular files only, never through a link, never more than the limits allow.
+
+Every file is opened relative to the folder that was listed, without following links, and is checked again through its
+descriptor. Anything that is not a regular file is rejected by name and never opened for reading.
+"""
+
+# paths here are strings and descriptors: this is the hot path, and opening relative to a folder needs them
+# ruff: noqa: PTH116, PTH119, PTH123
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from prowess.errors import Invalid
+from prowess.skill.filenames import is_ignored
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.package import File, Package, check_path, check_size, too_large_error
+from prowess.storage.files.freshness import Stamp, is_settled, make_stamp, stamps_match
+
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+_MAX_ATTEMPTS = 5
+
+_FILE_TYPES = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A skill as it was read, and the stamp of every file and folder that it was read from.
+
+    While all stamps hold, the skill on disk is the same, provided that `settled` is true.
+    """
+
+    package: Package
+    stamps: tuple[tuple[str, Stamp], ...]
+    settled: bool
+
+
+class Reading:
+    """One reading of some files: keeps them with their stamps, and the running totals."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.files: list[File] = []
+        self.stamps: list[tuple[str, Stamp]] = []
+        self.limits = limits
+        self._total = 0
+        self._read_at = time.time_ns()
+
+    def watch(self, location: str) -> None:
+        """Note the stamp of a folder whose entries decide what is read."""
+        self.stamps.append((location, make_stamp(os.stat(location, follow_symlinks=False))))
+
+    def folder(self, descriptor: int, location: str, inside: str = "") -> None:
+        """Read everything below an open folder; `inside` is its path in the skill."""
+        self.stamps.append((location, make_stamp(os.fstat(descriptor))))
+        for name in sorted(os.listdir(descriptor)):
+            if not is_ignored(name):
+                self._entry(descriptor, name, f"{location}/{name}", f"{inside}/{name}" if inside else name)
+
+    def _entry(self, descriptor: int, name: str, location: str, path: str) -> None:
+        check_path(path, self.limits)
+        if stat.S_ISDIR(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+            inner = os.open(name, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
+            try:
+                self.folder(inner, location, path)
+            finally:
+                os.close(inner)
+        else:
+            self.file(descriptor, name, location, path)
+
+    def file(self, descriptor: int, name: str, location: str, path: str) -> None:
+        """Read one file of an open folder; `path` is its path in the skill."""
+        if len(self.files) >= self.limits.files:
+            raise too_large_error("files in one skill", self.limits.files, f"more, from {path!r} on", "max_files")
+        opened, status = _open_regular(name, path, descriptor)
+        try:
+            content = _read(opened, path, status.st_size, self.limits)
+        finally:
+            os.close(opened)
+        self._total += len(content)
+        if self._total > self.limits.skill_bytes:
+            raise too_large_error(
+                "bytes in one skill", self.limits.skill_bytes, f"more, with {path!r}", "max_skill_bytes"
+            )
+        self.stamps.append((location, make_stamp(status)))
+        self.files.append(File(path=path, content=content, mode="0755" if status.st_mode & 0o111 else "0644"))
+
+    def snapshot(self, name: str) -> Snapshot:
+        """What was read, as a package of that name."""
+        return Snapshot(
+            package=Package.of(name.encode(errors="replace").decode(), self.files, self.limits),
+            stamps=tuple(self.stamps),
+            settled=all(is_settled(stamp, self._read_at) for _, stamp in self.stamps),
+        )
+
+
+def _open_regular(name: str, path: str, folder: int | None = None) -> tuple[int, os.stat_result]:
+    """A descriptor of a regular file and its status; anything else is refused before and after it is opened."""
+    _check_regular(path, os.stat(name, dir_fd=folder, follow_symlinks=False))
+    opened = os.open(name, _FLAGS, dir_fd=folder)
+    status = os.fstat(opened)
+    try:
+        _check_regular(path, status)
+    except Invalid:
+        os.close(opened)
+        raise
+    return opened, status
+
+
+def _check_regular(path: str, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = _FILE_TYPES.get(stat.S_IFMT(status.st_mode), "not a regular file")
+        raise Invalid(
+            f"{path!r} is {kind}; only regular files are read.", hint="Replace it with the file itself, or remove it."
+        )
+
+
+def read_regular_file(name: str, most: int, folder: int | None = None) -> bytes:
+    """The first bytes of a regular file, `most` of them at the most."""
+    opened, _ = _open_regular(name, name, folder)
+    with open(opened, "rb", buffering=0) as stream:
+        return stream.read(most) or b""
+
+
+def _read(descriptor: int, path: str, size: int, limits: Limits) -> bytes:
+    """The whole file, or the error that it is too large as soon as that shows."""
+    check_size(path, size, limits)
+    content = os.read(descriptor, size + 1)
+    if len(content) == size:
+        return content
+    pieces = [content]
+    while piece := os.read(descriptor, 1 << 16):
+        pieces.append(piece)
+        size = sum(map(len, pieces))
+        check_size(path, size, limits)
+    return b"".join(pieces)
+
+
+def open_folder(location: str, root: str = "") -> int:
+    """A descriptor of the folder; with `root`, no part of the way from there to it may be a link."""
+    if not root:
+        return os.open(location, _FOLDER_FLAGS | os.O_NOFOLLOW)
+    descriptor = os.open(root, _FOLDER_FLAGS)
+    for part in location[len(root) + 1 :].split("/") if location != root else ():
+        try:
+            inner = os.open(part, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = inner
+    return descriptor
+
+
+def snapshot_folder(location: str, limits: Limits = DEFAULT_LIMITS, *, root: str = "") -> Snapshot:
+    """Read a folder as one skill; raises `OSError` where the system refuses, `Invalid` where we do."""
+
+    def read() -> Snapshot:
+        descriptor = open_folder(location, root)
+        try:
+            reading = Reading(limits)
+            reading.folder(descriptor, location)
+        finally:
+            os.close(descriptor)
+        return reading.snapshot(os.path.basename(location))
+
+    return read_until_stable(read)
+
+
+def read_until_stable(read: Callable[[], Snapshot]) -> Snapshot:
+    """Read until nothing changed meanwhile, so that a skill that is being replaced is read as the old or the new."""
+    for _ in range(_MAX_ATTEMPTS):
+        with suppress(FileNotFoundError):
+            snapshot = read()
+            if stamps_match(snapshot.stamps):
+                return snapshot
+    return read()

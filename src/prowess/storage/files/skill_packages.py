@@ -1,0 +1,144 @@
+"""Read skills from disk as packages: a folder, a single file with its companions, or an archive."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from prowess.errors import Invalid
+from prowess.skill.archive import is_archive, read_archive
+from prowess.skill.companions import choose_companions, find_companion_ids, find_function_files
+from prowess.skill.filenames import SINGLE_FILE_SUFFIXES, is_marker
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.package import Package, too_large_error
+from prowess.storage.files.safe_read import (
+    Reading,
+    Snapshot,
+    open_folder,
+    read_regular_file,
+    read_until_stable,
+    snapshot_folder,
+)
+from prowess.storage.files.skill_paths import read_error
+
+# strings and descriptors, as in reading.py
+# ruff: noqa: PTH120, PTH208
+
+
+_REGISTRY = "prompt-registry"
+
+
+def snapshot_file(location: str, limits: Limits = DEFAULT_LIMITS, *, root: str = "") -> Snapshot:
+    """Read one file as a skill. A YAML descriptor brings its function, and the prompt and rubric it names, where they lie near it.
+
+    The function lies in the descriptor's folder or below it. For the others, near is a folder `prompts`, `rubrics` or `prompt-registry` beside the descriptor or beside its folder; with
+    `root`, nothing outside of that is looked at and no part of the way may be a link.
+    """
+    return read_until_stable(lambda: _read_single_file(location, limits, root))
+
+
+def _read_single_file(location: str, limits: Limits, root: str) -> Snapshot:
+    folder, _, name = location.rpartition("/")
+    reading = Reading(limits)
+    descriptor = open_folder(folder, root) if root else os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        reading.file(descriptor, name, location, name)
+    finally:
+        os.close(descriptor)
+    for registry, wanted in find_companion_ids(name, reading.files[0].content, limits).items():
+        _read_companions(registry, wanted, _companion_folders(folder, root), reading, root)
+    _read_function_file(find_function_files(name, reading.files[0].content, limits), folder, reading, root)
+    return reading.snapshot(name.rpartition(".")[0] or name)
+
+
+def _read_function_file(paths: tuple[str, ...], folder: str, reading: Reading, root: str) -> None:
+    """Read the first of these files that is there."""
+    for path in paths:
+        below, _, name = f"{folder}/{path}".rpartition("/")
+        try:
+            descriptor = open_folder(below, root or folder)
+        except OSError:
+            continue
+        try:
+            reading.watch(below)
+            if name in os.listdir(descriptor):
+                reading.file(descriptor, name, f"{below}/{name}", path)
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _companion_folders(folder: str, root: str) -> list[str]:
+    parent = os.path.dirname(folder)
+    outside = parent == folder or (root and parent != root and not parent.startswith(root + "/"))
+    return [folder] if outside else [folder, parent]
+
+
+def _read_companions(registry: str, wanted: str, bases: list[str], reading: Reading, root: str) -> None:
+    """Read the files of a registry entry from the first place that has it."""
+    for base in bases:
+        reading.watch(base)
+        for place in (registry, f"{_REGISTRY}/{registry}", _REGISTRY):
+            if _read_registry_folder(f"{base}/{place}", registry, wanted, reading, root or base):
+                return
+
+
+def _read_registry_folder(place: str, registry: str, wanted: str, reading: Reading, root: str) -> bool:
+    try:
+        descriptor = open_folder(place, root)
+    except OSError:
+        return False
+    try:
+        reading.watch(place)
+
+        def content(name: str) -> bytes:
+            return read_regular_file(name, reading.limits.file_bytes, descriptor)
+
+        names = choose_companions(registry, wanted, os.listdir(descriptor), content)
+        for name in names:
+            reading.file(descriptor, name, f"{place}/{name}", f"{registry}/{name}")
+    finally:
+        os.close(descriptor)
+    return bool(names)
+
+
+def read_folder(path: Path, limits: Limits = DEFAULT_LIMITS) -> Package:
+    """Read a skill's folder; the folder itself must not be a link, nor anything in it."""
+    try:
+        if stat.S_ISLNK(path.lstat().st_mode):
+            raise Invalid(f"{str(path)!r} is a symbolic link.", hint="Name the folder that it leads to.")
+        return snapshot_folder(str(path.absolute()), limits).package
+    except OSError as error:
+        raise read_error(path, error) from error
+
+
+def read_path(path: Path, limits: Limits = DEFAULT_LIMITS) -> list[Package]:
+    """Read whatever a person points at: a skill's folder, its SKILL.md, a single file, or an archive.
+
+    The path itself may be a link, since the person chose it; what lies below may not.
+    """
+    try:
+        location = path.resolve(strict=True)
+        if location.is_dir():
+            return [snapshot_folder(str(location), limits).package]
+        if is_marker(location.name):
+            return [snapshot_folder(str(location.parent), limits).package]
+        return _read_file(location, limits)
+    except OSError as error:
+        raise read_error(path, error) from error
+
+
+def _read_file(location: Path, limits: Limits) -> list[Package]:
+    if is_archive(read_regular_file(str(location), 512)):
+        most = limits.archive_bytes
+        data = read_regular_file(str(location), most + 1)
+        if len(data) > most:
+            raise too_large_error("bytes in one archive", most, "more", "max_archive_bytes")
+        return read_archive(data, location.name, limits)
+    if location.name.lower().endswith(SINGLE_FILE_SUFFIXES):
+        return [snapshot_file(str(location), limits).package]
+    raise Invalid(
+        f"{str(location)!r} is no skill: neither an archive nor markdown, JSON or YAML.",
+        hint="Give a folder with a SKILL.md, a single skill file, or a .skill, .zip or .tar.gz archive.",
+    )

@@ -1,0 +1,115 @@
+"""Find skills below a folder. Runs at every start, so it imports nothing slow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from prowess.errors import Invalid, NotFound, ProwessError
+from prowess.skill.filenames import SINGLE_FILE_SUFFIXES, has_marker, looks_like_skill
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+
+TEMP_PREFIX = ".prowess-tmp-"
+"""How the folders begin in which a skill is made ready; nothing in them is a skill yet."""
+
+IGNORED_FOLDERS = frozenset({".git", "__pycache__", "node_modules", "dist", "build", ".venv", ".prowess"})
+"""Folders in which nobody keeps skills, or only copies of them."""
+
+MAX_DEPTH = 12
+MAX_ENTRIES = 1_000_000
+
+
+def read_error(path: Path, error: OSError) -> ProwessError:
+    """The error for what the system would not let us read."""
+    if isinstance(error, FileNotFoundError):
+        return NotFound(f"There is nothing at {str(path)!r}.", hint="Check the path.")
+    reason = error.strerror or str(error)
+    return Invalid(f"{str(path)!r} cannot be read: {reason}.", hint="Check its permissions, and what it is.")
+
+
+def find_skills(path: Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[Path]:
+    """Every skill at or below a path, sorted: the path itself if it is a skill or a file, else what lies below.
+
+    A folder that is a skill is not searched further. Single files count if they look like a skill. Links are not
+    followed, but one to a skill's folder is given, as other installers make them: `leaves_project` says whose it is.
+    """
+    if path.is_dir():
+        try:
+            os.scandir(path).close()
+        except OSError as error:
+            raise read_error(path, error) from error
+        budget = _EntryBudget(path)
+        yield from _walk(path, limits, budget, MAX_DEPTH)
+    elif path.exists():
+        yield path
+    else:
+        raise NotFound(f"There is nothing at {str(path)!r}.", hint="Check the path.")
+
+
+def leaves_project(link: Path, root: Path) -> bool:
+    """Whether a link below `root` leads out of the project: its repository, or the current folder around it."""
+    target, root = link.resolve(), root.resolve()
+    here = Path.cwd()
+    repository = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+    bases = [root, repository, *([here] if root.is_relative_to(here) else [])]
+    return not any(target.is_relative_to(base) for base in bases)
+
+
+def _is_linked_skill(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_symlink() and entry.is_dir() and has_marker(child.name for child in Path(entry.path).iterdir())
+    except OSError:
+        return False
+
+
+class _EntryBudget:
+    """How many entries may still be looked at."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._left = MAX_ENTRIES
+
+    def spend(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise Invalid(
+                f"There are more than {MAX_ENTRIES:,} files and folders in {str(self._root)!r}.",
+                hint="Name the folder that holds the skills.",
+            )
+
+
+def _walk(folder: Path, limits: Limits, budget: _EntryBudget, depth: int) -> Iterator[Path]:
+    try:
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+    except OSError:
+        return
+    budget.spend(len(entries))
+    if has_marker(entry.name for entry in entries):
+        yield folder
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            if depth and entry.name not in IGNORED_FOLDERS and not entry.name.startswith(TEMP_PREFIX):
+                yield from _walk(folder / entry.name, limits, budget, depth - 1)
+        elif _is_skill_file(entry, limits) or _is_linked_skill(entry):
+            yield folder / entry.name
+
+
+def _is_skill_file(entry: os.DirEntry[str], limits: Limits) -> bool:
+    name = entry.name
+    if not name.endswith((*SINGLE_FILE_SUFFIXES, ".skill")):
+        return False
+    from prowess.storage.files.safe_read import read_regular_file
+
+    try:
+        if not entry.is_file(follow_symlinks=False):
+            return False
+        if name.endswith(".skill"):
+            from prowess.skill.archive import is_archive
+
+            return is_archive(read_regular_file(entry.path, 512))
+        return looks_like_skill(name, read_regular_file(entry.path, limits.file_bytes))
+    except (OSError, Invalid):
+        return False

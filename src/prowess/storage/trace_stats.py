@@ -1,0 +1,101 @@
+"""Count traces in the database: how many, how they ended, what they cost and how long they took.
+
+Percentiles follow from how often each duration occurs: counting durations is several times faster than ranking every row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import sqlalchemy as sa
+
+from prowess.storage.run_tables import traces
+from prowess.storage.traces import TraceFilter
+
+GroupBy = Literal["skill", "artifact", "model", "day"]
+GROUPINGS: tuple[GroupBy, ...] = get_args(GroupBy)
+
+_NAME = sa.literal_column("name", sa.Text)
+_EMPTY = sa.literal_column("''", sa.Text)
+_KEYS: dict[GroupBy, sa.ColumnElement[str]] = {
+    "skill": traces.c.skill_slug,
+    "artifact": traces.c.skill_slug + sa.literal_column("'/'", sa.Text) + traces.c.artifact_name,
+    "model": sa.func.coalesce(traces.c.model_id, _EMPTY),
+    "day": sa.func.substr(traces.c.started_at, sa.literal_column("1", sa.Integer), sa.literal_column("10", sa.Integer)),
+}
+
+
+def _sum(column: sa.Column[Any], name: str) -> sa.Label[Any]:
+    return sa.func.coalesce(sa.func.sum(column), 0).label(name)
+
+
+_SUMS: tuple[sa.Label[Any], ...] = (
+    sa.func.count().label("many"),
+    _sum(traces.c.assertions_run, "run"),
+    _sum(traces.c.assertions_passed, "passed"),
+    _sum(traces.c.input_tokens, "tokens_in"),
+    _sum(traces.c.output_tokens, "tokens_out"),
+    _sum(traces.c.estimated_cost, "cost"),
+    sa.func.count(traces.c.estimated_cost).label("priced"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceCount:
+    """So many traces of one group that ended in one status; `cost` is what the `priced` ones of them cost.
+
+    In the place of the `replaced` ones another artifact ran.
+    """
+
+    name: str
+    status: str
+    many: int
+    replaced: int
+    assertions_run: int
+    assertions_passed: int
+    input_tokens: int
+    output_tokens: int
+    cost: float
+    priced: int
+
+
+def count_traces(connection: sa.Connection, which: TraceFilter, by: GroupBy) -> list[TraceCount]:
+    """The traces counted by group and status, in no order."""
+    columns = (_KEYS[by].label("name"), traces.c.status, *_SUMS, _replaced(which))
+    counted = sa.select(*columns).where(*which.conditions())
+    return [
+        TraceCount(
+            name=row.name,
+            status=row.status,
+            many=row.many,
+            replaced=int(row.replaced),
+            assertions_run=int(row.run),
+            assertions_passed=int(row.passed),
+            input_tokens=int(row.tokens_in),
+            output_tokens=int(row.tokens_out),
+            cost=float(row.cost),
+            priced=row.priced,
+        )
+        for row in connection.execute(counted.group_by(_NAME, traces.c.status))
+    ]
+
+
+def _replaced(which: TraceFilter) -> sa.Label[int]:
+    """How many were unavailable and have a trace of what ran in their place."""
+    other = traces.alias()
+    theirs = [other.c.organization_id == which.organization_id, other.c.fallback_of.is_not(None)]
+    if which.user_id is not None:
+        theirs.append(other.c.user_id == which.user_id)
+    if which.since:
+        theirs.append(other.c.started_at >= which.since)
+    found = sa.select(other.c.fallback_of).where(*theirs)
+    condition = sa.and_(traces.c.status == "unavailable", traces.c.id.in_(found))
+    return sa.func.sum(sa.case((condition, 1), else_=0)).label("replaced")
+
+
+def count_durations(connection: sa.Connection, which: TraceFilter, by: GroupBy) -> list[tuple[str, int, int]]:
+    """For each group and each time in milliseconds that its runs took: group, time, and how many took so long."""
+    time = traces.c.duration_ms
+    counted = sa.select(_KEYS[by].label("name"), time, sa.func.count()).where(*which.conditions(), time.is_not(None))
+    return [(name, taken, many) for name, taken, many in connection.execute(counted.group_by(_NAME, time))]

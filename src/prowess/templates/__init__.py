@@ -1,1 +1,0 @@
-"""Prompts and rubrics: finding them by id and version, and rendering them."""

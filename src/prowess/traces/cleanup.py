@@ -1,0 +1,141 @@
+"""Close traces whose process died, and delete traces and checkpoints past their retention."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from pathlib import Path
+from threading import Event
+
+from prowess.errors import ProwessError
+from prowess.storage import checkpoints, traces
+from prowess.storage.clock import now, seconds_from_now
+from prowess.storage.database import Connections
+
+DEADLINE_GRACE_SECONDS = 60
+"""So long after its deadline a run is taken for gone, wherever its process is."""
+
+INTERRUPTED_ERROR = "The process that ran it ended before the run did."
+INTERRUPTED_CODE = "interrupted"
+
+_identities: dict[int, str] = {}
+
+
+def process_identity() -> str:
+    """This process, told apart from every other one that ever had its number: host, number, start and boot."""
+    own = os.getpid()
+    if own not in _identities:
+        _identities.clear()  # a forked child is another process
+        _identities[own] = f"{_host_identity()}/{own}/{_start_ticks(own) or 0}"
+    return _identities[own]
+
+
+def close_interrupted(records: Connections) -> int:
+    """Close the traces of runs whose process on this host is gone, or whose time is long over; how many that were.
+
+    A run that does end later all the same writes its own end over this.
+    """
+    with records.read() as connection:
+        running = traces.read_running(connection)
+    overdue = seconds_from_now(-DEADLINE_GRACE_SECONDS)
+    lost = [trace for trace, process, deadline in running if deadline < overdue or is_process_gone(process)]
+    if not lost:
+        return 0
+    with records.write() as connection:
+        return traces.close_running(connection, lost, moment=now(), error=INTERRUPTED_ERROR, code=INTERRUPTED_CODE)
+
+
+def is_process_gone(mark: str) -> bool:
+    """Whether the process of a mark certainly does not run any more; False for one of another host."""
+    host, number, started = [*mark.rsplit("/", 2), "", ""][:3]
+    if host != _host_identity() or not number.isdigit():
+        return False
+    if not _is_running(int(number)):
+        return True
+    found = _start_ticks(int(number))
+    return found is not None and started != "0" and str(found) != started
+
+
+def _host_identity() -> str:
+    """Names the set of processes that can be told from here: the machine since it started, and the part seen of it."""
+    boot = _read_text("/proc/sys/kernel/random/boot_id")[:8]
+    try:
+        space = Path("/proc/self/ns/pid").readlink().name.strip("pid:[]")
+    except OSError:
+        space = ""
+    return f"{socket.gethostname()}+{boot}+{space}"
+
+
+def _is_running(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass  # somebody else's, which runs
+    return not _read_text(f"/proc/{number}/stat").rpartition(") ")[2].startswith(("Z", "X"))
+
+
+def _start_ticks(number: int) -> int | None:
+    """When a process started, in ticks since the machine did; None where the system does not tell."""
+    fields = _read_text(f"/proc/{number}/stat").rpartition(") ")[2].split()
+    return int(fields[19]) if len(fields) > 19 else None
+
+
+def _read_text(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except (OSError, ValueError):
+        return ""
+
+
+RETENTION_DAYS = 30
+BATCH_ROWS = 1_000
+_DAY_SECONDS = 24 * 60 * 60
+
+
+def prune_traces(records: Connections, days: int = RETENTION_DAYS, ended: Event | None = None) -> int:
+    """Remove the traces of runs that began longer ago than that, few at a time so that others can write; how many.
+
+    Where there are none, nobody is kept from writing. Once `ended` is set, the rest stays for another time.
+    """
+    before = seconds_from_now(-days * _DAY_SECONDS)
+    with records.read() as connection:
+        left = traces.has_before(connection, before)
+    removed = 0
+    while left and not (ended and ended.is_set()):
+        with records.write() as connection:
+            count = traces.delete_before(connection, before, limit=BATCH_ROWS)
+        removed += count
+        left = count == BATCH_ROWS
+    if not (ended and ended.is_set()):
+        _prune_checkpoints(records, before)
+    return removed
+
+
+def _prune_checkpoints(records: Connections, before: str) -> None:
+    with records.read() as connection:
+        left = checkpoints.has_before(connection, before)
+    while left:
+        with records.write() as connection:
+            left = checkpoints.delete_before(connection, before, limit=BATCH_ROWS) == BATCH_ROWS
+
+
+log = logging.getLogger(__name__)
+
+
+def clean_up_traces(records: Connections, days: int = RETENTION_DAYS, ended: Event | None = None) -> None:
+    """Close what was interrupted and remove what is older than that. Never raises: traces that stay as they are harm no run.
+
+    Once `ended` is set, no further connection is taken and nothing is said.
+    """
+    over = ended or Event()
+    try:
+        if not over.is_set():
+            close_interrupted(records)
+        if not over.is_set():
+            prune_traces(records, days, over)
+    except ProwessError as error:
+        if not over.is_set():
+            log.warning("Traces were not tidied: %s", error.message)

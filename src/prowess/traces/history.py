@@ -1,0 +1,116 @@
+"""Read stored traces: the newest, one by id, all page by page, or as runs end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from prowess.errors import Invalid, NotFound
+from prowess.storage.clock import now
+from prowess.storage.database import Connections
+from prowess.storage.traces import TraceFilter, TracePosition, find_ids, get_row, position_of, read_newest, read_oldest
+from prowess.traces.trace import Trace
+from prowess.traces.trace_row import from_row
+
+MIN_ID_CHARS = 4
+"""So many characters of an id are enough to find it by, if no other begins with them."""
+
+_WHOLE_PAGE = 50
+
+
+def list_newest(records: Connections, which: TraceFilter, limit: int) -> list[Trace]:
+    """The traces that were begun last, the last first, without inputs and texts. Blocking."""
+    with records.read() as connection:
+        return [from_row(row) for row in read_newest(connection, which, limit=limit)]
+
+
+def get_trace(records: Connections, which: TraceFilter, id: str) -> Trace:
+    """One trace with all that it has, by its id or the first characters of it. Blocking.
+
+    `NotFound` where the filter lets none through by that id, `Invalid` where several begin so.
+    """
+    with records.read() as connection:
+        row = get_row(connection, which, id)
+        if row is None and len(id) >= MIN_ID_CHARS:
+            found = find_ids(connection, which, id.lower(), limit=2)
+            if len(found) > 1:
+                raise Invalid(f"More than one trace begins with {id[:40]!r}.", hint="Give more of the id.")
+            row = get_row(connection, which, found[0]) if found else None
+    if row is None:
+        raise unknown_trace(id)
+    return from_row(row)
+
+
+def unknown_trace(id: str) -> NotFound:
+    """What is raised for an id that nobody has, or nobody whose traces may be seen."""
+    return NotFound(f"There is no trace {id[:80]!r}.", hint="`prowess traces list` shows those that there are.")
+
+
+def iterate_pages(records: Connections, which: TraceFilter) -> Iterator[list[Trace]]:
+    """Whole traces, the oldest first, a page at a time. Blocking."""
+    after = None
+    while True:
+        with records.read() as connection:
+            rows = read_oldest(connection, which, limit=_WHOLE_PAGE, after=after, whole=True)
+        if not rows:
+            return
+        yield [from_row(row) for row in rows]
+        after = position_of(rows[-1])
+
+
+OVERLAP_SECONDS = 60
+"""A row may be written so long after rows of runs that began later."""
+
+_PAGE = 500
+
+
+class TraceFollower:
+    """Tells each run once, when it is over, of those that began from now on, or since `which.since`.
+
+    Rows are found by when their runs began, so every look goes back a little; runs that have not ended are asked after.
+    """
+
+    def __init__(self, records: Connections, which: TraceFilter) -> None:
+        self._records = records
+        self._which = which if which.since else replace(which, since=now())
+        self._newest = self._which.since
+        self._told: dict[str, str] = {}
+        self._running: set[str] = set()
+
+    def look(self) -> list[Trace]:
+        """The runs that ended since the last look, by when they began. Blocking."""
+        with self._records.read() as connection:
+            late = [row for known in self._running if (row := get_row(connection, self._unbound, known))]
+            after: TracePosition | None = None
+            rows = list(late)
+            while found := read_oldest(connection, self._from(), limit=_PAGE, after=after):
+                rows += found
+                after = position_of(found[-1])
+        return self._ended([from_row(row) for row in rows])
+
+    @property
+    def _unbound(self) -> TraceFilter:
+        """The same without what a run that goes on may no longer, or not yet, fulfil."""
+        return replace(self._which, status="", since="")
+
+    def _from(self) -> TraceFilter:
+        back = datetime.fromisoformat(self._newest) - timedelta(seconds=OVERLAP_SECONDS)
+        since = back.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+        return replace(self._which, status="", since=max(since, self._which.since))
+
+    def _ended(self, traces: list[Trace]) -> list[Trace]:
+        ended: dict[str, Trace] = {}
+        running: set[str] = set()
+        for trace in sorted(traces, key=lambda trace: (trace.started_at, trace.id)):
+            self._newest = max(self._newest, trace.started_at)
+            if trace.status == "running":
+                running.add(trace.id)
+            elif trace.id not in self._told:
+                ended[trace.id] = trace
+        self._running = running - ended.keys()
+        self._told.update((trace.id, trace.started_at) for trace in ended.values())
+        border = self._from().since
+        self._told = {told: began for told, began in self._told.items() if began >= border}
+        wanted = self._which.status
+        return [trace for trace in ended.values() if not wanted or trace.status == wanted]

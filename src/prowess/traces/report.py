@@ -1,0 +1,162 @@
+"""Report on runs by skill, artifact, model or day: counts, outcomes, costs and durations."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from math import fsum
+from typing import Any
+
+from prowess.storage.database import Connections
+from prowess.storage.trace_stats import GROUPINGS, GroupBy, TraceCount, count_durations, count_traces
+from prowess.storage.traces import TraceFilter
+
+__all__ = ["GROUPINGS", "REPORT_FIELDS", "GroupBy", "Report", "RunStats", "build_report", "nearest_rank"]
+
+PERCENTILES = (50, 95, 99)
+REPORT_FIELDS = (
+    "name",
+    "runs",
+    "failures",
+    "failure_rate",
+    "assertions_run",
+    "assertions_passed",
+    "assertion_rate",
+    "input_tokens",
+    "output_tokens",
+    "cost",
+    *(f"p{percent}_ms" for percent in PERCENTILES),
+)
+"""The figures of a row that are one value each, as `Figures.as_json` and a table of them have them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStats:
+    """The figures of one skill, artifact, model or day.
+
+    A run that is not over counts as a run and as nothing else. Each that ended otherwise than `ok` is a failure, unless it
+    was unavailable and another artifact ran in its place; `statuses` tells them apart. `cost` is in US dollars, of the runs whose price is known; None where no price is. Rates are None
+    where there is nothing to divide by, and times where nothing has finished.
+    """
+
+    name: str
+    statuses: dict[str, int]
+    replaced: int
+    assertions_run: int
+    assertions_passed: int
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
+    p50_ms: int | None
+    p95_ms: int | None
+    p99_ms: int | None
+
+    @property
+    def runs(self) -> int:
+        """How many began."""
+        return sum(self.statuses.values())
+
+    @property
+    def finished(self) -> int:
+        """How many are over."""
+        return self.runs - self.statuses.get("running", 0)
+
+    @property
+    def failures(self) -> int:
+        """How many ended otherwise than well, and nothing else served."""
+        return self.finished - self.statuses.get("ok", 0) - self.replaced
+
+    @property
+    def failure_rate(self) -> float | None:
+        """The share of failures among those that are over."""
+        return self.failures / self.finished if self.finished else None
+
+    @property
+    def assertion_rate(self) -> float | None:
+        """The share of assertions that passed."""
+        return self.assertions_passed / self.assertions_run if self.assertions_run else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Every figure by its name."""
+        return {
+            **{name: getattr(self, name) for name in REPORT_FIELDS},
+            "replaced": self.replaced,
+            "statuses": self.statuses,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The figures of each group, and of all together. Days are in their order; of all else the most run stands first."""
+
+    by: GroupBy
+    since: str
+    rows: tuple[RunStats, ...]
+    total: RunStats
+
+    def as_json(self) -> dict[str, Any]:
+        """The whole report."""
+        rows = [row.as_json() for row in self.rows]
+        return {"by": self.by, "since": self.since or None, "rows": rows, "total": self.total.as_json()}
+
+
+def build_report(records: Connections | None, which: TraceFilter, by: GroupBy) -> Report:
+    """The report on these traces; an empty one where there are no records. Blocking."""
+    groups: dict[str, _Group] = defaultdict(_Group)
+    if records is not None:
+        with records.read() as connection:
+            for count in count_traces(connection, which, by):
+                groups[count.name].counts.append(count)
+            for name, taken, many in count_durations(connection, which, by):
+                groups[name].times[taken] += many
+    rows = [group.figures(name) for name, group in groups.items()]
+    rows.sort(key=lambda row: row.name if by == "day" else (-row.runs, row.name))
+    return Report(by=by, since=which.since, rows=tuple(rows), total=_merge_groups(groups.values()).figures("total"))
+
+
+@dataclass(slots=True)
+class _Group:
+    """What was counted of one group."""
+
+    counts: list[TraceCount] = field(default_factory=list[TraceCount])
+    times: Counter[int] = field(default_factory=Counter[int])
+
+    def figures(self, name: str) -> RunStats:
+        counts = self.counts
+        statuses: Counter[str] = Counter()
+        for count in counts:
+            statuses[count.status] += count.many
+        p50, p95, p99 = nearest_rank(self.times, PERCENTILES)
+        return RunStats(
+            name=name,
+            statuses=dict(sorted(statuses.items())),
+            replaced=sum(count.replaced for count in counts),
+            assertions_run=sum(count.assertions_run for count in counts),
+            assertions_passed=sum(count.assertions_passed for count in counts),
+            input_tokens=sum(count.input_tokens for count in counts),
+            output_tokens=sum(count.output_tokens for count in counts),
+            cost=fsum(count.cost for count in counts) if any(count.priced for count in counts) else None,
+            p50_ms=p50,
+            p95_ms=p95,
+            p99_ms=p99,
+        )
+
+
+def _merge_groups(groups: Iterable[_Group]) -> _Group:
+    whole = _Group()
+    for group in groups:
+        whole.counts.extend(group.counts)
+        whole.times.update(group.times)
+    return whole
+
+
+def nearest_rank(times: Mapping[int, int], percents: Sequence[int]) -> list[int | None]:
+    """The times within which so many of a hundred stayed, by the nearest rank; `times` says how often each was taken."""
+    ordered = sorted(times)
+    up_to = list(accumulate(times[time] for time in ordered))
+    if not up_to:
+        return [None] * len(percents)
+    return [ordered[bisect_left(up_to, -(-up_to[-1] * percent // 100))] for percent in percents]

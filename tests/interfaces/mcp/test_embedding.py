@@ -1,0 +1,191 @@
+"""`asgi_app`: an engine served inside another program, with a caller for every token."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from starlette.testclient import TestClient
+
+from prowess.feed.metrics import CONTENT_TYPE
+from prowess.interfaces.auth.caller import Caller
+from prowess.interfaces.mcp.http import NOBODY, asgi_app, wrap_server
+from prowess.interfaces.mcp.server import make_security, make_server
+from prowess.open import Prowess
+from prowess.policy.actor import Actor, agent_of, local_person
+
+VERSION = "2026-07-28"
+META = {
+    "io.modelcontextprotocol/protocolVersion": VERSION,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+
+@pytest.fixture
+def web(workspace):
+    reader = Actor(name="reader", kind="agent", permissions=frozenset({"skills.read"}))
+    stranger = Actor(name="stranger", kind="agent", permissions=frozenset())
+    tokens = {
+        "one": Caller(actor=agent_of(local_person("ann"))),
+        "two": Caller(actor=reader),
+        "stranger": Caller(actor=stranger),
+    }
+    engine = Prowess.open(workspace)
+    app = asgi_app(engine, callers=tokens.get, keys=[b"k" * 32], hosts={"skills.example"}, path="/skills")
+    with TestClient(app, base_url="http://skills.example") as client:
+        yield client
+        client.portal.call(engine.close)
+
+
+@pytest.fixture
+def open_conversations(workspace):
+    """The conversations whose sessions are open, as another process sees them."""
+
+    async def listed() -> list[str]:
+        async with Prowess.open(workspace) as engine:
+            return [session.conversation for session in await engine.sessions()]
+
+    return lambda: asyncio.run(listed())
+
+
+def until(holds) -> bool:
+    """Ask again until something holds, which it does soon or never."""
+    deadline = time.monotonic() + 60
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+    return True
+
+
+def ask(web, token: str, method: str, headers=None, **params):
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    given = {
+        "Authorization": f"Bearer {token}",
+        "Accept": "application/json, text/event-stream",
+        **(headers or {}),
+    }
+    return web.post("/skills", json=body, headers=given)
+
+
+def modern(web, token: str, method: str, **params):
+    headers = {"MCP-Protocol-Version": VERSION, "Mcp-Method": method}
+    if "name" in params or method == "resources/read":
+        headers["Mcp-Name"] = params.get("name") or params["uri"]
+    return ask(web, token, method, headers, **params, _meta=META)
+
+
+def test_each_caller_has_the_tools_that_it_may_use(web):
+    one, two = (
+        {tool["name"] for tool in modern(web, token, "tools/list").json()["result"]["tools"]}
+        for token in ("one", "two")
+    )
+    assert "skill_create" in one
+    assert "skill_create" not in two
+    assert "search_skills" in two
+
+
+def test_what_is_not_offered_is_refused_when_it_is_called(web):
+    answer = modern(web, "two", "tools/call", name="skill_delete", arguments={"id": "release-notes"}).json()["result"]
+    assert answer["isError"]
+    assert answer["structuredContent"]["error"]["code"] == "refused"
+
+
+def test_a_session_belongs_to_the_caller_who_began_it(web):
+    begun = ask(web, "one", "initialize", **HELLO)
+    session = {"Mcp-Session-Id": begun.headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
+    assert ask(web, "one", "ping", session).status_code == 200
+    assert ask(web, "two", "ping", session).status_code == 404
+
+
+def test_a_token_that_nobody_has_and_a_path_that_is_not_served(web):
+    assert modern(web, "three", "tools/list").status_code == 401
+    assert web.post("/mcp", json={}, headers={"Authorization": "Bearer one"}).status_code == 404
+    assert web.get("/skills", headers={"Host": "127.0.0.1", "Authorization": "Bearer one"}).status_code == 421
+
+
+def test_a_call_of_the_newer_protocol_is_answered_with_one_piece_of_json(web):
+    answer = modern(web, "one", "tools/call", name="load_skill", arguments={"name": "release-notes"})
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json()["result"]["structuredContent"]["body"].strip() == "Write."
+
+
+def outcome(web, token: str, method: str, **params):
+    """What somebody learns from an answer."""
+    answer = modern(web, token, method, **params).json()
+    return answer["error"]["code"] if "error" in answer else answer["result"]
+
+
+@pytest.mark.parametrize(
+    ("method", "uri"),
+    [
+        ("resources/read", "skill://index.json"),
+        ("resources/read", "skill://release-notes/SKILL.md"),
+        ("resources/read", "skill://release-notes/_manifest"),
+        ("skills/get", "skill://release-notes/SKILL.md"),
+        ("resources/directory/read", "skill://release-notes"),
+    ],
+)
+def test_to_who_may_not_read_skills_an_address_is_one_of_nothing(web, method, uri):
+    assert outcome(web, "stranger", method, uri=uri) == outcome(web, "one", method, uri="skill://nothing/at/all")
+    assert isinstance(outcome(web, "two", method, uri=uri), dict)
+
+
+def test_to_who_may_not_read_skills_nothing_is_listed(web):
+    assert outcome(web, "stranger", "resources/list")["resources"] == []
+    assert outcome(web, "stranger", "skills/list")["skills"] == []
+    assert outcome(web, "two", "resources/list")["resources"]
+    assert outcome(web, "two", "skills/list")["skills"]
+
+
+def test_the_metrics_are_for_who_has_a_token_and_may_read(web):
+    modern(web, "one", "tools/call", name="load_skill", arguments={"name": "release-notes"})
+    told = web.get("/metrics", headers={"Authorization": "Bearer two"})
+    assert (told.status_code, told.headers["content-type"]) == (200, CONTENT_TYPE)
+    assert "skill_events_total" in told.text
+    assert web.get("/metrics").status_code == 401
+    assert web.get("/metrics", headers={"Authorization": "Bearer stranger"}).status_code == 404
+    assert web.post("/metrics", headers={"Authorization": "Bearer two"}).status_code == 404
+
+
+def test_the_conversation_of_a_session_ends_with_it(web, open_conversations):
+    begun = ask(web, "one", "initialize", **HELLO)
+    session = {"Mcp-Session-Id": begun.headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
+    note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    given = {"Authorization": "Bearer one", "Accept": "application/json, text/event-stream", **session}
+    assert web.post("/skills", json=note, headers=given).status_code == 202
+    ask(web, "one", "tools/call", session, name="enable_skill", arguments={"skill_slug": "release-notes"})
+    assert open_conversations() == [f"mcp:{session['Mcp-Session-Id']}"]
+    assert web.delete("/skills", headers=given).status_code == 200
+    assert until(lambda: open_conversations() == [])
+
+
+def test_calls_that_name_no_conversation_share_that_of_their_caller(web, open_conversations):
+    for slug in ("release-notes", "invoice-reader"):
+        modern(web, "one", "tools/call", name="enable_skill", arguments={"skill_slug": slug})
+    modern(web, "two", "tools/call", name="enable_skill", arguments={"skill_slug": "release-notes"})
+    assert sorted(open_conversations()) == ["mcp:agent:agent", "mcp:agent:reader"]
+
+
+@pytest.fixture
+def small_web(workspace):
+    """A server that has room for two sessions of the older protocol."""
+    caller = Caller(actor=agent_of(local_person("ann")))
+    engine = Prowess.open(workspace)
+    server = make_server(engine, NOBODY, security=make_security([b"k" * 32], NOBODY))
+    app = wrap_server(server, callers=lambda _: caller, hosts={"skills.example"}, path="/skills", sessions=2)
+    with TestClient(app, base_url="http://skills.example") as client:
+        yield client
+        client.portal.call(engine.close)
+
+
+def test_who_finds_no_room_for_a_session_is_told_when_to_try_again(small_web):
+    first, second, third = (ask(small_web, "any", "initialize", **HELLO) for _ in range(3))
+    assert [answer.status_code for answer in (first, second, third)] == [200, 200, 503]
+    assert int(third.headers["retry-after"]) > 0
+    assert "retry-after" not in first.headers
+    assert modern(small_web, "any", "tools/list").status_code == 200
+    given = {"Authorization": "Bearer any", "Mcp-Session-Id": first.headers["mcp-session-id"]}
+    assert small_web.delete("/skills", headers=given).status_code == 200
+    assert ask(small_web, "any", "initialize", **HELLO).status_code == 200
