@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 # A busy machine is not a fault: no example is judged by the clock.
 settings.register_profile("prowess", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("prowess")
+
+# A script starts its background jobs with SIGINT ignored, and so do all processes that those start. Tests that interrupt a
+# command need the usual disposition.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 

@@ -84,7 +84,7 @@ def test_the_end_of_the_input_ends_it_cleanly(start):
     assert (process.returncode, out, err) == (0, b"", b"")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 0)])
 def test_a_signal_ends_it_while_the_client_holds_on(start, number, code):
     process = start()
     greet(process)

@@ -1,10 +1,8 @@
-"""Open the engine or the matcher for a command, show progress, and stop cleanly on a signal."""
+"""Open the engine or the matcher for a command, and show progress."""
 
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from prowess.interfaces.cli.output import can_animate
+from prowess.interfaces.cli.signals import run_async
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -20,34 +19,6 @@ if TYPE_CHECKING:
     from prowess.catalog.importer import Progress, ProgressCallback
     from prowess.match.matcher import Matcher
     from prowess.open import Prowess
-
-
-TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
-
-
-@contextmanager
-def terminate_gracefully() -> Generator[None]:
-    """Within it, SIGTERM interrupts as Ctrl-C does, and the command ends with 143."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    told = False
-
-    def end(*_: object) -> None:
-        nonlocal told
-        told = True
-        signal.raise_signal(signal.SIGINT)
-
-    signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    except KeyboardInterrupt:
-        if not told:
-            raise
-        click.echo("Told to end; what was done so far is kept.", err=True)
-        raise click.exceptions.Exit(TERMINATED_EXIT_CODE) from None
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 T = TypeVar("T")
@@ -68,9 +39,8 @@ def choose_workspace(workspace: str | None) -> str | None:
 
 
 def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]]) -> T:
-    """Open the engine for a workspace, do the work, and close it; SIGTERM ends it as Ctrl-C does."""
+    """Open the engine for a workspace, do the work, and close it; SIGTERM and SIGHUP end it as Ctrl-C does."""
     _limit_blas_threads()
-    import asyncio
     import logging
 
     from prowess.open import Prowess
@@ -83,8 +53,7 @@ def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]]) 
         async with Prowess.open(workspace=chosen) as prowess:
             return await work(prowess)
 
-    with terminate_gracefully():
-        return asyncio.run(session())
+    return run_async(session)
 
 
 def _limit_blas_threads() -> None:

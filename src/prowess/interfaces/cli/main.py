@@ -11,6 +11,8 @@ import sys
 
 import click
 
+from prowess.interfaces.cli.signals import catch_termination
+
 COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("skills", "Show the skills that are in reach."),
     "show": ("skills", "Show one skill, or one file or artifact of it."),
@@ -106,13 +108,16 @@ def cli(ctx: click.Context, workspace: str | None) -> None:
 
 def run() -> None:
     """The console script: click runs the command, and every error leaves as words and an exit code."""
-    try:
-        code = cli.main(prog_name="prowess", standalone_mode=False)
-    except Exception as error:  # noqa: BLE001
-        from prowess.interfaces.cli.error_output import report_error
+    with catch_termination() as termination:
+        try:
+            code = cli.main(prog_name="prowess", standalone_mode=False)
+        except Exception as error:  # noqa: BLE001
+            from prowess.interfaces.cli.error_output import report_error
 
-        code = report_error(error)
-    except KeyboardInterrupt:
-        click.echo("Interrupted; what was done so far is kept.", err=True)
-        code = 130
+            code = report_error(error)
+        except KeyboardInterrupt:
+            click.echo("Interrupted; what was done so far is kept.", err=True)
+            code = 130
+    if termination.number and code == 130:
+        code = termination.exit_code
     sys.exit(code if isinstance(code, int) else 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import ipaddress
 import signal
@@ -24,6 +23,7 @@ from prowess.feed.metrics import CONTENT_TYPE
 from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
 from prowess.interfaces.auth.guard import LOOPBACK_HOSTS, FindCaller, RequestGuard
 from prowess.interfaces.mcp.server import ProwessServer, make_security, make_server
+from prowess.interfaces.mcp.stdio import stop_on_signals
 from prowess.policy.actor import Actor
 
 METRICS_PATH = "/metrics"
@@ -230,16 +230,10 @@ class _UvicornServer(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Generator[None]:
         """Note the signals of the time in between, and end at the first one."""
-        loop = asyncio.get_running_loop()
 
         def stop(number: int) -> None:
             self.received.append(number)
             self.handle_exit(number, None)
 
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop, number)
-        try:
+        with stop_on_signals(stop):
             yield
-        finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)

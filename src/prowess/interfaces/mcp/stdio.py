@@ -12,7 +12,7 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Any, cast
 
@@ -21,30 +21,41 @@ from mcp.server.stdio import stdio_server
 from prowess.interfaces.mcp.server import ProwessServer
 
 _CHUNK_BYTES = 65536
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def serve_stdio(server: ProwessServer) -> int:
     """Serve until the input ends or a signal comes, and give the exit code: 130 after an interruption, else 0."""
     received: list[int] = []
-    loop = asyncio.get_running_loop()
     work = asyncio.create_task(_serve(server))
 
     def stop(number: int) -> None:
         received.append(number)
         work.cancel()
 
-    for number in _SIGNALS:
+    with stop_on_signals(stop):
+        try:
+            await work
+        except asyncio.CancelledError:
+            if not received:
+                raise
+    return 130 if signal.SIGINT in received else 0
+
+
+@contextmanager
+def stop_on_signals(stop: Callable[[int], None]) -> Generator[None]:
+    """Call `stop` with the number of each signal that asks the server to end."""
+    loop = asyncio.get_running_loop()
+    # A parent has signals ignored so that they do not end this process: SIGINT in the background of a script, SIGHUP
+    # under nohup. A handler would undo that.
+    heeded = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    for number in heeded:
         loop.add_signal_handler(number, stop, number)
     try:
-        await work
-    except asyncio.CancelledError:
-        if not received:
-            raise
+        yield
     finally:
-        for number in _SIGNALS:
+        for number in heeded:
             loop.remove_signal_handler(number)
-    return 130 if signal.SIGINT in received else 0
 
 
 async def _serve(server: ProwessServer) -> None:

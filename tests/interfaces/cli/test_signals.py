@@ -1,0 +1,125 @@
+"""SIGTERM and SIGHUP end a command, also one that a script started in its background, where SIGINT is ignored."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PROWESS = str(Path(sys.executable).parent / "prowess")
+SIGNALS = [(signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+SIDECAR = "artifacts:\n  - {path: go.py, kind: code_template, name: go}\n"
+LONG = "import prowess\nprowess.submit(prowess.llm_query('What follows?'))\n"
+
+
+@contextmanager
+def started(*command: str, ignored: tuple[signal.Signals, ...] = (signal.SIGINT,)) -> Iterator[subprocess.Popen[str]]:
+    """A command whose parent ignores signals, as the shell of a script does for the jobs in its background."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
+    try:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = subprocess.Popen(command, text=True, **pipes)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def silent_model(monkeypatch) -> Iterator[socket.socket]:
+    """A server that accepts the request of `-m compatible:silent`, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        monkeypatch.setenv("PROWESS_MODEL_URL", f"http://127.0.0.1:{server.getsockname()[1]}/v1")
+        yield server
+
+
+def descendants(process: int) -> set[int]:
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    found = {process}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {process}
+
+
+def is_running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_a_job_in_the_background_of_a_script_ends_on_a_signal(prowess, sample, number, code):
+    prowess("enable", "commit-messages")
+    script = f"{PROWESS} events --follow --after 0 --json & echo $!; wait $!; echo $?"
+    with started("sh", "-c", script, ignored=()) as shell:
+        assert shell.stdout is not None
+        process = int(shell.stdout.readline())
+        assert json.loads(shell.stdout.readline())["number"] == 1
+        os.kill(process, number)
+        assert shell.stdout.readline() == f"{code}\n"
+        assert shell.communicate(timeout=60) == ("", "Told to end; what was done so far is kept.\n")
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_a_run_that_a_signal_ends_is_traced_and_leaves_no_process(
+    prowess, write_skill, home, sandbox_home, silent_model, number, code
+):
+    write_skill("long", **{"go.py": LONG, "agents__prowess.yaml": SIDECAR})
+    (home / ".prowess").mkdir(mode=0o700, exist_ok=True)
+    (home / ".prowess" / "sandbox").symlink_to(sandbox_home / "sandbox")
+    with started(PROWESS, "run", "long", "-m", "compatible:silent") as running:
+        connection, _ = silent_model.accept()
+        children = descendants(running.pid)
+        running.send_signal(number)
+        _, err = running.communicate(timeout=60)
+        connection.close()
+    assert (running.returncode, "Told to end" in err, "Traceback" in err) == (code, True, False)
+    assert children
+    assert not any(map(is_running, children))
+    [trace] = prowess("traces", "list", "--json").json
+    assert trace["status"] == "cancelled"
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_a_command_without_an_engine_ends_on_a_signal(office, number, code):
+    with started(PROWESS, "match", "--batch", "-") as matching:
+        assert matching.stdin is not None
+        assert matching.stdout is not None
+        matching.stdin.write('{"id": 1, "text": "read this invoice"}\n')
+        matching.stdin.flush()
+        assert json.loads(matching.stdout.readline())["id"] == 1
+        matching.send_signal(number)
+        assert matching.wait(timeout=60) == code
+        assert matching.stderr is not None
+        assert "Traceback" not in matching.stderr.read()
+
+
+def test_a_command_under_nohup_outlives_its_terminal(prowess, sample):
+    prowess("enable", "commit-messages")
+    with started(PROWESS, "events", "--follow", "--after", "0", "--json", ignored=(signal.SIGHUP,)) as following:
+        assert following.stdout is not None
+        assert json.loads(following.stdout.readline())["number"] == 1
+        following.send_signal(signal.SIGHUP)
+        prowess("disable", "commit-messages")
+        assert json.loads(following.stdout.readline())["number"] == 2
+        following.terminate()
+        assert following.wait(timeout=60) == 143
