@@ -2,29 +2,35 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.ready
+LOCKS := requirements/uv.txt pyproject.toml scripts/setup
 
-.PHONY: setup run test test-local check soak bench wheel clean
+.PHONY: setup run test test-all test-local coverage check bench wheel clean
 
-setup: $(STAMP)
+setup: $(VENV)/.ready
 
-$(STAMP): requirements/dev.txt pyproject.toml scripts/setup tests/interfaces/mcp/node/package-lock.json
+$(VENV)/.run: requirements/run.txt $(LOCKS)
+	@PYTHON="$(PYTHON)" scripts/setup run
+
+$(VENV)/.ready: requirements/dev.txt $(LOCKS)
 	@PYTHON="$(PYTHON)" scripts/setup
 
-run: setup
+run: $(VENV)/.run
 	@scripts/tour
 
 test: setup
 	@scripts/test
 
+test-all: setup
+	@scripts/test --long
+
 test-local: setup
 	@scripts/test --local
 
+coverage: setup
+	@scripts/test --coverage
+
 check: setup
 	@scripts/check
-
-soak: setup
-	@scripts/test --soak
 
 bench: setup
 	@scripts/bench

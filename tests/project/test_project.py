@@ -24,7 +24,7 @@ def test_the_core_install_is_small_and_free_of_model_frameworks():
 
 
 def test_every_locked_dependency_has_hashes_and_no_address():
-    for name in ("core", "dev"):
+    for name in ("core", "dev", "run", "uv"):
         text = (ROOT / f"requirements/{name}.txt").read_text()
         assert text.count("==") <= text.count("--hash=sha256:")
         assert "://" not in text

@@ -70,7 +70,7 @@ def test_a_program_that_cannot_be_built_says_why_and_leaves_nothing(own_home, tm
 BUILD = "import sys; from pathlib import Path; from prowess.sandbox.wasm.component import ensure_component; print(ensure_component(Path(sys.argv[1]), print))"
 
 
-@pytest.mark.soak
+@pytest.mark.long
 def test_two_processes_that_build_at_once_build_once(tmp_path):
     folder = tmp_path / "new"
     builders = [

@@ -76,6 +76,6 @@ async def test_a_mixture_of_scripts_keeps_every_end_apart(sandbox):
     await mixture(sandbox, 90)
 
 
-@pytest.mark.soak
+@pytest.mark.long
 async def test_a_long_mixture_of_scripts_keeps_every_end_apart(sandbox):
     await mixture(sandbox, 5_000)

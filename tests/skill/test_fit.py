@@ -352,6 +352,6 @@ def test_real_skills_can_be_fitted_to_every_profile(shared: Callable[[str], Path
     assert _fit_all(list(corpus(shared))[::15], tmp_path) > 1500
 
 
-@pytest.mark.soak
+@pytest.mark.long
 def test_all_real_skills_can_be_fitted_to_every_profile(shared: Callable[[str], Path], tmp_path: Path) -> None:
     assert _fit_all(list(corpus(shared)), tmp_path) > 25_000

