@@ -43,6 +43,15 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that take long, unless `-m` asks for them."""
+    if "long" in config.option.markexpr:
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
 @pytest.fixture
 def shared() -> Callable[[str], Path]:
     """A path under the shared data; the test is skipped, with the reason, where that data is absent."""
