@@ -24,8 +24,14 @@ from psycopg import sql
 
 from prowess.open import Prowess
 from prowess.policy.actor import Actor
+from prowess.run.allowance import read_allowance
+from prowess.run.call import Call, make_call, start_run
+from prowess.run.request import RunRequest
 from prowess.sandbox.wasm.component import ensure_component
 from prowess.settings import read_settings
+from prowess.skill.kinds import Artifact
+from prowess.skill.model import Skill
+from prowess.skill.needs import read_needs
 from prowess.storage.database import Database, open_database
 
 if TYPE_CHECKING:
@@ -75,6 +81,21 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     for name in ("PROWESS_WORKSPACE", "PROWESS_DATABASE_URL", "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR"):
         monkeypatch.delenv(name, raising=False)
     return folder
+
+
+@pytest.fixture
+def new_call() -> Callable[..., Call]:
+    """A call of an artifact without an engine; further keywords are fields of its run or of its request."""
+
+    def make(skill: Skill, artifact: Artifact, inputs: dict | None = None, **fields) -> Call:
+        ours = {name: fields.pop(name) for name in ("policy", "trust", "session", "session_model") if name in fields}
+        handed_on = fields.pop("handed_on", frozenset())
+        request = RunRequest(slug=skill.slug, **{"actor": Actor(name="ann"), **fields})
+        limits, needs = read_allowance(skill), read_needs(skill)
+        run = start_run(request, skill, artifacts=(), inputs={}, limits=limits, needs=needs, **ours)
+        return make_call(run, artifact, inputs or {}, handed_on=handed_on)
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import pytest
 from prowess.errors import Conflict, Invalid, NotFound
 from prowess.llm.scripted import ScriptedModel
 from prowess.policy.actor import Actor
-from prowess.run.call import Step
+from prowess.run.request import Step
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ import pytest
 
 from prowess.errors import AssertionFailed, Invalid, NoHandler, NoModel, NotFound, TimedOut
 from prowess.llm.scripted import ScriptedModel
-from prowess.run.call import Step
+from prowess.run.request import Step
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,8 @@ from prowess.llm.model import Reply, Request, Usage
 from prowess.llm.scripted import ScriptedModel
 from prowess.plugins import Plugin
 from prowess.policy.actor import Actor, agent_of, local_person
-from prowess.run.call import Call, Output, Step
+from prowess.run.call import Call, Output
+from prowess.run.request import Step
 
 pytestmark = pytest.mark.anyio
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,11 +10,11 @@ import pytest
 
 from prowess.llm.model import ModelConfig
 from prowess.llm.models import Models
-from prowess.policy.actor import Actor
 from prowess.prompts.renderer import WorkerRenderer
-from prowess.run.call import Call, Step
+from prowess.run.call import Call
 from prowess.run.model_client import ModelClient
-from prowess.run.spending import SpendCaps, Spending
+from prowess.run.request import Step
+from prowess.run.spending import Spending
 from prowess.run.telemetry import NoTelemetry
 from prowess.skill.kinds import Artifact
 from prowess.skill.model import Skill
@@ -25,7 +24,7 @@ from prowess.skill.model import Skill
 def asker(tmp_path: Path) -> ModelClient:
     """Reaches the models that calls bring; nothing here has a price, so no purse is opened."""
     models = Models(ModelConfig(home=tmp_path / ".prowess"))
-    return ModelClient(models, Spending(_no_records, lambda _: SpendCaps(per_session=5, per_day=20)), NoTelemetry())
+    return ModelClient(models, Spending(_no_records), NoTelemetry())
 
 
 def _no_records() -> None:
@@ -47,19 +46,12 @@ def steps() -> list[Step]:
 
 
 @pytest.fixture
-def call_of(steps: list[Step]) -> Callable[..., Call]:
+def call_of(new_call: Callable[..., Call], steps: list[Step]) -> Callable[..., Call]:
     """A call of an artifact of a skill, for inputs."""
 
     def make(artifact: Artifact, inputs: dict, *others: Artifact, skill: dict | None = None, **settings) -> Call:
         about = {"slug": "checker", "title": "Checker", "description": "Checks.", **(skill or {})}
-        return Call(
-            id=str(uuid.uuid4()),
-            skill=Skill(artifacts=(artifact, *others), **about),
-            artifact=artifact,
-            inputs=inputs,
-            actor=Actor(name="ann"),
-            watch=steps.append,
-            **settings,
-        )
+        made = Skill(artifacts=(artifact, *others), **about)
+        return new_call(made, artifact, inputs, on_step=steps.append, **settings)
 
     return make

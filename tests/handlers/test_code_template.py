@@ -148,7 +148,7 @@ def test_without_a_model_the_run_is_unavailable_so_that_a_fallback_serves(run):
 def test_a_dry_run_shows_the_script_and_does_not_run_it(run):
     calls: list[Call] = []
     with pytest.raises(DryRunEnded):
-        run("import prowess\nprowess.llm_query('Would you?')", model=ScriptedModel([]), dry=True, call=calls)
+        run("import prowess\nprowess.llm_query('Would you?')", model=ScriptedModel([]), dry_run=True, call=calls)
     assert "prowess.llm_query('Would you?')" in calls[0].notes.rendered
     assert calls[0].notes.sent == []
 

@@ -18,7 +18,8 @@ from prowess.handlers.function_context import MAX_FILES, MAX_LOG_LINES, MAX_REQU
 from prowess.net.request import HttpRequest, HttpResponse
 from prowess.net.target import parse_target
 from prowess.policy.grants import Grants
-from prowess.run.call import Call, SecretFilter
+from prowess.run.call import Call
+from prowess.run.receipt import SecretFilter
 from prowess.sandbox import safe_files
 from prowess.sandbox.roots import Root
 from prowess.skill.kinds import Function
@@ -58,7 +59,7 @@ def served(call: Call):
 
     def make(outbound: Echo | None = None, **grants) -> FunctionContext:
         given = Grants(**grants)
-        call.confide(given.env)
+        call.add_secrets(given.env)
         return FunctionContext(call, given, outbound=outbound or Echo())
 
     return make
@@ -277,16 +278,16 @@ def test_values_of_the_environment_are_not_logged(served, steps):
 
 
 def test_secrets_are_hidden_in_data_and_other_values_are_not():
-    hiding = SecretFilter({"API_KEY": KEY, "PIN_TOKEN": "12345678", "MODEL": "large-model"})
+    secrets = SecretFilter({"API_KEY": KEY, "PIN_TOKEN": "12345678", "MODEL": "large-model"})
     value = {"model": "large-model", "keys": [KEY, f"Bearer {KEY}", 1, 12345678, None, True], KEY: 1.5}
-    assert hiding.data(value) == {
+    assert secrets.redact_output(value) == {
         "model": "large-model",
         "keys": ["[redacted]", "Bearer [redacted]", 1, "[redacted]", None, True],
         "[redacted]": 1.5,
     }
-    assert hiding.data(["large-model", 1.5]) == ["large-model", 1.5]
-    assert hiding.text("large-model") == "[redacted]"
-    assert SecretFilter({}).text("as it is") == "as it is"
+    assert secrets.redact_output(["large-model", 1.5]) == ["large-model", 1.5]
+    assert secrets.redact_text("large-model") == "[redacted]"
+    assert SecretFilter({}).redact_text("as it is") == "as it is"
 
 
 def test_a_run_has_so_much_in_its_own_folder_and_no_more(served, temporary, monkeypatch):

@@ -283,7 +283,7 @@ def test_without_a_model_it_says_so(asker, renderer, call_of):
 
 def test_a_dry_run_ends_with_what_would_be_sent(generate):
     with pytest.raises(DryRunEnded):
-        generate([], dry=True)
+        generate([], dry_run=True)
 
 
 def test_a_generation_can_be_cancelled_while_it_waits(asker, renderer, call_of, steps):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from pathlib import Path
 
 import pytest
@@ -14,11 +13,10 @@ from prowess.handlers.prompt_template import PromptTemplateHandler
 from prowess.llm.model import Message, ModelConfig, Reply
 from prowess.llm.models import Models
 from prowess.llm.scripted import ScriptedModel
-from prowess.policy.actor import Actor
 from prowess.prompts.renderer import WorkerRenderer
 from prowess.run.call import Call, DryRunEnded
 from prowess.run.model_client import ModelClient
-from prowess.run.spending import SpendCaps, Spending
+from prowess.run.spending import Spending
 from prowess.run.telemetry import NoTelemetry
 from prowess.skill.kinds import Approach, Example, PromptTemplate
 from prowess.skill.model import Skill
@@ -28,7 +26,7 @@ from prowess.skill.model import Skill
 def asker(tmp_path: Path) -> ModelClient:
     """Reaches the models that calls bring; nothing here has a price, so no purse is opened."""
     models = Models(ModelConfig(home=tmp_path / ".prowess"))
-    return ModelClient(models, Spending(_no_records, lambda _: SpendCaps(per_session=5, per_day=20)), NoTelemetry())
+    return ModelClient(models, Spending(_no_records), NoTelemetry())
 
 
 def _no_records() -> None:
@@ -42,17 +40,15 @@ def renderer():
     asyncio.run(opened.close())
 
 
-def called(model, *artifacts, inputs=None, parameters=None, **settings) -> Call:
+@pytest.fixture
+def called(new_call):
     """A call of the first of these artifacts of a skill."""
-    return Call(
-        id=str(uuid.uuid4()),
-        skill=Skill(slug="checker", title="C", description="Checks.", artifacts=artifacts, parameters=parameters),
-        artifact=artifacts[0],
-        inputs=inputs or {},
-        actor=Actor(name="ann"),
-        model=model,
-        **settings,
-    )
+
+    def make(model, *artifacts, inputs=None, parameters=None, **settings) -> Call:
+        skill = Skill(slug="checker", title="C", description="Checks.", artifacts=artifacts, parameters=parameters)
+        return new_call(skill, artifacts[0], inputs, model=model, **settings)
+
+    return make
 
 
 @pytest.fixture
@@ -63,7 +59,7 @@ def finish(asker, renderer):
 
 
 @pytest.fixture
-def run(finish):
+def run(finish, called):
     """Call the first of these artifacts; its output, and the call."""
 
     def started(model, *artifacts, **settings):
@@ -155,7 +151,7 @@ def test_the_answer_is_watched_as_it_comes(run):
     steps = []
     answer = "A long answer that comes in several pieces, one after the other."
     with ScriptedModel([answer]) as model:
-        run(model, CHECK, inputs={"entity": "Älva"}, watch=steps.append)
+        run(model, CHECK, inputs={"entity": "Älva"}, on_step=steps.append)
 
     assert len(steps) > 1
     assert "".join(step.text for step in steps) == answer
@@ -254,7 +250,7 @@ def test_a_model_that_cannot_be_held_to_a_schema_is_told_it(run):
 @pytest.mark.parametrize(
     ("answer", "words"), [("None.", "JSON"), ({"found": 3}, "/found"), ({}, "found"), ("", "JSON")]
 )
-def test_an_answer_that_does_not_satisfy_the_schema_is_invalid_and_still_noted(finish, answer, words):
+def test_an_answer_that_does_not_satisfy_the_schema_is_invalid_and_still_noted(finish, answer, words, called):
     call = called(ScriptedModel([answer]), LISTING)
 
     with pytest.raises(OutputInvalid, match=words) as raised:
@@ -275,7 +271,7 @@ def test_without_a_model_it_says_so(run):
         run("", CHECK, inputs={"entity": "Älva"})
 
 
-def test_an_error_of_the_model_comes_through_with_what_was_rendered_noted(finish):
+def test_an_error_of_the_model_comes_through_with_what_was_rendered_noted(finish, called):
     call = called(ScriptedModel([TimedOut("Too slow.")]), CHECK, inputs={"entity": "a"})
 
     with pytest.raises(TimedOut):
@@ -283,9 +279,9 @@ def test_an_error_of_the_model_comes_through_with_what_was_rendered_noted(finish
     assert (call.notes.rendered, call.notes.raw) == ("Check a.", "")
 
 
-def test_a_dry_run_ends_with_exactly_what_would_be_sent(finish):
+def test_a_dry_run_ends_with_exactly_what_would_be_sent(finish, called):
     model = ScriptedModel([])
-    call = called(model, CHECK, Approach(name="a", content="Be kind."), inputs={"entity": "a"}, dry=True)
+    call = called(model, CHECK, Approach(name="a", content="Be kind."), inputs={"entity": "a"}, dry_run=True)
 
     with pytest.raises(DryRunEnded):
         finish(call)

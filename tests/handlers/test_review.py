@@ -374,7 +374,7 @@ def test_an_output_schema_that_a_review_does_not_satisfy_is_noted(review):
 
 def test_a_dry_run_shows_every_request_and_sends_none(review, asker, call_of):
     handler = ReviewHandler(asker, Registry(lambda: [MemoryShelf(BINARY)]), per_criterion=True)
-    call = call_of(ARTIFACT, {"asset": ASSET}, model=ScriptedModel([]), dry=True)
+    call = call_of(ARTIFACT, {"asset": ASSET}, model=ScriptedModel([]), dry_run=True)
 
     with pytest.raises(DryRunEnded):
         asyncio.run(handler.run(call))

@@ -8,8 +8,6 @@ import pytest
 
 from prowess.errors import Invalid, NotFound
 from prowess.handlers.text import text_handlers
-from prowess.policy.actor import Actor
-from prowess.run.call import Call
 from prowess.skill.kinds import Approach, Asset, Description, Example, Instructions, Reference
 from prowess.skill.model import Skill
 
@@ -30,10 +28,15 @@ async def read_file(skill: Skill, path: str) -> bytes:
 HANDLERS = {handler.kind: handler for handler in text_handlers(read_file)}
 
 
-def run(artifact):
-    skill = Skill(slug="checker", title="C", description="Checks.", artifacts=(artifact,))
-    call = Call(id="1", skill=skill, artifact=artifact, inputs={"name": "Älva"}, actor=Actor(name="ann"))
-    return asyncio.run(HANDLERS[artifact.kind].run(call))
+@pytest.fixture
+def run(new_call):
+    """The output of an artifact."""
+
+    def ran(artifact):
+        skill = Skill(slug="checker", title="C", description="Checks.", artifacts=(artifact,))
+        return asyncio.run(HANDLERS[artifact.kind].run(new_call(skill, artifact, {"name": "Älva"})))
+
+    return ran
 
 
 def test_there_is_a_handler_for_each_kind_of_text_and_none_for_scripts():
@@ -41,7 +44,7 @@ def test_there_is_a_handler_for_each_kind_of_text_and_none_for_scripts():
 
 
 @pytest.mark.parametrize("kind", [Description, Instructions, Approach, Example])
-def test_a_text_is_given_as_it_is_written(kind):
+def test_a_text_is_given_as_it_is_written(run, kind):
     artifact = kind(name="a", content="  Say {{ name }}, <b>{% raw %}.\n")
     output = run(artifact)
 
@@ -57,17 +60,17 @@ def test_a_text_is_given_as_it_is_written(kind):
         (Reference(name="inline", path=None, content="Here."), "Here."),
     ],
 )
-def test_a_file_is_given_as_text_in_whatever_encoding_it_is(artifact, text):
+def test_a_file_is_given_as_text_in_whatever_encoding_it_is(run, artifact, text):
     output = run(artifact)
 
     assert (output.kind, output.text) == (artifact.kind, text)
 
 
-def test_a_file_that_is_not_text_is_refused():
+def test_a_file_that_is_not_text_is_refused(run):
     with pytest.raises(Invalid, match="is not text"):
         run(Asset(name="logo", path="assets/logo.png"))
 
 
-def test_a_file_that_is_not_there_is_not_found():
+def test_a_file_that_is_not_there_is_not_found(run):
     with pytest.raises(NotFound):
         run(Reference(name="gone", path="references/gone.md"))

@@ -13,8 +13,9 @@ import pytest
 from prowess.errors import AnswerUnusable, NotFound, RunFailed, SpendExceeded, TimedOut, Unavailable
 from prowess.llm.model import Usage
 from prowess.policy.actor import Actor
+from prowess.policy.organization import OrgPolicy
 from prowess.run.call import Call
-from prowess.run.spending import SpendCaps, Spending
+from prowess.run.spending import Spending
 from prowess.skill.kinds import Instructions
 from prowess.skill.model import Skill
 from prowess.storage import spend
@@ -24,19 +25,22 @@ from prowess.storage.database import Database, open_database
 pytestmark = pytest.mark.anyio
 
 
-def call(session: str = "s1", organization: str = "acme") -> Call:
-    artifact = Instructions(name="Body", content="Do.")
-    skill = Skill(slug="a-skill", title="A skill", description="It is one.", artifacts=(artifact,))
-    actor = Actor(name="ann", organization=organization)
-    return Call(id="1", skill=skill, artifact=artifact, inputs={}, actor=actor, session=session)
+@pytest.fixture
+def call(new_call: Callable[..., Call]) -> Callable[..., Call]:
+    def make(session: str = "s1", organization: str = "acme", *, per_session: float = 5, per_day: float = 20) -> Call:
+        artifact = Instructions(name="Body", content="Do.")
+        skill = Skill(slug="a-skill", title="A skill", description="It is one.", artifacts=(artifact,))
+        policy = OrgPolicy(spend_per_session_usd=per_session, spend_per_day_usd=per_day)
+        return new_call(
+            skill, artifact, actor=Actor(name="ann", organization=organization), session=session, policy=policy
+        )
+
+    return make
 
 
 @pytest.fixture
-def spending(database: Database) -> Callable[..., Spending]:
-    def make(*, per_session: float = 5, per_day: float = 20) -> Spending:
-        return Spending(lambda: database, lambda _: SpendCaps(per_session=per_session, per_day=per_day))
-
-    return make
+def spending(database: Database) -> Spending:
+    return Spending(lambda: database)
 
 
 @pytest.fixture
@@ -52,68 +56,68 @@ def today() -> str:
     return f"day:{now()[:10]}"
 
 
-async def test_what_it_cost_stays_and_the_rest_is_given_back(spending, spent):
-    async with spending().reserved(call(), 2.0) as reservation:
+async def test_what_it_cost_stays_and_the_rest_is_given_back(spending, spent, call):
+    async with spending.reserved(call(), 2.0) as reservation:
         assert spent() == spent(today()) == 2.0
         reservation.actual = 0.5
 
     assert spent() == spent(today()) == pytest.approx(0.5)
 
 
-async def test_more_than_was_set_aside_is_counted_too(spending, spent):
-    async with spending(per_session=1).reserved(call(), 1.0) as reservation:
+async def test_more_than_was_set_aside_is_counted_too(spending, spent, call):
+    async with spending.reserved(call(per_session=1), 1.0) as reservation:
         reservation.actual = 3.0
 
     assert spent() == pytest.approx(3)
 
 
 @pytest.mark.parametrize("error", [Unavailable, RunFailed, SpendExceeded])
-async def test_a_request_that_failed_costs_nothing(spending, spent, error):
+async def test_a_request_that_failed_costs_nothing(spending, spent, error, call):
     with pytest.raises(error):
-        await using(spending().reserved(call(), 2.0), error("no"))
+        await using(spending.reserved(call(), 2.0), error("no"))
 
     assert spent() == spent(today()) == 0
 
 
-async def test_an_answer_that_is_of_no_use_costs_what_it_took(spending, spent):
+async def test_an_answer_that_is_of_no_use_costs_what_it_took(spending, spent, call):
     noted = call()
     with pytest.raises(AnswerUnusable):
-        await using(spending().reserved(noted, 2.0), AnswerUnusable("no", tokens=(1_000, 50), cost=0.5))
+        await using(spending.reserved(noted, 2.0), AnswerUnusable("no", tokens=(1_000, 50), cost=0.5))
 
     assert spent() == spent(today()) == pytest.approx(0.5)
     assert (noted.notes.usage, noted.notes.cost) == (Usage(input_tokens=1_000, output_tokens=50, requests=1), 0.5)
 
 
-async def test_an_answer_that_is_of_no_use_costs_no_more_than_was_set_aside(spending, spent):
+async def test_an_answer_that_is_of_no_use_costs_no_more_than_was_set_aside(spending, spent, call):
     noted = call()
     with pytest.raises(AnswerUnusable):
-        await using(spending().reserved(noted, 2.0), AnswerUnusable("no", tokens=(10**6, 50), cost=50.0))
+        await using(spending.reserved(noted, 2.0), AnswerUnusable("no", tokens=(10**6, 50), cost=50.0))
 
     assert spent() == spent(today()) == noted.notes.cost == 2.0
 
 
-async def test_where_it_is_not_known_what_such_an_answer_took_all_of_it_stays_spent(spending, spent):
+async def test_where_it_is_not_known_what_such_an_answer_took_all_of_it_stays_spent(spending, spent, call):
     noted = call()
     with pytest.raises(AnswerUnusable):
-        await using(spending().reserved(noted, 2.0), AnswerUnusable("no"))
+        await using(spending.reserved(noted, 2.0), AnswerUnusable("no"))
 
     assert spent() == spent(today()) == 2.0
     assert (noted.notes.usage, noted.notes.cost) == (Usage(), None)
 
 
-async def test_what_such_an_answer_took_is_noted_where_it_has_no_price(spending, spent):
+async def test_what_such_an_answer_took_is_noted_where_it_has_no_price(spending, spent, call):
     noted = call()
     with pytest.raises(AnswerUnusable):
-        await using(spending().reserved(noted, None), AnswerUnusable("no", tokens=(10, 5)))
+        await using(spending.reserved(noted, None), AnswerUnusable("no", tokens=(10, 5)))
 
     assert noted.notes.usage == Usage(input_tokens=10, output_tokens=5, requests=1)
     assert spent() == 0
 
 
 @pytest.mark.parametrize("error", [TimedOut("late"), asyncio.CancelledError(), NotFound("odd"), KeyError("x")])
-async def test_a_request_that_may_have_been_answered_stays_spent(spending, spent, error):
+async def test_a_request_that_may_have_been_answered_stays_spent(spending, spent, error, call):
     with pytest.raises(type(error)):
-        await using(spending().reserved(call(), 2.0), error)
+        await using(spending.reserved(call(), 2.0), error)
 
     assert spent() == spent(today()) == 2.0
 
@@ -123,91 +127,84 @@ async def using(reserved, error: BaseException) -> None:
         raise error
 
 
-async def test_a_cost_that_is_not_known_afterwards_is_the_estimate(spending, spent):
-    async with spending().reserved(call(), 2.0):
+async def test_a_cost_that_is_not_known_afterwards_is_the_estimate(spending, spent, call):
+    async with spending.reserved(call(), 2.0):
         pass
 
     assert spent() == 2.0
 
 
 @pytest.mark.parametrize("amount", [None, 0, 0.0])
-async def test_what_has_no_price_touches_no_purse(database, spent, amount):
+async def test_what_has_no_price_touches_no_purse(database, spent, amount, call):
     touched: list[object] = []
 
     def records() -> Database:
         touched.append(database)
         return database
 
-    def caps(actor: Actor) -> SpendCaps:
-        touched.append(actor)
-        return SpendCaps(per_session=0, per_day=0)
-
-    async with Spending(records, caps).reserved(call(), amount) as reservation:
+    async with Spending(records).reserved(call(per_session=0, per_day=0), amount) as reservation:
         reservation.actual = 3.0
 
     assert (touched, reservation.held) == ([], 0)
     assert spent() == spent(today()) == 0
 
 
-async def test_over_the_cap_of_a_session_it_says_what_is_gone_and_who_allows_more(spending, spent):
-    capped = spending(per_session=5)
-    async with capped.reserved(call(), 4.5):
+async def test_over_the_cap_of_a_session_it_says_what_is_gone_and_who_allows_more(spending, spent, call):
+    async with spending.reserved(call(), 4.5):
         pass
 
     with pytest.raises(
         SpendExceeded, match=r"may cost \$0\.7500, and \$4\.5000 of the \$5 .* in this session"
     ) as caught:
-        await using(capped.reserved(call(), 0.75), AssertionError())
+        await using(spending.reserved(call(), 0.75), AssertionError())
 
     assert "prowess policy set spend_per_session_usd" in caught.value.hint
     assert spent() == spent(today()) == 4.5
 
 
-async def test_over_the_cap_of_a_day_other_sessions_are_refused_too(spending, spent):
-    capped = spending(per_session=5, per_day=6)
-    async with capped.reserved(call("s1"), 4):
+async def test_over_the_cap_of_a_day_other_sessions_are_refused_too(spending, spent, call):
+    async with spending.reserved(call("s1", per_day=6), 4):
         pass
 
     with pytest.raises(SpendExceeded, match="on this day") as caught:
-        await using(capped.reserved(call("s2"), 3), AssertionError())
+        await using(spending.reserved(call("s2", per_day=6), 3), AssertionError())
 
     assert "spend_per_day_usd" in caught.value.hint
     assert (spent("session:s2"), spent(today())) == (0, 4)
 
 
-async def test_organizations_and_runs_without_a_session_have_purses_of_their_own(spending, spent):
-    capped = spending(per_session=5, per_day=6)
-    async with capped.reserved(call("s1"), 5), capped.reserved(call("s1", "other"), 5), capped.reserved(call(""), 1):
+async def test_organizations_and_runs_without_a_session_have_purses_of_their_own(spending, spent, call):
+    first, other, outside = call("s1", per_day=6), call("s1", "other", per_day=6), call("", per_day=6)
+    async with spending.reserved(first, 5), spending.reserved(other, 5), spending.reserved(outside, 1):
         pass
 
     assert (spent(today()), spent(today(), "other"), spent("session:s1", "other"), spent("session:")) == (6, 5, 5, 0)
 
 
-async def test_a_cap_of_nothing_lets_nothing_through_that_costs(spending):
+async def test_a_cap_of_nothing_lets_nothing_through_that_costs(spending, call):
     with pytest.raises(SpendExceeded):
-        await using(spending(per_session=0).reserved(call(), 0.000_001), AssertionError())
+        await using(spending.reserved(call(per_session=0), 0.000_001), AssertionError())
 
 
-async def test_a_cap_can_be_used_up_to_the_last_cent(spending, spent):
-    capped = spending(per_session=1)
+async def test_a_cap_can_be_used_up_to_the_last_cent(spending, spent, call):
     for _ in range(10):
-        async with capped.reserved(call(), 0.1):
+        async with spending.reserved(call(per_session=1), 0.1):
             pass
 
     assert spent() == pytest.approx(1)
     with pytest.raises(SpendExceeded):
-        await using(capped.reserved(call(), 0.01), AssertionError())
+        await using(spending.reserved(call(per_session=1), 0.01), AssertionError())
 
 
-async def test_whoever_is_cancelled_while_setting_aside_gets_it_back(database, spent):
+async def test_whoever_is_cancelled_while_setting_aside_gets_it_back(database, spent, call):
     started, go_on = threading.Event(), threading.Event()
 
-    def caps(_: Actor) -> SpendCaps:
+    def records() -> Database:
         started.set()
         go_on.wait(20)
-        return SpendCaps(per_session=5, per_day=20)
+        return database
 
-    task = asyncio.ensure_future(using(Spending(lambda: database, caps).reserved(call(), 2.0), AssertionError()))
+    task = asyncio.ensure_future(using(Spending(records).reserved(call(), 2.0), AssertionError()))
     await asyncio.to_thread(started.wait, 20)
     task.cancel()
     await asyncio.sleep(0)
@@ -219,7 +216,7 @@ async def test_whoever_is_cancelled_while_setting_aside_gets_it_back(database, s
     assert spent() == spent(today()) == 0
 
 
-async def test_a_bill_that_cannot_be_written_does_not_cost_the_answer(database, caplog):
+async def test_a_bill_that_cannot_be_written_does_not_cost_the_answer(database, caplog, call):
     class Failing:
         location, url = "", ""
         writes = 0
@@ -233,9 +230,7 @@ async def test_a_bill_that_cannot_be_written_does_not_cost_the_answer(database, 
                 yield connection
 
     records = Failing()
-    async with Spending(lambda: records, lambda _: SpendCaps(per_session=5, per_day=20)).reserved(
-        call(), 2.0
-    ) as reservation:
+    async with Spending(lambda: records).reserved(call(), 2.0) as reservation:
         reservation.actual = 0.5
 
     assert records.writes == 2
@@ -287,12 +282,10 @@ def test_databases_that_are_opened_several_times_share_the_purses(database_url, 
             opened.close()
 
 
-async def test_requests_at_once_stay_within_the_cap(spending, spent):
-    capped = spending(per_session=1)
-
+async def test_requests_at_once_stay_within_the_cap(spending, spent, call):
     async def one() -> bool:
         try:
-            async with capped.reserved(call(), 0.25) as reservation:
+            async with spending.reserved(call(per_session=1), 0.25) as reservation:
                 await asyncio.sleep(0)
                 reservation.actual = 0.25
         except SpendExceeded:

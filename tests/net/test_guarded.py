@@ -13,7 +13,7 @@ from prowess.errors import Invalid, Refused, RunFailed, TryLater
 from prowess.net.client import GuardedHttpClient
 from prowess.net.connection import SystemConnector
 from prowess.net.request import HttpRequest
-from prowess.run.call import Receipt
+from prowess.run.receipt import Receipt
 
 PUBLIC = "93.184.216.34"
 SECRET = "sk-canary-5512"

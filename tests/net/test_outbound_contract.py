@@ -12,7 +12,7 @@ from prowess.errors import Invalid, Refused, RunFailed, TryLater
 from prowess.net.client import MAX_BODY_BYTES, GuardedHttpClient
 from prowess.net.request import HttpClient, HttpRequest, HttpResponse
 from prowess.net.scripted import ScriptedHttpClient
-from prowess.run.call import Receipt
+from prowess.run.receipt import Receipt
 
 HOSTS = ("api.example.com",)
 

@@ -9,7 +9,8 @@ import pytest
 
 from prowess.errors import Invalid, NotFound, Refused
 from prowess.policy.actor import Actor
-from prowess.policy.configuration import EnvGrants, list_env_grants, read_policy
+from prowess.policy.configuration import read_policy
+from prowess.policy.grants import EnvGrants, list_env_grants
 
 DIGESTS = ["a" * 64, "b" * 64]
 

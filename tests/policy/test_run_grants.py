@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from prowess.engine.grants import GrantResolver
+from prowess.handlers.requirements import look_up_grants
 from prowess.policy.actor import Actor
-from prowess.policy.configuration import EnvGrants, Policies
+from prowess.policy.configuration import Policies, read_policy
+from prowess.policy.grants import EnvGrants, GrantResolver, Grants
 from prowess.run.call import Call
 from prowess.skill.kinds import Artifact, CliCommand, Function
 from prowess.skill.model import Skill
@@ -31,10 +33,9 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def grants(desk: Any, workspace: Path, home: Path) -> GrantResolver:
-    return GrantResolver(
-        records=lambda: desk.database,
-        has_records=lambda: True,
+def granted(desk: Any, workspace: Path, home: Path, new_call: Callable[..., Call]) -> Callable[..., Awaitable[Grants]]:
+    """What a run of an actor is granted that begins now."""
+    resolver = GrantResolver(
         environment={"KEY": "s3cret", "PATH": "/bin"},
         workspace=workspace,
         closed=[home / ".prowess"],
@@ -42,73 +43,75 @@ def grants(desk: Any, workspace: Path, home: Path) -> GrantResolver:
         skills=lambda: [workspace / ".agents" / "skills"],
     )
 
+    def find(actor: Actor, digest: str = DIGEST, artifact: Artifact = EXECUTE, **needs: Any) -> Awaitable[Grants]:
+        with desk.database.read() as connection:
+            policy = read_policy(connection, actor.organization)
+        return look_up_grants(resolver)(new_call(skill(digest, artifact, needs), artifact, actor=actor, policy=policy))
 
-def call_of(actor: Actor, digest: str = DIGEST, artifact: Artifact | None = None, **needs: Any) -> Call:
-    execute = artifact or Function(name="execute", content="def execute(args, ctx): ...")
-    skill = Skill(slug="triage", title="T", description="d", digest=digest, artifacts=(execute,), extra=needs)
-    return Call(id="1", skill=skill, artifact=execute, inputs={}, actor=actor)
+    return find
 
 
-async def test_what_is_allowed_while_it_is_open_holds_for_the_next_run(
-    desk: Any, grants: GrantResolver, ann: Actor
-) -> None:
+EXECUTE = Function(name="execute", content="def execute(args, ctx): ...")
+
+
+def skill(digest: str, artifact: Artifact, needs: dict[str, Any]) -> Skill:
+    return Skill(slug="triage", title="T", description="d", digest=digest, artifacts=(artifact,), extra=needs)
+
+
+async def test_what_is_allowed_while_it_is_open_holds_for_the_next_run(desk: Any, granted: Any, ann: Actor) -> None:
     needs = {"env": ["KEY"], "hosts": ["api.example.com"]}
-    assert (await grants.of(call_of(ann, **needs))).env == {}
+    assert (await granted(ann, **needs)).env == {}
     EnvGrants(desk.database).allow(ann, slug="triage", digest=DIGEST, asked=("KEY",), name="KEY")
-    found = await grants.of(call_of(ann, **needs))
+    found = await granted(ann, **needs)
     assert (dict(found.env), found.hosts) == ({"KEY": "s3cret"}, ("api.example.com",))
-    changed = await grants.of(call_of(ann, digest="b" * 64, **needs))
+    changed = await granted(ann, digest="b" * 64, **needs)
     assert changed.env == {}
     assert "has changed since" in changed.denied["KEY"]
     EnvGrants(desk.database).forbid(ann, slug="triage", name="KEY")
-    assert (await grants.of(call_of(ann, **needs))).env == {}
+    assert (await granted(ann, **needs)).env == {}
 
 
-async def test_another_organization_is_given_nothing_of_it(desk: Any, grants: GrantResolver, ann: Actor) -> None:
+async def test_another_organization_is_given_nothing_of_it(desk: Any, granted: Any, ann: Actor) -> None:
     EnvGrants(desk.database).allow(ann, slug="triage", digest=DIGEST, asked=("KEY",), name="KEY")
     other = Actor(name="ann", organization="other", user="ann")
-    assert (await grants.of(call_of(other, env=["KEY"]))).env == {}
+    assert (await granted(other, env=["KEY"])).env == {}
 
 
 async def test_links_are_followed_before_a_folder_is_judged(
-    desk: Any, grants: GrantResolver, ann: Actor, workspace: Path, tmp_path: Path
+    desk: Any, granted: Any, ann: Actor, workspace: Path, tmp_path: Path
 ) -> None:
-    found = await grants.of(call_of(ann, roots=["notes", "out", "rw:.agents/skills", "notes/../../elsewhere"]))
+    found = await granted(ann, roots=["notes", "out", "rw:.agents/skills", "notes/../../elsewhere"])
     assert [root.path for root in found.roots] == [(workspace / "notes").resolve()]
     assert sorted(found.denied) == [".agents/skills", "out"]
     Policies(desk.database).change(ann, "skill_roots", [str(tmp_path / "elsewhere")])
-    found = await grants.of(call_of(ann, roots=["rw:out"]))
+    found = await granted(ann, roots=["rw:out"])
     assert [(root.name, root.path, root.writable) for root in found.roots] == [
         ("out", (tmp_path / "elsewhere").resolve(), True)
     ]
 
 
-async def test_a_function_is_given_the_workspace_and_a_program_only_folders_in_it(
-    grants: GrantResolver, ann: Actor
-) -> None:
+async def test_a_function_is_given_the_workspace_and_a_program_only_folders_in_it(granted: Any, ann: Actor) -> None:
     roots = [".", ".prowess", "notes"]
-    found = await grants.of(call_of(ann, roots=roots))
+    found = await granted(ann, roots=roots)
     assert [root.name for root in found.roots] == [".", "notes"]
-    ran = await grants.of(call_of(ann, artifact=CliCommand(name="log", handler="git log"), roots=roots))
+    ran = await granted(ann, artifact=CliCommand(name="log", handler="git log"), roots=roots)
     assert [root.name for root in ran.roots] == ["notes"]
     assert sorted(ran.denied) == [".", ".prowess", "git"]
 
 
-async def test_a_skill_that_asks_for_nothing_is_given_nothing_and_nothing_is_read(ann: Actor, tmp_path: Path) -> None:
-    def never() -> Any:
-        raise AssertionError
+async def test_a_skill_that_asks_for_nothing_is_given_nothing_and_nothing_is_read(new_call: Any, ann: Actor) -> None:
+    class Never:
+        def resolve(self, *_: Any, **__: Any) -> Grants:
+            raise AssertionError
 
-    grants = GrantResolver(records=never, has_records=never, environment={}, workspace=tmp_path, closed=())
-    assert (await grants.of(call_of(ann))).denied == {}
+    call = new_call(skill(DIGEST, EXECUTE, {}), EXECUTE, actor=ann)
+    assert (await look_up_grants(Never())(call)).denied == {}
 
 
-async def test_without_records_only_what_needs_no_word_is_given(ann: Actor, workspace: Path, tmp_path: Path) -> None:
-    def never() -> Any:
-        raise AssertionError
-
-    grants = GrantResolver(
-        records=never, has_records=lambda: False, environment={"KEY": "v"}, workspace=workspace, closed=()
-    )
-    found = await grants.of(call_of(ann, env=["KEY"], roots=["notes"], binaries=["git"]))
+async def test_without_records_only_what_needs_no_word_is_given(new_call: Any, ann: Actor, workspace: Path) -> None:
+    needs = {"env": ["KEY"], "roots": ["notes"], "binaries": ["git"]}
+    call = new_call(skill(DIGEST, EXECUTE, needs), EXECUTE, actor=ann)
+    resolver = GrantResolver(environment={"KEY": "v"}, workspace=workspace, closed=())
+    found = await look_up_grants(resolver)(call)
     assert (found.env, len(found.roots), found.binaries) == ({}, 1, ())
     assert sorted(found.denied) == ["KEY", "git"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -11,10 +10,9 @@ import pytest
 
 from prowess.llm.model import ModelConfig
 from prowess.llm.models import Models
-from prowess.policy.actor import Actor
 from prowess.run.call import Call
 from prowess.run.model_client import ModelClient
-from prowess.run.spending import SpendCaps, Spending
+from prowess.run.spending import Spending
 from prowess.run.telemetry import NoTelemetry
 from prowess.skill.kinds import Artifact, Description
 from prowess.skill.model import Skill
@@ -24,7 +22,7 @@ from prowess.skill.model import Skill
 def asker(tmp_path: Path) -> ModelClient:
     """Reaches the models that calls bring; nothing here has a price, so no purse is opened."""
     models = Models(ModelConfig(home=tmp_path / ".prowess"))
-    return ModelClient(models, Spending(_no_records, lambda _: SpendCaps(per_session=5, per_day=20)), NoTelemetry())
+    return ModelClient(models, Spending(_no_records), NoTelemetry())
 
 
 def _no_records() -> None:
@@ -32,14 +30,13 @@ def _no_records() -> None:
 
 
 @pytest.fixture
-def call_of() -> Callable[..., Call]:
+def call_of(new_call: Callable[..., Call]) -> Callable[..., Call]:
     """A call of an artifact; without one, of a description."""
 
     def make(artifact: Artifact | None = None, *, inputs: dict | None = None, others: tuple = (), **settings) -> Call:
         called = artifact or Description(name="about")
         skill = Skill(slug="checker", title="Checker", description="Checks.", artifacts=(called, *others))
-        actor = Actor(name="ann")
-        return Call(id=str(uuid.uuid4()), skill=skill, artifact=called, inputs=inputs or {}, actor=actor, **settings)
+        return new_call(skill, called, inputs, **settings)
 
     return make
 

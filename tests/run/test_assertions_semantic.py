@@ -244,7 +244,7 @@ def test_evaluations_are_asked_of_the_model_for_evaluations(asker, call_of):
 
 
 def test_a_dry_run_ends_where_it_would_ask_with_every_question_noted(asker, call_of):
-    call = call_of(Description(name="a", assertions=(PAGES, PAGES)), model=ScriptedModel([]), dry=True)
+    call = call_of(Description(name="a", assertions=(PAGES, PAGES)), model=ScriptedModel([]), dry_run=True)
 
     with pytest.raises(DryRunEnded):
         asyncio.run(AssertionRunner(asker).check(call, Output(kind="description", text="x")))

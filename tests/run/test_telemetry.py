@@ -49,7 +49,7 @@ def call(call_of):
 
 def test_a_run_is_a_span_with_what_ran_and_how_it_ended(telemetry, exported, call):
     notes = Notes(model="openai:gpt-5-mini", usage=Usage(input_tokens=7, output_tokens=3, requests=1), cost=0.25)
-    with telemetry.span_of_run(call) as span:
+    with telemetry.run_span(call) as span:
         span.ended("ok", notes)
     (run,) = exported.get_finished_spans()
     assert (run.name, run.kind, run.status.status_code) == (
@@ -74,7 +74,7 @@ def test_a_run_is_a_span_with_what_ran_and_how_it_ended(telemetry, exported, cal
 
 
 def test_a_request_is_a_span_of_a_client_within_that_of_its_run(telemetry, exported, call):
-    with telemetry.span_of_run(call), telemetry.span_of_request(MODEL, REQUEST) as span:
+    with telemetry.run_span(call), telemetry.request_span(MODEL, REQUEST) as span:
         span.answered(Reply(text=SECRET, model="gemini-2.5-pro-002", usage=Usage(input_tokens=5, output_tokens=2)))
     request, run = exported.get_finished_spans()
     assert (request.name, request.kind) == ("chat gemini-2.5-pro", SpanKind.CLIENT)
@@ -101,7 +101,7 @@ def test_a_request_is_a_span_of_a_client_within_that_of_its_run(telemetry, expor
     ],
 )
 def test_a_span_that_an_error_leaves_says_so_and_lets_it_pass(telemetry, exported, error, word):
-    with pytest.raises(type(error)), telemetry.span_of_request(MODEL, REQUEST):
+    with pytest.raises(type(error)), telemetry.request_span(MODEL, REQUEST):
         raise error
     (request,) = exported.get_finished_spans()
     assert (request.attributes["error.type"], request.status.status_code) == (word, StatusCode.ERROR)
@@ -109,7 +109,7 @@ def test_a_span_that_an_error_leaves_says_so_and_lets_it_pass(telemetry, exporte
 
 
 def test_a_run_that_did_not_end_well_is_an_error(telemetry, exported, call):
-    with telemetry.span_of_run(call) as span:
+    with telemetry.run_span(call) as span:
         span.ended("timed_out", Notes())
     (run,) = exported.get_finished_spans()
     assert (run.attributes["error.type"], run.status.status_code) == ("timed_out", StatusCode.ERROR)
@@ -118,7 +118,7 @@ def test_a_run_that_did_not_end_well_is_an_error(telemetry, exported, call):
 
 def test_the_rest_of_a_models_name_is_kept_whole(telemetry, exported):
     for name in ("ollama:llama3:8b", "plain"):
-        with telemetry.span_of_request(ScriptedModel([], name=name), REQUEST):
+        with telemetry.request_span(ScriptedModel([], name=name), REQUEST):
             pass
     told = [(one.attributes["gen_ai.provider.name"], one.name) for one in exported.get_finished_spans()]
     assert told == [("ollama", "chat llama3:8b"), ("unknown", "chat plain")]
@@ -126,7 +126,7 @@ def test_the_rest_of_a_models_name_is_kept_whole(telemetry, exported):
 
 def test_no_name_of_a_model_brings_a_secret_or_a_long_text_into_a_span(telemetry, exported, call):
     name = f"local:Bearer {KEY} " + "and more " * 100
-    with telemetry.span_of_run(call) as run, telemetry.span_of_request(ScriptedModel([], name=name), REQUEST) as span:
+    with telemetry.run_span(call) as run, telemetry.request_span(ScriptedModel([], name=name), REQUEST) as span:
         span.answered(Reply(model=name))
         run.ended("ok", Notes(model=name))
     request, ended = exported.get_finished_spans()
@@ -143,7 +143,7 @@ def test_no_name_of_a_model_brings_a_secret_or_a_long_text_into_a_span(telemetry
 def test_nothing_is_told_where_telemetry_is_off(call):
     telemetry = open_telemetry({}, Redactor(), on=False)
     assert isinstance(telemetry, NoTelemetry)
-    with telemetry.span_of_run(call) as run, telemetry.span_of_request(MODEL, REQUEST) as request:
+    with telemetry.run_span(call) as run, telemetry.request_span(MODEL, REQUEST) as request:
         request.answered(Reply())
         run.ended("ok", Notes())
     assert isinstance(open_telemetry({"OTEL_TRACES_EXPORTER": "none"}, Redactor(), on=True), NoTelemetry)
@@ -163,7 +163,7 @@ def test_an_exporter_that_is_not_installed_is_said_so():
 
 
 def test_a_request_whose_tokens_are_not_known_says_none(telemetry, exported):
-    with telemetry.span_of_request(MODEL, REQUEST) as span:
+    with telemetry.request_span(MODEL, REQUEST) as span:
         span.answered(Reply(text="Hello."))
     (request,) = exported.get_finished_spans()
     assert not [name for name in request.attributes if name.startswith("gen_ai.usage")]
@@ -177,7 +177,7 @@ def senders() -> set[threading.Thread]:
 def test_closing_sends_what_waits_and_ends_the_thread_that_sends(capsys):
     before = senders()
     telemetry = open_telemetry({"OTEL_TRACES_EXPORTER": "console"}, Redactor(), on=True)
-    with telemetry.span_of_request(MODEL, REQUEST):
+    with telemetry.request_span(MODEL, REQUEST):
         pass
     assert len(senders() - before) == 1
     telemetry.close()
@@ -187,7 +187,7 @@ def test_closing_sends_what_waits_and_ends_the_thread_that_sends(capsys):
 
 def test_closing_leaves_the_applications_own_spans_alone(telemetry, exported):
     telemetry.close()
-    with telemetry.span_of_request(MODEL, REQUEST):
+    with telemetry.request_span(MODEL, REQUEST):
         pass
     assert len(exported.get_finished_spans()) == 1
 
@@ -209,7 +209,7 @@ def test_spans_can_go_to_the_error_output():
     code = (
         "from prowess.run.telemetry import open_telemetry; from prowess import ScriptedModel\n"
         "from prowess.llm.model import Request; from prowess.redaction import Redactor\n"
-        "with open_telemetry({'OTEL_TRACES_EXPORTER': 'console'}, Redactor(), on=True).span_of_request(\n"
+        "with open_telemetry({'OTEL_TRACES_EXPORTER': 'console'}, Redactor(), on=True).request_span(\n"
         "    ScriptedModel([], name='local:x'), Request(messages=())): pass\n"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

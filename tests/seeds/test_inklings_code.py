@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,10 +14,8 @@ from prowess.handlers.host_functions import HOST_FUNCTION_NAMES, HostModule
 from prowess.llm.model import ModelConfig
 from prowess.llm.models import Models
 from prowess.llm.scripted import Answer, ScriptedModel
-from prowess.policy.actor import Actor
-from prowess.run.call import Call
 from prowess.run.model_client import ModelClient
-from prowess.run.spending import SpendCaps, Spending
+from prowess.run.spending import Spending
 from prowess.run.telemetry import NoTelemetry
 from prowess.sandbox.wasm.sandbox import WasmSandbox
 from prowess.skill.forms import read_package
@@ -44,22 +41,13 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 @pytest.fixture
-def run(skill, workspace, sandbox_home):
+def run(skill, workspace, sandbox_home, new_call):
     """What the printed script gives for a type of entity, answered by a model."""
 
     def ran(entity_type: str, model: ScriptedModel):
-        asker = ModelClient(
-            Models(ModelConfig()), Spending(_no_records, lambda _: SpendCaps(per_session=5, per_day=20)), NoTelemetry()
-        )
+        asker = ModelClient(Models(ModelConfig()), Spending(_no_records), NoTelemetry())
         artifact = next(one for one in skill.artifacts if one.name == NAME)
-        call = Call(
-            id=str(uuid.uuid4()),
-            skill=skill,
-            artifact=artifact,
-            inputs={"entity_type": entity_type},
-            actor=Actor(name="ann"),
-            model=model,
-        )
+        call = new_call(skill, artifact, {"entity_type": entity_type}, model=model)
 
         async def go():
             sandbox = WasmSandbox(sandbox_home)

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from prowess.llm.model import Model
     from prowess.policy.rules import Ruling
     from prowess.policy.subject import Subject
-    from prowess.run.call import Call, ProgressListener
+    from prowess.run.call import Call, Run
     from prowess.run.checkpoints import Checkpoint
+    from prowess.run.request import RunRequest, StepListener
     from prowess.run.result import RunPart, RunResult
-    from prowess.session.admission import SessionContext
     from prowess.session.session import Session
     from prowess.skill.model import Skill
 
@@ -41,7 +41,7 @@ class Running(Frame):
         timeout: float | None = None,  # noqa: ASYNC109  (the deadline of the run, which its trace has too)
         resume: str = "",
         dry_run: bool = False,
-        watch: ProgressListener | None = None,
+        watch: StepListener | None = None,
         actor: Actor | None = None,
     ) -> RunResult:
         """Run a skill, or these artifacts of it, and give what came out; raise why where nothing good did.
@@ -82,7 +82,7 @@ class Running(Frame):
         timeout: float | None = None,  # noqa: ASYNC109
         resume: str = "",
         dry_run: bool = False,
-        watch: ProgressListener | None = None,
+        watch: StepListener | None = None,
         each: Callable[[RunPart], None] | None = None,
         progress: Callable[[str], None] = lambda _: None,
         actor: Actor | None = None,
@@ -95,44 +95,30 @@ class Running(Frame):
 
         What keeps the run from beginning is raised: a skill or artifact that is not there, the gate, inputs that are no JSON.
         """
-        from prowess.run.call import ignore_progress
-        from prowess.run.runner import RunRequest
+        from prowess.run.request import RunRequest, ignore_part, ignore_step
 
-        who = actor or self.actor
-        names = tuple(name for name in ([artifact] if isinstance(artifact, str) else artifact) if name)
-        given = inputs or {}
-        left: Checkpoint | None = None
-        if resume:
-            _check_resume_arguments(names, given)
-            left = await self._blocking(self._left_at, who, resume)
-            names, given = (left.artifact, *left.following), left.inputs
-        skill, subject, inside = await self._blocking(
-            self._admitted, who, session_key(session), slug, names, dry=dry_run, started_by=started_by
-        )
-        if left is not None:
-            _check_same_skill(left, skill)
-        if not dry_run and not self._interpreter_is_ready and _needs_interpreter(skill, names):
-            with suppress(Unavailable):  # the run itself says so, or a fallback serves
-                await self.build_sandbox(progress)
-        wish = RunRequest(
-            skill=skill,
-            artifacts=names,
-            inputs=given,
-            resumes=left.trace if left else "",
-            actor=inside.actor,
-            session=inside.session,
-            session_model=inside.model,
+        request = RunRequest(
+            slug=slug,
+            artifacts=tuple(name for name in ([artifact] if isinstance(artifact, str) else artifact) if name),
+            inputs=inputs or {},
+            actor=actor or self.actor,
+            session=session_key(session),
             model=model,
             evaluation_model=evaluation_model,
-            spare=spare,
-            seconds=timeout,
-            dry=dry_run,
-            trust=subject.trust,
+            fallback_model=spare,
+            timeout=timeout,
+            resume=resume,
+            dry_run=dry_run,
+            on_step=watch or ignore_step,
+            on_part=each or ignore_part,
+            on_setup=progress,
             started_by=started_by,
-            watch=watch or ignore_progress,
-            each=each or (lambda _: None),
         )
-        return await self._parts.runner().run(wish)
+        run = await self._blocking(self._resolve, request)
+        if not dry_run and not self._interpreter_is_ready and _needs_interpreter(run):
+            with suppress(Unavailable):  # the run itself says so, or a fallback serves
+                await self.build_sandbox(request.on_setup)
+        return await self._parts.runner().run(run)
 
     async def _run_for_script(self, call: Call, slug: str, inputs: Mapping[str, Any]) -> Any:
         """What another skill gives that the script of a call runs: for the same actor, in the same session, through the gate.
@@ -141,11 +127,11 @@ class Running(Frame):
         only where its own skill names that one, so that whoever agreed to it has seen so.
         """
         result = await self.attempt(
-            call.session,
+            call.run.session,
             slug,
             inputs=inputs,
-            model=call.model,
-            evaluation_model=call.evaluation_model,
+            model=call.request.model,
+            evaluation_model=call.request.evaluation_model,
             actor=call.actor,
             started_by=call,
         )
@@ -177,38 +163,58 @@ class Running(Frame):
             raise unknown_checkpoint(trace)
         return find_checkpoint(self._parts.records, actor.owner, trace)
 
-    def _admitted(
-        self,
-        actor: Actor,
-        session: str,
-        slug: str,
-        artifacts: Sequence[str],
-        *,
-        dry: bool,
-        started_by: Call | None,
-    ) -> tuple[Skill, Subject, SessionContext]:
-        """The skill as the gate let these artifacts of it pass, by its digest; a dry run only reads it."""
+    def _resolve(self, request: RunRequest) -> Run:
+        """Look up everything that a run needs, and pass the gate. Blocking."""
+        from prowess.run.allowance import read_allowance
+        from prowess.run.call import start_run
         from prowess.run.runner import subject_of_run
+        from prowess.skill.needs import read_needs
 
-        inside = self._gate.inside(actor, session)
-        store, skill = self.catalog.find(slug)
-        subject = subject_of_run(store, skill, artifacts)
-        if started_by is not None:
-            _check_declared_tool(started_by, subject)
-        self._gate.check(inside.actor, "load" if dry else "run", subject, session=inside.session)
-        return skill, subject, inside
+        artifacts, checkpoint = request.artifacts, None
+        if request.resume:
+            _check_resume_arguments(request)
+            checkpoint = self._left_at(request.actor, request.resume)
+            artifacts = (checkpoint.artifact, *checkpoint.following)
+        inside = self._gate.inside(request.actor, request.session)
+        store, skill = self.catalog.find(request.slug)
+        inputs = request.inputs(skill) if callable(request.inputs) else request.inputs
+        limits = read_allowance(skill, seconds=self._parts.runner().seconds, asked=request.timeout)
+        subject = subject_of_run(store, skill, artifacts, limits=limits)
+        if request.started_by is not None:
+            _check_declared_tool(request.started_by, subject)
+        needs = read_needs(skill)
+        # A run that may be granted something uses the policy of this moment: what was just revoked stays revoked.
+        policy = self._gate.read_policy(inside.actor, fresh=bool(needs.as_json()))
+        action = "load" if request.dry_run else "run"
+        self._gate.check(inside.actor, action, subject, session=inside.session, policy=policy)
+        if checkpoint is not None:
+            _check_same_skill(checkpoint, skill)
+            inputs = checkpoint.inputs
+        return start_run(
+            request,
+            skill,
+            artifacts=artifacts,
+            inputs=inputs,
+            limits=limits,
+            needs=needs,
+            actor=inside.actor,
+            policy=policy,
+            trust=subject.trust,
+            session=inside.session,
+            session_model=inside.model,
+            resumes=checkpoint.trace if checkpoint else "",
+        )
 
 
-def _needs_interpreter(skill: Skill, artifacts: Sequence[str]) -> bool:
-    """Whether a run of these artifacts has Python for the sandbox."""
+def _needs_interpreter(run: Run) -> bool:
+    """Return True if the run has Python for the WASM sandbox."""
     from prowess.handlers.function import choose_runtime
     from prowess.skill.kinds import CodeTemplate, Function
-    from prowess.skill.needs import list_reached_artifacts, read_needs
+    from prowess.skill.needs import list_reached_artifacts
 
-    needs = read_needs(skill)
     return any(
-        isinstance(one, CodeTemplate) or (isinstance(one, Function) and choose_runtime(one, needs) == "wasm")
-        for one in list_reached_artifacts(skill, artifacts)
+        isinstance(one, CodeTemplate) or (isinstance(one, Function) and choose_runtime(one, run.needs) == "wasm")
+        for one in list_reached_artifacts(run.skill, run.artifacts)
     )
 
 
@@ -217,7 +223,7 @@ def _check_declared_tool(call: Call, subject: Subject) -> None:
     from prowess.skill.slug import tool_name
 
     tool = tool_name(subject.slug)
-    if subject.reach and call.trust != "local" and tool not in call.skill.allowed_tools:
+    if subject.reach and call.run.trust != "local" and tool not in call.skill.allowed_tools:
         call.notes.receipt.refuse("skills", subject.slug)
         raise Refused(
             f"{call.skill.slug!r} does not say that it runs {subject.slug!r}, which reaches beyond the sandbox.",
@@ -225,8 +231,8 @@ def _check_declared_tool(call: Call, subject: Subject) -> None:
         )
 
 
-def _check_resume_arguments(artifacts: Sequence[str], inputs: Mapping[str, Any]) -> None:
-    if artifacts or inputs:
+def _check_resume_arguments(request: RunRequest) -> None:
+    if request.artifacts or request.inputs:
         raise Invalid(
             "A run that is resumed has its own artifact and inputs.",
             hint="Leave them out, or run it from the beginning.",

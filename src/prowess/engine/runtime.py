@@ -13,23 +13,21 @@ from typing import TYPE_CHECKING
 from prowess.catalog.catalog import Catalog
 from prowess.engine.stores import Stores
 from prowess.llm.model import ModelConfig
-from prowess.policy.actor import Actor
 from prowess.settings import Settings
 
 if TYPE_CHECKING:
-    from prowess.engine.grants import GrantResolver
     from prowess.feed.event_recorder import EventRecorder
     from prowess.handlers.function import RuntimeName
     from prowess.handlers.host_functions import RunSkill
     from prowess.llm.models import Models
     from prowess.net.client import GuardedHttpClient
+    from prowess.policy.grants import GrantResolver
     from prowess.prompts.registry import Registry
     from prowess.prompts.renderer import WorkerRenderer
     from prowess.redaction.redactor import Redactor
     from prowess.run.handler import Handler
     from prowess.run.model_client import ModelClient
     from prowess.run.runner import Runner
-    from prowess.run.spending import SpendCaps
     from prowess.run.telemetry import Telemetry
     from prowess.sandbox.commands.sandbox import LockedCommandSandbox
     from prowess.sandbox.deno.sandbox import DenoSandbox
@@ -148,22 +146,22 @@ class RunComponents:
         """Runs skills."""
         from prowess.run.allowance import DEFAULT_SECONDS
         from prowess.run.assertions.evaluation import AssertionRunner
-        from prowess.run.dispatch import Dispatcher
         from prowess.run.model_client import ModelClient
+        from prowess.run.pipeline import build_pipeline
         from prowess.run.runner import Runner
         from prowess.run.spending import Spending
 
-        spending = Spending(records=self._stores.records, caps=self._caps)
+        spending = Spending(self._stores.records)
         asker = ModelClient(self.models, spending, self._telemetry)
-        dispatcher = Dispatcher(
+        run_artifact = build_pipeline(
             self._handlers(asker),
             assertions=AssertionRunner(asker),
             traces=self.traces,
-            announce=lambda news: self._recorder().record(news),
+            publish=lambda event: self._recorder().record(event),
             redactor=self._redactor,
             telemetry=self._telemetry,
         )
-        return Runner(dispatcher, seconds=self._settings.run_seconds or DEFAULT_SECONDS)
+        return Runner(run_artifact, seconds=self._settings.run_seconds or DEFAULT_SECONDS)
 
     @cached_property
     def models(self) -> Models:
@@ -233,6 +231,7 @@ class RunComponents:
 
     def _handlers(self, asker: ModelClient) -> dict[Kind, Handler]:
         from prowess.handlers.host_functions import HostModule
+        from prowess.handlers.requirements import look_up_grants
         from prowess.handlers.table import build_handlers
         from prowess.plugins import working_plugins
         from prowess.run.checkpoints import Checkpoints
@@ -245,7 +244,7 @@ class RunComponents:
             sandboxes=self.sandboxes.by_runtime,
             commands=self.sandboxes.commands,
             outbound=self.sandboxes.outbound,
-            grants_of=self._grants.of,
+            grants_of=look_up_grants(self._grants),
             provision=self.sandboxes.provision,
             host=HostModule(asker, Workspace(self._settings.workspace), self.run_skill),
             checkpoints=Checkpoints(self._stores.records, self._redactor),
@@ -280,26 +279,16 @@ class RunComponents:
 
     @cached_property
     def _grants(self) -> GrantResolver:
-        from prowess.engine.grants import GrantResolver
+        from prowess.policy.grants import GrantResolver
 
         places = self._stores.places
         return GrantResolver(
-            records=self._stores.records,
-            has_records=self._stores.has_records,
             environment=self._settings.environment,
             workspace=self._settings.workspace,
             closed=places.kept,
             hidden=[places.kept_in_workspace],
             skills=lambda: [Path(place.address) for place in places.present() if place.kind == "folder"],
         )
-
-    def _caps(self, actor: Actor) -> SpendCaps:
-        from prowess.policy.configuration import read_policy
-        from prowess.run.spending import SpendCaps
-
-        with self._stores.records().read() as connection:
-            policy = read_policy(connection, actor.organization)
-        return SpendCaps(per_session=policy.spend_per_session_usd, per_day=policy.spend_per_day_usd)
 
     def _tidy(self) -> None:
         """Close what was interrupted and remove what is old, beside whatever else goes on."""

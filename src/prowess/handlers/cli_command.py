@@ -100,7 +100,7 @@ class CliCommandHandler:
         (program, *words), settings = parse_command(artifact)
         values = check_inputs(call.inputs, call.skill.parameters)
         argv = (program, *fill_arguments((*words, *settings.args), values))
-        call.about_to(shlex.join(argv))
+        call.plan(shlex.join(argv))
         stdin = fill_text(settings.stdin, values)
         grants = await self._commands.granted(call)
         _check_allowed(call, program, grants)

@@ -45,7 +45,7 @@ class CodeTemplateHandler:
         """Run it."""
         values = check_inputs(call.inputs, call.skill.parameters)
         script = script_from_template(call.artifact.content, values)
-        call.about_to(_rendered(call.artifact.content, values))
+        call.plan(_rendered(call.artifact.content, values))
         calls = self._host.calls_of(call)
         ran = await self._ran(call, script, calls)
         facts: dict[str, Any] = {"ended": ran.ended, "fuel": ran.fuel, "host_calls": ran.calls}

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from prowess.errors import NotFound, ProwessError, Refused, RunFailed, TimedOut, Unavailable
-from prowess.handlers.requirements import explain_missing_env, grant_env
+from prowess.handlers.requirements import GrantLookup, explain_missing_env, grant_env
 from prowess.policy.grants import Grants
 from prowess.run.call import Call
-from prowess.run.handler import GrantLookup
-from prowess.run.threads import offload_to_completion
 from prowess.sandbox.commands.command import (
     DEFAULT_COMMAND_LIMITS,
     Command,
@@ -24,6 +21,7 @@ from prowess.sandbox.commands.write_guard import WriteGuard
 from prowess.sandbox.roots import Root
 from prowess.skill.kinds import JsonObject
 from prowess.skill.model import Skill
+from prowess.threads import offload, offload_to_completion
 
 ReadFiles = Callable[[Skill], Awaitable[Mapping[str, bytes]]]
 """Reads all files of a skill, by their paths."""
@@ -96,8 +94,8 @@ class CommandRunner:
             roots=(*grants.roots, *((Root(name=str(packages), path=packages),) if packages else ())),
         )
         completed = await self._weeded(call, command, limits)
-        hiding = call.notes.hiding
-        stdout, stderr = hiding.text(_text(completed.stdout)), hiding.text(_text(completed.stderr))
+        secrets = call.notes.secrets
+        stdout, stderr = secrets.redact_text(_text(completed.stdout)), secrets.redact_text(_text(completed.stderr))
         facts: JsonObject = {"exit_code": completed.exit_code, "stderr": stderr, "confined": list(completed.confined)}
         call.notes.raw = stdout
         call.notes.detail["command"] = {**facts, "ended": completed.ended}
@@ -109,7 +107,7 @@ class CommandRunner:
         """What came of a command; nothing of it stays in the roots that nobody may leave there."""
         if not any(root.writable for root in command.roots):
             return await self._completed(command, limits)
-        weeding = await asyncio.to_thread(WriteGuard, command.roots)
+        weeding = await offload(WriteGuard, command.roots)
         planted: list[str] = []
         try:
             completed = await self._completed(command, limits)

@@ -12,6 +12,7 @@ from prowess.errors import Invalid, ProwessError, RunFailed, TimedOut, Unavailab
 from prowess.handlers.function_context import FunctionContext
 from prowess.handlers.host_functions import HostModule, Refusals
 from prowess.handlers.requirements import (
+    GrantLookup,
     InstallPackages,
     explain_missing_env,
     explain_missing_import,
@@ -23,13 +24,13 @@ from prowess.net.request import HttpClient
 from prowess.policy.grants import Grants
 from prowess.run.allowance import MAX_SECONDS
 from prowess.run.call import Call, Output
-from prowess.run.handler import GrantLookup
 from prowess.run.schema_checks import check_inputs, check_output
 from prowess.sandbox.protocol import Sandbox, SandboxLimits, ScriptOutcome
 from prowess.sandbox.script import Script, script_from_function
 from prowess.skill.kinds import Function, JsonObject, Kind
 from prowess.skill.limits import MIB
-from prowess.skill.needs import Needs, read_needs
+from prowess.skill.needs import Needs
+from prowess.threads import offload
 
 RuntimeName = Literal["wasm", "native", "deno"]
 
@@ -71,10 +72,9 @@ class FunctionHandler:
     async def run(self, call: Call) -> Output:
         """Run it."""
         function = _function(call)
-        needs = read_needs(call.skill)
-        runtime = choose_runtime(function, needs)
+        runtime = choose_runtime(function, call.run.needs)
         values = check_inputs(call.inputs, call.skill.parameters)
-        call.about_to(f"{function.handler}({json.dumps(values, ensure_ascii=False)})")
+        call.plan(f"{function.handler}({json.dumps(values, ensure_ascii=False)})")
         grants = await self._grants_of(call)
         script = script_from_function(
             function.content,
@@ -85,19 +85,18 @@ class FunctionHandler:
             file=function_file(function),
             packages=await install_packages(call, self._provision) if runtime == "native" else None,
         )
-        hiding = call.notes.hiding
+        secrets = call.notes.secrets
         try:
             return await self._called(call, function, script, grants)
         except ProwessError as error:
-            error.message, error.hint = hiding.text(error.message), hiding.text(error.hint)
+            error.message, error.hint = secrets.redact_text(error.message), secrets.redact_text(error.hint)
             error.args = (error.message,)
             raise
 
     async def _called(self, call: Call, function: Function, script: Script, grants: Grants) -> Output:
         """What the function gives within its limits; what it logged until then is noted where it gives nothing."""
-        needs = read_needs(call.skill)
-        runtime = choose_runtime(function, needs)
-        limits, hiding = _limits(function, runtime), call.notes.hiding
+        runtime = choose_runtime(function, call.run.needs)
+        limits, secrets = _limits(function, runtime), call.notes.secrets
         calls = self._host.calls_of(call)
         served = FunctionContext(call, grants, outbound=self._outbound, refusals=calls.refusals)
         facts: JsonObject = {"runtime": runtime}
@@ -107,9 +106,10 @@ class FunctionHandler:
                 functions = {**calls.functions(), **served.functions()}
                 ran = await self._sandbox(runtime).run(script, functions, limits)
             facts |= {"ended": ran.ended, "fuel": ran.fuel, "host_calls": ran.calls, "confined": list(ran.confined)}
-            call.notes.raw = hiding.text(ran.stdout)
+            call.notes.raw = secrets.redact_text(ran.stdout)
             _check_end(call, function, ran, limits, calls.refusals, grants)
-            result = _result(await asyncio.to_thread(hiding.data, ran.result), function, call.id)
+            returned = await offload(secrets.redact_output, ran.result) if secrets.env else ran.result
+            result = _result(returned, function, call.id)
             check_output(call, result)
         except BaseException:
             call.notes.detail["log"] = served.log_lines
@@ -189,7 +189,7 @@ def _check_end(
     told = CodeLabel(called=f"the function {function_file(function)!r}", gave="returned", give="Return")
     error = explain_failure(told, ran, limits, refusals)
     if ran.error is not None and type(error) is RunFailed:
-        needs = read_needs(call.skill)
+        needs = call.run.needs
         error.hint = (
             explain_missing_import(ran.error, call.skill, needs) or explain_missing_env(call, grants) or error.hint
         )

@@ -16,14 +16,15 @@ from prowess.handlers.host_functions import Refusals, expose_methods
 from prowess.net.request import HttpClient, HttpRequest, HttpResponse
 from prowess.net.target import parse_target
 from prowess.policy.grants import Grants
-from prowess.run.call import Call, Step
-from prowess.run.threads import offload_to_completion
+from prowess.run.call import Call
+from prowess.run.request import Step
 from prowess.sandbox.folders import new_folder, remove_folder
 from prowess.sandbox.protocol import CONTEXT_FUNCTIONS, HostFunction
 from prowess.sandbox.roots import FileLocation, Root, SkillFolders, is_below
 from prowess.skill.kinds import JsonObject
 from prowess.skill.limits import MIB
-from prowess.skill.needs import read_needs, split_root
+from prowess.skill.needs import split_root
+from prowess.threads import offload_to_completion
 
 MAX_OWN_BYTES = 64 * MIB
 """So much a run may have in its own folder."""
@@ -128,7 +129,7 @@ class FunctionContext:
             hosts=self._grants.hosts,
             routes=self._grants.routes,
             seconds=FETCH_SECONDS,
-            party=self._call.outermost,
+            party=self._call.run.root,
             witness=self._receipt,
         )
         return _answer(await self._sent(request))
@@ -165,9 +166,9 @@ class FunctionContext:
             if not self.log_lines or self.log_lines[-1] != _FULL:
                 self.log_lines.append(_FULL)
             return
-        line = self._call.notes.hiding.text(message)
+        line = self._call.notes.secrets.redact_text(message)
         self.log_lines.append(line)
-        self._call.watch(Step(artifact=self._call.artifact.name, state="LOG", detail={"message": line}))
+        self._call.run.on_step(Step(artifact=self._call.artifact.name, state="LOG", detail={"message": line}))
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[FunctionContext]:
@@ -209,7 +210,7 @@ class FunctionContext:
 
     def _check_given(self, path: str) -> None:
         """Refuse what is in a folder that the skill declares and was not given, for the reason that is known."""
-        for said in read_needs(self._call.skill).roots:
+        for said in self._call.run.needs.roots:
             name, _ = split_root(said)
             if name in self._grants.denied and is_below(path, name):
                 raise Refused(f"{path!r} is in a folder that was not given.", hint=self._grants.denied[name])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
@@ -18,6 +17,7 @@ from prowess.run.model_client import ModelClient
 from prowess.sandbox.protocol import HostFunction
 from prowess.skill.model import Skill
 from prowess.skill.slug import tool_name
+from prowess.threads import offload
 from prowess.workspace.workspace import Workspace
 
 Refusals = dict[str, ProwessError]
@@ -97,7 +97,7 @@ class HostFunctions:
 
     async def workspace_search(self, query: str, limit: int = 20) -> Any:
         """The pages that have to do with the words, best first."""
-        return self._seen(await asyncio.to_thread(self._module.workspace.workspace_search, query, limit))
+        return self._seen(await offload(self._module.workspace.workspace_search, query, limit))
 
     async def search(self, query: str, limit: int = 20) -> Any:
         """`workspace_search` by its short name."""
@@ -105,27 +105,27 @@ class HostFunctions:
 
     async def get_page(self, slug: str) -> Any:
         """One page with its text."""
-        return self._seen(await asyncio.to_thread(self._module.workspace.get_page, slug))
+        return self._seen(await offload(self._module.workspace.get_page, slug))
 
     async def get_pages(self, slugs: list[str]) -> Any:
         """Several pages with their text; None for one that there is not."""
-        return self._seen(await asyncio.to_thread(self._module.workspace.get_pages, slugs))
+        return self._seen(await offload(self._module.workspace.get_pages, slugs))
 
     async def get_pages_by_type(self, type: str) -> Any:
         """The pages of a type, without their text."""
-        return self._seen(await asyncio.to_thread(self._module.workspace.get_pages_by_type, type))
+        return self._seen(await offload(self._module.workspace.get_pages_by_type, type))
 
     async def get_tags(self) -> Any:
         """Every tag, and how many pages have it."""
-        return await asyncio.to_thread(self._module.workspace.get_tags)
+        return await offload(self._module.workspace.get_tags)
 
     async def get_references(self, slug: str) -> Any:
         """The pages that a page links to, and that link to it."""
-        return await asyncio.to_thread(self._module.workspace.get_references, slug)
+        return await offload(self._module.workspace.get_references, slug)
 
     async def get_history(self, slug: str, limit: int = 20) -> Any:
         """The commits that changed a page."""
-        return await asyncio.to_thread(self._module.workspace.get_history, slug, limit)
+        return await offload(self._module.workspace.get_history, slug, limit)
 
     async def llm_query(self, prompt: str, max_tokens: int | None = None) -> str:
         """What a model answers."""
@@ -153,7 +153,7 @@ class HostFunctions:
             raise Unavailable("Scripts cannot run other skills here.", hint="Run the other skill before this one.")
         depth = _depth.get()
         try:
-            check_may_run(self._call.skill, skill_id, self._call.trust)
+            check_may_run(self._call.skill, skill_id, self._call.run.trust)
             _check_depth(depth, skill_id)
         except Refused:
             self._receipt.refuse("skills", skill_id)
@@ -183,8 +183,8 @@ class HostFunctions:
 
     def _count(self, questions: int) -> None:
         """Count questions; those of a run that another one started are counted as they are asked."""
-        if not self._call.is_inner:
-            self._call.questions.count(questions)
+        if not self._call.run.is_nested:
+            self._call.run.questions.count(questions)
 
 
 def check_may_run(skill: Skill, slug: str, trust: Trust) -> None:

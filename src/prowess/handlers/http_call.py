@@ -14,18 +14,17 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 
 from prowess.errors import Invalid, OutputInvalid, ProwessError, Refused, RunFailed, TimedOut, TryLater
 from prowess.handlers.http_request import FilledRequest, RequestFiller
+from prowess.handlers.requirements import GrantLookup
 from prowess.llm.models import Sleep
 from prowess.net.request import HttpClient, HttpRequest, HttpResponse
 from prowess.policy.grants import Grants
 from prowess.redaction.known import SHORTEST_SECRET, replace_surrogates
 from prowess.run.call import Call, Output
-from prowess.run.handler import GrantLookup
 from prowess.run.schema_checks import check_inputs, check_output, declared_inputs
-from prowess.run.threads import offload
 from prowess.skill.declarations import IDEMPOTENT_METHODS, DeclaredRequest, DeclaredResponse, parse_request
 from prowess.skill.kinds import HttpCall, Kind
-from prowess.skill.needs import read_needs
 from prowess.skill.schema import measure_depth
+from prowess.threads import offload_if_large
 
 MAX_ANSWER_DEPTH = 100
 
@@ -152,7 +151,7 @@ class _Sending:
         """What an answer says, without what was sent in confidence; nothing where that is too short to be found for sure."""
         if any(0 < len("".join(value.split())) < SHORTEST_SECRET for value in self.env.values()):
             return ""
-        return self.call.notes.hiding.text(decode_body(answer))
+        return self.call.notes.secrets.redact_text(decode_body(answer))
 
 
 class HttpCallHandler:
@@ -180,7 +179,7 @@ class HttpCallHandler:
         inputs = check_inputs(call.inputs, call.skill.parameters)
         optional = declared_inputs(call.skill.parameters or {})
         masks = {name: _mask(name) for name in request.secrets}
-        call.about_to(_shown(request, RequestFiller(inputs=inputs, optional=optional, env=masks).fill(request)))
+        call.plan(_shown(request, RequestFiller(inputs=inputs, optional=optional, env=masks).fill(request)))
         grants = await self._grants_of(call)
         env = _granted(call, request, grants)
         filled = RequestFiller(inputs=inputs, optional=optional, env=env).fill(request)
@@ -192,7 +191,7 @@ class HttpCallHandler:
             deadline=time.monotonic() + request.timeout_seconds,
         )
         answer = await self._in_time(sending)
-        return await offload(len(answer.body), _output, sending, answer)
+        return await offload_if_large(len(answer.body), _output, sending, answer)
 
     async def _in_time(self, sending: _Sending) -> HttpResponse:
         seconds = sending.declared.timeout_seconds
@@ -209,7 +208,7 @@ class HttpCallHandler:
         """One try; an answer that is not wanted is an error."""
         answer = await self._outbound.send(sending.request)
         sending.call.notes.detail["http"] = {"status": answer.status, "hosts": list(answer.hops)}
-        sending.call.notes.raw = await offload(len(answer.body), sending.said, answer)
+        sending.call.notes.raw = await offload_if_large(len(answer.body), sending.said, answer)
         if sending.declared.response.accepts(answer.status):
             return answer
         raise _unwanted(sending, answer)
@@ -227,7 +226,7 @@ class HttpCallHandler:
 
 def _granted(call: Call, request: DeclaredRequest, grants: Grants) -> dict[str, str]:
     """The values that the request uses, each noted; `Refused` names one that is not given, and what to do."""
-    needed = read_needs(call.skill).env
+    needed = call.run.needs.env
     for name in request.secrets:
         if name in grants.env and name in needed:
             call.notes.receipt.touch("env", name)
@@ -243,7 +242,7 @@ def _granted(call: Call, request: DeclaredRequest, grants: Grants) -> dict[str, 
             hint=grants.denied.get(name) or f"An administrator allows it: prowess env allow {call.skill.slug} {name}.",
         )
     used = {name: grants.env[name] for name in request.secrets}
-    call.confide(used)
+    call.add_secrets(used)
     return used
 
 
@@ -257,13 +256,13 @@ def _outbound_request(call: Call, request: DeclaredRequest, filled: FilledReques
         routes=grants.routes,
         seconds=request.timeout_seconds + 1,  # the run's own time is over first
         answer_bytes=request.max_bytes,
-        party=call.outermost,
+        party=call.run.root,
         witness=call.notes.receipt,
     )
 
 
 def _output(sending: _Sending, answer: HttpResponse) -> Output:
-    value = sending.call.notes.hiding.data(read_value(answer, decode_body(answer), sending.declared.response))
+    value = sending.call.notes.secrets.redact_output(read_value(answer, decode_body(answer), sending.declared.response))
     check_output(sending.call, value)
     facts = {"status": answer.status, "content_type": answer.headers.get("content-type", "")[:200]}
     if isinstance(value, str):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ from prowess.run.preamble import build_request
 from prowess.run.schema_checks import check_inputs
 from prowess.skill.kinds import JsonGeneration, JsonObject, Kind, PromptTemplate
 from prowess.skill.schema import Schema, SchemaError, compile_schema
+from prowess.threads import offload
 
 _HINT = "Say in the prompt what is wanted, loosen the schema, or use a stronger model."
 _TOLD = 3
@@ -64,7 +64,7 @@ class JsonGenerationHandler:
         return _output(call, await self._generate(call, artifact, request, schema, watch))
 
     async def _prompt(self, call: Call, artifact: JsonGeneration) -> Prompt:
-        prompt = await asyncio.to_thread(
+        prompt = await offload(
             self._registry.prompt,
             artifact.prompt_id,
             artifact.prompt_version,

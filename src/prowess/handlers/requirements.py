@@ -2,31 +2,55 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 
-from prowess.policy.grants import Grants
+from prowess.policy.grants import GrantResolver, Grants
 from prowess.run.call import Call
 from prowess.sandbox.protocol import ScriptError
 from prowess.skill.model import Skill
-from prowess.skill.needs import Needs, read_needs
+from prowess.skill.needs import PROGRAM_KINDS, Needs
+from prowess.threads import offload
+
+GrantLookup = Callable[[Call], Awaitable[Grants]]
+"""Finds what a call may reach outside the sandbox."""
+
+
+def look_up_grants(resolver: GrantResolver) -> GrantLookup:
+    """Return the lookup that handlers use: what the call's skill needs, under the policy that its run began with."""
+
+    async def grants_of(call: Call) -> Grants:
+        run = call.run
+        if not run.declared:
+            return Grants()
+        resolve = partial(
+            resolver.resolve,
+            run.needs,
+            run.policy,
+            slug=run.skill.slug,
+            digest=run.skill.digest,
+            program=call.artifact.kind in PROGRAM_KINDS,
+        )
+        return await offload(resolve) if run.needs.roots else resolve()
+
+    return grants_of
 
 
 def grant_env(call: Call, grants: Grants) -> Mapping[str, str]:
     """The values by name, which nothing that is said about the run shows. Their names are on its receipt, and so is what is missing."""
     receipt = call.notes.receipt
-    for name in read_needs(call.skill).env:
+    for name in call.run.needs.env:
         (receipt.touch if name in grants.env else receipt.refuse)("env", name)
-    call.confide(grants.env)
+    call.add_secrets(grants.env)
     return grants.env
 
 
 def explain_missing_env(call: Call, grants: Grants) -> str:
     """Why the skill was not given values that it declares; '' where it has all of them."""
-    return " ".join(grants.denied[name] for name in read_needs(call.skill).env if name in grants.denied)
+    return " ".join(grants.denied[name] for name in call.run.needs.env if name in grants.denied)
 
 
 InstallPackages = Callable[[tuple[str, ...]], Path]
@@ -35,12 +59,12 @@ InstallPackages = Callable[[tuple[str, ...]], Path]
 
 async def install_packages(call: Call, provision: InstallPackages) -> Path | None:
     """The folder of the packages that the skill of a call needs; None where it needs none."""
-    needed = read_needs(call.skill).requirements
+    needed = call.run.needs.requirements
     if not needed:
         return None
     note = call.notes.receipt.refuse
     try:
-        folder = await asyncio.to_thread(provision, needed)
+        folder = await offload(provision, needed)
         note = call.notes.receipt.touch
     finally:
         for requirement in needed:

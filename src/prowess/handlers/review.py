@@ -6,7 +6,6 @@ asset. A criterion without a valid verdict is undecided, and does not pass.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
@@ -22,9 +21,9 @@ from prowess.run.call import Call, Output
 from prowess.run.judged_text import JudgedText, fence_text
 from prowess.run.model_client import ModelClient
 from prowess.run.schema_checks import check_inputs
-from prowess.run.threads import offload
 from prowess.skill.kinds import JsonObject, Kind, Review
 from prowess.skill.schema import Schema, compile_schema, measure_depth
+from prowess.threads import offload, offload_if_large
 
 ASSET_INPUTS = ("asset", "content", "text", "output")
 """The inputs that are taken for the asset, in this order."""
@@ -225,7 +224,7 @@ class ReviewHandler:
         return _output(call, artifact, result, promised)
 
     async def _rubric(self, call: Call, artifact: Review) -> Rubric:
-        rubric = await asyncio.to_thread(
+        rubric = await offload(
             self._registry.rubric,
             artifact.rubric_id,
             artifact.rubric_version,
@@ -245,7 +244,7 @@ class ReviewHandler:
         call.notes.raw = "\n\n".join(reply.text for reply in replies if isinstance(reply, Reply))
         _raise_where_nothing_was_asked(call, replies)
         judged = [
-            await offload(len(asset.text), _results, group, reply, asset)
+            await offload_if_large(len(asset.text), _results, group, reply, asset)
             for group, reply in zip(groups, replies, strict=True)
         ]
         return [result for results in judged for result in results]

@@ -15,7 +15,6 @@ from prowess.handlers.requirements import PACKAGE_NAMES, InstallPackages, instal
 from prowess.run.call import Call, Output
 from prowess.sandbox.programs import PYTHON
 from prowess.skill.kinds import Kind
-from prowess.skill.needs import read_needs
 
 MAX_ARGS = 1_000
 PYTHON_COMMAND = (PYTHON, "-B", "-s", "-X", "utf8")
@@ -62,7 +61,7 @@ class ScriptHandler:
         args, stdin = _args(call.inputs.get("args")), _stdin(call.inputs.get("stdin"))
         provision = self._provision
         name = "python3" if interpreter[0] == PYTHON else interpreter[0]
-        call.about_to(shlex.join((name, path, *args)))
+        call.plan(shlex.join((name, path, *args)))
         grants = await self._commands.granted(call)
         call.notes.receipt.touch("binaries", name)
         try:
@@ -115,7 +114,7 @@ def _hint_for_import(call: Call, message: str) -> str:
     found = _MISSING.search(message)
     if found is None or found[1] in sys.stdlib_module_names:
         return ""
-    needed = (*read_needs(call.skill).requirements, PACKAGE_NAMES.get(found[1], found[1]))
+    needed = (*call.run.needs.requirements, PACKAGE_NAMES.get(found[1], found[1]))
     return f"The package {needed[-1]!r} is missing: add `requirements: {json.dumps(needed)}` to the manifest."
 
 

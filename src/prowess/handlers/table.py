@@ -12,7 +12,7 @@ from prowess.handlers.host_functions import HostModule
 from prowess.handlers.http_call import HttpCallHandler
 from prowess.handlers.json_generation import JsonGenerationHandler
 from prowess.handlers.prompt_template import PromptTemplateHandler
-from prowess.handlers.requirements import InstallPackages
+from prowess.handlers.requirements import GrantLookup, InstallPackages
 from prowess.handlers.review import ReviewHandler
 from prowess.handlers.script import ScriptHandler
 from prowess.handlers.text import ReadFile, text_handlers
@@ -20,7 +20,7 @@ from prowess.net.request import HttpClient
 from prowess.prompts.registry import Registry
 from prowess.prompts.renderer import Renderer
 from prowess.run.checkpoints import Checkpoints
-from prowess.run.handler import GrantLookup, Handler
+from prowess.run.handler import Handler
 from prowess.run.model_client import ModelClient
 from prowess.sandbox.commands.command import CommandSandbox
 from prowess.sandbox.protocol import Sandbox

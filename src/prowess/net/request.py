@@ -76,11 +76,11 @@ def _check_header(name: str, value: str) -> None:
 class HostRecorder(Protocol):
     """Notes which hosts are asked and refused, hop by hop, as a receipt does."""
 
-    def touch(self, sort: Literal["hosts"], name: str) -> None:
+    def touch(self, kind: Literal["hosts"], name: str, /) -> None:
         """Note a host that is asked."""
         ...
 
-    def refuse(self, sort: Literal["hosts"], name: str) -> None:
+    def refuse(self, kind: Literal["hosts"], name: str, /) -> None:
         """Note a host that may not be asked."""
         ...
 

@@ -14,6 +14,7 @@ from prowess.prompts.render_errors import RenderFault
 from prowess.prompts.worker import DEFAULT_RENDER_LIMITS, RenderAnswer, RenderLimits, RenderWorker, WorkerDied
 from prowess.skill.template import TemplateSyntax, check_template, template_error
 from prowess.skill.text.hidden import quote_source
+from prowess.threads import offload
 
 _SMALL = 100_000
 """About as many characters are written in a millisecond."""
@@ -151,7 +152,7 @@ class WorkerRenderer:
         if is_small(values, self._limits):
             request = encode_request(template, values, syntax, self._limits, checked=True)
         else:
-            request = await asyncio.to_thread(encode_request, template, values, syntax, self._limits)
+            request = await offload(encode_request, template, values, syntax, self._limits)
         async with self._turn():
             answer = await self._ask(request)
         if isinstance(answer, str):
@@ -160,7 +161,7 @@ class WorkerRenderer:
 
     async def close(self) -> None:
         """End the workers that are idle."""
-        await asyncio.to_thread(self._idle.end)
+        await offload(self._idle.end)
 
     def _turn(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()

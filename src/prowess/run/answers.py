@@ -14,9 +14,9 @@ from typing import Any, cast
 from prowess.errors import OutputInvalid, Problem
 from prowess.llm.model import Reply
 from prowess.run.call import Call
-from prowess.run.threads import offload
 from prowess.skill.kinds import JsonObject
 from prowess.skill.schema import Schema, SchemaError, measure_depth
+from prowess.threads import offload_if_large
 
 MAX_TEXT_CHARS = 2 * 1024 * 1024
 MAX_VALUES = 64
@@ -217,7 +217,7 @@ def note_reply(call: Call, reply: Reply) -> str:
 
 async def read_answer(text: str, schema: Schema) -> tuple[Any, tuple[SchemaError, ...]]:
     """The JSON value in an answer and how it differs from the schema; where there are several values, one that fits."""
-    return await offload(len(text), _read, text, schema)
+    return await offload_if_large(len(text), _read, text, schema)
 
 
 def parse_whole_object(text: str, *, longest: int) -> JsonObject:

@@ -1,134 +1,55 @@
-"""One run of one artifact: what it is given, what is noted about it while it runs, and what it returns."""
+"""A run of a skill, the call of one of its artifacts, what is noted about the call, and what it returns."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Callable, Mapping
+import logging
+import uuid
+from asyncio import CancelledError
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
-from prowess.llm.model import Model, Request, Usage
+from prowess.errors import Refused, TimedOut, Unavailable
+from prowess.llm.model import Request, Usage
 from prowess.policy.actor import Actor
+from prowess.policy.organization import OrgPolicy
 from prowess.policy.subject import Trust
-from prowess.redaction.known import REDACTED, KnownValues
-from prowess.redaction.redactor import find_secrets
-from prowess.run.allowance import QuestionLimit, SpendLimit
+from prowess.run.allowance import Allowance, QuestionLimit, SpendLimit
+from prowess.run.receipt import NO_SECRETS, Receipt, SecretFilter
+from prowess.run.request import RunRequest, Step, StepListener, ignore_step
 from prowess.skill.assertion_specs import AssertionSeverity
 from prowess.skill.kinds import Artifact, JsonObject, Kind
 from prowess.skill.model import Skill
 from prowess.skill.needs import Needs
+from prowess.traces.trace import RunStatus
 
-ResourceKind = Literal["hosts", "env", "read", "written", "skills", "binaries", "packages", "pages", "models"]
+if TYPE_CHECKING:
+    from prowess.run.result import RunPart
 
-MAX_NAMES = 100
-"""So many different names of one sort are kept; the others are counted together."""
-OTHERS = "others"
-_NAME_CHARS = 200
-
-
-class Receipt:
-    """Kept while an artifact runs, by those who let it touch something; a skill cannot write to it."""
-
-    def __init__(self, needs: Needs | None = None) -> None:
-        self.needs = needs or Needs()
-        self.hide: Callable[[str], str] = str
-        """Removes from a name what must not be told."""
-        self._touched: dict[ResourceKind, Counter[str]] = {}
-        self._refused: dict[ResourceKind, Counter[str]] = {}
-
-    def touch(self, sort: ResourceKind, name: str) -> None:
-        """Note that something was used."""
-        _count(self._touched, sort, self.hide(name))
-
-    def refuse(self, sort: ResourceKind, name: str) -> None:
-        """Note that something was asked for and not given."""
-        _count(self._refused, sort, self.hide(name))
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to tell: nothing declared, nothing touched, nothing refused."""
-        return not (self._touched or self._refused or self.needs.as_json())
-
-    def as_json(self) -> JsonObject:
-        """What was declared, and how often each thing was touched or refused."""
-        return {
-            "declared": self.needs.as_json(),
-            "touched": {sort: dict(names) for sort, names in self._touched.items()},
-            "refused": {sort: dict(names) for sort, names in self._refused.items()},
-        }
-
-
-def _count(kept: dict[ResourceKind, Counter[str]], sort: ResourceKind, name: str) -> None:
-    names, short = kept.setdefault(sort, Counter()), name[:_NAME_CHARS]
-    known = short in names or len(names) < MAX_NAMES
-    names[short if known else OTHERS] += 1
-
-
-class SecretFilter:
-    """Removes the values of an environment from what is told about a run, however they are written, and its secrets from data.
-
-    A value whose name does not say that it is secret, such as the name of a model, may be in a result.
-    """
-
-    def __init__(self, env: Mapping[str, str] | None = None) -> None:
-        self.env = dict(env or {})
-        self._values = KnownValues(self.env.values())
-        self._secrets = KnownValues(find_secrets(self.env))
-
-    def together_with(self, env: Mapping[str, str]) -> SecretFilter:
-        """One that hides these values, too."""
-        return SecretFilter({**self.env, **env}) if env else self
-
-    def text(self, text: str) -> str:
-        """A text about the run, without any of the values."""
-        return self._values.redact(text) if self.env else text
-
-    def told(self, value: Any) -> Any:
-        """JSON about the run, such as its inputs, without any of the values."""
-        return self._without(value, self._values)
-
-    def data(self, value: Any) -> Any:
-        """A JSON value without the secrets."""
-        return self._without(value, self._secrets)
-
-    def _without(self, value: Any, known: KnownValues) -> Any:
-        if not self.env or not known.found_in(json.dumps(value, ensure_ascii=False, default=str)):
-            return value
-        return _redact_value(value, known)
-
-
-def _redact_value(value: Any, known: KnownValues) -> Any:
-    if isinstance(value, str):
-        return known.redact(value)
-    if isinstance(value, dict):
-        members = cast("dict[str, Any]", value).items()
-        return {known.redact(name): _redact_value(inner, known) for name, inner in members}
-    if isinstance(value, list | tuple):
-        return [_redact_value(inner, known) for inner in cast("list[Any]", value)]
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return REDACTED if is_number and known.has_number(value) else value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One sign of progress: a `state` that the run is in by now, or a piece of `text` as a model writes it."""
-
-    artifact: str
-    state: str = ""
-    text: str = ""
-    detail: JsonObject = field(default_factory=dict[str, Any])
+log = logging.getLogger(__name__)
 
 
 class DryRunEnded(Exception):
-    """A dry run has come to where something would be sent or run; it ends here."""
+    """A dry run has reached the point where something would be sent or executed."""
 
 
-ProgressListener = Callable[[Step], None]
+_STATUSES: tuple[tuple[type[BaseException], RunStatus], ...] = (
+    (DryRunEnded, "ok"),
+    (TimedOut, "timed_out"),
+    (Refused, "refused"),
+    (Unavailable, "unavailable"),
+    (CancelledError, "cancelled"),
+)
 
 
-def ignore_progress(step: Step) -> None:
-    """Let progress pass."""
+def status_of(error: BaseException | None) -> RunStatus:
+    """Return the status of a call that ended with this error, or with none."""
+    if error is None:
+        return "ok"
+    for kind, status in _STATUSES:
+        if isinstance(error, kind):
+            return status
+    return "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,114 +61,240 @@ class SentRequest:
     purpose: Literal["answer", "evaluation"] = "answer"
 
 
-@dataclass(slots=True, kw_only=True)
-class Notes:
-    """What is written down about a run while it goes on; its trace has it, whatever becomes of the run."""
-
-    rendered: str = ""
-    """What the model was, or the handler is, given: the template with its values in place."""
-    raw: str = ""
-    """What the model answered, word for word."""
-    model: str = ""
-    usage: Usage = field(default_factory=Usage)
-    cost: float | None = None
-    """In US dollars; None where no price is known."""
-    detail: JsonObject = field(default_factory=dict[str, Any])
-    """What else is worth keeping, such as timings."""
-    artifact: Artifact | None = None
-    """The variant that ran, where the artifact has several."""
-    sent: list[SentRequest] = field(default_factory=list[SentRequest])
-    receipt: Receipt = field(default_factory=Receipt)
-    """What the run touched outside itself."""
-    hiding: SecretFilter = field(default_factory=SecretFilter)
-    """What the run, and those that started it, were given in confidence."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """One artifact to be run. `inputs` are plain JSON; the outputs of artifacts that ran before it are among them."""
-
-    id: str
-    skill: Skill
-    artifact: Artifact
-    inputs: Mapping[str, Any]
-    handed_on: frozenset[str] = frozenset()
-    """The names of those inputs that earlier artifacts of the run gave."""
-    actor: Actor
-    session: str = ""
-    """The id of the session that it belongs to."""
-    model: Model | str = ""
-    """The model that the caller chose; '' for none."""
-    session_model: str = ""
-    evaluation_model: Model | str = ""
-    """The model that the caller chose for judging; '' for none."""
-    spare: Model | None = None
-    """The model that is asked where nobody chose one and none is configured."""
-    purse: SpendLimit = field(default_factory=SpendLimit)
-    """What the run, this artifact and the others, may cost."""
-    questions: QuestionLimit = field(default_factory=QuestionLimit)
-    trust: Trust = "synced"
-    """How far the origin of the skill is trusted."""
-    outermost: str = ""
-    """Identifies the run that a person or an agent wanted, of which it is, or which started it."""
-    is_inner: bool = False
-    """Whether the code of another run started it."""
-    resumes: str = ""
-    """The trace of the run that it goes on with from its last checkpoint; '' for a run from the beginning."""
-    following: tuple[str, ...] = ()
-    """The names of the artifacts that are to run after it."""
-    dry: bool = False
-    """Whether nothing is to be sent: the run ends where it would first ask a model."""
-    watch: ProgressListener = ignore_progress
-    announce: ProgressListener = ignore_progress
-    """Told of the states alone."""
-    notes: Notes = field(default_factory=Notes)
-
-    def enter(self, state: str, **detail: Any) -> None:
-        """Tell which state the run is in by now."""
-        step = Step(artifact=self.artifact.name, state=state, detail=self.notes.hiding.told(detail))
-        self.announce(step)
-        self.watch(step)
-
-    def about_to(self, rendered: str) -> None:
-        """Note what is about to be sent or run; a dry run ends here."""
-        self.notes.rendered = rendered
-        if self.dry:
-            raise DryRunEnded
-
-    def confide(self, env: Mapping[str, str]) -> None:
-        """Have values kept out of all that is said about the run from now on."""
-        self.notes.hiding = self.notes.hiding.together_with(env)
-        self.notes.receipt.hide = self.notes.hiding.text
-
-    @property
-    def watched(self) -> bool:
-        """Whether somebody wants to see the text as it comes."""
-        return self.watch is not ignore_progress
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What an artifact gave: a text, or data for kinds that give data, with `text` as its words."""
+    """What an artifact returned: a text, or data together with its text form."""
 
     kind: Kind
     text: str = ""
     data: Any = None
     result: JsonObject = field(default_factory=dict[str, Any])
-    """What else the kind says about it, such as a GenerationResult or a ReviewResult."""
+    """What else the kind reports, such as a GenerationResult or a ReviewResult."""
 
     @property
     def value(self) -> Any:
-        """What the next artifact is given: the data, or the text where there is none; a function gives data, also none."""
+        """The value for the next artifact: the data, or the text if there is none. A function returns data, even None."""
         return self.text if self.data is None and self.kind != "function" else self.data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What one assertion says about one output. Where it could not be evaluated it has not passed."""
+    """What one assertion decided about one output. An assertion that could not be evaluated has not passed."""
 
     type: str
     description: str
     passed: bool
     severity: AssertionSeverity = "hard"
     explanation: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Notes:
+    """What is known about a call so far. Its trace gets all of it, however the call ends."""
+
+    rendered: str = ""
+    """What the model or the program is given: the template with its values in place."""
+    raw: str = ""
+    """The model's answer, unchanged."""
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
+    """In US dollars; None if no price is known."""
+    detail: JsonObject = field(default_factory=dict[str, Any])
+    """Everything else worth keeping, such as timings."""
+    artifact: Artifact | None = None
+    """The variant that ran, if the artifact has several."""
+    sent: list[SentRequest] = field(default_factory=list[SentRequest])
+    """In a dry run, the requests that would be sent."""
+    output: Output | None = None
+    """The output, which may still fail an assertion."""
+    verdicts: tuple[Verdict, ...] = ()
+    receipt: Receipt = field(default_factory=Receipt)
+    secrets: SecretFilter = NO_SECRETS
+    """The values that the call, and those that started it, were granted."""
+    traced: bool = False
+    """True once the row of the trace is durable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A request that passed the gate, with everything that was looked up for it once. All its calls share it."""
+
+    id: str
+    request: RunRequest
+    skill: Skill
+    artifacts: tuple[str, ...]
+    """The names of the artifacts to run; empty for the whole skill."""
+    inputs: Mapping[str, Any]
+    actor: Actor
+    """The actor of the request, in the role of its session."""
+    policy: OrgPolicy
+    """The organization's policy when the run began; a change applies to the next run."""
+    needs: Needs
+    declared: JsonObject
+    """The needs as JSON; empty if the skill needs nothing outside the sandbox."""
+    limits: Allowance
+    trust: Trust
+    """How far the skill's origin is trusted."""
+    session: str
+    """The id of the session; '' for none."""
+    session_model: str
+    resumes: str
+    """The trace of the interrupted call that the first call resumes; '' for none."""
+    on_step: StepListener
+    spend: SpendLimit
+    questions: QuestionLimit
+    root: str
+    """The id of the run that a person or an agent started: this one, or the one whose code started it."""
+    parts: list[RunPart] = field(default_factory=list["RunPart"])
+    """The parts that have ended so far."""
+
+    @property
+    def is_nested(self) -> bool:
+        """True if the code of another run started it."""
+        return self.request.started_by is not None
+
+
+def start_run(
+    request: RunRequest,
+    skill: Skill,
+    *,
+    artifacts: tuple[str, ...],
+    inputs: Mapping[str, Any],
+    limits: Allowance,
+    needs: Needs,
+    actor: Actor | None = None,
+    policy: OrgPolicy | None = None,
+    trust: Trust = "synced",
+    session: str = "",
+    session_model: str = "",
+    resumes: str = "",
+) -> Run:
+    """Return a new run. What it spends and asks also counts for the run that started it."""
+    outer = request.started_by.run if request.started_by else None
+    run_id = str(uuid.uuid4())
+    return Run(
+        id=run_id,
+        request=request,
+        skill=skill,
+        artifacts=artifacts,
+        inputs=inputs,
+        actor=actor or request.actor,
+        policy=policy or OrgPolicy(),
+        needs=needs,
+        declared=needs.as_json(),
+        limits=limits,
+        trust=trust,
+        session=session,
+        session_model=session_model,
+        resumes=resumes,
+        on_step=_guard_listener(request.on_step),
+        spend=SpendLimit(limit=limits.max_cost, outer=outer.spend if outer else None),
+        questions=outer.questions if outer else QuestionLimit(),
+        root=outer.root if outer else run_id,
+    )
+
+
+def _guard_listener(listener: StepListener) -> StepListener:
+    """Return a listener that never raises: after its first error it receives nothing more, and the run goes on."""
+    if listener is ignore_step:
+        return listener
+    has_failed = False
+
+    def receive(step: Step) -> None:
+        nonlocal has_failed
+        if has_failed:
+            return
+        try:
+            listener(step)
+        except Exception as error:  # noqa: BLE001
+            has_failed = True
+            log.debug("The listener of a run failed: %r", error)
+
+    return receive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One artifact of a run. `inputs` are plain JSON, with the outputs of earlier artifacts among them."""
+
+    id: str
+    run: Run
+    artifact: Artifact
+    inputs: Mapping[str, Any]
+    handed_on: frozenset[str] = frozenset()
+    """The names of the inputs that are outputs of earlier artifacts."""
+    following: tuple[str, ...] = ()
+    """The names of the artifacts that run after this one."""
+    resumes: str = ""
+    """The trace of the interrupted call that this one resumes; '' to start from the beginning."""
+    replaces: Call | None = None
+    """The unavailable call that this one is the fallback of."""
+    on_state: StepListener = ignore_step
+    """Publishes the states that the call enters."""
+    notes: Notes
+
+    @property
+    def skill(self) -> Skill:
+        """The skill of the run."""
+        return self.run.skill
+
+    @property
+    def actor(self) -> Actor:
+        """The actor of the run."""
+        return self.run.actor
+
+    @property
+    def request(self) -> RunRequest:
+        """The request that the run serves."""
+        return self.run.request
+
+    @property
+    def is_watched(self) -> bool:
+        """True if someone wants to see a model's text as it is written."""
+        return self.run.on_step is not ignore_step
+
+    def enter(self, state: str, **detail: Any) -> None:
+        """Report that the call has entered a state."""
+        step = Step(artifact=self.artifact.name, state=state, detail=self.notes.secrets.redact_json(detail))
+        self.on_state(step)
+        self.run.on_step(step)
+
+    def plan(self, text: str) -> None:
+        """Note what is about to be sent or executed. A dry run ends here."""
+        self.notes.rendered = text
+        if self.request.dry_run:
+            raise DryRunEnded
+
+    def add_secrets(self, env: Mapping[str, str]) -> None:
+        """Keep these values out of everything that is reported about the call from now on."""
+        self.notes.secrets = self.notes.secrets.extended(env)
+        self.notes.receipt.redact = self.notes.secrets.redact_text
+
+
+def make_call(
+    run: Run,
+    artifact: Artifact,
+    inputs: Mapping[str, Any],
+    *,
+    handed_on: frozenset[str] = frozenset(),
+    following: tuple[str, ...] = (),
+    resumes: str = "",
+    replaces: Call | None = None,
+) -> Call:
+    """Return a call of an artifact, with empty notes and the secrets of the call that it replaces or is started by."""
+    call = Call(
+        id=str(uuid.uuid4()),
+        run=run,
+        artifact=artifact,
+        inputs=inputs,
+        handed_on=handed_on,
+        following=following,
+        resumes=resumes,
+        replaces=replaces,
+        notes=Notes(receipt=Receipt(run.declared)),
+    )
+    outer = replaces or run.request.started_by
+    if outer is not None:
+        call.add_secrets(outer.notes.secrets.env)
+    return call

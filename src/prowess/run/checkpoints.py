@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import secrets
@@ -13,7 +12,6 @@ from typing import Any
 
 from prowess.errors import NotFound, ProwessError
 from prowess.redaction.redactor import Redactor
-from prowess.run.allowance import read_allowance
 from prowess.run.call import Call
 from prowess.sandbox.protocol import HostFunction
 from prowess.skill.kinds import JsonObject
@@ -21,6 +19,7 @@ from prowess.storage import checkpoints
 from prowess.storage.checkpoints import CheckpointRow
 from prowess.storage.database import Connections
 from prowess.storage.owner import Owner
+from prowess.threads import offload
 
 CHECKPOINT = "checkpoint"
 
@@ -125,26 +124,26 @@ class Checkpoints:
         """The journal of a run: that of the one it goes on with, or an empty one."""
         if not call.resumes:
             return Journal(seed=secrets.token_hex(16))
-        return (await asyncio.to_thread(find_checkpoint, self._records, call.actor.owner, call.resumes)).journal
+        return (await offload(find_checkpoint, self._records, call.actor.owner, call.resumes)).journal
 
     async def keep(self, call: Call, journal: Journal) -> None:
         """Keep how far the run is; where that is not allowed, secret or too large, its trace says so instead."""
-        why = _why_not(call, journal) or await asyncio.to_thread(self._why_secret, call, journal)
+        why = _why_not(call, journal) or await offload(self._why_secret, call, journal)
         calls = len(journal.entries)
         call.notes.detail["checkpoint"] = {"calls": calls, "kept": not why, **({"why": why} if why else {})}
         if not why:
-            await asyncio.to_thread(self._keep, call, journal)
+            await offload(self._keep, call, journal)
 
     async def forget(self, call: Call) -> None:
         """Remove what is not needed any more, when the run has come to its end."""
         if "checkpoint" in call.notes.detail or call.resumes:
             call.notes.detail.get("checkpoint", {}).pop("kept", None)
-            await asyncio.to_thread(self._forget, call)
+            await offload(self._forget, call)
 
     def _why_secret(self, call: Call, journal: Journal) -> str:
         """Why nothing is kept that a trace would not show: it would have to be kept as it is, or be of no use."""
         told = [dict(call.inputs), *(json.loads(entry.answer) for entry in journal.entries if entry.answer)]
-        hidden = call.notes.hiding.told(told)
+        hidden = call.notes.secrets.redact_json(told)
         if hidden == told and (self._redactor.is_clean(json.dumps(told)) or self._redactor.value(told) == told):
             return ""
         return "There is something secret among the inputs or the answers so far."
@@ -187,7 +186,7 @@ def unknown_checkpoint(trace: str) -> NotFound:
 
 
 def _why_not(call: Call, journal: Journal) -> str:
-    allowance = read_allowance(call.skill)
+    allowance = call.run.limits
     if not (allowance.log_input and allowance.log_output) or allowance.withheld:
         return "The skill does not have its inputs and outputs kept."
     if journal.size > MAX_JOURNAL_CHARS:

@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from prowess.policy.grants import Grants
 from prowess.run.call import Call, Output
 from prowess.skill.kinds import Kind
 
-__all__ = ["GrantLookup", "Grants"]
-
 
 class Handler(Protocol):
-    """Runs artifacts of one kind. It is handed its tools when it is made, and keeps nothing of one run for another.
-
-    `Invalid` is raised where the inputs or the artifact are wrong, `NotFound` where something it names is not there,
-    `Unavailable` where a fallback may serve, `RunFailed` in one of its forms where it ran and gave nothing good. It can be
-    cancelled wherever it awaits. What it notes in `call.notes` is traced, however it ends.
-    """
+    """Runs artifacts of one kind. A handler gets its tools when it is made, and keeps nothing from one call to the next."""
 
     kind: Kind
 
     async def run(self, call: Call) -> Output:
-        """Run it."""
+        """Run the artifact of a call. What the handler adds to `call.notes` is traced, however the call ends.
+
+        Raise `Invalid` if the inputs or the artifact are wrong, `NotFound` if something that it names does not exist,
+        `Unavailable` if a fallback may run instead, and `RunFailed` or one of its subclasses if it ran without a good
+        result. Expect to be cancelled at every `await`.
+        """
         ...
 
 
-GrantLookup = Callable[[Call], Awaitable[Grants]]
-"""Finds what a call is given."""
+RunArtifact = Callable[[Call], Awaitable[Output]]
+"""What a handler does with a call, and what each wrapper of the pipeline does around it."""

@@ -13,10 +13,12 @@ from prowess.errors import AnswerUnusable, ProwessError, Refused, SpendExceeded,
 from prowess.llm.model import Model, Reply, Request, Usage, fit_schema
 from prowess.llm.models import Models
 from prowess.llm.prices import DEFAULT_MAX_TOKENS, cost_of, lacks_price, max_cost
-from prowess.run.call import Call, DryRunEnded, SentRequest, Step
+from prowess.run.call import Call, DryRunEnded, SentRequest
+from prowess.run.request import Step
 from prowess.run.spending import Spending
 from prowess.run.telemetry import Telemetry
 from prowess.session.session import estimate_tokens
+from prowess.threads import offload
 
 MAX_TOKENS = 100_000_000
 """More than any model reads or writes at once."""
@@ -45,15 +47,21 @@ class ModelClient:
         if named:
             self._models.check_named_by_skill(named)
         if purpose == "evaluation":
-            wishes = (call.evaluation_model, named, self._models.evaluation, call.model, call.session_model)
+            wishes = (
+                call.request.evaluation_model,
+                named,
+                self._models.evaluation,
+                call.request.model,
+                call.run.session_model,
+            )
         else:
-            wishes = (call.model, named, call.session_model)
-        chosen = next((wish for wish in wishes if wish), self._models.default) or call.spare or ""
+            wishes = (call.request.model, named, call.run.session_model)
+        chosen = next((wish for wish in wishes if wish), self._models.default) or call.request.fallback_model or ""
         if not isinstance(chosen, str):
             return chosen
-        if call.dry:
+        if call.request.dry_run:
             return self._models.named(chosen)
-        model = self._models.opened(chosen) or await asyncio.to_thread(self._models.open, chosen)
+        model = self._models.opened(chosen) or await offload(self._models.open, chosen)
         if chosen == named and lacks_price(model.name):
             raise Refused(
                 f"A skill may not name the model {model.name[:80]!r}: its price is not known, so no cap holds.",
@@ -66,10 +74,10 @@ class ModelClient:
     ) -> Reply:
         """The answer to one request; with `stream`, whoever watches the call sees a text come. Data comes as a whole."""
         model = await self.model_for(call, named=named, purpose=purpose)
-        if call.dry:
+        if call.request.dry_run:
             call.notes.sent.append(_sent(model, request, purpose))
             raise DryRunEnded
-        streams = stream and call.watched and request.schema is None
+        streams = stream and call.is_watched and request.schema is None
         return await self._send(call, model, request, stream=streams, notes_model=purpose == "answer")
 
     async def ask_all(
@@ -83,7 +91,7 @@ class ModelClient:
     ) -> list[Reply | ProwessError]:
         """The answers to several requests, in their order, a few at a time; what went wrong stands in an answer's place."""
         model = await self.model_for(call, named=named, purpose=purpose)
-        if call.dry:
+        if call.request.dry_run:
             call.notes.sent += [_sent(model, request, purpose) for request in requests]
             raise DryRunEnded
         room = asyncio.Semaphore(at_once)
@@ -101,15 +109,15 @@ class ModelClient:
 
     async def _send(self, call: Call, model: Model, request: Request, *, stream: bool, notes_model: bool) -> Reply:
         notes = call.notes
-        if call.is_inner:
-            call.questions.count(1)
+        if call.run.is_nested:
+            call.run.questions.count(1)
         if notes_model or not notes.model:
             notes.model = model.name
         most = max_cost(model.name, _tokens(request), request.max_tokens)
         request = _limited(model, request)
         with _held(call, most or 0.0) as hold:
             async with self._spending.reserved(call, most) as reservation:
-                with self._telemetry.span_of_request(model, request) as span:
+                with self._telemetry.request_span(model, request) as span:
                     reply = await (self._streamed(call, model, request) if stream else model.complete(request))
                     span.answered(reply)
                 used = _plausible(reply.usage)
@@ -130,7 +138,7 @@ class ModelClient:
                 if isinstance(piece, Reply):
                     reply = piece
                 else:
-                    call.watch(Step(artifact=call.artifact.name, text=piece))
+                    call.run.on_step(Step(artifact=call.artifact.name, text=piece))
         return reply
 
 
@@ -153,7 +161,7 @@ def _held(call: Call, most: float) -> Generator[Callable[[float], None]]:
 
     What failed cost nothing; what was cancelled or took too long may well have, and stays held.
     """
-    purse = call.purse
+    purse = call.run.spend
     full = purse.full(most)
     if full is not None:
         raise SpendExceeded(

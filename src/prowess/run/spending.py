@@ -9,24 +9,15 @@ from dataclasses import dataclass
 
 from prowess.errors import AnswerUnusable, ProwessError, Refused, RunFailed, SpendExceeded, TimedOut, Unavailable
 from prowess.llm.model import Usage
-from prowess.policy.actor import Actor
 from prowess.run.call import Call
-from prowess.run.threads import offload_to_completion
 from prowess.storage import spend
 from prowess.storage.clock import now
 from prowess.storage.database import Connections
+from prowess.threads import offload_to_completion
 
 DAY, SESSION = "day", "session"
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpendCaps:
-    """US dollars that may be spent in one session, and on one day (UTC) in the whole organization."""
-
-    per_session: float
-    per_day: float
 
 
 @dataclass(slots=True)
@@ -47,9 +38,8 @@ class Spending:
     stays spent, since the provider may well ask for it.
     """
 
-    def __init__(self, records: Callable[[], Connections], caps: Callable[[Actor], SpendCaps]) -> None:
+    def __init__(self, records: Callable[[], Connections]) -> None:
         self._records = records
-        self._caps = caps
 
     @asynccontextmanager
     async def reserved(self, call: Call, amount: float | None) -> AsyncGenerator[Reservation]:
@@ -83,8 +73,8 @@ class Spending:
                 await offload_to_completion(self._settle, call, purses, actual - reservation.held)
 
     def _reserve(self, call: Call, purses: dict[str, str], reservation: Reservation) -> None:
-        caps = self._caps(call.actor)
-        limits = {DAY: caps.per_day, SESSION: caps.per_session}
+        policy = call.run.policy
+        limits = {DAY: policy.spend_per_day_usd, SESSION: policy.spend_per_session_usd}
         organization = call.actor.organization
         with self._records().write() as connection:
             capped = {purse: limits[kind] for kind, purse in purses.items()}
@@ -115,8 +105,8 @@ def _note(call: Call, error: AnswerUnusable, cost: float | None) -> None:
 
 def _purses(call: Call) -> dict[str, str]:
     purses = {DAY: f"{DAY}:{now()[:10]}"}
-    if call.session:
-        purses[SESSION] = f"{SESSION}:{call.session}"
+    if call.run.session:
+        purses[SESSION] = f"{SESSION}:{call.run.session}"
     return purses
 
 

@@ -11,12 +11,13 @@ from asyncio import CancelledError
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
 
 from prowess.errors import ProwessError, Unavailable
 from prowess.llm.model import Model, Reply, Request, Usage
 from prowess.redaction import Redactor
-from prowess.run.call import Call, Notes
+from prowess.run.call import Call, DryRunEnded, Notes, Output, status_of
+from prowess.run.handler import RunArtifact
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
@@ -49,11 +50,11 @@ class RequestSpan(Protocol):
 class Telemetry(Protocol):
     """Tells of runs and requests. A span that is left by an exception says so, and lets it pass."""
 
-    def span_of_run(self, call: Call) -> AbstractContextManager[RunSpan]:
+    def run_span(self, call: Call) -> AbstractContextManager[RunSpan]:
         """The span of one artifact's run."""
         ...
 
-    def span_of_request(self, model: Model, request: Request) -> AbstractContextManager[RequestSpan]:
+    def request_span(self, model: Model, request: Request) -> AbstractContextManager[RequestSpan]:
         """The span of one request to a model, within that of its run."""
         ...
 
@@ -65,11 +66,11 @@ class Telemetry(Protocol):
 class NoTelemetry:
     """Tells nobody; it is its own span."""
 
-    def span_of_run(self, call: Call) -> AbstractContextManager[RunSpan]:  # noqa: ARG002
+    def run_span(self, call: Call) -> AbstractContextManager[RunSpan]:  # noqa: ARG002
         """No span."""
         return self
 
-    def span_of_request(self, model: Model, request: Request) -> AbstractContextManager[RequestSpan]:  # noqa: ARG002
+    def request_span(self, model: Model, request: Request) -> AbstractContextManager[RequestSpan]:  # noqa: ARG002
         """No span."""
         return self
 
@@ -101,7 +102,7 @@ class SpanTelemetry:
         self._shut_down = shut_down
 
     @contextmanager
-    def span_of_run(self, call: Call) -> Generator[RunSpan]:
+    def run_span(self, call: Call) -> Generator[RunSpan]:
         """A span `invoke_workflow SKILL/ARTIFACT`."""
         name = f"{call.skill.slug}/{call.artifact.name}"
         attributes = {
@@ -112,13 +113,13 @@ class SpanTelemetry:
             "prowess.kind": call.artifact.kind,
             "prowess.trace": call.id,
         }
-        if call.session:
-            attributes["gen_ai.conversation.id"] = call.session
+        if call.run.session:
+            attributes["gen_ai.conversation.id"] = call.run.session
         with self._span(f"invoke_workflow {name}", attributes, kind="INTERNAL") as span:
             yield _RunSpan(span, self._redactor)
 
     @contextmanager
-    def span_of_request(self, model: Model, request: Request) -> Generator[RequestSpan]:
+    def request_span(self, model: Model, request: Request) -> Generator[RequestSpan]:
         """A span `chat MODEL`."""
         provider, name = _provider_and_name(_told_name(model.name, self._redactor))
         attributes: dict[str, str | int | float] = {
@@ -190,6 +191,28 @@ class _RequestSpan:
         if reply.usage != Usage():
             self._span.set_attribute("gen_ai.usage.input_tokens", reply.usage.input_tokens)
             self._span.set_attribute("gen_ai.usage.output_tokens", reply.usage.output_tokens)
+
+
+def with_telemetry(run: RunArtifact, telemetry: Telemetry) -> RunArtifact:
+    """Open a span around each call, and say in it how the call ended."""
+    if isinstance(telemetry, NoTelemetry):
+        return run
+
+    async def traced(call: Call) -> Output:
+        ended: ProwessError | DryRunEnded | None = None
+        output: Output | None = None
+        with telemetry.run_span(call) as span:
+            try:
+                output = await run(call)
+            except (ProwessError, DryRunEnded) as error:
+                ended = error
+            span.ended(status_of(ended), call.notes)
+        # Raised only now: a span that is left by an exception would describe it a second time, without the status.
+        if output is None:
+            raise cast("Exception", ended)
+        return output
+
+    return traced
 
 
 def open_telemetry(environment: Mapping[str, str], redactor: Redactor, *, on: bool) -> Telemetry:

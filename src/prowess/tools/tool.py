@@ -14,7 +14,7 @@ from prowess.errors import ApprovalRequired, BudgetExceeded, Invalid, Problem, P
 from prowess.llm.model import Model
 from prowess.policy.actor import Actor
 from prowess.policy.text import clean_text
-from prowess.run.call import ProgressListener, ignore_progress
+from prowess.run.request import StepListener, ignore_step
 from prowess.session.session import Session
 from prowess.skill.needs import Reach
 
@@ -45,7 +45,7 @@ class ToolContext:
     actor: Actor
     conversation: str = ""
     hands_over: bool = False
-    watch: ProgressListener = ignore_progress
+    watch: StepListener = ignore_step
     spare: Model | None = None
     reserved: frozenset[str] = frozenset()
     _session: str = field(default="", init=False)

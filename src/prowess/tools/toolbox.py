@@ -19,7 +19,7 @@ from prowess.llm.model import Model
 from prowess.policy.actor import Actor
 from prowess.policy.roles import Role, find_role
 from prowess.policy.text import clean_text
-from prowess.run.call import ProgressListener, ignore_progress
+from prowess.run.request import StepListener, ignore_step
 from prowess.tools import edit, lookup, use
 from prowess.tools import use as running
 from prowess.tools.skill_tools import find_callable, is_listed, make_skill_tool, name_skill_tools, role_offers_skill
@@ -68,7 +68,7 @@ class Toolbox:
         actor: Actor,
         conversation: str = "",
         hands_over: bool = False,
-        watch: ProgressListener = ignore_progress,
+        watch: StepListener = ignore_step,
         spare: Model | None = None,
     ) -> None:
         self.desk = ToolContext(

@@ -14,7 +14,8 @@ import pytest
 
 from prowess.interfaces.cli.output import can_animate
 from prowess.interfaces.cli.run_output import RunScreen
-from prowess.run.call import Output, Step
+from prowess.run.call import Output
+from prowess.run.request import Step
 from prowess.run.result import RunPart
 
 PROWESS = Path(sys.executable).parent / "prowess"

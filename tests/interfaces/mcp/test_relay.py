@@ -18,7 +18,7 @@ from mcp_types import (
 from prowess.errors import NotFound, TryLater, Unavailable
 from prowess.interfaces.mcp.sampling import MAX_OPEN_RUNS, SamplingModel, SamplingRelay, SamplingRelays
 from prowess.llm.model import Message, Request
-from prowess.run.call import ignore_progress
+from prowess.run.request import ignore_step
 
 pytestmark = pytest.mark.anyio
 
@@ -55,13 +55,13 @@ async def test_what_is_asked_after_a_round_has_ended_is_asked_in_the_next():
         both = await asyncio.gather(relay.ask(question("first")), later())
         return done(" ".join(one.content.text for one in both))
 
-    first = await relays.round("me", returning(), ignore_progress, begin)
+    first = await relays.round("me", returning(), ignore_step, begin)
     assert list(first.input_requests) == ["sampling-1"]
     go_on.set()
     await late.wait()
-    second = await relays.round("me", returning(first, {"sampling-1": answer("one")}), ignore_progress, begin)
+    second = await relays.round("me", returning(first, {"sampling-1": answer("one")}), ignore_step, begin)
     assert list(second.input_requests) == ["sampling-2"]
-    last = await relays.round("me", returning(second, {"sampling-2": answer("two")}), ignore_progress, begin)
+    last = await relays.round("me", returning(second, {"sampling-2": answer("two")}), ignore_step, begin)
 
     assert last.content[0].text == "one two"
     await relays.close()
@@ -74,9 +74,9 @@ async def test_a_question_that_was_put_and_has_no_answer_is_not_put_again():
         both = await asyncio.gather(*(relay.ask(question(text)) for text in "ab"), return_exceptions=True)
         return done(" ".join(type(one).__name__ for one in both))
 
-    asked = await relays.round("me", returning(), ignore_progress, begin)
+    asked = await relays.round("me", returning(), ignore_step, begin)
     assert list(asked.input_requests) == ["sampling-1", "sampling-2"]
-    last = await relays.round("me", returning(asked, {"sampling-2": answer("b")}), ignore_progress, begin)
+    last = await relays.round("me", returning(asked, {"sampling-2": answer("b")}), ignore_step, begin)
 
     assert last.content[0].text == f"{Unavailable.__name__} {CreateMessageResult.__name__}"
 
@@ -91,9 +91,9 @@ async def test_a_question_that_is_withdrawn_ends_no_round():
         await asyncio.wait([withdrawn])
         return done((await relay.ask(question("second"))).content.text)
 
-    asked = await relays.round("me", returning(), ignore_progress, begin)
+    asked = await relays.round("me", returning(), ignore_step, begin)
     assert list(asked.input_requests) == ["sampling-2"]
-    last = await relays.round("me", returning(asked, {"sampling-2": answer("two")}), ignore_progress, begin)
+    last = await relays.round("me", returning(asked, {"sampling-2": answer("two")}), ignore_step, begin)
 
     assert last.content[0].text == "two"
 
@@ -104,15 +104,15 @@ async def asks_once(relay: SamplingRelay) -> CallToolResult:
 
 async def test_a_caller_who_leaves_too_many_runs_unanswered_is_refused_another_and_ends_nobody_elses():
     relays = SamplingRelays()
-    mine = await relays.round("me", returning(), ignore_progress, asks_once)
-    theirs = [await relays.round("they", returning(), ignore_progress, asks_once) for _ in range(MAX_OPEN_RUNS)]
+    mine = await relays.round("me", returning(), ignore_step, asks_once)
+    theirs = [await relays.round("they", returning(), ignore_step, asks_once) for _ in range(MAX_OPEN_RUNS)]
     with pytest.raises(TryLater):
-        await relays.round("they", returning(), ignore_progress, asks_once)
+        await relays.round("they", returning(), ignore_step, asks_once)
 
     for caller, asked in (("me", mine), ("they", theirs[0])):
-        last = await relays.round(caller, returning(asked, {"sampling-1": answer("one")}), ignore_progress, asks_once)
+        last = await relays.round(caller, returning(asked, {"sampling-1": answer("one")}), ignore_step, asks_once)
         assert last.content[0].text == "one"
-    again = await relays.round("they", returning(), ignore_progress, asks_once)
+    again = await relays.round("they", returning(), ignore_step, asks_once)
     assert list(again.input_requests) == ["sampling-1"]
     await relays.close()
 
@@ -129,26 +129,26 @@ async def test_a_run_that_ended_while_it_waited_makes_room_for_another():
         await asyncio.wait([unanswered])
         return done("timed out")
 
-    first, second, *_ = [await relays.round("me", returning(), ignore_progress, begin) for _ in range(MAX_OPEN_RUNS)]
+    first, second, *_ = [await relays.round("me", returning(), ignore_step, begin) for _ in range(MAX_OPEN_RUNS)]
     over.set()
     await asyncio.wait(calls)
-    assert list((await relays.round("me", returning(), ignore_progress, asks_once)).input_requests) == ["sampling-1"]
+    assert list((await relays.round("me", returning(), ignore_step, asks_once)).input_requests) == ["sampling-1"]
 
     with pytest.raises(NotFound):
-        await relays.round("me", returning(first), ignore_progress, begin)
-    assert (await relays.round("me", returning(second), ignore_progress, begin)).content[0].text == "timed out"
+        await relays.round("me", returning(first), ignore_step, begin)
+    assert (await relays.round("me", returning(second), ignore_step, begin)).content[0].text == "timed out"
     await relays.close()
 
 
 async def test_a_run_is_answered_by_its_own_caller_and_once():
     relays = SamplingRelays()
-    asked = await relays.round("me", returning(), ignore_progress, asks_once)
+    asked = await relays.round("me", returning(), ignore_step, asks_once)
     with pytest.raises(NotFound):
-        await relays.round("they", returning(asked, {"sampling-1": answer("no")}), ignore_progress, asks_once)
-    last = await relays.round("me", returning(asked, {"sampling-1": answer("one")}), ignore_progress, asks_once)
+        await relays.round("they", returning(asked, {"sampling-1": answer("no")}), ignore_step, asks_once)
+    last = await relays.round("me", returning(asked, {"sampling-1": answer("one")}), ignore_step, asks_once)
     assert last.content[0].text == "one"
     with pytest.raises(NotFound):
-        await relays.round("me", returning(asked, {"sampling-1": answer("two")}), ignore_progress, asks_once)
+        await relays.round("me", returning(asked, {"sampling-1": answer("two")}), ignore_step, asks_once)
 
 
 @pytest.mark.parametrize(("stop_reason", "complete"), [("endTurn", True), ("maxTokens", False)])

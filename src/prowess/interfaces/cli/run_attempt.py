@@ -17,7 +17,7 @@ from prowess.interfaces.cli.output import escape_path, one_line
 if TYPE_CHECKING:
     from prowess.interfaces.cli.run_output import RunScreen
     from prowess.open import Prowess
-    from prowess.policy.configuration import EnvState
+    from prowess.policy.grants import EnvState
     from prowess.run.result import ProducedFile, RunResult
     from prowess.skill.model import Skill
 

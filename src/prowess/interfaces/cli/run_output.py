@@ -15,7 +15,8 @@ from prowess.interfaces.cli.output import can_animate, clean, one_line
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from prowess.run.call import Output, SentRequest, Step, Verdict
+    from prowess.run.call import Output, SentRequest, Verdict
+    from prowess.run.request import Step
     from prowess.run.result import RunPart, RunResult
 
 

@@ -13,7 +13,7 @@ from prowess.interfaces.mcp.notifications import ChangeNotifier
 from prowess.interfaces.mcp.sampling import SamplingRelays, waiting_client_model
 from prowess.interfaces.mcp.skill_entry import SkillEntry
 from prowess.llm.model import Model
-from prowess.run.call import ProgressListener, ignore_progress
+from prowess.run.request import StepListener, ignore_step
 from prowess.tools.toolbox import Toolbox
 
 _log = logging.getLogger(__name__)
@@ -41,9 +41,7 @@ class Backend:
         """The entry an address belongs to and the path in it, for whoever a request comes from."""
         return await self.shelf.find(uri) if self.may_read(context) else None
 
-    def toolbox(
-        self, context: Context, *, watch: ProgressListener = ignore_progress, spare: Model | None = None
-    ) -> Toolbox:
+    def toolbox(self, context: Context, *, watch: StepListener = ignore_step, spare: Model | None = None) -> Toolbox:
         """The tools of whoever a request comes from, in the conversation it belongs to.
 
         What is enabled is handed over by the tool, since the client's system prompt is not ours to write. Where no model is

@@ -32,7 +32,7 @@ from pydantic import ValidationError
 from prowess.errors import NotFound, RunFailed, TryLater, Unavailable
 from prowess.interfaces.auth.caller import Context, agent_name
 from prowess.llm.model import Message, Model, Reply, Request, family_of, fit_schema
-from prowess.run.call import ProgressListener, Step, ignore_progress
+from prowess.run.request import Step, StepListener, ignore_step
 
 MAX_OPEN_RUNS = 100
 """So many runs of one caller go on or wait at once."""
@@ -46,7 +46,7 @@ class SamplingRelay:
     """What one run asks of its client, round by round."""
 
     def __init__(self) -> None:
-        self.watch: ProgressListener = ignore_progress
+        self.watch: StepListener = ignore_step
         """Who is told of progress in this round."""
         self.asked = asyncio.Event()
         """Set while something is asked that has no answer."""
@@ -118,7 +118,7 @@ class SamplingRelays:
         self,
         caller: str,
         params: InputResponseRequestParams,
-        watch: ProgressListener,
+        watch: StepListener,
         begin: Callable[[SamplingRelay], Awaitable[CallResult]],
     ) -> CallResult:
         """Begin a caller's call, or go on with the one that these parameters answer, until it is done or asks something.
@@ -137,7 +137,7 @@ class SamplingRelays:
             self._forget(caller, run)
             raise
         finally:
-            run.relay.watch = ignore_progress
+            run.relay.watch = ignore_step
         if not run.call.done():
             return _ask_client(run)
         self._forget(caller, run)

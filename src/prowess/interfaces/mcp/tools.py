@@ -27,7 +27,7 @@ from prowess.interfaces.mcp.backend import Backend
 from prowess.interfaces.mcp.elicitation import request_approval
 from prowess.interfaces.mcp.protocol import TOOLS_PER_PAGE, add_approve_command, make_cursor, read_cursor, tool_result
 from prowess.interfaces.mcp.sampling import SamplingModel, SamplingRelay, client_offers_model
-from prowess.run.call import ProgressListener, Step
+from prowess.run.request import Step, StepListener
 from prowess.tools.tool import Tool, ToolAnswer
 from prowess.tools.toolbox import Toolbox, builtin_tools
 
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def report_progress(context: Context) -> AsyncGenerator[ProgressListener]:
+async def report_progress(context: Context) -> AsyncGenerator[StepListener]:
     """Tell the client of each step, in order, and before its answer comes; of nothing where it gave no progress token.
 
     No step waits for the client: while one notice is under way, pieces of text that follow each other become one.

@@ -11,8 +11,8 @@ from prowess.errors import OutputInvalid
 from prowess.run.answers import extract_json
 from prowess.run.call import Call, Output, Verdict
 from prowess.run.judged_text import JudgedText
-from prowess.run.threads import offload
 from prowess.skill.assertion_specs import AssertionSeverity, AssertionSpec
+from prowess.threads import offload_if_large
 
 
 class CheckedOutput:
@@ -43,7 +43,7 @@ class CheckedOutput:
             return self.given
         async with self._lock:
             if self._found is None:
-                self._found = await offload(len(self.text), _found, self.text)
+                self._found = await offload_if_large(len(self.text), _found, self.text)
         value, fault = self._found
         if fault is not None:
             raise OutputInvalid(fault.message, hint=fault.hint)

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from prowess.errors import Invalid
+from prowess.errors import AssertionFailed, Invalid
 from prowess.run.assertions.assertion import Assertion, CheckedOutput
 from prowess.run.assertions.length import LengthAssertion
 from prowess.run.assertions.pattern import PatternAssertion
 from prowess.run.assertions.semantic import SemanticAssertion
 from prowess.run.assertions.structural import StructuralAssertion
 from prowess.run.call import Call, Output, Verdict
+from prowess.run.handler import RunArtifact
 from prowess.run.model_client import ModelClient
 from prowess.skill.assertion_specs import AssertionSpec, list_assertions, read_assertion
 
@@ -43,6 +44,8 @@ class AssertionRunner:
             async with room:
                 return await self._verdict(item, subject, call)
 
+        if len(written) == 1:  # no task is needed to wait for one
+            return (await self._verdict(written[0], subject, call),)
         return tuple(await asyncio.gather(*(one(item) for item in written)))
 
     async def _verdict(self, written: Any, subject: CheckedOutput, call: Call) -> Verdict:
@@ -51,6 +54,25 @@ class AssertionRunner:
         except Invalid as fault:
             return _unreadable(written, fault)
         return await self._types[spec.type](spec).evaluate(subject, call)
+
+
+def with_assertions(run: RunArtifact, assertions: AssertionRunner) -> RunArtifact:
+    """Check the output of each call, and raise `AssertionFailed` if it does not pass a hard assertion."""
+
+    async def checked(call: Call) -> Output:
+        output = await run(call)
+        verdicts = call.notes.verdicts = await assertions.check(call, output)
+        failed = [verdict for verdict in verdicts if not verdict.passed and verdict.severity == "hard"]
+        if failed:
+            first = failed[0]
+            more = f" (and {len(failed) - 1} more of {len(verdicts)})" if len(failed) > 1 else ""
+            raise AssertionFailed(
+                f"The output of {call.artifact.name!r} did not pass: {first.description}: {first.explanation}{more}",
+                hint=f"`prowess traces show {call.id}` has the output and every verdict.",
+            )
+        return output
+
+    return checked
 
 
 def _unreadable(written: Any, fault: Invalid) -> Verdict:

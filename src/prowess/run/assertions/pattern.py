@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from prowess.run.assertions.assertion import CheckedOutput, make_verdict
 from prowess.run.call import Call, Verdict
 from prowess.skill.assertion_specs import AssertionSeverity, AssertionSpec
 from prowess.skill.linear_regex import compile_regex
 from prowess.skill.text.hidden import quote_source
+from prowess.threads import offload
 
 MAX_WORK = 200_000_000
 """The most steps of a pattern times characters of an output: about a second."""
@@ -43,7 +42,7 @@ class PatternAssertion:
         if work > MAX_WORK:
             fault = f"The output has {len(text):,} characters; with {self._pattern} that is too much to look through."
         elif work > _LITTLE_WORK:
-            fault = self._fault(await asyncio.to_thread(self._regex.find, text))
+            fault = self._fault(await offload(self._regex.find, text))
         else:
             fault = self._fault(self._regex.find(text))
         return make_verdict(self._spec, self.description, fault)

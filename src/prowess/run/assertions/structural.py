@@ -9,9 +9,9 @@ from typing import Any, NoReturn, cast
 from prowess.errors import OutputInvalid
 from prowess.run.assertions.assertion import CheckedOutput, make_verdict
 from prowess.run.call import Call, Verdict
-from prowess.run.threads import offload
 from prowess.skill.assertion_specs import AssertionSeverity, AssertionSpec
 from prowess.skill.schema import compile_schema
+from prowess.threads import offload_if_large
 
 _TOLD = 5
 """So many faults are told; more of them seldom help."""
@@ -45,7 +45,7 @@ async def _schema_fault(spec: AssertionSpec, subject: CheckedOutput) -> str:
         value = await subject.data()
     except OutputInvalid as fault:
         return fault.message
-    errors = await offload(len(subject.text), compile_schema(spec.settings["schema"]).errors, value)
+    errors = await offload_if_large(len(subject.text), compile_schema(spec.settings["schema"]).errors, value)
     told = "; ".join(f"{error.path or 'the output'}: {error.message}" for error in errors[:_TOLD])
     return f"{told} (and {len(errors) - _TOLD} more)" if len(errors) > _TOLD else told
 
@@ -78,7 +78,7 @@ async def _format_fault(spec: AssertionSpec, subject: CheckedOutput) -> str:
     if wanted == "line":
         return "" if text and len(text.splitlines()) == 1 else f"It has {len(text.splitlines())} lines."
     try:
-        value = await offload(len(text), _parsed, text) if subject.given is None else subject.given
+        value = await offload_if_large(len(text), _parsed, text) if subject.given is None else subject.given
     except (ValueError, RecursionError):
         return "It is not JSON and nothing else."
     expected = {"json_object": dict, "json_array": list}.get(wanted)

@@ -13,7 +13,7 @@ from prowess.interfaces.cli.options import delegate_to_subcommand
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
-    from prowess.policy.configuration import EnvGrant
+    from prowess.policy.grants import EnvGrant
     from prowess.policy.organization import OrgPolicy
 
 

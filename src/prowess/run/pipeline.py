@@ -1,0 +1,221 @@
+"""The way of a call through its wrappers to the handler of its kind and back.
+
+The gate comes before, once for the whole run (engine/runs.py). From the outside in:
+
+    fallback      run the artifact's fallback if it is unavailable
+    part          report how the call ended
+    record        write the trace row, publish events
+    telemetry     open a span
+    errors        turn unexpected exceptions into RunFailed, remove secrets from messages
+    deadline      cancel what takes too long
+    assertions    check the output
+    handler       run the artifact, or end a dry run before it does anything
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from prowess.errors import Invalid, NoHandler, OutputInvalid, ProwessError, RunFailed, TimedOut, Unavailable
+from prowess.redaction.redactor import Redactor
+from prowess.run.assertions.evaluation import AssertionRunner, with_assertions
+from prowess.run.call import Call, DryRunEnded, Output, make_call, status_of
+from prowess.run.handler import Handler, RunArtifact
+from prowess.run.record import PublishEvent, with_record
+from prowess.run.result import RunPart
+from prowess.run.selection import select_artifacts
+from prowess.run.telemetry import Telemetry, with_telemetry
+from prowess.skill.kinds import Kind
+from prowess.skill.needs import CODE_KINDS
+from prowess.traces.trace_recorder import TraceRecorder
+
+log = logging.getLogger(__name__)
+
+DRY_RUN_KINDS: frozenset[Kind] = frozenset(
+    {
+        *("description", "instructions", "approach", "example", "reference", "asset"),
+        *("prompt_template", "json_generation", "review"),
+        *("code_template", "function", "http_call", "cli_command", "script"),
+    }
+)
+"""The kinds whose handlers end a dry run by themselves, where they would first send or run something."""
+
+
+def build_pipeline(
+    handlers: Mapping[Kind, Handler],
+    *,
+    assertions: AssertionRunner,
+    traces: Callable[[], TraceRecorder],
+    publish: PublishEvent,
+    redactor: Redactor,
+    telemetry: Telemetry,
+) -> RunArtifact:
+    """Return the whole way of a call. It raises `ProwessError` if the call failed, `DryRunEnded` if a dry run ended early.
+
+    In both cases, and if it returns an output, the run has a part that says so.
+    """
+    run = run_handler(handlers)
+    run = with_assertions(run, assertions)
+    run = with_deadline(run)
+    run = with_errors(run, redactor)
+    run = with_telemetry(run, telemetry)
+    run = with_record(run, traces=traces, publish=publish, redactor=redactor)
+    run = with_part(run, redactor)
+    return with_fallback(run)
+
+
+def run_handler(handlers: Mapping[Kind, Handler]) -> RunArtifact:
+    """Hand a call to the handler of its kind. A dry run ends before a handler that cannot say what it would do."""
+
+    async def handled(call: Call) -> Output:
+        kind = call.artifact.kind
+        handler = handlers.get(kind)
+        if handler is None:
+            known = ", ".join(sorted(handlers))
+            raise NoHandler(f"Nothing here runs artifacts of the kind {kind}.", hint=f"These are run: {known}.")
+        if call.request.dry_run and kind not in DRY_RUN_KINDS:
+            raise DryRunEnded
+        output = call.notes.output = await handler.run(call)
+        return output
+
+    return handled
+
+
+def with_deadline(run: RunArtifact) -> RunArtifact:
+    """Cancel a call that takes longer than its limit, and raise `TimedOut`."""
+
+    async def limited(call: Call) -> Output:
+        deadline = asyncio.timeout(call.run.limits.seconds)
+        try:
+            async with deadline:
+                return await run(call)
+        except (ProwessError, DryRunEnded):
+            raise
+        except Exception:
+            # A handler may turn its cancellation into any error of its own; the cause is the deadline all the same.
+            if deadline.expired():
+                raise _timed_out(call) from None
+            raise
+
+    return limited
+
+
+def _timed_out(call: Call) -> TimedOut:
+    limits = call.run.limits
+    return TimedOut(
+        f"{call.artifact.name!r} of {call.skill.slug!r} was not done after {limits.seconds:g} seconds.",
+        hint="The skill's own policy allows no more: timeout_seconds."
+        if limits.shortened
+        else "Give it more time with --timeout, or PROWESS_RUN_SECONDS.",
+    )
+
+
+def with_errors(run: RunArtifact, redactor: Redactor) -> RunArtifact:
+    """Let nothing but `ProwessError` escape a handler, and no secret in its message."""
+
+    async def translated(call: Call) -> Output:
+        try:
+            return await run(call)
+        except DryRunEnded:
+            raise
+        except ProwessError as error:
+            _redact(error, redactor)
+            raise
+        except Exception as error:
+            log.exception("The handler of %s failed.", call.artifact.kind)
+            failed = RunFailed(
+                f"{call.artifact.name!r} of {call.skill.slug!r} failed: {type(error).__name__}.",
+                hint="This is a fault of the handler, not of your inputs; the log has its traceback.",
+            )
+            _redact(failed, redactor)
+        raise failed
+
+    return translated
+
+
+def _redact(error: ProwessError, redactor: Redactor) -> None:
+    error.message = redactor.text(error.message)
+    error.hint = redactor.text(error.hint)
+    error.args = (error.message,)
+    if isinstance(error, (Invalid, OutputInvalid)):
+        error.problems = tuple(
+            replace(problem, message=redactor.text(problem.message), hint=redactor.text(problem.hint))
+            for problem in error.problems
+        )
+
+
+def with_part(run: RunArtifact, redactor: Redactor) -> RunArtifact:
+    """Add a part to the run for each call that ended, and hand it to the requester; a cancelled call has none."""
+
+    async def reported(call: Call) -> Output:
+        began = time.perf_counter()
+        try:
+            output = await run(call)
+        except (ProwessError, DryRunEnded) as error:
+            _report(_part(call, began, error, redactor), call)
+            raise
+        _report(_part(call, began, None, redactor), call)
+        return output
+
+    return reported
+
+
+def _report(part: RunPart, call: Call) -> None:
+    call.run.parts.append(part)
+    call.request.on_part(part)
+
+
+def _part(call: Call, began: float, error: ProwessError | DryRunEnded | None, redactor: Redactor) -> RunPart:
+    notes, dry_run = call.notes, call.request.dry_run
+    ran = notes.artifact or call.artifact
+    status = status_of(error)
+    return RunPart(
+        artifact=call.artifact.name,
+        kind=call.artifact.kind,
+        variant=ran.variant,
+        status=status,
+        trace=call.id,
+        traced=notes.traced,
+        output=notes.output,
+        verdicts=notes.verdicts,
+        error=None if isinstance(error, DryRunEnded) else error,
+        fallback_of=call.replaces.artifact.name if call.replaces else None,
+        model=notes.model,
+        usage=notes.usage,
+        cost=notes.cost,
+        duration_ms=round((time.perf_counter() - began) * 1000),
+        sent=tuple(notes.sent),
+        plan=redactor.text(notes.rendered) if dry_run and not notes.sent else "",
+        printed=redactor.text(notes.raw) if ran.kind in CODE_KINDS else "",
+        receipt={} if notes.receipt.is_empty else notes.receipt.as_json(),
+        resumable=status != "ok" and notes.detail.get("checkpoint", {}).get("kept") is True,
+    )
+
+
+def with_fallback(run: RunArtifact) -> RunArtifact:
+    """If an artifact is unavailable and names a fallback, run that one instead. Both leave a trace and a part."""
+
+    async def replaced(call: Call) -> Output:
+        try:
+            return await run(call)
+        except Unavailable:
+            if not call.artifact.fallback:
+                raise
+        [artifact] = select_artifacts(call.skill, [call.artifact.fallback])
+        return await run(
+            make_call(
+                call.run,
+                artifact,
+                call.inputs,
+                handed_on=call.handed_on,
+                following=call.following,
+                resumes=call.resumes,
+                replaces=call,
+            )
+        )
+
+    return replaced

@@ -1,0 +1,76 @@
+"""A request to run a skill: the one value that travels from every interface to the handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from prowess.llm.model import Model
+from prowess.policy.actor import Actor
+from prowess.skill.kinds import JsonObject
+from prowess.skill.model import Skill
+
+if TYPE_CHECKING:
+    from prowess.run.call import Call
+    from prowess.run.result import RunPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A sign of progress: the `state` that a run has entered, or a piece of `text` as a model writes it."""
+
+    artifact: str
+    state: str = ""
+    text: str = ""
+    detail: JsonObject = field(default_factory=dict[str, Any])
+
+
+StepListener = Callable[[Step], None]
+
+Inputs = Mapping[str, Any] | Callable[[Skill], Mapping[str, Any]]
+"""The inputs of a run, or a function that makes them once the skill has been read, from its parameters for example."""
+
+
+def ignore_step(step: Step) -> None:
+    """Ignore progress."""
+
+
+def ignore_part(part: RunPart) -> None:
+    """Ignore a part that has ended."""
+
+
+def ignore_message(message: str) -> None:
+    """Ignore a message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What to run, and how. Nothing in it has been checked yet."""
+
+    slug: str
+    artifacts: tuple[str, ...] = ()
+    """Names of artifacts; empty for the whole skill."""
+    inputs: Inputs = field(default_factory=dict[str, Any])
+    actor: Actor
+    session: str = ""
+    """The id or conversation of a session; '' for a run outside any."""
+    model: Model | str = ""
+    """The model to ask; '' to choose by artifact, session and settings."""
+    evaluation_model: Model | str = ""
+    """The model that judges in reviews and assertions."""
+    fallback_model: Model | None = None
+    """The model to ask if nobody chose one and none is configured, such as the one of an MCP client."""
+    timeout: float | None = None
+    """Seconds that each artifact may take; a skill's own limit may be lower."""
+    resume: str = ""
+    """The trace of an interrupted run to resume from its last checkpoint."""
+    dry_run: bool = False
+    """Send and execute nothing; report what would be sent or executed."""
+    on_step: StepListener = ignore_step
+    on_part: Callable[[RunPart], None] = ignore_part
+    """Receives each part as soon as it has ended."""
+    on_setup: Callable[[str], None] = ignore_message
+    """Receives messages about slow preparations, such as building the sandbox's interpreter."""
+    started_by: Call | None = None
+    """The call whose code started this run; None if a person or an agent did. Both runs share spending and limits."""
