@@ -372,8 +372,8 @@ def test_no_text_makes_it_raise(text: str) -> None:
 
 def test_every_code_that_is_told_has_its_meaning_in_the_table_and_the_table_has_no_other() -> None:
     folder = Path(inspect.getfile(read_document)).parent
-    sources = "\n".join(path.read_text() for path in folder.glob("*.py") if path.name != "codes.py")
-    told = set(re.findall(r'(?:problem|Remedy|_at)\(\s*(?:text, \w+(?:\.\w+\(\))?, )?"([a-z0-9-]+)"', sources))
+    sources = "\n".join(path.read_text() for path in folder.glob("*.py") if path.name != "document.py")
+    told = set(re.findall(r'(?:problem|Fix|_at)\(\s*(?:text, \w+(?:\.\w+\(\))?, )?"([a-z0-9-]+)"', sources))
     refused = set(re.findall(r'"((?:yaml|frontmatter)-[a-z-]+)"', sources))
     assert told | refused == set(TEXT_CODES)
     assert all(meaning.endswith(".") for meaning in TEXT_CODES.values())

@@ -11,9 +11,9 @@ from prowess.catalog.store import Store
 from prowess.errors import Invalid, ProwessError
 from prowess.policy.subject import Subject
 from prowess.run.runner import subject_of_run
-from prowess.run.selection import IMPLEMENTATION_KINDS, select_artifacts
+from prowess.run.selection import select_artifacts
 from prowess.skill.declarations import parse_command, parse_request
-from prowess.skill.kinds import FILE_KINDS, Artifact, CliCommand, Function, HttpCall, JsonObject
+from prowess.skill.kinds import Artifact, CliCommand, Function, HttpCall, JsonObject, kind_info, select_kinds
 from prowess.skill.model import Skill
 from prowess.skill.profiles.declarations import find_function_fault
 from prowess.skill.schema import compile_schema
@@ -78,7 +78,7 @@ class CallableIndex:
             return self.seen
 
     def _held(self) -> Inventory:
-        files = self._catalog.serves(FILE_KINDS)
+        files = self._catalog.serves(select_kinds(lambda kind: kind.is_file))
         return Inventory(
             skills=files or self._catalog.serves(),
             files=files,
@@ -91,10 +91,11 @@ class CallableIndex:
             for slug in changed:
                 self._look_up(slug)
             return
-        if not self._catalog.serves(IMPLEMENTATION_KINDS):
+        tools = select_kinds(lambda kind: kind.is_tool)
+        if not self._catalog.serves(tools):
             self._known.clear()
             return
-        cards = {card.slug: card for card in self._catalog.cards() if not IMPLEMENTATION_KINDS.isdisjoint(card.kinds)}
+        cards = {card.slug: card for card in self._catalog.cards() if not tools.isdisjoint(card.kinds)}
         for slug in self._known.keys() - cards.keys():
             del self._known[slug]
         for slug, card in cards.items():
@@ -104,7 +105,7 @@ class CallableIndex:
 
     def _look_up(self, slug: str) -> None:
         outline = self._catalog.outline(slug)
-        if outline is None or IMPLEMENTATION_KINDS.isdisjoint(part.kind for part in outline.parts):
+        if outline is None or not any(kind_info(part.kind).is_tool for part in outline.parts):
             self._known.pop(slug, None)
         else:
             self._read(slug)
@@ -146,7 +147,7 @@ def _find_callable_artifact(skill: Skill) -> Artifact | None:
 
 def _is_callable(artifact: Artifact) -> bool:
     """Whether it is of a kind that is called; a function that lies elsewhere is only named here."""
-    return artifact.kind in IMPLEMENTATION_KINDS and (not isinstance(artifact, Function) or bool(artifact.content))
+    return kind_info(artifact.kind).is_tool and (not isinstance(artifact, Function) or bool(artifact.content))
 
 
 def _find_fault(skill: Skill, artifact: Artifact) -> str:

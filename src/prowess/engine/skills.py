@@ -25,7 +25,7 @@ from prowess.policy.actor import Action, Actor
 from prowess.policy.subject import Subject
 from prowess.skill.edit import FileChange, diff_packages, rewrite_package
 from prowess.skill.forms import read_package
-from prowess.skill.kinds import FILE_KINDS, Artifact, Kind
+from prowess.skill.kinds import Artifact, Kind, kind_info
 from prowess.skill.model import Scope, Skill, SkillCard, Version
 from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
@@ -97,7 +97,7 @@ class Keeping(Frame):
         if found is None:
             there = ", ".join(_artifact_names(artifact)[0] for artifact in candidates)
             raise NotFound(f"{skill.slug!r} has no {kind or 'artifact'} {name!r}.", hint=f"It has: {there or 'none'}.")
-        if found.kind in FILE_KINDS and found.path:
+        if kind_info(found.kind).is_file and found.path:
             return found, store.read_file(skill.id, found.path)
         return found, found.content.encode()
 
@@ -175,7 +175,7 @@ class Keeping(Frame):
 
 def _artifact_names(artifact: Artifact) -> tuple[str, ...]:
     """What an artifact may be called by: its full name first, then what else is clear."""
-    if artifact.kind in FILE_KINDS and artifact.path:
+    if kind_info(artifact.kind).is_file and artifact.path:
         return (artifact.name, artifact.path)
     if artifact.variant is None:
         return (artifact.name,)

@@ -11,8 +11,9 @@ from pathlib import Path
 from prowess.policy.grants import GrantResolver, Grants
 from prowess.run.call import Call
 from prowess.sandbox.protocol import ScriptError
+from prowess.skill.kinds import kind_info
 from prowess.skill.model import Skill
-from prowess.skill.needs import PROGRAM_KINDS, Needs
+from prowess.skill.needs import Needs
 from prowess.threads import offload
 
 GrantLookup = Callable[[Call], Awaitable[Grants]]
@@ -32,7 +33,7 @@ def look_up_grants(resolver: GrantResolver) -> GrantLookup:
             run.policy,
             slug=run.skill.slug,
             digest=run.skill.digest,
-            program=call.artifact.kind in PROGRAM_KINDS,
+            program=kind_info(call.artifact.kind).reaches == "machine",
         )
         return await offload(resolve) if run.needs.roots else resolve()
 

@@ -18,7 +18,7 @@ from prowess.run.allowance import Allowance, QuestionLimit, SpendLimit
 from prowess.run.receipt import NO_SECRETS, Receipt, SecretFilter
 from prowess.run.request import RunRequest, Step, StepListener, ignore_step
 from prowess.skill.assertion_specs import AssertionSeverity
-from prowess.skill.kinds import Artifact, JsonObject, Kind
+from prowess.skill.kinds import Artifact, JsonObject, Kind, kind_info
 from prowess.skill.model import Skill
 from prowess.skill.needs import Needs
 from prowess.traces.trace import RunStatus
@@ -74,7 +74,7 @@ class Output:
     @property
     def value(self) -> Any:
         """The value for the next artifact: the data, or the text if there is none. A function returns data, even None."""
-        return self.text if self.data is None and self.kind != "function" else self.data
+        return self.text if self.data is None and kind_info(self.kind).gives != "data" else self.data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

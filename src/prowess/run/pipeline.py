@@ -29,20 +29,10 @@ from prowess.run.record import PublishEvent, with_record
 from prowess.run.result import RunPart
 from prowess.run.selection import select_artifacts
 from prowess.run.telemetry import Telemetry, with_telemetry
-from prowess.skill.kinds import Kind
-from prowess.skill.needs import CODE_KINDS
+from prowess.skill.kinds import Kind, kind_info
 from prowess.traces.trace_recorder import TraceRecorder
 
 log = logging.getLogger(__name__)
-
-DRY_RUN_KINDS: frozenset[Kind] = frozenset(
-    {
-        *("description", "instructions", "approach", "example", "reference", "asset"),
-        *("prompt_template", "json_generation", "review"),
-        *("code_template", "function", "http_call", "cli_command", "script"),
-    }
-)
-"""The kinds whose handlers end a dry run by themselves, where they would first send or run something."""
 
 
 def build_pipeline(
@@ -77,7 +67,7 @@ def run_handler(handlers: Mapping[Kind, Handler]) -> RunArtifact:
         if handler is None:
             known = ", ".join(sorted(handlers))
             raise NoHandler(f"Nothing here runs artifacts of the kind {kind}.", hint=f"These are run: {known}.")
-        if call.request.dry_run and kind not in DRY_RUN_KINDS:
+        if call.request.dry_run and not kind_info(kind).describes_dry_run:
             raise DryRunEnded
         output = call.notes.output = await handler.run(call)
         return output
@@ -190,7 +180,7 @@ def _part(call: Call, began: float, error: ProwessError | DryRunEnded | None, re
         duration_ms=round((time.perf_counter() - began) * 1000),
         sent=tuple(notes.sent),
         plan=redactor.text(notes.rendered) if dry_run and not notes.sent else "",
-        printed=redactor.text(notes.raw) if ran.kind in CODE_KINDS else "",
+        printed=redactor.text(notes.raw) if kind_info(ran.kind).runs_code else "",
         receipt={} if notes.receipt.is_empty else notes.receipt.as_json(),
         resumable=status != "ok" and notes.detail.get("checkpoint", {}).get("kept") is True,
     )

@@ -10,20 +10,8 @@ from typing import Any, cast
 from prowess.errors import Invalid, NotFound
 from prowess.run.allowance import PREVIOUS
 from prowess.skill.forms.descriptor import is_registered
-from prowess.skill.kinds import Artifact, JsonGeneration, JsonObject, Kind, PromptTemplate, Review
+from prowess.skill.kinds import Artifact, JsonGeneration, JsonObject, PromptTemplate, Review, kind_info
 from prowess.skill.model import Skill
-
-INFORMING_KINDS: frozenset[Kind] = frozenset({"description"})
-RUNNABLE_KINDS: frozenset[Kind] = frozenset(
-    {
-        *("prompt_template", "json_generation", "review", "code_template"),
-        *("function", "http_call", "cli_command", "dspy_module"),
-    }
-)
-"""The kinds that do something by themselves; a run of a whole skill executes these, after what informs about it."""
-
-IMPLEMENTATION_KINDS: frozenset[Kind] = frozenset({"function", "http_call", "cli_command"})
-"""The kinds that a descriptor's implementation can be."""
 
 MAX_INPUT_BYTES = 4_000_000
 """How large the inputs of a run may be, written as JSON."""
@@ -45,7 +33,7 @@ def select_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
         [
             one
             for one in firsts.values()
-            if one.kind in RUNNABLE_KINDS and one.name not in used and not _is_registered(one, skill)
+            if kind_info(one.kind).in_run == "work" and one.name not in used and not _is_registered(one, skill)
         ],
     )
     if not found:
@@ -54,7 +42,7 @@ def select_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
             f"The skill {skill.slug!r} has no artifact that runs by itself; it has {has}.",
             hint=_hint_instead([one.name for one in firsts.values() if one.kind == "script"]),
         )
-    return _sorted([*(one for one in firsts.values() if one.kind in INFORMING_KINDS), *found])
+    return _sorted([*(one for one in firsts.values() if kind_info(one.kind).in_run == "context"), *found])
 
 
 def _hint_instead(scripts: Sequence[str]) -> str:
@@ -99,7 +87,7 @@ def _declared(skill: Skill, found: list[Artifact]) -> list[Artifact]:
         return found
     reviews = [one for one in found if isinstance(one, Review) and not is_registered(one)]
     templates: list[Artifact] = [*(one for one in found if isinstance(one, JsonGeneration)), *reviews]
-    return templates or [one for one in found if one.kind in IMPLEMENTATION_KINDS] or found
+    return templates or [one for one in found if kind_info(one.kind).is_tool] or found
 
 
 def _is_registered(artifact: Artifact, skill: Skill) -> bool:

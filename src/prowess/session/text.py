@@ -12,15 +12,12 @@ from prowess.errors import Conflict, Invalid, ProwessError
 from prowess.policy.subject import Subject
 from prowess.session.prompt import skill_block
 from prowess.skill.edit import diff_packages
-from prowess.skill.kinds import Artifact, Kind
+from prowess.skill.kinds import KINDS, Artifact, Kind
 from prowess.skill.limits import Limits
 from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
 from prowess.skill.profiles.permissions import describe_needs, summarize_permissions
 from prowess.skill.validate import accept
-
-_INSERTED_KINDS: tuple[tuple[Kind, ...], ...] = (("instructions", "approach"), ("description",))
-"""The kinds that are inserted: those of the first row that the skill has any of."""
 
 _READ_ATTEMPTS = 5
 
@@ -75,7 +72,8 @@ def compose_text(
 
 
 def _inserted_kinds(outline: SkillOutline) -> tuple[Kind, ...]:
-    for kinds in _INSERTED_KINDS:
+    for place in ("text", "summary"):
+        kinds = tuple(kind.name for kind in KINDS.values() if kind.in_prompt == place)
         if any(part.kind in kinds for part in outline.parts):
             return kinds
     raise Invalid(

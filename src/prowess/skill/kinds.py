@@ -1,36 +1,25 @@
-"""The kinds of artifact a skill can hold: one model per kind, told apart by `kind`.
+"""The kinds of artifact that a skill can hold: one model and one row of `KINDS` for each.
 
 `content` is the artifact's text exactly as its author wrote it. Kinds that stand for a file of the package
 (`reference`, `script`, `asset`) leave it empty; the bytes are read from the package by `path`.
-Whatever a source says about an artifact that no field here stands for is kept in `metadata`.
+Settings of an artifact that no field here stands for are kept in `metadata`.
+
+Code that has to know something about a kind asks its row (`kind_info`), never a list of its own: a plugin adds a kind by
+adding a row (`add_kind`).
 """
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal, cast, get_args
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, field_validator
 
-Kind = Literal[
-    "description",
-    "instructions",
-    "approach",
-    "example",
-    "reference",
-    "script",
-    "asset",
-    "prompt_template",
-    "json_generation",
-    "review",
-    "code_template",
-    "function",
-    "http_call",
-    "cli_command",
-    "dspy_module",
-]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-FILE_KINDS: frozenset[Kind] = frozenset({"reference", "script", "asset"})
+Kind = str
+"""The name of a kind: one of the built-in ones, or a plugin's, which has a namespace: `acme.sql-query`."""
 
 JsonObject = dict[str, Any]
 
@@ -41,7 +30,7 @@ class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
 
-class ArtifactFields(FrozenModel):
+class Artifact(FrozenModel):
     """What every artifact has, whatever its kind.
 
     `name` with `variant` is unique in a skill; no variant is the default one. `fallback` names another artifact of
@@ -49,6 +38,7 @@ class ArtifactFields(FrozenModel):
     `id`, `skill_id` and `revision` (the skill's digest when it was read) are set by the store that keeps it.
     """
 
+    kind: Kind
     name: str = Field(min_length=1, max_length=200)
     ordinal: int = 0
     content: str = ""
@@ -61,32 +51,40 @@ class ArtifactFields(FrozenModel):
     skill_id: str = ""
     revision: str = ""
 
+    @field_validator("kind")
+    @classmethod
+    def _is_own_kind(cls, kind: Kind) -> Kind:
+        own = cls.model_fields["kind"]
+        if not own.is_required() and kind != own.default:
+            raise ValueError(f"the kind of {cls.__name__} is {own.default!r}")
+        return kind
 
-class Description(ArtifactFields):
+
+class Description(Artifact):
     """What the skill is for and when to use it; informs activation."""
 
-    kind: Literal["description"] = "description"
+    kind: Kind = "description"
 
 
-class Instructions(ArtifactFields):
+class Instructions(Artifact):
     """The playbook that enters the prompt: the body of SKILL.md."""
 
-    kind: Literal["instructions"] = "instructions"
+    kind: Kind = "instructions"
 
 
-class Approach(ArtifactFields):
+class Approach(Artifact):
     """Strategy or method that joins the system prompt."""
 
-    kind: Literal["approach"] = "approach"
+    kind: Kind = "approach"
 
 
-class Example(ArtifactFields):
+class Example(Artifact):
     """An example that becomes a few-shot turn."""
 
-    kind: Literal["example"] = "example"
+    kind: Kind = "example"
 
 
-class FileArtifact(ArtifactFields):
+class FileArtifact(Artifact):
     """An artifact that is a file of the package; its bytes stay there."""
 
     path: str | None = Field(min_length=1)
@@ -95,35 +93,35 @@ class FileArtifact(ArtifactFields):
 class Reference(FileArtifact):
     """A document to load on demand."""
 
-    kind: Literal["reference"] = "reference"
+    kind: Kind = "reference"
 
 
 class Script(FileArtifact):
     """A program to load, or to run through the gate."""
 
-    kind: Literal["script"] = "script"
+    kind: Kind = "script"
 
 
 class Asset(FileArtifact):
     """Any other file that the skill uses."""
 
-    kind: Literal["asset"] = "asset"
+    kind: Kind = "asset"
 
 
-class PromptTemplate(ArtifactFields):
+class PromptTemplate(Artifact):
     """A template that is rendered and sent to a model; `variant` names the model family it is written for."""
 
-    kind: Literal["prompt_template"] = "prompt_template"
+    kind: Kind = "prompt_template"
     syntax: Literal["jinja", "mustache"] = "jinja"
     version: str | None = None
     vars_schema: JsonObject | None = None
     output_schema: JsonObject | None = None
 
 
-class JsonGeneration(ArtifactFields):
+class JsonGeneration(Artifact):
     """A prompt of the registry whose answer must satisfy a schema; one retry with the errors."""
 
-    kind: Literal["json_generation"] = "json_generation"
+    kind: Kind = "json_generation"
     prompt_id: str
     prompt_version: str | None = None
     model: str | None = None
@@ -133,10 +131,10 @@ class JsonGeneration(ArtifactFields):
     output_schema: JsonObject | None = None
 
 
-class Review(ArtifactFields):
+class Review(Artifact):
     """A judgement by rubric, criterion by criterion; `content` is the rubric's text where the skill brings it."""
 
-    kind: Literal["review"] = "review"
+    kind: Kind = "review"
     rubric_id: str
     rubric_version: str | None = None
     evaluation_model: str | None = None
@@ -144,42 +142,42 @@ class Review(ArtifactFields):
     output_schema: JsonObject | None = None
 
 
-class CodeTemplate(ArtifactFields):
+class CodeTemplate(Artifact):
     """A Python script for the sandbox."""
 
-    kind: Literal["code_template"] = "code_template"
+    kind: Kind = "code_template"
 
 
-class Function(ArtifactFields):
+class Function(Artifact):
     """A function `execute(args, ctx)` that agents call as a tool."""
 
-    kind: Literal["function"] = "function"
+    kind: Kind = "function"
     language: Literal["python", "typescript", "javascript"] = "python"
     handler: str = "execute"
     timeout_seconds: float = 30.0
 
 
-class HttpCall(ArtifactFields):
+class HttpCall(Artifact):
     """A declared request; `handler` says where it goes."""
 
-    kind: Literal["http_call"] = "http_call"
+    kind: Kind = "http_call"
     handler: str
 
 
-class CliCommand(ArtifactFields):
+class CliCommand(Artifact):
     """A declared command; `handler` says which."""
 
-    kind: Literal["cli_command"] = "cli_command"
+    kind: Kind = "cli_command"
     handler: str
 
 
-class DspyModule(ArtifactFields):
+class DspyModule(Artifact):
     """A known module template with its optimised state, never code.
 
     `content` is JSON with `template_id` and parameters; `state` is the JSON text of the saved state.
     """
 
-    kind: Literal["dspy_module"] = "dspy_module"
+    kind: Kind = "dspy_module"
     state: str | None = None
 
     @property
@@ -192,23 +190,172 @@ class DspyModule(ArtifactFields):
         return cast("JsonObject", parsed) if isinstance(parsed, dict) else {}
 
 
-Artifact = Annotated[
-    Description
-    | Instructions
-    | Approach
-    | Example
-    | Reference
-    | Script
-    | Asset
-    | PromptTemplate
-    | JsonGeneration
-    | Review
-    | CodeTemplate
-    | Function
-    | HttpCall
-    | CliCommand
-    | DspyModule,
-    Field(discriminator="kind"),
-]
+class UnknownArtifact(Artifact):
+    """An artifact of a plugin's kind while that plugin is not installed: every setting is kept, nothing can run it."""
 
-ARTIFACT_ADAPTER: TypeAdapter[Artifact] = TypeAdapter(Artifact)
+    model_config = ConfigDict(frozen=True, extra="allow", coerce_numbers_to_str=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindInfo:
+    """One row of `KINDS`: everything that the rest of Prowess has to know about a kind."""
+
+    name: Kind
+    model: type[Artifact]
+    folder: str
+    """The folder of a native skill that its files are written to."""
+    reads: tuple[str, ...]
+    """How the name of a file in `folder` ends that is read as this kind; `("",)` for every file, `()` for none."""
+    writes: str
+    """How the name of its file ends where nothing else decides it."""
+    root_files: tuple[str, ...]
+    """Files outside `folder`, beside SKILL.md, that are of this kind."""
+    is_file: bool
+    """True if the artifact stands for a file, whose bytes stay in the package; `content` is empty."""
+    in_prompt: Literal["text", "summary", ""]
+    """`text` enters the prompt of a session; `summary` does so for a skill that has no text; '' never does."""
+    in_run: Literal["work", "context", ""]
+    """What a run of the whole skill does with it: run it, run it first since it tells what the skill is about, or nothing."""
+    is_tool: bool
+    """True if agents can call it as a tool by the name of its skill."""
+    reaches: Literal["nothing", "model", "declared", "network", "machine"]
+    """What a run reaches: `declared` is what the skill declares as its needs, `machine` a process of this machine."""
+    runs_code: bool
+    """True if code of the skill runs, which can print, and call models, pages and other skills."""
+    gives: Literal["text", "data", "either"]
+    """What an output is: `data` may be None; with `either`, text stands in where there is no data."""
+    describes_dry_run: bool
+    """True if its handler ends a dry run itself, at the point where it would first send or run something."""
+
+
+_DATA_FILES = (".json", ".yaml", ".yml")
+_PROMPT_FILES = (".j2", ".jinja", ".md", ".mustache", *_DATA_FILES)
+_EXECUTE_FILES = ("execute.ts", "execute.js", "execute.py")
+
+# fmt: off
+_BUILT_IN = (
+    KindInfo(name="description", model=Description, folder="descriptions", reads=(), writes=".md", root_files=(),
+             is_file=False, in_prompt="summary", in_run="context", is_tool=False, reaches="nothing", runs_code=False,
+             gives="text", describes_dry_run=True),
+    KindInfo(name="instructions", model=Instructions, folder="instructions", reads=(), writes=".md", root_files=(),
+             is_file=False, in_prompt="text", in_run="", is_tool=False, reaches="nothing", runs_code=False,
+             gives="text", describes_dry_run=True),
+    KindInfo(name="approach", model=Approach, folder="approaches", reads=(), writes=".md", root_files=("approach.md",),
+             is_file=False, in_prompt="text", in_run="", is_tool=False, reaches="nothing", runs_code=False,
+             gives="text", describes_dry_run=True),
+    KindInfo(name="example", model=Example, folder="examples", reads=("",), writes="", root_files=(),
+             is_file=False, in_prompt="", in_run="", is_tool=False, reaches="nothing", runs_code=False,
+             gives="text", describes_dry_run=True),
+    KindInfo(name="reference", model=Reference, folder="references", reads=("",), writes="", root_files=(),
+             is_file=True, in_prompt="", in_run="", is_tool=False, reaches="nothing", runs_code=False,
+             gives="text", describes_dry_run=True),
+    KindInfo(name="script", model=Script, folder="scripts", reads=("",), writes="", root_files=(),
+             is_file=True, in_prompt="", in_run="", is_tool=False, reaches="machine", runs_code=False,
+             gives="text", describes_dry_run=True),
+    KindInfo(name="asset", model=Asset, folder="assets", reads=("",), writes="", root_files=(),
+             is_file=True, in_prompt="", in_run="", is_tool=False, reaches="nothing", runs_code=False,
+             gives="text", describes_dry_run=True),
+    KindInfo(name="prompt_template", model=PromptTemplate, folder="prompts", reads=_PROMPT_FILES, writes=".j2",
+             root_files=(), is_file=False, in_prompt="", in_run="work", is_tool=False, reaches="model", runs_code=False,
+             gives="text", describes_dry_run=True),
+    KindInfo(name="json_generation", model=JsonGeneration, folder="generations", reads=(), writes="", root_files=(),
+             is_file=False, in_prompt="", in_run="work", is_tool=False, reaches="model", runs_code=False,
+             gives="either", describes_dry_run=True),
+    KindInfo(name="review", model=Review, folder="rubrics", reads=_DATA_FILES, writes=".json", root_files=(),
+             is_file=False, in_prompt="", in_run="work", is_tool=False, reaches="model", runs_code=False,
+             gives="text", describes_dry_run=True),
+    KindInfo(name="code_template", model=CodeTemplate, folder="code", reads=(".py",), writes=".py", root_files=(),
+             is_file=False, in_prompt="", in_run="work", is_tool=False, reaches="nothing", runs_code=True,
+             gives="either", describes_dry_run=True),
+    KindInfo(name="function", model=Function, folder="functions", reads=(), writes="", root_files=_EXECUTE_FILES,
+             is_file=False, in_prompt="", in_run="work", is_tool=True, reaches="declared", runs_code=True,
+             gives="data", describes_dry_run=True),
+    KindInfo(name="http_call", model=HttpCall, folder="calls", reads=(), writes="", root_files=(),
+             is_file=False, in_prompt="", in_run="work", is_tool=True, reaches="network", runs_code=False,
+             gives="either", describes_dry_run=True),
+    KindInfo(name="cli_command", model=CliCommand, folder="calls", reads=(), writes="", root_files=(),
+             is_file=False, in_prompt="", in_run="work", is_tool=True, reaches="machine", runs_code=False,
+             gives="either", describes_dry_run=True),
+    KindInfo(name="dspy_module", model=DspyModule, folder="dspy", reads=(".json",), writes=".json", root_files=(),
+             is_file=False, in_prompt="", in_run="work", is_tool=False, reaches="model", runs_code=False,
+             gives="either", describes_dry_run=False),
+)
+# fmt: on
+
+KINDS: dict[Kind, KindInfo] = {row.name: row for row in _BUILT_IN}
+"""Every kind there is, in the order in which artifacts of a folder are read: the built-in ones, then those of plugins."""
+
+_UNKNOWN = KindInfo(
+    name="",
+    model=UnknownArtifact,
+    folder="",
+    reads=(),
+    writes="",
+    root_files=(),
+    is_file=False,
+    in_prompt="",
+    # Selected for a run, so that the run fails because no handler is there instead of leaving a part out silently.
+    in_run="work",
+    is_tool=False,
+    reaches="nothing",
+    runs_code=False,
+    gives="either",
+    describes_dry_run=False,
+)
+
+_PLUGIN_KIND = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)+", re.ASCII)
+_FOLDER = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
+_RESERVED_FOLDERS = frozenset({"agents", "evals"})
+_MAX_KIND_CHARS = 100
+
+
+def kind_info(kind: Kind) -> KindInfo:
+    """Return the row of a kind; one that describes nothing for a kind whose plugin is not installed."""
+    return KINDS.get(kind, _UNKNOWN)
+
+
+def select_kinds(test: Callable[[KindInfo], bool]) -> frozenset[Kind]:
+    """Return the names of the kinds that pass a test of their row."""
+    return frozenset(row.name for row in KINDS.values() if test(row))
+
+
+def is_plugin_kind(kind: str) -> bool:
+    """Return True for a name with a namespace, as the kinds of plugins have."""
+    return len(kind) <= _MAX_KIND_CHARS and _PLUGIN_KIND.fullmatch(kind) is not None
+
+
+def add_kind(row: KindInfo) -> None:
+    """Add the kind of a plugin to `KINDS`, for the whole process; `ValueError` says why it cannot be added."""
+    if not is_plugin_kind(row.name):
+        raise ValueError(f"the kind {row.name[:_MAX_KIND_CHARS]!r} has no namespace, as in 'acme.sql-query'")
+    fields = row.model.model_fields
+    if not issubclass(row.model, Artifact) or fields["kind"].default != row.name:
+        raise ValueError(f"the model of {row.name} is no Artifact with that kind as its default")
+    if "state" in fields:
+        raise ValueError(f"the model of {row.name} has a field 'state', which dspy_module keeps to itself")
+    if not _FOLDER.fullmatch(row.folder) or row.folder in _RESERVED_FOLDERS:
+        raise ValueError(f"the folder {row.folder[:64]!r} of {row.name} is not the plain name of a folder")
+    other = next((one for one in KINDS.values() if one.folder == row.folder and one.name != row.name), None)
+    if other is not None:
+        raise ValueError(f"the folder {row.folder!r} of {row.name} belongs to {other.name}")
+    if row.root_files:
+        raise ValueError(f"{row.name} claims files outside its folder")
+    if KINDS.setdefault(row.name, row) != row:
+        raise ValueError(f"the kind {row.name} is there already")
+
+
+def parse_artifact(values: Any) -> Any:
+    """Return the artifact that these settings describe, validated by the model of its kind.
+
+    A value that is an artifact already, or not an object, is returned as it is.
+    """
+    if isinstance(values, Artifact) or not isinstance(values, dict):
+        return cast("Any", values)
+    kind = cast("JsonObject", values).get("kind")
+    if not isinstance(kind, str) or (kind not in KINDS and not is_plugin_kind(kind)):
+        raise ValueError(f"there is no kind {str(kind)[:_MAX_KIND_CHARS]!r}")
+    return kind_info(kind).model.model_validate(values)
+
+
+AnyArtifact = Annotated[SerializeAsAny[Artifact], BeforeValidator(parse_artifact)]
+"""An artifact as a field of another model: read by the model of its kind, and written with all its fields."""

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator
 
-from prowess.skill.kinds import Artifact, FrozenModel, JsonObject, Kind
+from prowess.skill.kinds import AnyArtifact, Artifact, FrozenModel, JsonObject, Kind
 from prowess.skill.package import FileEntry
 from prowess.skill.slug import check_slug
 
@@ -84,7 +84,7 @@ class Skill(FrozenModel):
     extra: JsonObject = Field(default_factory=dict)
     frontmatter: str | None = None
     provenance: Provenance = Provenance()
-    artifacts: tuple[Artifact, ...] = ()
+    artifacts: tuple[AnyArtifact, ...] = ()
     form: FormName = "native"
     manifest: tuple[FileEntry, ...] = ()
     digest: str = ""

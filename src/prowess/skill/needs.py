@@ -18,7 +18,7 @@ from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 from prowess.skill.declarations import request_url
-from prowess.skill.kinds import FILE_KINDS, Artifact, CliCommand, Function, HttpCall, JsonObject, Kind
+from prowess.skill.kinds import Artifact, CliCommand, Function, HttpCall, JsonObject, kind_info
 from prowess.skill.model import FormName, Skill
 
 MAX_NEED_VALUES = 50
@@ -194,18 +194,11 @@ RUNTIMES: tuple[Runtime, ...] = ("wasm", "native")
 Reach = Literal["", "outside", "machine"]
 """How far a skill reaches: nowhere; to named hosts, values and folders; or to a process on this machine."""
 
-PROGRAM_KINDS: frozenset[Kind] = frozenset({"cli_command", "script"})
-"""The kinds whose runs are programs of the machine: they open files themselves."""
-
-CODE_KINDS: frozenset[Kind] = frozenset({"code_template", "function"})
-"""The kinds whose code calls Prowess: for the pages of the workspace, models and other skills."""
-
 RUN_ANY_SKILL = ("run_skill", "skill_*")
 """Either of these among the tools of a skill lets its code run any other skill."""
 SKILL_TOOL_PREFIX = "skill_"
 """How a tool begins that stands for one skill."""
 
-_REACHING_KINDS: frozenset[Kind] = frozenset({"function", "http_call"})
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
 
@@ -261,12 +254,12 @@ def measure_reach(skill: Skill, artifacts: Sequence[str] = ()) -> Reach:
     A name that no artifact has, or that several could be meant by, stands for all of them.
     """
     needs, ran = read_needs(skill), list_reached_artifacts(skill, artifacts)
-    kinds = {one.kind for one in ran}
+    reaches = {kind_info(one.kind).reaches for one in ran}
     native = needs.runtime == "native" and any(isinstance(one, Function) for one in ran)
-    if native or kinds & PROGRAM_KINDS:
+    if native or "machine" in reaches:
         return "machine"
     declared = bool(needs.hosts or needs.env or needs.roots)
-    return "outside" if "http_call" in kinds or (declared and kinds & _REACHING_KINDS) else ""
+    return "outside" if "network" in reaches or (declared and "declared" in reaches) else ""
 
 
 def list_reached_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
@@ -274,7 +267,8 @@ def list_reached_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Arti
     wanted = {_normalize_name(name) for name in names}
     known = {_normalize_name(one.name) for one in skill.artifacts}
     if not wanted:
-        found = [one for one in skill.artifacts if one.kind not in FILE_KINDS]
+        rows = [(one, kind_info(one.kind)) for one in skill.artifacts]
+        found = [one for one, kind in rows if not kind.is_file or kind.in_run == "work"]
     elif wanted <= known:
         found = [one for one in skill.artifacts if _normalize_name(one.name) in wanted]
     else:

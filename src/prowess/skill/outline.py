@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prowess.skill.kinds import FILE_KINDS, Kind
+from prowess.skill.kinds import Kind, kind_info
 from prowess.skill.model import Provenance, Scope, Skill
 from prowess.skill.needs import Needs, read_needs
 from prowess.skill.package import FileEntry
@@ -88,6 +88,6 @@ class SkillOutline:
 
     def file_part(self, kind: Kind, name: str) -> ArtifactOutline | None:
         """The part of a kind that is a file, by its name or its exact path."""
-        parts = self.of_kind(kind) if kind in FILE_KINDS else ()
+        parts = self.of_kind(kind) if kind_info(kind).is_file else ()
         by_name = next((part for part in parts if part.name == name), None)
         return by_name or next((part for part in parts if part.path == name), None)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, cast, get_args
+from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
+from pydantic import ValidationError
 
-from prowess.skill.kinds import KINDS, Artifact, ArtifactFields, DspyModule, Kind
+from prowess.skill.kinds import KINDS, Artifact, DspyModule, Kind, UnknownArtifact, is_plugin_kind, kind_info
 from prowess.skill.model import Provenance, Skill
 from prowess.skill.needs import NEED_FORMS, parse_needs
 from prowess.skill.outline import ArtifactOutline, SkillOutline
@@ -16,16 +18,17 @@ from prowess.storage.rows import build_model, decode_json, field_defaults, fill_
 from prowess.storage.tables import skill_artifacts, skills
 from prowess.storage.tenant import Tenant, tenant_condition
 
-_MODELS: dict[str, type[ArtifactFields]] = {
-    model.model_fields["kind"].default: model for model in get_args(get_args(Artifact)[0])
-}
 _OWN_COLUMNS = frozenset(
     {"id", "skill_id", "kind", "name", "ordinal", "content", "variant", "metadata", "path", "state", "revision"}
 )
-_DETAILS: dict[str, tuple[str, ...]] = {
-    kind: tuple(name for name in model.model_fields if name not in _OWN_COLUMNS) for kind, model in _MODELS.items()
-}
-_DEFAULTS: dict[str, dict[str, Any]] = {kind: field_defaults(model, _DETAILS[kind]) for kind, model in _MODELS.items()}
+
+
+@cache
+def _defaults(kind: Kind) -> dict[str, Any]:
+    """Return the fields that a built-in kind adds to the columns, with their defaults."""
+    model = KINDS[kind].model
+    return field_defaults(model, tuple(name for name in model.model_fields if name not in _OWN_COLUMNS))
+
 
 ARTIFACT_COLUMNS = (
     skill_artifacts.c.position,
@@ -58,7 +61,7 @@ def to_artifact(row: Sequence[Any], skill_id: str, digest: str) -> Artifact:
     """The artifact that stands in the `ARTIFACT_COLUMNS` of a row."""
     _, artifact_id, kind, name, ordinal, variant, path, metadata, details, content, state = row
     values = {
-        **fill_defaults(_DEFAULTS[kind], decode_json(details)),
+        **(decode_json(details) if is_plugin_kind(kind) else fill_defaults(_defaults(kind), decode_json(details))),
         "name": name,
         "ordinal": ordinal,
         "content": content,
@@ -72,7 +75,19 @@ def to_artifact(row: Sequence[Any], skill_id: str, digest: str) -> Artifact:
     }
     if kind == "dspy_module":
         values["state"] = None if state is None else bytes(state).decode()
-    return cast("Artifact", build_model(_MODELS[kind], values))
+    return _plugin_artifact(kind, values) if is_plugin_kind(kind) else build_model(KINDS[kind].model, values)
+
+
+def _plugin_artifact(kind: Kind, values: dict[str, Any]) -> Artifact:
+    """Build an artifact of a plugin's kind, which is validated each time.
+
+    The row may have been written while the plugin was not installed, or by another version of it. What its model does not
+    take now is kept as it is, as it is without the plugin.
+    """
+    try:
+        return kind_info(kind).model.model_validate(values)
+    except ValidationError:
+        return UnknownArtifact.model_validate(values)
 
 
 def owner_of(connection: sa.Connection, tenant: Tenant, artifact_id: str) -> str | None:
@@ -118,9 +133,10 @@ def _row(artifact: Artifact, tenant: Tenant, place: int, created_at: str, update
 
 def _details(artifact: Artifact) -> dict[str, Any]:
     """What the kind adds, and what differs from its default."""
-    defaults = _DEFAULTS[artifact.kind]
-    values = {name: getattr(artifact, name) for name in _DETAILS[artifact.kind]}
-    return {name: value for name, value in values.items() if value != defaults[name]}
+    if is_plugin_kind(artifact.kind):
+        return artifact.model_dump(mode="json", exclude=set(_OWN_COLUMNS), exclude_defaults=True)
+    values = {name: (getattr(artifact, name), default) for name, default in _defaults(artifact.kind).items()}
+    return {name: value for name, (value, default) in values.items() if value != default}
 
 
 _PROVENANCE_COLUMNS = tuple(Provenance.model_fields)
@@ -149,15 +165,12 @@ _PARTS = (
     .where(tenant_condition(skill_artifacts), skill_artifacts.c.skill_id == sa.bindparam("of"))
     .order_by(skill_artifacts.c.position)
 )
-_OF_KINDS = (
+_OF_SKILL = (
     sa.select(skills.c.digest, *ARTIFACT_COLUMNS)
     .select_from(skill_artifacts.join(skills))
-    .where(
-        tenant_condition(skill_artifacts),
-        skill_artifacts.c.skill_id == sa.bindparam("of"),
-        skill_artifacts.c.kind.in_(sa.bindparam("kinds", expanding=True)),
-    )
+    .where(tenant_condition(skill_artifacts), skill_artifacts.c.skill_id == sa.bindparam("of"))
 )
+_OF_KINDS = _OF_SKILL.where(skill_artifacts.c.kind.in_(sa.bindparam("kinds", expanding=True)))
 
 
 def get_outline(connection: sa.Connection, tenant: Tenant, slug: str, location: str) -> SkillOutline | None:
@@ -191,5 +204,10 @@ def get_outline(connection: sa.Connection, tenant: Tenant, slug: str, location: 
 
 def get_artifacts(connection: sa.Connection, tenant: Tenant, skill_id: str, kinds: Collection[Kind]) -> list[Artifact]:
     """The artifacts of these kinds, or of all; no other is read."""
-    rows = connection.execute(_OF_KINDS, {**tenant.key, "of": skill_id, "kinds": list(kinds or KINDS)})
+    which = {**tenant.key, "of": skill_id}
+    rows = (
+        connection.execute(_OF_KINDS, {**which, "kinds": list(kinds)})
+        if kinds
+        else connection.execute(_OF_SKILL, which)
+    )
     return [to_artifact(row[1:], skill_id, row[0]) for row in rows]

@@ -17,6 +17,7 @@ from prowess.policy.actor import Actor
 from prowess.policy.roles import Role, find_role
 from prowess.policy.rules import Ruling
 from prowess.policy.text import clean_text
+from prowess.skill.kinds import kind_info
 from prowess.skill.slug import tool_name
 from prowess.tools.tool import HINT_SCHEMA, Tool, ToolAnswer, ToolContext, check_text, told
 
@@ -185,6 +186,6 @@ async def _call_skill(skill: CallableSkill, desk: ToolContext, arguments: Mappin
 def _result_value(result: RunResult) -> Any:
     """What the skill gave: data, or text where it gave nothing else."""
     output = result.output
-    if output is None or output.kind == "function":
+    if output is None or kind_info(output.kind).gives == "data":
         return output and output.data
     return output.text or None if output.data is None else output.data

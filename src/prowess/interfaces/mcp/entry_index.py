@@ -20,7 +20,7 @@ from prowess.interfaces.mcp.skill_entry import (
     make_entry,
 )
 from prowess.skill.filenames import SKILL_MD
-from prowess.skill.kinds import FILE_KINDS
+from prowess.skill.kinds import kind_info
 from prowess.skill.model import SkillCard
 from prowess.skill.outline import SkillOutline
 
@@ -195,7 +195,7 @@ def _make_entries(skills: Sequence[tuple[Store, SkillCard]], slugs: Collection[s
 
 def _entry_of_card(store: Store, card: SkillCard, slugs: Collection[str]) -> SkillEntry | None:
     """The entry of a skill by its card; where it has little more than its text, all its files are read at once."""
-    if FILE_KINDS.isdisjoint(card.kinds):
+    if not any(kind_info(kind).is_file for kind in card.kinds):
         package = store.get_package_by_name(card.slug)
         if package is not None and package.digest == card.digest:
             text = package.get(SKILL_MD)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import Any, cast, get_args
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -12,26 +12,32 @@ from prowess.errors import Problem
 from prowess.skill.forms.data import parse_json
 from prowess.skill.forms.form import error, warning
 from prowess.skill.forms.sidecar_file import unknown_field_problem
-from prowess.skill.kinds import ARTIFACT_ADAPTER, KINDS, Artifact, ArtifactFields, DspyModule, JsonObject
+from prowess.skill.kinds import KINDS, Artifact, DspyModule, JsonObject, is_plugin_kind, kind_info
 
 MAX_ARTIFACTS = 400
 """How many artifacts one skill may have."""
 
 _SHOWN = 10
-_STORE_FIELDS = frozenset({"content", "id", "skill_id", "revision"})
+_BY_STORE = frozenset({"id", "skill_id", "revision"})
+_STORE_FIELDS = _BY_STORE | {"content"}
 
 
 def build_artifact(settings: JsonObject, entry: JsonObject, where: str, problems: list[Problem]) -> Artifact | None:
     """The artifact that an entry of the sidecar and the file it names make together."""
     kind = settings.get("kind")
-    model = _model_of(kind)
-    if model is None:
+    if isinstance(kind, str) and kind not in KINDS and is_plugin_kind(kind):
+        message = f"{where} has the kind {kind!r}, which no installed plugin brings; it is kept, and cannot be run."
+        problems.append(warning("kind-not-installed", message, "Install the plugin that brings it.", field=where))
+        kept = {name: value for name, value in settings.items() if name not in _BY_STORE}
+        return artifact_from(kept, where, problems)
+    if not isinstance(kind, str) or kind not in KINDS:
         near = difflib.get_close_matches(str(kind), KINDS, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"Use one of: {', '.join(KINDS)}."
         problems.append(
             error("unknown-kind", f"{where} has the kind {kind!r}, which does not exist.", hint, field=where)
         )
         return None
+    model = KINDS[kind].model
     known = [name for name in model.model_fields if name not in _STORE_FIELDS]
     unknown = [name for name in entry if name not in known and name != "state"][:_SHOWN]
     problems += [unknown_field_problem(f"{where}.{name}", name, known) for name in unknown]
@@ -42,25 +48,13 @@ def build_artifact(settings: JsonObject, entry: JsonObject, where: str, problems
 def artifact_from(settings: JsonObject, where: str, problems: list[Problem]) -> Artifact | None:
     """The artifact with these settings, or None with the reasons reported."""
     try:
-        return ARTIFACT_ADAPTER.validate_python(settings)
+        return kind_info(settings["kind"]).model.model_validate(settings)
     except ValidationError as invalid:
         for fault in invalid.errors(include_url=False, include_input=False):
-            field = ".".join([where, *[str(part) for part in fault["loc"][1:]]])
+            field = ".".join([where, *[str(part) for part in fault["loc"]]])
             message = f"{field}: {fault['msg']}."
             problems.append(error("artifact-invalid", message, "Correct or remove it.", field=field))
         return None
-
-
-def _model_of(kind: Any) -> type[ArtifactFields] | None:
-    return MODELS.get(kind) if isinstance(kind, str) else None
-
-
-def _models() -> dict[str, type[ArtifactFields]]:
-    members = cast("tuple[type[ArtifactFields], ...]", get_args(get_args(Artifact)[0]))
-    return {str(member.model_fields["kind"].default): member for member in members}
-
-
-MODELS = _models()
 
 
 def limit_entries(entries: Sequence[Any], problems: list[Problem]) -> Sequence[Any]:

@@ -62,6 +62,7 @@ CODES: dict[str, str] = {
     "dspy-content-invalid": "A dspy_module's content is not a JSON object with a template_id.",
     "too-many-artifacts": "There are more artifacts than a skill may have; the rest was not read.",
     "unknown-kind": "An artifact is of a kind that the form does not have.",
+    "kind-not-installed": "An artifact is of the kind of a plugin that is not installed; it is kept, and cannot be run.",
     "artifact-invalid": "An artifact's settings cannot be used.",
     "state-blob-unreadable": "A saved state is not base64 of JSON; it is kept but not usable.",
     "sidecar-unreadable": "agents/prowess.yaml cannot be read.",

@@ -6,10 +6,10 @@ import re
 from typing import Any
 
 from prowess.errors import Invalid, Problem
-from prowess.skill.filenames import SIDECAR, STANDARD_FOLDERS, is_skill_md, name_in_folder
+from prowess.skill.filenames import SIDECAR, is_skill_md, name_in_folder
 from prowess.skill.forms.form import warning
 from prowess.skill.forms.prompt_files import file_stem, is_data, read_prompt, read_rubric, write_prompt
-from prowess.skill.kinds import FILE_KINDS, Artifact, DspyModule, Function, JsonObject, Kind, PromptTemplate
+from prowess.skill.kinds import KINDS, Artifact, DspyModule, Function, JsonObject, Kind, PromptTemplate, kind_info
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import File, Package, check_path
 from prowess.skill.slug import slugify
@@ -17,62 +17,18 @@ from prowess.skill.slug import slugify
 LANGUAGES = {".py": "python", ".ts": "typescript", ".js": "javascript"}
 EXECUTE = "execute"
 """The name of a skill's function, and of the file that it is in."""
-EXECUTE_FILES = tuple(f"{EXECUTE}{suffix}" for suffix in (".ts", ".js", ".py"))
+EXECUTE_FILES = KINDS["function"].root_files
 STATE_SUFFIX = ".state.json"
 
-_PROMPTS = (".j2", ".jinja", ".md", ".mustache")
-_FOLDERS: dict[Kind, str] = {
-    "description": "descriptions",
-    "instructions": "instructions",
-    "approach": "approaches",
-    "example": "examples",
-    "reference": "references",
-    "script": "scripts",
-    "asset": "assets",
-    "prompt_template": "prompts",
-    "json_generation": "generations",
-    "review": "rubrics",
-    "code_template": "code",
-    "function": "functions",
-    "http_call": "calls",
-    "cli_command": "calls",
-    "dspy_module": "dspy",
-}
-_SUFFIXES: dict[Kind, str] = {
-    "description": ".md",
-    "instructions": ".md",
-    "approach": ".md",
-    "prompt_template": ".j2",
-    "review": ".json",
-    "code_template": ".py",
-    "dspy_module": ".json",
-}
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*", re.ASCII)
 
 
 def kind_of(path: str) -> Kind | None:
-    """The kind that a file has by where it lies."""
+    """Return the kind that a file has by where it lies; None for one that is no artifact by its place."""
     folder, _, rest = path.partition("/")
-    if not rest:
-        if path == "approach.md":
-            return "approach"
-        return "function" if path.startswith("execute.") and path[7:] in LANGUAGES else None
-    if folder in STANDARD_FOLDERS:
-        return STANDARD_FOLDERS[folder]
-    return _kind_in(folder, path)
-
-
-def _kind_in(folder: str, path: str) -> Kind | None:
-    if folder == "examples":
-        return "example"
-    if folder == "prompts" and (path.endswith(_PROMPTS) or is_data(path)):
-        return "prompt_template"
-    if folder == "code" and path.endswith(".py"):
-        return "code_template"
-    if folder == "dspy" and path.endswith(".json") and not path.endswith(STATE_SUFFIX):
-        return "dspy_module"
-    if folder == "rubrics" and is_data(path):
-        return "review"
+    for kind in KINDS.values():
+        if path in kind.root_files if not rest else kind.folder == folder and path.endswith(kind.reads):
+            return None if path.endswith(STATE_SUFFIX) and kind.model is DspyModule else kind.name
     return None
 
 
@@ -89,13 +45,17 @@ def settings_of(
     file = package.get(path)
     content = file.content if file else b""
     settings: JsonObject = {"kind": kind, "path": path, "ordinal": 1, "name": name_of(kind, path)}
-    if kind in FILE_KINDS:
+    if kind_info(kind).is_file:
         return settings
     if kind == "prompt_template":
         if is_data(path):
             return settings | {"variant": None} | read_prompt(path, content, problems, limits)
         settings |= _name_from_file(path)
         settings["syntax"] = "mustache" if path.endswith(".mustache") else "jinja"
+    if kind not in KINDS:
+        # No plugin says whether this is text. Bytes that are not stay in the package alone.
+        settings["content"] = _text_or_nothing(content)
+        return settings
     settings["content"] = decoded_text(path, content, problems)
     if kind == "function":
         settings["language"] = LANGUAGES.get(_suffix(path), "python")
@@ -118,12 +78,24 @@ def decoded_text(path: str, content: bytes, problems: list[Problem]) -> str:
         return content.decode(errors="replace")
 
 
+def _text_or_nothing(content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return ""
+
+
 def name_of(kind: Kind, path: str) -> str:
     """What an artifact is called by its path."""
-    if kind in FILE_KINDS or kind == "example":
+    if _keeps_suffix(kind):
         return name_in_folder(path)
     below = name_in_folder(path)
     return below[: -len(_suffix(below))] if _suffix(below) else below
+
+
+def _keeps_suffix(kind: Kind) -> bool:
+    """Return True for a kind that takes every file of its folder: there, `a.md` and `a.txt` are two artifacts."""
+    return "" in kind_info(kind).reads
 
 
 def _name_from_file(path: str) -> JsonObject:
@@ -166,7 +138,7 @@ class PathAllocator:
     def _is_usable(self, artifact: Artifact, path: str) -> bool:
         if not is_path(path) or is_skill_md(path) or path.lower() == SIDECAR:
             return False
-        return self._is_free(artifact, path) and (artifact.kind in FILE_KINDS or can_hold(artifact, path))
+        return self._is_free(artifact, path) and (kind_info(artifact.kind).is_file or can_hold(artifact, path))
 
     def _is_free(self, artifact: Artifact, path: str) -> bool:
         return not any(
@@ -199,22 +171,17 @@ def _paths(artifact: Artifact, path: str) -> list[str]:
 
 def _candidates(artifact: Artifact) -> Any:
     """Paths for an artifact, the best one first, without end."""
-    if artifact.kind == "approach":
-        yield "approach.md"
-    if isinstance(artifact, Function):
-        yield "execute" + _suffix_for(artifact)
+    info, suffix = kind_info(artifact.kind), _suffix_for(artifact)
+    yield from (path for path in info.root_files if path.endswith(suffix))
     name = artifact.name if _PLAIN_NAME.fullmatch(artifact.name) else slugify(artifact.name).replace(".", "-")
     variant = slugify(artifact.variant or "").replace(".", "-")
-    base = f"{_FOLDERS[artifact.kind]}/{name or artifact.kind}{'.' + variant if variant else ''}"
-    if artifact.kind in FILE_KINDS or artifact.kind == "example":
-        yield (
-            f"{_FOLDERS[artifact.kind]}/{artifact.name}"
-            if is_path(f"{_FOLDERS[artifact.kind]}/{artifact.name}")
-            else base
-        )
+    folder = info.folder or "artifacts"
+    base = f"{folder}/{name or artifact.kind}{'.' + variant if variant else ''}"
+    if _keeps_suffix(artifact.kind):
+        yield f"{folder}/{artifact.name}" if is_path(f"{folder}/{artifact.name}") else base
     count = 1
     while True:
-        yield f"{base}{'' if count == 1 else f'-{count}'}{_suffix_for(artifact)}"
+        yield f"{base}{'' if count == 1 else f'-{count}'}{suffix}"
         count += 1
 
 
@@ -234,7 +201,7 @@ def _suffix_for(artifact: Artifact) -> str:
         return ".mustache"
     if artifact.kind == "review" and not artifact.content.lstrip().startswith("{"):
         return ".yaml"
-    return _SUFFIXES.get(artifact.kind, "")
+    return kind_info(artifact.kind).writes
 
 
 def needs_file(artifact: Artifact, package: Package) -> bool:
@@ -249,7 +216,7 @@ def files_of(
 ) -> list[File]:
     """The files that hold the artifact; an artifact that did not change keeps its bytes and mode."""
     before = package.get(artifact.path) if artifact.path else None
-    if before is not None and (artifact.kind in FILE_KINDS and not artifact.content):
+    if before is not None and (kind_info(artifact.kind).is_file and not artifact.content):
         return [File(path=path, content=before.content, mode=before.mode)]
     kept = before is not None and unchanged is not None and _same_text(artifact, unchanged)
     content = before.content if before is not None and kept else _encode(artifact, path, before, limits)

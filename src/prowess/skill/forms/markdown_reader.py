@@ -24,7 +24,7 @@ from prowess.skill.forms.data import too_large_problem
 from prowess.skill.forms.form import Reading, error, info
 from prowess.skill.forms.frontmatter_fields import read_fields
 from prowess.skill.forms.origin import Origin
-from prowess.skill.kinds import Artifact, Asset, Instructions, Kind, Reference, Script
+from prowess.skill.kinds import Artifact, Instructions, Kind, kind_info
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import FormName, Skill
 from prowess.skill.package import File, Package
@@ -63,9 +63,6 @@ def _construct(model: type[Model], values: dict[str, Any], given: set[str]) -> M
     _set(made, "__pydantic_extra__", None)
     _set(made, "__pydantic_private__", None)
     return made
-
-
-_MODELS = {"reference": Reference, "script": Script, "asset": Asset}
 
 
 def read(form: FormName, package: Package, limits: Limits) -> Reading:
@@ -154,7 +151,7 @@ def file_artifact(kind: Kind, path: str, taken: set[str]) -> Artifact:
     """The artifact that a file is, called by its path below the bucket, or by the whole path where that is taken."""
     name = next(name for name in _names(path) if name not in taken)
     taken.add(name)
-    return _MODELS[kind](name=name, path=path, ordinal=1)
+    return kind_info(kind).model(kind=kind, name=name, path=path, ordinal=1)
 
 
 def _names(path: str) -> Iterator[str]:

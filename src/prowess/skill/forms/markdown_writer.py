@@ -11,7 +11,7 @@ from prowess.skill.forms.data import same_json
 from prowess.skill.forms.frontmatter_fields import DEFAULT_VERSION
 from prowess.skill.forms.markdown_reader import read
 from prowess.skill.forms.origin import DATA_FORMS, Original, dump_content
-from prowess.skill.kinds import FILE_KINDS, Artifact, JsonObject
+from prowess.skill.kinds import Artifact, JsonObject, kind_info
 from prowess.skill.limits import Limits
 from prowess.skill.model import FormName, Skill
 from prowess.skill.package import File, Package
@@ -157,7 +157,7 @@ def _bucket_files(skill: Skill, original: Original) -> list[File]:
     """The files of references, scripts and assets, in the folder that says which they are."""
     files: list[File] = []
     for artifact in skill.artifacts:
-        if artifact.kind in FILE_KINDS:
+        if artifact.kind in STANDARD_FOLDERS.values():
             files += bucket_file(artifact, original)
     return files
 
@@ -176,7 +176,7 @@ def bucket_file(artifact: Artifact, original: Original) -> list[File]:
 
 def default_path(skill: Skill, original: Original) -> str:
     """SKILL.md, or a file called by the slug where the skill is one document only."""
-    alone = not original.others and all(artifact.kind not in FILE_KINDS for artifact in skill.artifacts)
+    alone = not original.others and all(not kind_info(artifact.kind).is_file for artifact in skill.artifacts)
     return f"{skill.slug}.md" if alone else SKILL_MD
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from prowess.errors import Problem
 from prowess.skill.filenames import SIDECAR, SKILL_MD, find_skill_md
-from prowess.skill.forms.artifact_builder import MODELS, artifact_from, build_artifact, check_artifacts, limit_entries
+from prowess.skill.forms.artifact_builder import artifact_from, build_artifact, check_artifacts, limit_entries
 from prowess.skill.forms.data import same_json
 from prowess.skill.forms.form import Reading, error, info
 from prowess.skill.forms.frontmatter_fields import read_fields
@@ -24,7 +24,7 @@ from prowess.skill.forms.origin import DATA_FORMS, Origin, Original, dump_conten
 from prowess.skill.forms.prompt_files import is_data
 from prowess.skill.forms.sidecar_file import RUN_FIELDS, SKILL_FIELDS, Sidecar, dump_sidecar, read_sidecar
 from prowess.skill.forms.skill_md import SkillMd, write_skill_md
-from prowess.skill.kinds import FILE_KINDS, KINDS, Artifact, Instructions, JsonObject, Kind
+from prowess.skill.kinds import KINDS, Artifact, Instructions, JsonObject, Kind, is_plugin_kind, kind_info
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Provenance, Skill
 from prowess.skill.needs import NEED_FIELDS
@@ -143,7 +143,7 @@ def _artifacts(
         found.append(_listed_artifact(f"artifacts[{index}]", entry, package, body, problems, limits))
     taken = {artifact.name for artifact in found if artifact is not None}
     for kind, unlisted in _unlisted(package, listed, sidecar.not_artifacts):
-        if kind in FILE_KINDS:
+        if kind_info(kind).is_file:
             found.append(file_artifact(kind, unlisted, taken))
         else:
             found.append(
@@ -174,7 +174,8 @@ def _unlisted(package: Package, listed: set[Any], plain: tuple[str, ...]) -> lis
             continue
         if not _is_other_data(kind, file):
             found.append((kind, file.path))
-    return sorted(found, key=lambda item: (KINDS.index(item[0]), item[1]))
+    order = list(KINDS)
+    return sorted(found, key=lambda item: (order.index(item[0]), item[1]))
 
 
 def _is_other_data(kind: Kind, file: File) -> bool:
@@ -196,11 +197,11 @@ def _listed_artifact(
         problems.append(error("missing-file", message, "Add the file, or take it off the list.", field=where))
         return None
     kind = entry.get("kind", kind_of(path))
-    if not isinstance(kind, str) or kind not in MODELS:
+    if not isinstance(kind, str) or not (kind in KINDS or is_plugin_kind(kind)):
         return build_artifact({**entry, "kind": kind}, entry, where, problems)
     state = entry.get("state")
     state = state if isinstance(state, str) else None
-    settings = settings_of(cast("Kind", kind), path, package, problems, state_path=state, limits=limits)
+    settings = settings_of(kind, path, package, problems, state_path=state, limits=limits)
     settings |= {name: value for name, value in entry.items() if name not in ("state", "content")}
     return build_artifact(settings, entry, where, problems)
 
@@ -290,7 +291,7 @@ def _artifact_files(
         elif needs_file(artifact, original.package):
             path = places.place(artifact)
             files += files_of(artifact, path, original.package, original.before(artifact), original.limits)
-        elif artifact.kind in FILE_KINDS:
+        elif kind_info(artifact.kind).is_file:
             continue
         placed.append(artifact.model_copy(update={"path": path}))
     package = Package.written("", [skill_md, *files])
@@ -300,7 +301,9 @@ def _artifact_files(
 
 def _entry(artifact: Artifact, skill_md: str, package: Package, limits: Limits) -> JsonObject:
     """The entry of an artifact: what differs from what its file alone would make of it."""
-    stated = artifact.model_dump(exclude={"content", "id", "skill_id", "revision", "state"}, exclude_defaults=True)
+    stated = artifact.model_dump(
+        exclude={"content", "id", "skill_id", "revision", "state"}, exclude_defaults=True, mode="json"
+    )
     stated |= {"kind": artifact.kind, "name": artifact.name, "ordinal": artifact.ordinal}
     path = artifact.path
     if path is None:
@@ -310,11 +313,14 @@ def _entry(artifact: Artifact, skill_md: str, package: Package, limits: Limits) 
     else:
         base = settings_of(artifact.kind, path, package, [], limits=limits)
         base["kind"] = kind_of(path)
-    whole = artifact.model_dump()
+    whole = artifact.model_dump(mode="json")
     for field in base:
         if field in whole and field != "content" and not same_json(base[field], whole[field]):
             stated[field] = whole[field]
     entry = {key: value for key, value in stated.items() if key not in base or not same_json(base[key], value)}
+    if is_plugin_kind(artifact.kind):
+        # Said even where the folder says it too: a reader without the plugin does not know the folder.
+        entry["kind"] = artifact.kind
     return {"path": path, **entry}
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from prowess.errors import Problem
 from prowess.skill.filenames import is_marker, is_skill_md
 from prowess.skill.forms.form import Reading
-from prowess.skill.kinds import Kind
-from prowess.skill.needs import CODE_KINDS, RUN_ANY_SKILL, SKILL_TOOL_PREFIX, Needs, read_needs, split_root
+from prowess.skill.kinds import Kind, kind_info
+from prowess.skill.needs import RUN_ANY_SKILL, SKILL_TOOL_PREFIX, Needs, read_needs, split_root
 
 _HINT = "Nothing of this happens by keeping the skill; grant it only if you trust the skill."
 _FILES = {
@@ -52,7 +52,7 @@ def describe_needs(needs: Needs, kinds: Collection[Kind]) -> tuple[str, ...]:
     reads = [path for path, writable in map(split_root, needs.roots) if not writable]
     writes = [path for path, writable in map(split_root, needs.roots) if writable]
     native = needs.runtime == "native" and "function" in kinds
-    code = any(kind in CODE_KINDS for kind in kinds)
+    code = any(kind_info(kind).runs_code for kind in kinds)
     asked: list[tuple[str, Sequence[str]]] = [
         ("to run outside the sandbox, as a process of this machine:", ["runtime native"] if native else []),
         ("to have packages installed:", needs.requirements if native else []),

@@ -10,7 +10,7 @@ from typing import Any, cast
 from prowess.errors import Invalid, Problem
 from prowess.skill.filenames import is_skill_md
 from prowess.skill.forms.form import Reading
-from prowess.skill.kinds import Artifact, JsonObject, Kind, PromptTemplate
+from prowess.skill.kinds import Artifact, JsonObject, PromptTemplate, kind_info
 from prowess.skill.limits import MIB, Limits
 from prowess.skill.model import Skill
 from prowess.skill.package import File
@@ -142,9 +142,6 @@ def _hidden_problem(found: HiddenText, run: str, field: str, line: int | None) -
 MAX_TEMPLATE_CHARACTERS = 2 * MIB
 """How much text the templates of a skill may have together."""
 
-_GIVE_DATA: frozenset[Kind] = frozenset(
-    {"cli_command", "code_template", "dspy_module", "function", "http_call", "json_generation"}
-)
 _WORDS = re.compile(r"[^a-z0-9]+")
 
 
@@ -191,7 +188,7 @@ def _declared_names(skill: Skill, template: PromptTemplate) -> frozenset[str] | 
     if not schemas:
         return None
     earlier = [one for one in skill.artifacts if one.ordinal < template.ordinal]
-    if any(one.kind in _GIVE_DATA and _output_schema(one) is None for one in earlier):
+    if any(kind_info(one.kind).gives != "text" and _output_schema(one) is None for one in earlier):
         return None
     schemas += [schema for schema in map(_output_schema, earlier) if schema is not None]
     named = [_property_names(schema) for schema in schemas]

@@ -175,8 +175,7 @@ def _print_skill(skill: Skill) -> None:
 def _code_facts(skill: Skill) -> dict[str, str]:
     """What is to be known of the code that a skill brings: its tool, what runs it, and what it asks for outside."""
     from prowess.handlers.function import choose_runtime
-    from prowess.run.selection import IMPLEMENTATION_KINDS
-    from prowess.skill.kinds import Function
+    from prowess.skill.kinds import Function, kind_info
     from prowess.skill.needs import read_needs
     from prowess.skill.profiles.permissions import describe_needs
     from prowess.skill.slug import tool_name
@@ -186,7 +185,7 @@ def _code_facts(skill: Skill) -> dict[str, str]:
         choose_runtime(one, needs): None for one in skill.artifacts if isinstance(one, Function) and one.content
     }
     return {
-        "tool": tool_name(skill.slug) if not IMPLEMENTATION_KINDS.isdisjoint(skill.kinds) else "",
+        "tool": tool_name(skill.slug) if any(kind_info(kind).is_tool for kind in skill.kinds) else "",
         "runtime": ", ".join(runtimes),
         "asks": "; ".join(describe_needs(needs, skill.kinds)),
     }
