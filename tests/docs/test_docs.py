@@ -25,8 +25,9 @@ from prowess.policy.actor import PERMISSIONS
 from prowess.policy.organization import ENABLEMENTS, SETTING_NAMES
 from prowess.policy.roles import shipped_roles
 from prowess.settings import Settings, read_settings
+from prowess.skill.form_info import FORMS
 from prowess.skill.kinds import KINDS
-from prowess.skill.model import FORM_NAMES, SCOPES
+from prowess.skill.model import SCOPES
 from prowess.skill.profiles import PROFILES
 from prowess.tools.toolbox import builtin_tools
 
@@ -78,7 +79,7 @@ def test_every_error_is_documented_with_its_code_and_exit_code():
     [
         ("skill", KINDS),
         ("skill", SCOPES),
-        ("forms", FORM_NAMES),
+        ("forms", FORMS),
         ("profiles", tuple(PROFILES)),
         ("catalog", SCOPES),
         ("events", EVENT_NAMES),

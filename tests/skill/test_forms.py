@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prowess.skill.filenames import has_marker
+from prowess.skill.form_info import FORMS
 from prowess.skill.forms import CODES, read_package, write_package
 from prowess.skill.limits import Limits
-from prowess.skill.model import FORM_NAMES, Provenance, Skill
+from prowess.skill.model import Provenance, Skill
 from prowess.skill.package import File, Package
 from prowess.skill.text.yaml_writer import dump
 
@@ -372,7 +373,7 @@ def test_no_data_makes_a_reader_raise(value):
     ):
         reading = read_package(package(files))
         if reading.skill is not None:
-            for form in FORM_NAMES:
+            for form in FORMS:
                 write_package(reading.skill, reading.package, form)
 
 

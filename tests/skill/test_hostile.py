@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from prowess.skill.companions import choose_companions
+from prowess.skill.form_info import FORMS
 from prowess.skill.forms import read_package, write_package
 from prowess.skill.forms.origin import apply_changes
-from prowess.skill.model import FORM_NAMES, Provenance
+from prowess.skill.model import Provenance
 from prowess.skill.package import Package
 from prowess.skill.profiles import PROFILE_NAMES
 from prowess.skill.text.yaml_writer import dump
@@ -86,7 +87,7 @@ def test_odd_content_is_read_checked_and_written_without_a_fault(files: dict[str
         assert validate(package, profile).reading.skill is not None
     names = [(artifact.name, artifact.variant) for artifact in reading.skill.artifacts]
     assert len(set(names)) == len(names)
-    for form in FORM_NAMES:
+    for form in FORMS:
         writing = write_package(reading.skill, package, form)
         assert writing.package.files
 

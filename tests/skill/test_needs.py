@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prowess.skill.declarations import parse_request
+from prowess.skill.form_info import FormName
 from prowess.skill.forms import read_package, write_package
 from prowess.skill.kinds import (
     Artifact,
@@ -22,7 +23,7 @@ from prowess.skill.kinds import (
     PromptTemplate,
     Script,
 )
-from prowess.skill.model import FormName, Skill
+from prowess.skill.model import Skill
 from prowess.skill.needs import (
     MAX_NEED_VALUES,
     NEED_FIELDS,

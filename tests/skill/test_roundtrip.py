@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from prowess.skill.form_info import FORMS
 from prowess.skill.forms import read_package, write_package
-from prowess.skill.forms.conversion import FORMS
+from prowess.skill.forms.form import Candidate
 from prowess.skill.forms.origin import apply_changes, diff_values, dump_content
 from prowess.skill.kinds import (
     Approach,
@@ -32,7 +33,7 @@ from prowess.skill.kinds import (
     Script,
 )
 from prowess.skill.limits import DEFAULT_LIMITS, MIB, Limits
-from prowess.skill.model import FORM_NAMES, Provenance, Skill
+from prowess.skill.model import Provenance, Skill
 from prowess.skill.needs import NEED_FIELDS
 from prowess.skill.package import File, Package
 from prowess.skill.text.yaml import load
@@ -141,11 +142,17 @@ def data(made):
     return told
 
 
-def test_there_is_a_row_for_every_form():
-    assert tuple(FORMS) == FORM_NAMES
+def read_form(form, made, limits):
+    return FORMS[form].load().read(Candidate(made, limits))
 
 
-@pytest.mark.parametrize("form", FORM_NAMES)
+@pytest.mark.parametrize("row", FORMS.values(), ids=lambda row: row.name)
+def test_each_row_names_itself_and_loads_all_that_a_form_has(row):
+    assert FORMS[row.name] is row
+    assert all(callable(getattr(row.load(), name)) for name in ("recognises", "read", "render", "origin", "controls"))
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_the_same_form_gives_the_same_bytes(form):
     made = example(form)
     reading = read_package(made)
@@ -154,7 +161,7 @@ def test_the_same_form_gives_the_same_bytes(form):
     assert (writing.package, writing.left_out) == (made, ())
 
 
-@pytest.mark.parametrize("form", FORM_NAMES)
+@pytest.mark.parametrize("form", FORMS)
 def test_the_native_form_holds_everything_and_gives_it_back(form):
     made = example(form)
     skill = read_package(made).skill
@@ -168,7 +175,7 @@ def test_the_native_form_holds_everything_and_gives_it_back(form):
     assert data(back.package) == data(made)
 
 
-@pytest.mark.parametrize("form", FORM_NAMES)
+@pytest.mark.parametrize("form", FORMS)
 def test_the_native_skill_md_is_plain_enough_for_every_client(form):
     made = example(form)
     written = write_package(read_package(made).skill, made, "native").package
@@ -177,8 +184,8 @@ def test_the_native_skill_md_is_plain_enough_for_every_client(form):
     assert fields["name"] == written.name
 
 
-@pytest.mark.parametrize("source", FORM_NAMES)
-@pytest.mark.parametrize("target", FORM_NAMES)
+@pytest.mark.parametrize("source", FORMS)
+@pytest.mark.parametrize("target", FORMS)
 def test_what_a_form_has_no_place_for_is_named_and_all_else_survives(source, target):
     made = example(source)
     skill = read_package(made).skill
@@ -186,7 +193,7 @@ def test_what_a_form_has_no_place_for_is_named_and_all_else_survives(source, tar
     assert all(problem.code == "left-out" and problem.severity == "warning" for problem in writing.left_out)
     lost = {problem.field.partition(".")[0] for problem in writing.left_out}
     names = {problem.field for problem in writing.left_out}
-    again = FORMS[target].read(writing.package, DEFAULT_LIMITS).skill
+    again = read_form(target, writing.package, DEFAULT_LIMITS).skill
     for field, value in dump_content(skill).items():
         if field in ("artifacts", "metadata", "provenance", "extra") or field in lost:
             continue
@@ -196,17 +203,17 @@ def test_what_a_form_has_no_place_for_is_named_and_all_else_survives(source, tar
         assert (one.kind, one.name, one.variant, one.content) in kept or one.name in names
 
 
-@pytest.mark.parametrize("source", FORM_NAMES)
-@pytest.mark.parametrize("target", FORM_NAMES)
+@pytest.mark.parametrize("source", FORMS)
+@pytest.mark.parametrize("target", FORMS)
 def test_a_skill_that_a_form_can_hold_comes_back_from_it_with_the_same_content(source, target):
     made = example(source)
     skill = read_package(made).skill
     there = write_package(skill, made, target)
     if there.left_out:
         return
-    middle = FORMS[target].read(there.package, DEFAULT_LIMITS).skill
+    middle = read_form(target, there.package, DEFAULT_LIMITS).skill
     back = write_package(middle, there.package, source)
-    again = FORMS[source].read(back.package, DEFAULT_LIMITS).skill
+    again = read_form(source, back.package, DEFAULT_LIMITS).skill
     assert comparable(again) == comparable(skill)
 
 
@@ -225,7 +232,7 @@ def test_line_ends_survive_every_document_form(end, target):
     text = "---\nname: notes\ndescription: d\nmodel: opus\n---\n# Notes\n\nWrite them.\n".replace("\n", end)
     made = package({"SKILL.md": text})
     there = write_package(read_package(made).skill, made, target).package
-    middle = FORMS[target].read(there, DEFAULT_LIMITS).skill
+    middle = read_form(target, there, DEFAULT_LIMITS).skill
     back = write_package(middle, there, "agentskills").package.get("SKILL.md").content.decode()
     assert back.endswith(f"---{end}# Notes{end}{end}Write them.{end}")
     if target != "bernstein":
@@ -418,9 +425,7 @@ def test_real_skills_come_back_from_the_native_form(shared):
         assert native.left_out == ()
         again = read_package(native.package)
         assert comparable(again.skill) == comparable(reading.skill)
-        back = FORMS[reading.form].read(
-            write_package(again.skill, native.package, reading.form).package, DEFAULT_LIMITS
-        )
+        back = read_form(reading.form, write_package(again.skill, native.package, reading.form).package, DEFAULT_LIMITS)
         assert comparable(back.skill) == comparable(reading.skill)
         assert list(back.document.fields.items()) == list(reading.document.fields.items())
         assert back.document.body == reading.document.body

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from prowess.catalog.version_log import VersionChange, unknown_version
-from prowess.skill.model import FormName, Scope, Version
+from prowess.skill.form_info import FormName
+from prowess.skill.model import Scope, Version
 from prowess.skill.package import Package
 from prowess.skill.slug import check_slug, is_slug
 from prowess.storage import blobs, versions

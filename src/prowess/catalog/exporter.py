@@ -10,17 +10,17 @@ from prowess.errors import Conflict, Invalid, Problem, Refused
 from prowess.skill.archive import write_archive
 from prowess.skill.filenames import is_marker
 from prowess.skill.fit import fit
+from prowess.skill.form_info import FORMS
 from prowess.skill.forms import write_package
 from prowess.skill.forms.form import Writing
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.model import FORM_NAMES, Skill
+from prowess.skill.model import Skill
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
 from prowess.storage.files.atomic_write import write_file, write_folder
 from prowess.storage.files.skill_paths import find_skills
 
 ARCHIVES: dict[str, Literal["zip", "tar.gz"]] = {"skill": "zip", "zip": "zip", "tar.gz": "tar.gz"}
-EXPORT_FORMS: tuple[str, ...] = (*FORM_NAMES, *ARCHIVES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +61,10 @@ def _convert(
 ) -> tuple[Writing, str]:
     if profile:
         return fit(skill, package, profile, limits), profile
-    for name in FORM_NAMES:
-        if form == name:
-            return write_package(skill, package, name, limits), name
+    if form in FORMS:
+        return write_package(skill, package, form, limits), form
     if form:
-        raise Invalid(f"There is no form {form!r}.", hint=f"There are: {', '.join(EXPORT_FORMS)}.")
+        raise Invalid(f"There is no form {form!r}.", hint=f"There are: {', '.join((*FORMS, *ARCHIVES))}.")
     return Writing(package=package), skill.form
 
 

@@ -8,15 +8,14 @@ from pathlib import Path
 
 from prowess.catalog.store import SaveResult, Store, unreadable
 from prowess.errors import NotFound, Problem, ProwessError, Refused
+from prowess.skill.form_info import FormName, form_info
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.model import FormName
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
 from prowess.skill.validate import ValidationReport, validate
 from prowess.storage.files.skill_packages import read_path
 from prowess.storage.files.skill_paths import find_skills, leaves_project
 
-DESCRIPTOR: FormName = "agentlayerrules"
 BATCH = 200
 BATCH_BYTES = 16 * 1024 * 1024
 
@@ -190,7 +189,7 @@ def _outcome(path: Path, saved: SaveResult, limits: Limits) -> ImportResult:
         version=skill.version,
         digest=skill.digest,
         changed=saved.changed,
-        problems=_warnings(saved.package, limits) if skill.form == DESCRIPTOR else (),
+        problems=_warnings(saved.package, limits) if form_info(skill.form).is_descriptor else (),
     )
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Literal, Protocol
 
 from prowess.errors import NotFound
-from prowess.skill.model import FormName, Version
+from prowess.skill.form_info import FormName
+from prowess.skill.model import Version
 from prowess.skill.package import Package
 from prowess.storage.clock import now
 

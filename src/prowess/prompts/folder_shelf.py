@@ -15,8 +15,7 @@ from pathlib import Path
 
 from prowess.errors import Invalid, NotFound, Problem
 from prowess.prompts.shelf import EntryKind, RegistryEntry, failed_entry, is_entry_name, read_entry
-from prowess.skill.forms.data import too_large_problem
-from prowess.skill.forms.form import error
+from prowess.skill.forms.form import error, too_large_problem
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.storage.files.freshness import Stamp, is_settled, make_stamp
 from prowess.storage.files.safe_read import open_folder, read_regular_file

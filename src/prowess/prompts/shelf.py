@@ -12,8 +12,8 @@ from typing import Literal, Protocol, cast
 
 from prowess.errors import Invalid, Problem
 from prowess.prompts.prompt import SYNTAXES, Prompt, Rubric, Syntax, rubric_from_document
-from prowess.skill.forms.data import parse_file, too_large_problem
-from prowess.skill.forms.form import error, warning
+from prowess.skill.forms.data import parse_file
+from prowess.skill.forms.form import error, too_large_problem, warning
 from prowess.skill.forms.prompt_files import DATA_SUFFIXES, check_rubric, file_stem, plain_text, prompt_settings
 from prowess.skill.kinds import JsonObject
 from prowess.skill.limits import DEFAULT_LIMITS, Limits

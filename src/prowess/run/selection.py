@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from prowess.errors import Invalid, NotFound
 from prowess.run.allowance import PREVIOUS
+from prowess.skill.form_info import form_info
 from prowess.skill.forms.descriptor import is_registered
 from prowess.skill.kinds import Artifact, JsonGeneration, JsonObject, PromptTemplate, Review, kind_info
 from prowess.skill.model import Skill
@@ -83,7 +84,7 @@ def _used(skill: Skill) -> set[str]:
 
 def _declared(skill: Skill, found: list[Artifact]) -> list[Artifact]:
     """Of a descriptor: its template, or its implementation where it has none; prompts and rubrics lie beside them."""
-    if skill.form != "agentlayerrules":
+    if not form_info(skill.form).is_descriptor:
         return found
     reviews = [one for one in found if isinstance(one, Review) and not is_registered(one)]
     templates: list[Artifact] = [*(one for one in found if isinstance(one, JsonGeneration)), *reviews]

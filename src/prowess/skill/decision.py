@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from prowess.skill.form_info import form_info
 from prowess.skill.forms.descriptor import is_registered
 from prowess.skill.kinds import Artifact, CliCommand, Function, HttpCall, JsonGeneration, Review
 from prowess.skill.model import Skill
@@ -179,7 +180,7 @@ def _is_template(artifact: Artifact, skill: Skill) -> bool:
     """Whether it is a review that the skill does, and not only a rubric that lies beside its descriptor."""
     if not isinstance(artifact, Review):
         return False
-    return skill.form != "agentlayerrules" or not is_registered(artifact)
+    return not form_info(skill.form).is_descriptor or not is_registered(artifact)
 
 
 def _objections_to_template(hints: Sequence[Hint]) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
+from prowess.skill.form_info import MARKER_FILES
+
 if TYPE_CHECKING:
     from prowess.skill.kinds import Kind
     from prowess.skill.package import File, Package
@@ -52,12 +54,6 @@ def name_in_folder(path: str) -> str:
     """What a file is called inside its folder."""
     return (path.partition("/")[2] or path)[-MAX_ARTIFACT_NAME_CHARS:]
 
-
-MARKER_FILES = frozenset({SKILL_MD.lower(), "skill.json"})
-"""A folder that holds one of these, in upper or lower case, is a skill; everything below it belongs to it.
-
-The old spelling SKILLS.md is read as SKILL.md but marks no folder: collections call the list of their skills so.
-"""
 
 IGNORED_NAMES = frozenset({".git", "__pycache__", "node_modules", "__MACOSX", ".DS_Store"})
 """Left behind by tools; never part of a skill, wherever it lies."""

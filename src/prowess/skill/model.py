@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator
 
+from prowess.skill.form_info import FormName
 from prowess.skill.kinds import AnyArtifact, Artifact, FrozenModel, JsonObject, Kind
 from prowess.skill.package import FileEntry
 from prowess.skill.slug import check_slug
@@ -14,9 +15,6 @@ from prowess.skill.slug import check_slug
 Scope = Literal["session", "workspace", "user", "org", "account", "system"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """Nearest first: a nearer scope hides a skill of the same slug in a farther one."""
-
-FormName = Literal["native", "agentskills", "agentcy", "bernstein", "devai", "inklings", "agentlayerrules"]
-FORM_NAMES: tuple[FormName, ...] = get_args(FormName)
 
 SourceName = Literal["system", "community", "user"]
 

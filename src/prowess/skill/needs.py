@@ -18,8 +18,9 @@ from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 from prowess.skill.declarations import request_url
+from prowess.skill.form_info import form_info
 from prowess.skill.kinds import Artifact, CliCommand, Function, HttpCall, JsonObject, kind_info
-from prowess.skill.model import FormName, Skill
+from prowess.skill.model import Skill
 
 MAX_NEED_VALUES = 50
 """So many values of one need count."""
@@ -186,9 +187,6 @@ def _script_block(code: str) -> str | None:
 NEED_FIELDS = ("runtime", "hosts", "env", "roots", "requirements", "binaries")
 """The fields of a manifest that are about this, the same in `skill.json`, descriptors and `agents/prowess.yaml`."""
 
-NEED_FORMS: frozenset[FormName] = frozenset({"native", "devai", "agentlayerrules"})
-"""The forms that have these fields. In the others such a key is one without a meaning."""
-
 Runtime = Literal["wasm", "native"]
 RUNTIMES: tuple[Runtime, ...] = ("wasm", "native")
 Reach = Literal["", "outside", "machine"]
@@ -230,7 +228,7 @@ class Needs:
 
 def read_needs(skill: Skill) -> Needs:
     """What a skill asks for."""
-    said: Mapping[str, Any] = skill.extra if skill.form in NEED_FORMS else {}
+    said: Mapping[str, Any] = skill.extra if form_info(skill.form).has_needs else {}
     return parse_needs(said, skill.artifacts, skill.allowed_tools)
 
 

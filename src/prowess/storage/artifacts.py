@@ -9,9 +9,10 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import ValidationError
 
+from prowess.skill.form_info import form_info
 from prowess.skill.kinds import KINDS, Artifact, DspyModule, Kind, UnknownArtifact, is_plugin_kind, kind_info
 from prowess.skill.model import Provenance, Skill
-from prowess.skill.needs import NEED_FORMS, parse_needs
+from prowess.skill.needs import parse_needs
 from prowess.skill.outline import ArtifactOutline, SkillOutline
 from prowess.storage.blobs import load_manifest
 from prowess.storage.rows import build_model, decode_json, field_defaults, fill_defaults, raw_json
@@ -198,7 +199,7 @@ def get_outline(connection: sa.Connection, tenant: Tenant, slug: str, location: 
             ArtifactOutline(id=part_id, kind=kind, name=name, ordinal=ordinal, variant=variant, path=path)
             for part_id, kind, name, ordinal, variant, path in parts
         ),
-        needs=parse_needs(details.get("extra", {}) if row["form"] in NEED_FORMS else {}),
+        needs=parse_needs(details.get("extra", {}) if form_info(row["form"]).has_needs else {}),
     )
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from prowess.skill.form_info import FormName
 from prowess.skill.kinds import Kind
-from prowess.skill.model import FormName, Provenance, Skill, SkillCard
+from prowess.skill.model import Provenance, Skill, SkillCard
 from prowess.skill.package import FileEntry, Package
 from prowess.storage.artifacts import ARTIFACT_COLUMNS, to_artifact
 from prowess.storage.blobs import dump_manifest, load_manifest, split_chunks

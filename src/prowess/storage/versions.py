@@ -18,7 +18,8 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from prowess.skill.model import FormName, Version
+from prowess.skill.form_info import FormName
+from prowess.skill.model import Version
 from prowess.skill.package import FileEntry, Package
 from prowess.storage.blobs import dump_manifest, get_package, load_manifest, split_chunks
 from prowess.storage.clock import now

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from prowess.skill.filenames import SKILL_MD, find_skill_md
+from prowess.skill.forms import markdown_reader
+from prowess.skill.forms.form import Candidate, Reading
 from prowess.skill.forms.markdown_writer import default_path, format_tools, frontmatter_extra, write_document
 from prowess.skill.forms.origin import Original
 from prowess.skill.kinds import JsonObject
 from prowess.skill.model import Skill
 from prowess.skill.package import File, Package
 from prowess.skill.text.document import Document
+
+origin, controls = markdown_reader.origin, markdown_reader.controls
 
 
 def claims(document: Document) -> bool:
@@ -21,6 +25,16 @@ def is_lone(package: Package) -> bool:
     if len(package.files) != 1 or find_skill_md(package) is not None:
         return False
     return package.files[0].path.lower().endswith((".md", ".markdown"))
+
+
+def recognises(candidate: Candidate) -> bool:
+    """Return True for a SKILL.md that gives a slug, and for a package that is one other markdown file."""
+    return candidate.claims(claims) or is_lone(candidate.package)
+
+
+def read(candidate: Candidate) -> Reading:
+    """Read the document and the files beside it."""
+    return markdown_reader.read("agentcy", candidate)
 
 
 def render(skill: Skill, original: Original) -> list[File]:

@@ -17,7 +17,7 @@ from prowess.skill.forms.descriptor import (
     registry_artifacts,
     with_unique_name,
 )
-from prowess.skill.forms.form import Reading, error, info, unknown_fields
+from prowess.skill.forms.form import Candidate, Reading, error, info, unknown_fields
 from prowess.skill.forms.frontmatter_fields import folder_name, title_from_slug
 from prowess.skill.forms.layout import files_of
 from prowess.skill.forms.origin import Origin, Original, apply_changes, diff_values
@@ -50,8 +50,9 @@ def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> list[tuple[str, P
     return sorted(found, key=lambda item: item[1].value is None)
 
 
-def recognises(package: Package, limits: Limits) -> bool:
+def recognises(candidate: Candidate) -> bool:
     """YAML with a skill_id."""
+    package, limits = candidate.package, candidate.limits
     return bool(find(package, limits))
 
 
@@ -61,8 +62,9 @@ def controls(package: Package, limits: Limits) -> frozenset[str]:
     return frozenset({found[0][0]} if found else ())
 
 
-def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
+def read(candidate: Candidate) -> Reading:
     """Read the descriptor and the registries beside it, and check the one against the others."""
+    package, limits = candidate.package, candidate.limits
     found = find(package, limits)
     path, parsed = found[0] if found else ("", ParsedFile(None))
     problems = list(parsed.problems)

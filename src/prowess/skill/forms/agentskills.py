@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from prowess.skill.filenames import SKILL_MD
+from prowess.skill.forms import markdown_reader
+from prowess.skill.forms.form import Candidate, Reading
 from prowess.skill.forms.frontmatter_fields import title_from_slug
 from prowess.skill.forms.markdown_writer import (
     body_text,
@@ -16,6 +18,18 @@ from prowess.skill.kinds import JsonObject
 from prowess.skill.model import Skill
 from prowess.skill.package import File
 from prowess.skill.text.fields import first_heading
+
+origin, controls = markdown_reader.origin, markdown_reader.controls
+
+
+def recognises(candidate: Candidate) -> bool:
+    """Return True for every package with a SKILL.md, since this form is asked after those that claim one."""
+    return candidate.skill_md is not None
+
+
+def read(candidate: Candidate) -> Reading:
+    """Read the document and the files beside it."""
+    return markdown_reader.read("agentskills", candidate)
 
 
 def render(skill: Skill, original: Original) -> list[File]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from prowess.skill.filenames import SKILL_MD, STANDARD_FOLDERS
+from prowess.skill.forms import markdown_reader
+from prowess.skill.forms.form import Candidate, Reading
 from prowess.skill.forms.frontmatter_fields import DEFAULT_VERSION
 from prowess.skill.forms.markdown_writer import write_document
 from prowess.skill.forms.origin import Original
@@ -12,6 +14,8 @@ from prowess.skill.kinds import JsonObject
 from prowess.skill.model import Skill
 from prowess.skill.package import File
 from prowess.skill.text.document import Document
+
+origin, controls = markdown_reader.origin, markdown_reader.controls
 
 
 def claims(document: Document) -> bool:
@@ -22,6 +26,16 @@ def claims(document: Document) -> bool:
     return not STANDARD_FOLDERS.keys().isdisjoint(fields) and any(
         isinstance(fields.get(bucket), list) for bucket in STANDARD_FOLDERS
     )
+
+
+def recognises(candidate: Candidate) -> bool:
+    """Return True for a SKILL.md that declares keywords or lists files."""
+    return candidate.claims(claims)
+
+
+def read(candidate: Candidate) -> Reading:
+    """Read the document and the files beside it."""
+    return markdown_reader.read("bernstein", candidate)
 
 
 def render(skill: Skill, original: Original) -> list[File]:

@@ -2,64 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, cast
 
 from prowess.errors import Problem
-from prowess.skill.filenames import SIDECAR, find_skill_md
-from prowess.skill.forms import (
-    agentcy,
-    agentlayerrules,
-    agentskills,
-    bernstein,
-    devai,
-    inklings,
-    markdown_reader,
-    native,
-)
-from prowess.skill.forms import native as folder
+from prowess.skill.form_info import FORMS, FormName
 from prowess.skill.forms.data import same_json
-from prowess.skill.forms.form import Reading, Writing, error, warning
-from prowess.skill.forms.origin import Origin, Original, dump_content
+from prowess.skill.forms.form import Candidate, Reading, Writing, error, warning
+from prowess.skill.forms.origin import Original, dump_content
 from prowess.skill.kinds import JsonObject
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.model import FormName, Skill
-from prowess.skill.package import File, Package
-from prowess.skill.text.document import Document
+from prowess.skill.model import Skill
+from prowess.skill.package import Package
 
 _MAX_PATHS = 5
 
 
 def read_package(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
     """Read a package in the form that it is in. Bad content never raises; it is reported."""
-    if package.get(SIDECAR) is not None:
-        return native.read(package, limits)
-    skill_md = find_skill_md(package)
-    if skill_md is not None:
-        return _read_document(package, skill_md, limits)
-    if agentcy.is_lone(package):
-        return markdown_reader.read("agentcy", package, limits)
-    if devai.recognises(package, limits):
-        return devai.read(package, limits)
-    if inklings.recognises(package, limits):
-        return inklings.read(package, limits)
-    if agentlayerrules.recognises(package, limits):
-        return agentlayerrules.read(package, limits)
+    candidate = Candidate(package, limits)
+    for row in FORMS.values():
+        form = row.load()
+        if form.recognises(candidate):
+            return form.read(candidate)
     return _no_skill(package)
-
-
-def _read_document(package: Package, file: File, limits: Limits) -> Reading:
-    document = markdown_reader.document_of(file, limits)
-    if not isinstance(document, Document):
-        return Reading(form="agentskills", package=package, skill=None, problems=(document,))
-    form: FormName = "agentskills"
-    if bernstein.claims(document):
-        form = "bernstein"
-    elif agentcy.claims(document):
-        form = "agentcy"
-    return markdown_reader.read_skill(form, package, file.path, document, limits)
 
 
 def _no_skill(package: Package) -> Reading:
@@ -141,57 +106,23 @@ def _loss(form: str, what: str, field: str) -> Problem:
     return warning("left-out", f"The form {form} {what}.", "Use the native form to keep it.", field=field)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
-    """One form: how it is read and rendered, what only it needs, and the files it is described by.
-
-    `read` never raises for bad content: it reports. `render` of what `read` gave loses nothing that the form can hold.
-    """
-
-    read: Callable[[Package, Limits], Reading]
-    render: Callable[[Skill, Original], list[File]]
-    origin: Callable[[Reading, Limits], Origin | None]
-    controls: Callable[[Package, Limits], frozenset[str]]
-
-
-def _document_form(form: FormName, render: Callable[[Skill, Original], list[File]]) -> Form:
-    """A form that is one document and files beside it: only the writing is its own."""
-    read = partial(markdown_reader.read, form)
-    return Form(read=read, render=render, origin=markdown_reader.origin, controls=markdown_reader.controls)
-
-
-FORMS: dict[FormName, Form] = {
-    "native": Form(read=native.read, render=folder.render, origin=native.origin, controls=native.controls),
-    "agentskills": _document_form("agentskills", agentskills.render),
-    "agentcy": _document_form("agentcy", agentcy.render),
-    "bernstein": _document_form("bernstein", bernstein.render),
-    "devai": Form(read=devai.read, render=devai.render, origin=devai.origin, controls=devai.controls),
-    "inklings": Form(read=inklings.read, render=inklings.render, origin=inklings.origin, controls=inklings.controls),
-    "agentlayerrules": Form(
-        read=agentlayerrules.read,
-        render=agentlayerrules.render,
-        origin=agentlayerrules.origin,
-        controls=agentlayerrules.controls,
-    ),
-}
-
-
 def write_package(skill: Skill, package: Package, form: FormName, limits: Limits = DEFAULT_LIMITS) -> Writing:
     """Write `skill`, whose files are `package`, in this form; a skill that is in it already keeps its bytes."""
     original = read_original(package, skill, limits)
     if original.reading.form == form and is_unchanged(skill, original):
         return Writing(package=package)
     skill = with_file_id(skill, original)
-    member = FORMS[form]
+    member = FORMS[form].load()
     written = Package.written(skill.name, member.render(skill, original))
-    return Writing(package=written, left_out=find_losses(skill, original, written, member.read(written, limits)))
+    reading = member.read(Candidate(written, limits))
+    return Writing(package=written, left_out=find_losses(skill, original, written, reading))
 
 
 def read_original(package: Package | None, skill: Skill, limits: Limits = DEFAULT_LIMITS) -> Original:
     """What a skill is written from: its package, read within `limits`; no package is an empty one."""
     package = package or Package(name="", files=())
     reading = read_package(package, limits)
-    member = FORMS[reading.form]
+    member = FORMS[reading.form].load()
     return Original(
         package=package,
         reading=reading,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from prowess.errors import Problem
-from prowess.skill.forms.form import error, warning
+from prowess.skill.forms.form import error, too_large_problem, warning
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.text.yaml import YamlRefused, load
 
@@ -98,11 +98,6 @@ def parse_yaml(path: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> Parse
 def json_text(value: Any) -> str:
     """The value as tidy JSON with a newline at the end."""
     return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
-
-
-def too_large_problem(path: str, size: int, cap: int, code: str = "file-too-large") -> Problem:
-    """The problem of a file over its limit."""
-    return error(code, f"{path} has {size:,} bytes; the limit is {cap:,}.", "Make it smaller.", field=path)
 
 
 def same_json(left: Any, right: Any) -> bool:

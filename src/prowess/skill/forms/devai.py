@@ -6,12 +6,12 @@ from typing import Any, cast
 
 from prowess.errors import Problem
 from prowess.skill.forms.data import ParsedFile, json_text, parse_json
-from prowess.skill.forms.form import Reading, error, unknown_fields, warning
+from prowess.skill.forms.form import Candidate, Reading, error, unknown_fields, warning
 from prowess.skill.forms.frontmatter_fields import folder_name, title_from_slug
 from prowess.skill.forms.layout import EXECUTE_FILES, LANGUAGES, decoded_text
 from prowess.skill.forms.origin import Origin, Original, apply_changes, diff_values
 from prowess.skill.kinds import Function, JsonObject
-from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.limits import Limits
 from prowess.skill.model import Skill
 from prowess.skill.needs import NEED_FIELDS
 from prowess.skill.package import File, Package
@@ -27,8 +27,9 @@ REMOVED = ("toolAllowList", "systemPrompt")
 CODE = EXECUTE_FILES
 
 
-def recognises(package: Package, limits: Limits) -> bool:
+def recognises(candidate: Candidate) -> bool:
     """A folder with a manifest and a function, or a manifest that is not a package of another form."""
+    package, limits = candidate.package, candidate.limits
     manifest = package.get(MANIFEST)
     if manifest is None:
         return False
@@ -42,8 +43,9 @@ def controls(package: Package, limits: Limits) -> frozenset[str]:  # noqa: ARG00
     return frozenset({MANIFEST} if package.get(MANIFEST) is not None else ())
 
 
-def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
+def read(candidate: Candidate) -> Reading:
     """Read the manifest and the function."""
+    package, limits = candidate.package, candidate.limits
     parsed = _manifest(package, limits)
     problems = list(parsed.problems)
     manifest = parsed.object

@@ -4,11 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from prowess.errors import Problem
-from prowess.skill.model import FormName, Skill
-from prowess.skill.package import Package
+from prowess.skill.filenames import find_document_path, find_skill_md
+from prowess.skill.form_info import FormName
+from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.model import Skill
+from prowess.skill.package import File, Package
 from prowess.skill.text.document import Document
+from prowess.skill.text.reader import read_document
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A package whose form is to be found. Its document is read once, whichever forms look at it."""
+
+    package: Package
+    limits: Limits = DEFAULT_LIMITS
+
+    @cached_property
+    def skill_md(self) -> File | None:
+        """SKILL.md, however it is spelt."""
+        return find_skill_md(self.package)
+
+    @cached_property
+    def document(self) -> Document | Problem:
+        """SKILL.md or else the first file, read as a document; an empty one for no file, the problem for one that is too large."""
+        file = self.package.get(find_document_path(self.package))
+        content, most = (file.content if file else b""), self.limits.skill_md_bytes
+        if file is not None and len(content) > most:
+            return too_large_problem(file.path, len(content), most, "skill-md-too-large")
+        return read_document(content, limits=self.limits)
+
+    def claims(self, test: Callable[[Document], bool]) -> bool:
+        """Return True if there is a SKILL.md, and it passes the test."""
+        return self.skill_md is not None and isinstance(self.document, Document) and test(self.document)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +144,11 @@ def warning(code: str, message: str, hint: str = "", *, field: str | None = None
 def info(code: str, message: str, hint: str = "", *, field: str | None = None, line: int | None = None) -> Problem:
     """A fact worth knowing."""
     return Problem(code=code, severity="info", message=message, hint=hint, field=field, line=line)
+
+
+def too_large_problem(path: str, size: int, cap: int, code: str = "file-too-large") -> Problem:
+    """The problem of a file over its limit."""
+    return error(code, f"{path} has {size:,} bytes; the limit is {cap:,}.", "Make it smaller.", field=path)
 
 
 def unknown_fields(keys: Sequence[str], line_of: Callable[[str], int | None] = lambda _: None) -> list[Problem]:

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from prowess.errors import Problem, Severity
 from prowess.skill.filenames import SKILL_MD, STANDARD_FOLDERS, is_skill_md
+from prowess.skill.form_info import FormName
 from prowess.skill.forms.form import unknown_fields
 from prowess.skill.kinds import JsonObject
-from prowess.skill.model import FormName
 from prowess.skill.package import Package
 from prowess.skill.slug import is_slug, slugify
 from prowess.skill.text.document import Document

@@ -9,7 +9,7 @@ from typing import Any, cast, get_args
 from prowess.errors import Problem
 from prowess.skill.forms.artifact_builder import artifact_from, check_artifacts, json_object, limit_entries
 from prowess.skill.forms.data import ParsedFile, json_text, parse_json
-from prowess.skill.forms.form import Reading, error, unknown_fields, warning
+from prowess.skill.forms.form import Candidate, Reading, error, unknown_fields, warning
 from prowess.skill.forms.frontmatter_fields import folder_name, title_from_slug
 from prowess.skill.forms.origin import Origin, Original, apply_changes, diff_values
 from prowess.skill.kinds import Artifact, DspyModule, Instructions, JsonObject
@@ -57,8 +57,9 @@ def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> tuple[str, Parsed
     return None
 
 
-def recognises(package: Package, limits: Limits) -> bool:
+def recognises(candidate: Candidate) -> bool:
     """A JSON object with artifacts."""
+    package, limits = candidate.package, candidate.limits
     return find(package, limits) is not None
 
 
@@ -68,8 +69,9 @@ def controls(package: Package, limits: Limits) -> frozenset[str]:
     return frozenset({found[0]} if found else ())
 
 
-def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
+def read(candidate: Candidate) -> Reading:
     """Read the package; an artifact that is no good does not keep the others from being read."""
+    package, limits = candidate.package, candidate.limits
     found = find(package, limits)
     problems = list(found[1].problems) if found else []
     document = found[1].object if found else None

@@ -20,16 +20,15 @@ from prowess.skill.filenames import (
     find_document_path,
     name_in_folder,
 )
-from prowess.skill.forms.data import too_large_problem
-from prowess.skill.forms.form import Reading, error, info
+from prowess.skill.form_info import FormName
+from prowess.skill.forms.form import Candidate, Reading, error, info
 from prowess.skill.forms.frontmatter_fields import read_fields
 from prowess.skill.forms.origin import Origin
 from prowess.skill.kinds import Artifact, Instructions, Kind, kind_info
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.model import FormName, Skill
-from prowess.skill.package import File, Package
+from prowess.skill.model import Skill
+from prowess.skill.package import Package
 from prowess.skill.text.document import Document
-from prowess.skill.text.reader import read_document
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -65,21 +64,12 @@ def _construct(model: type[Model], values: dict[str, Any], given: set[str]) -> M
     return made
 
 
-def read(form: FormName, package: Package, limits: Limits) -> Reading:
+def read(form: FormName, candidate: Candidate) -> Reading:
     """Read the document of a package in this form, whether or not it claims to be in it."""
-    path = find_document_path(package)
-    document = document_of(package.get(path), limits)
+    document, package = candidate.document, candidate.package
     if isinstance(document, Problem):
         return Reading(form=form, package=package, skill=None, problems=(document,))
-    return read_skill(form, package, path, document, limits)
-
-
-def document_of(file: File | None, limits: Limits) -> Document | Problem:
-    """The document in a file, empty where there is none, or the problem that keeps it from being read."""
-    content = file.content if file else b""
-    if file is not None and len(content) > limits.skill_md_bytes:
-        return too_large_problem(file.path, len(content), limits.skill_md_bytes, "skill-md-too-large")
-    return read_document(content, limits=limits)
+    return read_skill(form, package, find_document_path(package), document, candidate.limits)
 
 
 def origin(reading: Reading, limits: Limits) -> Origin:  # noqa: ARG001  the signature of all forms

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from prowess.skill.filenames import SKILL_MD, STANDARD_FOLDERS
+from prowess.skill.form_info import FormName, form_info
 from prowess.skill.forms.data import same_json
+from prowess.skill.forms.form import Candidate
 from prowess.skill.forms.frontmatter_fields import DEFAULT_VERSION
 from prowess.skill.forms.markdown_reader import read
-from prowess.skill.forms.origin import DATA_FORMS, Original, dump_content
+from prowess.skill.forms.origin import Original, dump_content
 from prowess.skill.kinds import Artifact, JsonObject, kind_info
 from prowess.skill.limits import Limits
-from prowess.skill.model import FormName, Skill
+from prowess.skill.model import Skill
 from prowess.skill.package import File, Package
 from prowess.skill.text.fields import as_list, as_tools
 from prowess.skill.text.yaml import load
@@ -126,7 +128,7 @@ def write_document(form: FormName, skill: Skill, original: Original, *, path: st
     for raw in _own_frontmatter(form, original):
         own = File(path=path, content=compose_document(raw, body))
         packages = (Package.written(original.package.name, [file, *beside]) for file in (own, fresh))
-        mine, theirs = (read(form, package, original.limits).skill for package in packages)
+        mine, theirs = (read(form, Candidate(package, original.limits)).skill for package in packages)
         if _covers(mine, theirs, skill):
             return [own, *beside]
     return [fresh, *beside]
@@ -182,6 +184,6 @@ def default_path(skill: Skill, original: Original) -> str:
 
 def frontmatter_extra(skill: Skill, original: Original) -> JsonObject:
     """The fields without a meaning here that stood in frontmatter; those of data forms have no place in one."""
-    if original.origin is not None and original.origin.form in DATA_FORMS:
+    if original.origin is not None and form_info(original.origin.form).is_data:
         return {}
     return skill.extra

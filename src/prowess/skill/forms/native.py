@@ -7,20 +7,20 @@ from typing import Any
 
 from prowess.errors import Problem
 from prowess.skill.filenames import SIDECAR, SKILL_MD, find_skill_md
+from prowess.skill.form_info import form_info
 from prowess.skill.forms.artifact_builder import artifact_from, build_artifact, check_artifacts, limit_entries
 from prowess.skill.forms.data import same_json
-from prowess.skill.forms.form import Reading, error, info
+from prowess.skill.forms.form import Candidate, Reading, error, info
 from prowess.skill.forms.frontmatter_fields import read_fields
 from prowess.skill.forms.layout import EXECUTE, EXECUTE_FILES, PathAllocator, files_of, kind_of, needs_file, settings_of
 from prowess.skill.forms.markdown_reader import (
     build_skill,
     check_body,
     construct_instructions,
-    document_of,
     file_artifact,
 )
 from prowess.skill.forms.markdown_writer import body_artifact
-from prowess.skill.forms.origin import DATA_FORMS, Origin, Original, dump_content
+from prowess.skill.forms.origin import Origin, Original, dump_content
 from prowess.skill.forms.prompt_files import is_data
 from prowess.skill.forms.sidecar_file import RUN_FIELDS, SKILL_FIELDS, Sidecar, dump_sidecar, read_sidecar
 from prowess.skill.forms.skill_md import SkillMd, write_skill_md
@@ -31,13 +31,20 @@ from prowess.skill.needs import NEED_FIELDS
 from prowess.skill.package import File, Package
 from prowess.skill.slug import is_slug
 from prowess.skill.text.document import Document
+from prowess.skill.text.reader import read_document
 
 
-def read(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
+def recognises(candidate: Candidate) -> bool:
+    """Return True for a package that has a sidecar."""
+    return candidate.package.get(SIDECAR) is not None
+
+
+def read(candidate: Candidate) -> Reading:
     """Read SKILL.md, then let the sidecar have the last word."""
-    skill_md = find_skill_md(package)
+    package, limits = candidate.package, candidate.limits
+    skill_md = candidate.skill_md
     path = skill_md.path if skill_md else SKILL_MD
-    document = document_of(skill_md, limits)
+    document = candidate.document if skill_md else read_document(b"")
     if isinstance(document, Problem):
         return Reading(form="native", package=package, skill=None, problems=(document,))
     problems = list(document.problems)
@@ -257,7 +264,7 @@ def _provenance(provenance: Provenance) -> JsonObject:
 def _origin(original: Original, skill_md: SkillMd, extra: JsonObject) -> JsonObject:
     """The origin, and the fields without a meaning here, that SKILL.md has not, in the place where their form has them."""
     origin, document = original.origin, original.reading.document
-    if origin is not None and origin.form in DATA_FORMS:
+    if origin is not None and form_info(origin.form).is_data:
         needs = {key: extra[key] for key in NEED_FIELDS if _fits_field(key, extra.get(key))}
         others = {key: value for key, value in extra.items() if key not in needs}
         return {**needs, "origin": origin.model_copy(update={"extra": others}).stated()}
@@ -353,7 +360,7 @@ def _with_sidecar(
     for listed in (needed, entries):
         sidecar = {**fields, **({"artifacts": listed} if listed else {})}
         written = [*files, File(path=SIDECAR, content=dump_sidecar(sidecar))]
-        reading = read(Package.written(name, written), limits)
+        reading = read(Candidate(Package.written(name, written), limits))
         if _reads_back(reading, artifacts) or listed is entries:
             return written
     raise AssertionError  # the loop ends with the full list

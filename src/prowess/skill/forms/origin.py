@@ -10,16 +10,14 @@ from typing import Any, cast
 
 from pydantic import Field
 
+from prowess.skill.form_info import FormName
 from prowess.skill.forms.data import same_json
 from prowess.skill.forms.form import Reading
 from prowess.skill.forms.layout import is_path, state_path_of
 from prowess.skill.kinds import Artifact, FrozenModel, JsonObject
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
-from prowess.skill.model import FormName, Skill
+from prowess.skill.model import Skill
 from prowess.skill.package import File, Package
-
-DATA_FORMS: tuple[FormName, ...] = ("devai", "inklings", "agentlayerrules")
-"""The forms that are JSON or YAML; the others are a document with frontmatter."""
 
 _INLINE = 80
 _DIGITS = 10

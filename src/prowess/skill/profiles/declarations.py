@@ -8,12 +8,13 @@ from typing import Any, cast
 from prowess.errors import Invalid, Problem
 from prowess.skill.assertion_specs import check_assertions, list_assertions
 from prowess.skill.declarations import parse_command, parse_request
+from prowess.skill.form_info import form_info
 from prowess.skill.forms.form import Reading
 from prowess.skill.forms.frontmatter_fields import field_for_key
 from prowess.skill.kinds import CliCommand, Function, HttpCall
 from prowess.skill.limits import MAX_INTENT_PATTERNS
 from prowess.skill.linear_regex import RegexRefused, compile_regex
-from prowess.skill.needs import MAX_NEED_VALUES, NEED_FORMATS, NEED_FORMS, RUNTIMES, parse_need, read_needs
+from prowess.skill.needs import MAX_NEED_VALUES, NEED_FORMATS, RUNTIMES, parse_need, read_needs
 from prowess.skill.profiles import checks
 from prowess.skill.python_source import SourceFault, find_source_fault
 from prowess.skill.text.fields import as_list
@@ -117,7 +118,7 @@ _NEEDS_SHOWN = 5
 
 def check_needs(reading: Reading) -> Iterator[Problem]:
     """A warning for each value that cannot be read, the first few of each need."""
-    if reading.skill is None or reading.form not in NEED_FORMS:
+    if reading.skill is None or not form_info(reading.form).has_needs:
         return
     said = reading.skill.extra
     if said.get("runtime") not in (None, *RUNTIMES):

@@ -184,11 +184,18 @@ EXPORT_FORMS = (
 )
 
 
+class _FormChoice(click.Choice[str]):
+    """One of the built-in forms, or the form of a plugin, which has a dot in its name and is looked up when it is written."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return value if "." in value else super().convert(value, param, ctx)
+
+
 @click.command("export")
 @click.argument("slug")
 @click.option("--to", "folder", required=True, metavar="DIR", help="The folder to write into; made if need be.")
 @click.option("--profile", type=click.Choice(PROFILES), help="Write a folder that passes this profile.")
-@click.option("--form", type=click.Choice(EXPORT_FORMS), help="Write this form, or an archive.")
+@click.option("--form", type=_FormChoice(EXPORT_FORMS), help="Write this form, or an archive.")
 @click.option("--replace", is_flag=True, help="Replace what stands there under the same name.")
 @common_options
 def export_command(
