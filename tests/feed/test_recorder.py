@@ -128,11 +128,11 @@ def test_after_closing_nothing_is_taken_and_nothing_breaks(recorder, database):
 def test_the_loads_of_a_process_that_ends_without_a_word_are_kept(database_url):
     code = (
         "import sys\n"
-        "from prowess.feed.event_recorder import Load, EventRecorder\n"
+        "from prowess.feed.event_recorder import EventRecorder, SkillLoad\n"
         "from prowess.storage.database import DeferredDatabase\n"
         "recorder = EventRecorder(DeferredDatabase(sys.argv[1]), 'acme')\n"
         "for number in range(1200):\n"
-        "    recorder.record(Load(name=str(number)))\n"
+        "    recorder.record(SkillLoad(name=str(number)))\n"
     )
     ran = subprocess.run([sys.executable, "-c", code, database_url], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -144,12 +144,12 @@ def test_the_loads_of_a_process_that_ends_without_a_word_are_kept(database_url):
 def test_a_forked_child_writes_its_own_loads_and_not_again_those_of_its_parent(database_url):
     code = (
         "import os, sys\n"
-        "from prowess.feed.event_recorder import Load, EventRecorder\n"
+        "from prowess.feed.event_recorder import EventRecorder, SkillLoad\n"
         "from prowess.storage.database import DeferredDatabase\n"
         "recorder = EventRecorder(DeferredDatabase(sys.argv[1]), 'acme')\n"
-        "recorder.record(Load(name='parent'))\n"
+        "recorder.record(SkillLoad(name='parent'))\n"
         "child = os.fork()\n"
-        "recorder.record(Load(name='both'))\n"
+        "recorder.record(SkillLoad(name='both'))\n"
         "sys.exit(os.waitpid(child, 0)[1] if child else 0)\n"
     )
     ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code, database_url], check=False)

@@ -247,7 +247,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from prowess.skill.package import Package
-from prowess.storage.atomic import write_folder
+from prowess.storage.files.atomic_write import write_folder
 print("ready", flush=True)
 write_folder(Package.of_texts("tidy", {"SKILL.md": "x"}), Path(sys.argv[1]), replace=True)
 print("done", flush=True)

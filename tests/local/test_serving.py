@@ -142,7 +142,7 @@ def test_its_process_ends_when_nobody_holds_the_model(smollm2, home):
 OWNER = """
 import asyncio, sys, time
 from pathlib import Path
-from prowess.llm.config import ModelConfig
+from prowess.llm.model import ModelConfig
 from prowess.llm.local import open_local
 from prowess.llm.model import Message, Request
 model = open_local("smollm2", ModelConfig(home=Path(sys.argv[1])))

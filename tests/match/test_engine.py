@@ -308,7 +308,7 @@ def test_many_questions_at_once_are_all_answered(workspace, incoming):
 
 COLD = """
 import sys
-from prowess.build.matching import open_matcher
+from prowess.engine.matcher import open_matcher
 with open_matcher(sys.argv[1]) as matcher:
     assert [one.slug for one in matcher.match(sys.argv[2])] == sys.argv[3:], matcher.rank(sys.argv[2])
 print(*sorted({"pydantic", "sqlalchemy", "asyncio", "yaml", "rich"} & set(sys.modules)))

@@ -179,7 +179,7 @@ def test_a_worker_that_does_not_get_ready_is_reported(monkeypatch):
 PARENT = """
 import asyncio, os, sys
 from pathlib import Path
-from prowess.prompts.rendering import WorkerRenderer
+from prowess.prompts.renderer import WorkerRenderer
 
 def children():
     return [pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()]
@@ -211,7 +211,7 @@ def test_a_worker_ends_when_its_parent_is_killed(at):
 
 FORKED = """
 import asyncio, os
-from prowess.prompts.rendering import WorkerRenderer
+from prowess.prompts.renderer import WorkerRenderer
 
 renderer = WorkerRenderer()
 first = asyncio.run(renderer.render("before", {}))

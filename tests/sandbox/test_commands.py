@@ -368,9 +368,9 @@ for name, line in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map"
 pathlib.Path("/proc/sys/user/max_pid_namespaces").write_text("0")
 from prowess.errors import Unavailable
 from prowess.sandbox.commands.command import Command
-from prowess.sandbox.commands.locked import LockedCommands
-from prowess.sandbox.folders import PREFIX, remove_folder
-try: asyncio.run(LockedCommands().run(Command(argv=("true",))))
+from prowess.sandbox.commands.sandbox import LockedCommandSandbox
+from prowess.sandbox.folders import FOLDER_PREFIX, remove_folder
+try: asyncio.run(LockedCommandSandbox().run(Command(argv=("true",))))
 except Unavailable as error: print(error.message)
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

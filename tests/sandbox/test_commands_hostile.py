@@ -428,8 +428,8 @@ def test_a_command_ends_when_the_process_that_wanted_it_is_killed(tmp_path):
     code = """
 import asyncio
 from prowess.sandbox.commands.command import Command
-from prowess.sandbox.commands.locked import LockedCommands
-asyncio.run(LockedCommands().run(Command(argv=("sh", "-c", "setsid sleep 600.3 & echo $$; sleep 600.3"))))
+from prowess.sandbox.commands.sandbox import LockedCommandSandbox
+asyncio.run(LockedCommandSandbox().run(Command(argv=("sh", "-c", "setsid sleep 600.3 & echo $$; sleep 600.3"))))
 """
     wanting = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)})
     try:

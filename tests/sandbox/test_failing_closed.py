@@ -16,15 +16,15 @@ USED_UP = """
 import asyncio, socket
 from prowess.errors import Unavailable
 from prowess.sandbox.commands.command import Command
-from prowess.sandbox.commands.locked import LockedCommands
-from prowess.sandbox.confining import kernel, landlock
+from prowess.sandbox.commands.sandbox import LockedCommandSandbox
+from prowess.sandbox.confine import kernel, landlock
 from prowess.sandbox.deno.sandbox import DenoSandbox
-from prowess.sandbox.process.inside.child import Confinement, serve
+from prowess.sandbox.process.inside.zygote import Confinement, serve
 from prowess.sandbox.process.sandbox import ProcessSandbox
-from prowess.sandbox.script import function_of
+from prowess.sandbox.script import script_from_function
 
-TYPESCRIPT = function_of("export const execute = () => 'ran';", {}, language="typescript", file="execute.ts")
-PYTHON = function_of("def execute(args, ctx): return 'ran'", {})
+TYPESCRIPT = script_from_function("export const execute = () => 'ran';", {}, language="typescript", file="execute.ts")
+PYTHON = script_from_function("def execute(args, ctx): return 'ran'", {})
 
 kernel.prctl(38, 1)  # no new privileges, which the rules ask for
 while landlock.keep_only(read=["/"], write=["/"], execute=["/"]):
@@ -37,7 +37,7 @@ except Unavailable as error:
 """A process in which rules about files are used up: the kernel keeps sixteen of them one in another."""
 
 RUNS = {
-    "commands": "asyncio.run(LockedCommands().run(Command(argv=('echo', 'ran'))))",
+    "commands": "asyncio.run(LockedCommandSandbox().run(Command(argv=('echo', 'ran'))))",
     "native": "asyncio.run(ProcessSandbox().run(PYTHON, {}))",
     "deno": "asyncio.run(DenoSandbox().run(TYPESCRIPT, {}))",
 }

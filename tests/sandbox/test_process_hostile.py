@@ -182,7 +182,7 @@ prowess.submit(ctypes.string_at(id(prowess), 64).hex() == inputs['part'])
 MODULES = """
 import prowess
 reached = []
-for name in ('prowess.sandbox', 'prowess.build', 'prowess.engine', 'prowess.settings', 'prowess.storage', 'wasmtime', 'pydantic', 'pytest'):
+for name in ('prowess.sandbox', 'prowess.engine', 'prowess.open', 'prowess.settings', 'prowess.storage', 'wasmtime', 'pydantic', 'pytest'):
     try: reached.append(__import__(name))
     except ImportError: pass
 prowess.submit([str(one) for one in reached])

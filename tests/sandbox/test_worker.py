@@ -297,11 +297,11 @@ def test_a_worker_serves_the_next_event_loop_when_one_is_closed(sandbox_home):
 FORKED = """
 import asyncio, os, sys
 from pathlib import Path
-from prowess.sandbox.script import script_of
+from prowess.sandbox.script import script_from_template
 from prowess.sandbox.wasm.sandbox import WasmSandbox
 sandbox = WasmSandbox(Path(sys.argv[1]))
 def run():
-    return asyncio.run(sandbox.run(script_of("import prowess\\nprowess.submit(1)", {}), {})).result
+    return asyncio.run(sandbox.run(script_from_template("import prowess\\nprowess.submit(1)", {}), {})).result
 assert run() == 1
 ours = sandbox.pids
 if os.fork() == 0:
@@ -322,13 +322,13 @@ def test_a_forked_process_has_a_worker_of_its_own(sandbox_home):
 ORPHAN = """
 import asyncio, sys
 from pathlib import Path
-from prowess.sandbox.script import script_of
+from prowess.sandbox.script import script_from_template
 from prowess.sandbox.wasm.sandbox import WasmSandbox
 async def main():
     sandbox = WasmSandbox(Path(sys.argv[1]))
     async def started():
         print(sandbox.pids[0], flush=True)
-    await sandbox.run(script_of("import prowess\\nprowess.started()\\nwhile True: pass", {}), {"started": started})
+    await sandbox.run(script_from_template("import prowess\\nprowess.started()\\nwhile True: pass", {}), {"started": started})
 asyncio.run(main())
 """
 

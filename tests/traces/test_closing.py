@@ -15,7 +15,7 @@ from prowess.storage.traces import insert_many
 from prowess.traces.cleanup import clean_up_traces, close_interrupted, is_process_gone, process_identity, prune_traces
 from prowess.traces.trace_row import to_row
 
-MARK = "from prowess.traces.cleanup import process_mark; print(process_mark())"
+MARK = "from prowess.traces.cleanup import process_identity; print(process_identity())"
 
 
 @pytest.fixture
@@ -52,9 +52,9 @@ def test_of_a_process_elsewhere_nothing_is_known(mark):
 
 def test_a_forked_child_has_a_mark_of_its_own():
     code = (
-        "import os, sys\nfrom prowess.traces.cleanup import is_gone, process_mark\nmine = process_mark()\n"
+        "import os, sys\nfrom prowess.traces.cleanup import is_process_gone, process_identity\nmine = process_identity()\n"
         "child = os.fork()\n"
-        "if not child: os._exit(0 if process_mark() != mine and not is_gone(mine) else 1)\n"
+        "if not child: os._exit(0 if process_identity() != mine and not is_process_gone(mine) else 1)\n"
         "sys.exit(os.waitpid(child, 0)[1])\n"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -226,16 +226,16 @@ PROGRAM = """
 import os, sys, uuid
 from dataclasses import replace
 from prowess.redaction import Redactor
-from prowess.storage.clock import later, now
-from prowess.storage.deferred import DeferredDatabase
-from prowess.traces.recorder import TraceRecorder
+from prowess.storage.clock import now, seconds_from_now
+from prowess.storage.database import DeferredDatabase
+from prowess.traces.trace_recorder import TraceRecorder
 from prowess.traces.trace import Trace
 
 recorder = TraceRecorder(DeferredDatabase(sys.argv[1]), Redactor())
 
 def trace(run):
     return Trace(id=str(uuid.uuid4()), run_id=run, organization_id="acme", skill_id="s", skill_slug="s", artifact_id="a",
-                 artifact_name="a", artifact_kind="review", started_at=now(), deadline_at=later(30))
+                 artifact_name="a", artifact_kind="review", started_at=now(), deadline_at=seconds_from_now(30))
 """
 
 

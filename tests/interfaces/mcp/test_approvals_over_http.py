@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 STRICT = """
 import asyncio, sys
-from prowess.build.opening import Prowess
+from prowess.open import Prowess
 
 async def main():
     async with Prowess.open(sys.argv[1]) as prowess:
