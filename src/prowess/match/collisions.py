@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prowess.catalog.store import SearchDocument
 from prowess.match.words import STOP_WORDS, extract_words, remove_exclusions, slug_words, stem_words
 
 if TYPE_CHECKING:
+    from prowess.catalog.store import SearchDocument
     from prowess.match.recommendation import Recommendation
     from prowess.match.trigger_eval import Ranker
 

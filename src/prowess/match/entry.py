@@ -10,11 +10,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
 
-from prowess.catalog.store import SearchDocument
 from prowess.match.lexicon import Vocabulary
 from prowess.match.recommendation import FIELD_NAMES, FieldName
 from prowess.match.words import extract_words, remove_exclusions, slug_words, split_clauses
+
+if TYPE_CHECKING:
+    from prowess.catalog.store import SearchDocument
 
 MAX_KEY_TERMS = 30
 BODY_CHARACTERS = 4_000

@@ -11,18 +11,20 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prowess.catalog.store import SearchDocument
 from prowess.match.arrays import sort_unique
 from prowess.match.entry import build_entries
 from prowess.match.lexicon import Vocabulary, static_embedder
 from prowess.match.merge import merge_segments
 from prowess.match.segment import Segment, build_segment
 from prowess.match.vectors.embedder import Embedder
+
+if TYPE_CHECKING:
+    from prowess.catalog.store import SearchDocument
 
 MAX_SEGMENTS = 8
 """More segments than this are merged into one beside the largest."""

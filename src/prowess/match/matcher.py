@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol, Self
 
-from prowess.catalog.store import SearchDocument
 from prowess.errors import Unavailable
 from prowess.match.index import Index
 from prowess.match.lexicon import static_embedder
@@ -19,6 +18,7 @@ from prowess.match.vectors.embedder import Embedder
 
 if TYPE_CHECKING:
     from prowess.catalog.catalog import CatalogChanges
+    from prowess.catalog.store import SearchDocument
 
 _log = logging.getLogger(__name__)
 
