@@ -74,6 +74,7 @@ class DirectoryStore(EditableStore):
         self._writer = FolderWriter(self._tree, self.root, versions, limits, frozen=frozen)
         self._fresh = ReadCache()
         self._lately: dict[tuple[str, str], Skill] = {}
+        self._last_served: dict[tuple[str, str], tuple[DiskSkill, str, Version | None, Skill]] = {}
         self._writer.clear_leftovers()
 
     # Reading
@@ -189,18 +190,27 @@ class DirectoryStore(EditableStore):
         skill = self._lately.pop(key, None) or accepted_skill(accept(package, self.limits))[0]
         self._lately[key] = skill
         while len(self._lately) > MAX_RECENT:
-            del self._lately[next(iter(self._lately))]
+            oldest = next(iter(self._lately))
+            del self._lately[oldest]
+            self._last_served.pop(oldest, None)
         return skill
 
     def _served(self, skill: Skill, site: DiskSkill, first: Version | None) -> Skill:
+        # The same object for as long as nothing changes, so that callers can keep what they derive from it.
+        key, skill_id = (site.location, site.digest), self._index.id_of(site)
+        last = self._last_served.get(key)
+        if last is not None and last[0] is site and last[1] == skill_id and last[2] == first:
+            return last[3]
         oldest, newest = site.dates()
-        return skill.kept_as(
-            id=self._index.id_of(site),
+        served = skill.kept_as(
+            id=skill_id,
             scope=self.scope,
             location=site.location,
             created_at=first.created_at if first else oldest,
             updated_at=newest,
         )
+        self._last_served[key] = (site, skill_id, first, served)
+        return served
 
     def _first_version(self, slug: str) -> Version | None:
         try:

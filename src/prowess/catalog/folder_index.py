@@ -7,6 +7,7 @@ import uuid
 from bisect import insort
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from prowess.catalog.store import Fault, slug_conflict, unreadable
@@ -23,6 +24,11 @@ from prowess.storage.files.freshness import Stamp, stamps_match
 from prowess.storage.files.safe_read import Snapshot, snapshot_folder
 from prowess.storage.files.skill_packages import snapshot_file
 from prowess.storage.files.skill_paths import read_error
+
+
+@lru_cache(maxsize=4_096)
+def _hash_id(name: str) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +209,7 @@ class FolderIndex:
         self._cards = self._artifacts = None
 
     def _made_id(self, slug: str) -> str:
-        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{self._namespace}\x00{slug}"))
+        return _hash_id(f"{self._namespace}\x00{slug}")
 
     def serving(self, slug: str) -> DiskSkill | None:
         """The site that serves a slug."""

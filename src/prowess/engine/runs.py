@@ -167,8 +167,7 @@ class Running(Frame):
         """Look up everything that a run needs, and pass the gate. Blocking."""
         from prowess.run.allowance import read_allowance
         from prowess.run.call import start_run
-        from prowess.run.runner import subject_of_run
-        from prowess.skill.needs import read_needs
+        from prowess.session.text import find_author
 
         artifacts, checkpoint = request.artifacts, None
         if request.resume:
@@ -178,11 +177,13 @@ class Running(Frame):
         inside = self._gate.inside(request.actor, request.session)
         store, skill = self.catalog.find(request.slug)
         inputs = request.inputs(skill) if callable(request.inputs) else request.inputs
-        limits = read_allowance(skill, seconds=self._parts.runner().seconds, asked=request.timeout)
-        subject = subject_of_run(store, skill, artifacts, limits=limits)
+        runner = self._parts.runner()
+        facts = runner.facts(skill)
+        limits = read_allowance(skill, seconds=runner.seconds, asked=request.timeout)
+        subject = facts.subject(find_author(store, facts.outline), artifacts)
         if request.started_by is not None:
             _check_declared_tool(request.started_by, subject)
-        needs = read_needs(skill)
+        needs = facts.needs
         # A run that may be granted something uses the policy of this moment: what was just revoked stays revoked.
         policy = self._gate.read_policy(inside.actor, fresh=bool(needs.as_json()))
         action = "load" if request.dry_run else "run"
@@ -208,6 +209,10 @@ class Running(Frame):
 
 def _needs_interpreter(run: Run) -> bool:
     """Return True if the run has Python for the WASM sandbox."""
+    from prowess.skill.needs import CODE_KINDS
+
+    if all(one.kind not in CODE_KINDS for one in run.skill.artifacts):
+        return False
     from prowess.handlers.function import choose_runtime
     from prowess.skill.kinds import CodeTemplate, Function
     from prowess.skill.needs import list_reached_artifacts

@@ -15,7 +15,7 @@ from prowess.llm.models import Models
 from prowess.llm.prices import DEFAULT_MAX_TOKENS, cost_of, lacks_price, max_cost
 from prowess.run.call import Call, DryRunEnded, SentRequest
 from prowess.run.request import Step
-from prowess.run.spending import Spending
+from prowess.run.spending import Spending, note_unusable
 from prowess.run.telemetry import Telemetry
 from prowess.session.session import estimate_tokens
 from prowess.threads import offload
@@ -113,21 +113,46 @@ class ModelClient:
             call.run.questions.count(1)
         if notes_model or not notes.model:
             notes.model = model.name
-        most = max_cost(model.name, _tokens(request), request.max_tokens)
+        most = max_cost(model.name, _count_tokens(request), request.max_tokens)
         request = _limited(model, request)
-        with _held(call, most or 0.0) as hold:
-            async with self._spending.reserved(call, most) as reservation:
-                with self._telemetry.request_span(model, request) as span:
-                    reply = await (self._streamed(call, model, request) if stream else model.complete(request))
-                    span.answered(reply)
-                used = _plausible(reply.usage)
-                cost = _at_most(cost_of(model.name, used), most) if used.requests else None
-                reservation.actual = cost
-                if cost is not None or not most:
-                    hold(cost or 0.0)
-        notes.usage += used
+        if most:
+            reply, cost = await self._send_paid(call, model, request, most, stream=stream)
+        else:
+            reply, cost = await self._send_free(call, model, request, stream=stream)
+        notes.usage += _plausible(reply.usage)
         if cost is not None:
             notes.cost = (notes.cost or 0.0) + cost
+        return reply
+
+    async def _send_paid(
+        self, call: Call, model: Model, request: Request, most: float, *, stream: bool
+    ) -> tuple[Reply, float | None]:
+        """Send a request that costs at most so much; hold that amount until its real cost is known."""
+        with _held(call, most) as hold:
+            async with self._spending.reserved(call, most) as reservation:
+                reply = await self._complete(call, model, request, stream=stream)
+                cost = _cost(model, reply, most)
+                reservation.actual = cost
+                if cost is not None:
+                    hold(cost)
+        return reply, cost
+
+    async def _send_free(
+        self, call: Call, model: Model, request: Request, *, stream: bool
+    ) -> tuple[Reply, float | None]:
+        """Send a request that costs nothing, or whose price nobody knows."""
+        _check_room(call, 0.0)
+        try:
+            reply = await self._complete(call, model, request, stream=stream)
+        except AnswerUnusable as error:
+            note_unusable(call, error, None if error.cost is None else 0.0)
+            raise
+        return reply, _cost(model, reply, None)
+
+    async def _complete(self, call: Call, model: Model, request: Request, *, stream: bool) -> Reply:
+        with self._telemetry.request_span(model, request) as span:
+            reply = await (self._streamed(call, model, request) if stream else model.complete(request))
+            span.answered(reply)
         return reply
 
     @staticmethod
@@ -155,21 +180,25 @@ def _sent(model: Model, request: Request, purpose: Purpose) -> SentRequest:
     return SentRequest(model=model.name, request=whole, purpose=purpose)
 
 
-@contextmanager
-def _held(call: Call, most: float) -> Generator[Callable[[float], None]]:
-    """Hold what a request may cost in the run's own purse until it is told what it did cost.
-
-    What failed cost nothing; what was cancelled or took too long may well have, and stays held.
-    """
-    purse = call.run.spend
-    full = purse.full(most)
+def _check_room(call: Call, most: float) -> None:
+    full = call.run.spend.full(most)
     if full is not None:
         raise SpendExceeded(
             f"{call.skill.slug!r} may cost ${full.limit or 0:.4f} a run; ${full.held:.4f} are spent or promised, "
             f"and the next request may cost ${most:.4f}.",
             hint="Raise max_cost_usd in the skill's policy, or choose a cheaper model.",
         )
-    purse.hold(most)
+
+
+@contextmanager
+def _held(call: Call, most: float) -> Generator[Callable[[float], None]]:
+    """Hold what a request may cost against the run's own limit; the block calls what is yielded with the real cost.
+
+    A request that failed cost nothing. One that was cancelled or timed out may still be billed, so its amount stays held.
+    """
+    _check_room(call, most)
+    limit = call.run.spend
+    limit.hold(most)
     actual = most
 
     def settle(cost: float) -> None:
@@ -187,11 +216,13 @@ def _held(call: Call, most: float) -> Generator[Callable[[float], None]]:
         settle(0.0)
         raise
     finally:
-        purse.hold(actual - most)
+        limit.hold(actual - most)
 
 
 def _plausible(usage: Usage) -> Usage:
-    """What a server says that was used, as far as it can be believed."""
+    """Return what a server reports as used, within limits: servers have reported negative and absurd numbers."""
+    if 0 <= usage.input_tokens <= MAX_TOKENS and 0 <= usage.output_tokens <= MAX_TOKENS:
+        return usage
     return replace(
         usage,
         input_tokens=min(max(usage.input_tokens, 0), MAX_TOKENS),
@@ -199,11 +230,16 @@ def _plausible(usage: Usage) -> Usage:
     )
 
 
-def _at_most(cost: float | None, most: float | None) -> float | None:
-    """No more than several times what a request should cost at most: no server empties the purse of a whole day."""
+def _cost(model: Model, reply: Reply, most: float | None) -> float | None:
+    """Return what an answer cost; None if that is unknown.
+
+    A server cannot use up the cap of a whole day with one wrong number: the cost is at most several times the estimate.
+    """
+    used = _plausible(reply.usage)
+    cost = cost_of(model.name, used) if used.requests else None
     return cost if cost is None or most is None else min(cost, most * _IMPLAUSIBLE)
 
 
-def _tokens(request: Request) -> int:
+def _count_tokens(request: Request) -> int:
     schema = 0 if request.schema is None else estimate_tokens(json.dumps(request.schema))
     return schema + sum(estimate_tokens(message.text) for message in request.messages)

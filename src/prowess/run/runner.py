@@ -2,31 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from prowess.catalog.store import Store
 from prowess.errors import ProwessError
 from prowess.policy.subject import Subject
-from prowess.run.allowance import DEFAULT_SECONDS, Allowance, read_allowance
+from prowess.run.allowance import DEFAULT_SECONDS, read_allowance
 from prowess.run.call import DryRunEnded, Run, make_call
 from prowess.run.handler import RunArtifact
 from prowess.run.result import RunResult, produce_files
 from prowess.run.selection import add_outputs, normalize_inputs, select_artifacts
-from prowess.session.text import read_subject
+from prowess.session.text import find_author, make_subject
 from prowess.skill.model import Skill
 from prowess.skill.needs import measure_reach
 from prowess.skill.outline import SkillOutline
 
+_MAX_SUBJECTS = 16
 
-def subject_of_run(
-    store: Store, skill: Skill, artifacts: Sequence[str] = (), *, limits: Allowance | None = None
-) -> Subject:
+
+def subject_of_run(store: Store, skill: Skill, artifacts: tuple[str, ...] = ()) -> Subject:
     """Return what the gate decides about: the skill, and how far a run of it, or of these artifacts, reaches."""
-    subject = read_subject(store, SkillOutline.of(skill))
-    asks_first = (limits or read_allowance(skill)).asks_first
-    return replace(subject, asks_first=asks_first, reach=measure_reach(skill, tuple(artifacts)))
+    facts = SkillFacts(skill)
+    return facts.subject(find_author(store, facts.outline), artifacts)
+
+
+class SkillFacts:
+    """What follows from a skill alone and is needed in each of its runs."""
+
+    def __init__(self, skill: Skill) -> None:
+        self.outline = SkillOutline.of(skill)
+        self.needs = self.outline.needs
+        self._skill = weakref.ref(skill)
+        self._subjects: dict[tuple[str, tuple[str, ...]], Subject] = {}
+
+    def subject(self, written_by: str, artifacts: tuple[str, ...]) -> Subject:
+        """Return what the gate decides about before a run of these artifacts, or of the whole skill."""
+        key = (written_by, artifacts)
+        found = self._subjects.get(key)
+        if found is None:
+            skill = cast("Skill", self._skill())
+            found = replace(
+                make_subject(self.outline, written_by),
+                asks_first=read_allowance(skill).asks_first,
+                reach=measure_reach(skill, artifacts, needs=self.needs),
+            )
+            if len(self._subjects) < _MAX_SUBJECTS:  # callers choose the names of artifacts
+                self._subjects[key] = found
+        return found
 
 
 class Runner:
@@ -35,6 +59,17 @@ class Runner:
     def __init__(self, run_artifact: RunArtifact, *, seconds: float = DEFAULT_SECONDS) -> None:
         self._run_artifact = run_artifact
         self.seconds = seconds
+        self._facts: dict[int, SkillFacts] = {}
+
+    def facts(self, skill: Skill) -> SkillFacts:
+        """Return the facts about a skill, computed once for as long as its store serves the same object."""
+        # By identity: comparing two skills takes longer than computing the facts anew.
+        key = id(skill)
+        found = self._facts.get(key)
+        if found is None:
+            found = self._facts[key] = SkillFacts(skill)
+            weakref.finalize(skill, self._facts.pop, key, None)
+        return found
 
     async def run(self, run: Run) -> RunResult:
         """Run the artifacts that the run names, or the whole skill. The result says what went wrong.

@@ -58,7 +58,7 @@ class Spending:
         except AnswerUnusable as error:
             if error.cost is not None:
                 reservation.actual = min(error.cost, reservation.held)
-            _note(call, error, reservation.actual)
+            note_unusable(call, error, reservation.actual)
             raise
         except TimedOut:
             raise
@@ -94,7 +94,8 @@ class Spending:
             _log.warning("What a model cost could not be written down: %s", error)
 
 
-def _note(call: Call, error: AnswerUnusable, cost: float | None) -> None:
+def note_unusable(call: Call, error: AnswerUnusable, cost: float | None) -> None:
+    """Note the tokens and the cost of an answer that cannot be used."""
     notes = call.notes
     if error.tokens is not None:
         read, written = error.tokens

@@ -67,7 +67,7 @@ def compose_text(
     in_order = sorted(chosen, key=lambda artifact: artifact.kind != "instructions")
     body = "\n\n".join(artifact.content.strip("\n") for artifact in in_order)
     block = skill_block(outline.title, body, slug=outline.slug, origin=describe_origin(outline), digest=outline.digest)
-    subject = _make_subject(outline, written_by, body=body, chars=len(block), live=live)
+    subject = make_subject(outline, written_by, body=body, chars=len(block), live=live)
     return SkillText(outline=outline, subject=subject, body=body, block=block)
 
 
@@ -90,13 +90,19 @@ def describe_origin(outline: SkillOutline) -> str:
 
 def read_subject(store: Store, outline: SkillOutline) -> Subject:
     """What the gate asks about, where none of the text has been read."""
+    return make_subject(outline, find_author(store, outline))
+
+
+def find_author(store: Store, outline: SkillOutline) -> str:
+    """Return who wrote exactly these bytes through Prowess; '' if nobody did."""
     last = store.last_version(outline.slug)
-    return _make_subject(outline, last.actor if last and last.digest == outline.digest else "")
+    return last.actor if last and last.digest == outline.digest else ""
 
 
-def _make_subject(
+def make_subject(
     outline: SkillOutline, written_by: str, *, body: str = "", chars: int = 0, live: bool = False
 ) -> Subject:
+    """Return what the gate decides about."""
     paths = [entry.path for entry in outline.manifest]
     kinds: list[Kind] = [part.kind for part in outline.parts]
     return Subject(

@@ -246,12 +246,12 @@ def parse_needs(
     )
 
 
-def measure_reach(skill: Skill, artifacts: Sequence[str] = ()) -> Reach:
+def measure_reach(skill: Skill, artifacts: Sequence[str] = (), *, needs: Needs | None = None) -> Reach:
     """How far a run of the skill reaches, or of these artifacts of it, with all that may stand in for them.
 
     A name that no artifact has, or that several could be meant by, stands for all of them.
     """
-    needs, ran = read_needs(skill), list_reached_artifacts(skill, artifacts)
+    needs, ran = needs or read_needs(skill), list_reached_artifacts(skill, artifacts)
     reaches = {kind_info(one.kind).reaches for one in ran}
     native = needs.runtime == "native" and any(isinstance(one, Function) for one in ran)
     if native or "machine" in reaches:
