@@ -209,14 +209,12 @@ class Running(Frame):
 
 def _needs_interpreter(run: Run) -> bool:
     """Return True if the run has Python for the WASM sandbox."""
-    from prowess.skill.needs import CODE_KINDS
-
-    if all(one.kind not in CODE_KINDS for one in run.skill.artifacts):
-        return False
     from prowess.handlers.function import choose_runtime
     from prowess.skill.kinds import CodeTemplate, Function
     from prowess.skill.needs import list_reached_artifacts
 
+    if not any(isinstance(artifact, CodeTemplate | Function) for artifact in run.skill.artifacts):
+        return False
     return any(
         isinstance(one, CodeTemplate) or (isinstance(one, Function) and choose_runtime(one, run.needs) == "wasm")
         for one in list_reached_artifacts(run.skill, run.artifacts)
