@@ -369,7 +369,6 @@ pathlib.Path("/proc/sys/user/max_pid_namespaces").write_text("0")
 from prowess.errors import Unavailable
 from prowess.sandbox.commands.command import Command
 from prowess.sandbox.commands.sandbox import LockedCommandSandbox
-from prowess.sandbox.folders import FOLDER_PREFIX, remove_folder
 try: asyncio.run(LockedCommandSandbox().run(Command(argv=("true",))))
 except Unavailable as error: print(error.message)
 """
