@@ -13,16 +13,16 @@ from dataclasses import replace
 
 import pytest
 
-from prowess.sandbox import child as speaking
-from prowess.sandbox import frames
-from prowess.sandbox.child import Child
+from prowess.child import frames
+from prowess.child import process as speaking
 from prowess.sandbox.protocol import DEFAULT_LIMITS
+from prowess.sandbox.script_process import ScriptProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are confined on Linux alone")
 
-STARTED = frames.frame(frames.ONLY, frames.STARTED)
-DONE = frames.frame(frames.ONLY, frames.DONE, b"{}")
-PRINT = frames.frame(frames.ONLY, frames.CALL, b"print\n.")
+STARTED = frames.encode_frame(frames.ONLY, frames.STARTED)
+DONE = frames.encode_frame(frames.ONLY, frames.DONE, b"{}")
+PRINT = frames.encode_frame(frames.ONLY, frames.CALL, b"print\n.")
 
 Said = Callable[..., dict[str, str]]
 
@@ -40,7 +40,7 @@ def said() -> Said:
 async def _ended(first: bytes, then: bytes, beside: Callable[[], Awaitable[None]] | None) -> dict[str, str]:
     with subprocess.Popen(["sleep", "600"]) as process:  # noqa: ASYNC220  (it stands for the other process)
         ours, theirs = socket.socketpair()
-        child = Child(ours, replace(DEFAULT_LIMITS, seconds=30.0), ())
+        child = ScriptProcess(ours, replace(DEFAULT_LIMITS, seconds=30.0), ())
         result = child.open(frames.ONLY, lambda *_: None)
         other = asyncio.ensure_future(beside()) if beside else None
         descriptor = os.pidfd_open(process.pid)

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
+from prowess.child import frames
 from prowess.errors import Invalid, Refused, Unavailable
 from prowess.handlers.host_functions import HOST_FUNCTION_NAMES
-from prowess.sandbox import frames
 from prowess.sandbox.deno.sandbox import DenoSandbox, find_deno
 from prowess.sandbox.folders import FOLDER_PREFIX
 from prowess.sandbox.protocol import DEFAULT_LIMITS, ScriptOutcome

@@ -14,12 +14,12 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Final, Generic, TypeVar, cast
 
+from prowess.child import frames
 from prowess.errors import Invalid, ProwessError, Refused, RunFailed
-from prowess.sandbox import frames
-from prowess.sandbox.child import Peer
 from prowess.sandbox.messages import OFFLOAD_SIZE, encode_answer, encode_refusal, parse_json, parse_outcome
 from prowess.sandbox.protocol import HostFunction, SandboxLimits, ScriptOutcome
 from prowess.sandbox.script import Script
+from prowess.sandbox.script_process import Peer
 
 MAX_NESTING: Final = 5
 """How deep runs may lie within each other: the first, and those that it waits for."""

@@ -8,15 +8,14 @@ import math
 import os
 import signal
 import socket
-import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, cast
+from typing import Any
 
+from prowess.child.process import ChildProcess
 from prowess.errors import Invalid, NotFound, ProwessError, RunFailed, Unavailable
-from prowess.sandbox.child import program_command
 from prowess.sandbox.commands.command import (
     DEFAULT_COMMAND_LIMITS,
     Command,
@@ -36,6 +35,7 @@ from prowess.sandbox.programs import (
     find_program,
 )
 from prowess.sandbox.roots import Root
+from prowess.sandbox.script_process import program_command
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], links: Mapping[str, str], *, executable: bool) -> None:
@@ -172,21 +172,14 @@ class LaunchedCommand:
         self._folder = Path(task["folder"])
         self._limits = limits
         self._stdin = stdin
-        self._line, theirs = socket.socketpair()
-        try:
-            with theirs:
-                self._process = _start_launcher(theirs)
-        except BaseException:
-            self._line.close()
-            raise
+        self._child = _start_launcher()
         with suppress(OSError):  # that it has broken is seen when it is waited for
-            self._line.sendall(json.dumps(task).encode() + b"\n")
+            self._child.channel.sendall(json.dumps(task).encode() + b"\n")
 
     async def completed(self) -> CommandOutcome:
         """What has come of it, once it has ended."""
-        process, most = self._process, self._limits.output_bytes
-        pipes = cast("tuple[IO[bytes], IO[bytes], IO[bytes]]", (process.stdin, process.stdout, process.stderr))
-        outcome = PipeReader(self._line.fileno(), OUTCOME_BYTES, self._stop)
+        pipes, most = self._child.pipes, self._limits.output_bytes
+        outcome = PipeReader(self._child.channel.fileno(), OUTCOME_BYTES, self._stop)
         stdout = PipeReader(pipes[1].fileno(), most, self._stop)
         stderr = PipeReader(pipes[2].fileno(), most, self._stop)
         stdin = PipeWriter(pipes[0], self._stdin)
@@ -219,25 +212,25 @@ class LaunchedCommand:
 
     async def _end(self) -> None:
         self._stop()
-        exited = ExitWatcher(self._process.pid)
+        exited = ExitWatcher(self._child.pid)
         try:
             async with asyncio.timeout(GRACE_SECONDS):
                 await exited.ended
         except TimeoutError:
-            self._process.kill()
+            self._child.kill()
         finally:
             exited.close()
         await asyncio.to_thread(self._clear_up)
 
     def _clear_up(self) -> None:
-        with self._process, self._line:
-            self._process.wait()
+        self._child.wait()
+        self._child.end()
         remove_folder(self._folder)
 
     def _stop(self) -> None:
         """Have the launcher end the command; it still says what came of it."""
         with suppress(OSError):
-            self._line.shutdown(socket.SHUT_WR)
+            self._child.channel.shutdown(socket.SHUT_WR)
 
 
 def _root_links(roots: Sequence[Root]) -> dict[str, str]:
@@ -257,19 +250,10 @@ async def _end_when_started(starting: asyncio.Future[LaunchedCommand]) -> None:
         await (await starting).end()
 
 
-def _start_launcher(line: socket.socket) -> subprocess.Popen[bytes]:
-    """The launcher, which waits for its task."""
+def _start_launcher() -> ChildProcess:
+    """Start a launcher, which waits for its task."""
     try:
-        return subprocess.Popen(  # noqa: S603  (our own program)
-            program_command("launcher", package="commands.inside", line=line.fileno()),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=(line.fileno(),),
-            env={},
-            cwd="/",
-            start_new_session=True,
-        )
+        return ChildProcess.start(program_command("launcher", package="commands.inside"), channel="argument")
     except OSError as error:
         raise Unavailable(f"Commands cannot be started: {error.strerror}.") from error
 

@@ -8,8 +8,6 @@ import json
 import math
 import os
 import signal
-import socket
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -18,9 +16,9 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
 
+from prowess.child import frames
+from prowess.child.process import ChildProcess
 from prowess.errors import Invalid, Unavailable
-from prowess.sandbox import frames
-from prowess.sandbox.child import Child, program_command
 from prowess.sandbox.folders import new_folder, remove_folder, sweep_folders
 from prowess.sandbox.programs import existing_paths
 from prowess.sandbox.protocol import (
@@ -32,6 +30,7 @@ from prowess.sandbox.protocol import (
     ScriptOutcome,
 )
 from prowess.sandbox.script import HOST_MODULES, Script
+from prowess.sandbox.script_process import ScriptProcess, program_command
 from prowess.sandbox.script_run import RunSlots, ScriptRun
 from prowess.skill.limits import MIB
 
@@ -93,11 +92,12 @@ class DenoSandbox:
         async with self._turns.taken():
             started = await _start_cancellable(lambda folder: deno_command(program, script, functions, limits, folder))
             try:
-                child = Child(started.line, limits, started.confined)
-                ran = await ScriptRun(child, frames.ONLY, script, functions, limits).ended()
+                process = os.pidfd_open(started.child.pid)
+                script_process = ScriptProcess(started.child.channel, limits, started.confined, process)
+                ran = await ScriptRun(script_process, frames.ONLY, script, functions, limits).ended()
             finally:
                 said = await asyncio.to_thread(started.end)
-        return _explain_crash(ran, said, started.process.returncode)
+        return _explain_crash(ran, said, started.child.returncode)
 
     async def close(self) -> None:
         """Nothing is held between runs."""
@@ -147,21 +147,16 @@ def _data_url(kind: str, text: str) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class _DenoProcess:
-    """A Deno that is on its way, and what it has said besides what it was asked."""
+    """A Deno that was started, with its error output and the folder that it keeps files in."""
 
-    process: subprocess.Popen[bytes]
-    line: socket.socket
+    child: ChildProcess
     stderr: IO[bytes]
     folder: Path
     confined: tuple[str, ...] = ()
 
     def end(self) -> str:
-        """Have it dead and everything given back; what it said last."""
-        self.line.close()
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(_LAST_WORDS_SECONDS)
-        self.process.kill()
-        self.process.wait()
+        """End it and release everything; return what it wrote to its error output. Blocking."""
+        self.child.end(grace=_LAST_WORDS_SECONDS)
         remove_folder(self.folder)
         with self.stderr:
             self.stderr.seek(0)
@@ -179,50 +174,30 @@ async def _start_cancellable(command_in: Callable[[Path], list[str]]) -> _DenoPr
 
 
 def _start(command_in: Callable[[Path], list[str]]) -> _DenoProcess:
-    """Deno, on its way; what confines it has been said, and the line knows the process."""
-    ours, theirs = socket.socketpair()
-    level, tell = os.pipe()
-    said = tempfile.TemporaryFile()  # noqa: SIM115  (closed when the process has ended)
+    """Start Deno, and wait until its launcher has said how it is confined."""
+    report, tell = os.pipe()
+    errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed when the process has ended)
     folder = new_folder()
-    with os.fdopen(level, "rb") as told, theirs:
+    with os.fdopen(report, "rb") as told:
         try:
-            process = subprocess.Popen(  # noqa: S603  (our own program)
-                [*command_in(folder), str(tell)],
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
-                stderr=said,
-                pass_fds=(tell,),
-                env={},
-                cwd="/",
-                start_new_session=True,
-            )
+            command = [*command_in(folder), str(tell)]
+            child = ChildProcess.start(command, channel="stdio", stderr=errors, pass_fds=(tell,))
         except OSError as error:
-            ours.close()
-            said.close()
+            errors.close()
             remove_folder(folder)
             raise Unavailable(f"Deno cannot be started: {error.strerror}.") from error
         finally:
-            os.close(tell)
-        started = _DenoProcess(process=process, line=ours, stderr=said, folder=folder)
+            os.close(tell)  # or the end of the report would never be seen
+        started = _DenoProcess(child=child, stderr=errors, folder=folder)
         try:
             confined, *failures = [json.loads(line) for line in told]
             started.confined = tuple(confined)
-            _send_pidfd(theirs, process.pid)
         except (OSError, ValueError):
             failures = ["it does not become ready"]
-        if failures:
-            started.end()
-            raise Unavailable(f"Deno cannot be started: {failures[0][:300]}.", hint=_HINT)
+    if failures:
+        started.end()
+        raise Unavailable(f"Deno cannot be started: {failures[0][:300]}.", hint=_HINT)
     return started
-
-
-def _send_pidfd(line: socket.socket, pid: int) -> None:
-    """Hand over the descriptor of the process to whoever is at the other end."""
-    process = os.pidfd_open(pid)
-    try:
-        socket.send_fds(line, [frames.frame(frames.ONLY, frames.STARTED)], [process])
-    finally:
-        os.close(process)
 
 
 def _explain_crash(ran: ScriptOutcome, said: str, code: int | None) -> ScriptOutcome:

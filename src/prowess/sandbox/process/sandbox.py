@@ -9,7 +9,6 @@ import math
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import sysconfig
 import threading
@@ -18,12 +17,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from prowess.child import frames
+from prowess.child.process import ChildProcess, Children
 from prowess.errors import RunFailed, Unavailable
-from prowess.sandbox import frames
-from prowess.sandbox.child import Child, program_command
 from prowess.sandbox.confine.lockdown import NEEDED
 from prowess.sandbox.protocol import DEFAULT_LIMITS, HostFunction, SandboxLimits, ScriptOutcome
 from prowess.sandbox.script import Script, require_python
+from prowess.sandbox.script_process import ScriptProcess, program_command
 from prowess.sandbox.script_run import RunSlots, ScriptRun
 
 START_SECONDS, FORK_SECONDS = 60.0, 30.0
@@ -39,13 +39,12 @@ _HINT = (
 class Zygote:
     """A process that is ready to fork others. It ends with this process."""
 
-    def __init__(self, process: subprocess.Popen[bytes], asked: socket.socket, confined: tuple[str, ...]) -> None:
-        self._process = process
-        self._asked = asked
+    def __init__(self, child: ChildProcess, confined: tuple[str, ...]) -> None:
+        self._child = child
         self._turn = threading.Lock()
         self._spare: tuple[bytes, socket.socket] | None = None
         self.confined = confined
-        """By what each process that it forks is confined."""
+        """How each process that it forks is confined."""
 
     @classmethod
     def start(cls) -> Zygote:
@@ -67,12 +66,12 @@ class Zygote:
     @property
     def pid(self) -> int:
         """The number of its process."""
-        return self._process.pid
+        return self._child.pid
 
     @property
     def alive(self) -> bool:
         """Whether it can be asked."""
-        return self._process.poll() is None
+        return self._child.alive
 
     def take(self, confinement: dict[str, Any]) -> socket.socket:
         """The line to a process that nobody has used, over which it will be told that the process has started."""
@@ -96,25 +95,23 @@ class Zygote:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                socket.send_fds(self._asked, [asked], [theirs.fileno()])
+                socket.send_fds(self._child.channel, [asked], [theirs.fileno()])
         except OSError as error:
             ours.close()
             raise RunFailed("The process that native runs start from broke.", hint="Try again.") from error
         return ours
 
     def end(self) -> None:
-        """End it, and with it all that it forked."""
-        self._process.kill()
-        self._process.wait()
-        self._close()
+        """Kill it; all that it forked dies with it."""
+        self._child.end()
+        self._drop_spare()
 
-    def forget(self) -> None:
+    def abandon(self) -> None:
         """Let go of it without ending it, in a process that was forked from the one that it belongs to."""
-        self._process.returncode = 0
-        self._close()
+        self._child.abandon()
+        self._drop_spare()
 
-    def _close(self) -> None:
-        self._asked.close()
+    def _drop_spare(self) -> None:
         if self._spare:
             self._spare[1].close()
             self._spare = None
@@ -128,33 +125,20 @@ def readable_paths() -> list[str]:
 
 
 def _start_zygote(wrapping: list[str], confined: tuple[str, ...]) -> Zygote | None:
-    """A process that has said what it reaches; nothing where it ended before."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    """Start a process and wait until it has said how it can confine; None if it ended before."""
+    command = [*wrapping, *program_command("zygote", package="process.inside", read=readable_paths())]
     try:
-        with theirs:
-            process = subprocess.Popen(  # noqa: S603  (our own program)
-                [*wrapping, *program_command("zygote", package="process.inside", read=readable_paths())],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={},
-                cwd="/",
-                start_new_session=True,
-            )
+        child = ChildProcess.start(command, kind=socket.SOCK_SEQPACKET)
     except OSError as error:
-        ours.close()
         raise Unavailable(f"Native runs cannot be started: {error.strerror}.") from error
-    ours.settimeout(START_SECONDS)
+    child.channel.settimeout(START_SECONDS)
     try:
-        said = ours.recv(_MESSAGE_BYTES)
-        ours.settimeout(FORK_SECONDS)
-        reached: list[str] = json.loads(said)
+        reached: list[str] = json.loads(child.channel.recv(_MESSAGE_BYTES))
+        child.channel.settimeout(FORK_SECONDS)
     except (OSError, ValueError):
-        process.kill()
-        process.wait()
-        ours.close()
+        child.end()
         return None
-    return Zygote(process, ours, (*confined, *reached))
+    return Zygote(child, (*confined, *reached))
 
 
 MAX_CONCURRENT = 16
@@ -182,7 +166,7 @@ class ProcessSandbox:
         async with self._turns.taken():
             zygote = self._zygotes.ready() or await asyncio.to_thread(self._zygotes.start)
             confinement = _confinement(script, limits)
-            child = Child(zygote.take(confinement), limits, zygote.confined)
+            child = ScriptProcess(zygote.take(confinement), limits, zygote.confined)
             try:
                 return await ScriptRun(child, frames.ONLY, script, functions, limits).ended()
             finally:
@@ -204,52 +188,40 @@ class ProcessSandbox:
 
 
 class _ZygotePool:
-    """The process that others are forked from, while there is one. That of a process is left alone in one forked from it."""
+    """The process that others are forked from, while there is one."""
 
     def __init__(self) -> None:
-        self._zygote: Zygote | None = None
-        self._process = os.getpid()
-        self._lock = threading.Lock()
+        self._zygotes: Children[Zygote] = Children()
         self.confined: tuple[str, ...] = ()
 
     def ready(self) -> Zygote | None:
-        """The one there is, if it is alive."""
-        self._forget()
-        zygote = self._zygote
-        return zygote if zygote and zygote.alive else None
+        """Return the one there is, if it is alive."""
+        return _live(self._zygotes.snapshot())
 
     def start(self) -> Zygote:
-        """The one there is, or a new one."""
-        with self._lock:
-            found = self.ready()
+        """Return the one there is, or start one. Blocking."""
+        with self._zygotes.locked() as zygotes:
+            found = _live(zygotes)
             if found is None:
-                self._end()
-                found = self._zygote = Zygote.start()
+                while zygotes:
+                    zygotes.pop().end()
+                found = Zygote.start()
+                zygotes.append(found)
                 self.confined = found.confined
             return found
 
     def pids(self) -> list[int]:
-        """The number of it."""
+        """Return its process id."""
         found = self.ready()
         return [found.pid] if found else []
 
     def end(self) -> None:
         """End it."""
-        self._forget()
-        with self._lock:
-            self._end()
+        self._zygotes.end()
 
-    def _end(self) -> None:
-        if self._zygote:
-            self._zygote.end()
-            self._zygote = None
 
-    def _forget(self) -> None:
-        if os.getpid() != self._process:
-            self._process, self._lock = os.getpid(), threading.Lock()
-            if self._zygote:
-                self._zygote.forget()
-                self._zygote = None
+def _live(zygotes: list[Zygote]) -> Zygote | None:
+    return next((zygote for zygote in zygotes if zygote.alive), None)
 
 
 def _confinement(script: Script, limits: SandboxLimits) -> dict[str, Any]:

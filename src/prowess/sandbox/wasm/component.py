@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from prowess.errors import Unavailable
-from prowess.sandbox.child import program_command
 from prowess.sandbox.folders import keep_error, private_folder
+from prowess.sandbox.script_process import program_command
 from prowess.storage.files.folder_lock import lock_folder
 
 WASMTIME, COMPONENTIZE = "50.0.1", "0.25.1"

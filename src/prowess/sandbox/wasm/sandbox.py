@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
 
+from prowess.child.process import Children
 from prowess.errors import RunFailed
 from prowess.sandbox.protocol import DEFAULT_LIMITS, HostFunction, SandboxLimits, ScriptOutcome
 from prowess.sandbox.script import Script, require_python
@@ -86,47 +85,35 @@ class WasmSandbox:
 
 
 class _WorkerPool:
-    """The workers there are. Those of a process are left alone in one forked from it."""
+    """The workers of this process."""
 
     def __init__(self) -> None:
-        self._workers: list[Worker] = []
-        self._process = os.getpid()
-        self._lock = threading.Lock()
+        self._workers: Children[Worker] = Children()
         self.confined: tuple[str, ...] = ()
 
     def claim(self) -> Claim | None:
-        """A run of one that is alive and that the running event loop can ask."""
-        self._forget()
-        with self._lock:
-            for worker in list(self._workers):
+        """Return a run number of a live worker that the running event loop may use, or None."""
+        with self._workers.locked() as workers:
+            for worker in list(workers):
                 if not worker.alive:
-                    self._workers.remove(worker)
+                    workers.remove(worker)
                     worker.end()
                 elif worker.is_free:
                     return worker, worker.take()
         return None
 
     def add(self, worker: Worker) -> Claim:
-        """Keep one, with a run claimed."""
-        with self._lock:
-            self._workers.append(worker)
+        """Keep a worker, and return a run number of it."""
+        with self._workers.locked() as workers:
+            workers.append(worker)
             self.confined = worker.confined
             return worker, worker.take()
 
     def pids(self) -> list[int]:
-        """Of those that are alive."""
-        with self._lock:
-            return [worker.pid for worker in self._workers if worker.alive]
+        """Return the process ids of live workers."""
+        with self._workers.locked() as workers:
+            return [worker.pid for worker in workers if worker.alive]
 
     def end(self) -> None:
-        """End them all."""
-        self._forget()
-        with self._lock:
-            while self._workers:
-                self._workers.pop().end()
-
-    def _forget(self) -> None:
-        if os.getpid() != self._process:
-            self._process, self._lock = os.getpid(), threading.Lock()
-            while self._workers:
-                self._workers.pop().forget()
+        """End all workers."""
+        self._workers.end()

@@ -1,49 +1,41 @@
-"""One process that runs scripts, seen from outside: many runs at a time, all of one event loop."""
+"""A worker process that runs scripts in WebAssembly, seen from the host: many runs at a time, all of one event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-import socket
 import subprocess
 from pathlib import Path
-from typing import Any
 
+from prowess.child import frames
+from prowess.child.process import ChildProcess, FrameChannel
 from prowess.errors import RunFailed, Unavailable
-from prowess.sandbox import frames
-from prowess.sandbox.child import OnCall, program_command
+from prowess.sandbox.script_process import OnCall, program_command
 from prowess.sandbox.wasm.started_runs import StartedRuns, shared_file
 
 START_SECONDS = 60.0
 MAX_FRAME_BYTES = 64 << 20
 """No honest frame is larger."""
-_CHUNK = 1 << 16
-"""How much is read at a time: more would be mapped anew for every read, however little comes."""
 _EXIT_SECONDS = 0.2
 
 
 class Worker:
     """A worker process. It belongs to the event loop that took it, until that is closed; then another may take it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], line: socket.socket, begun: StartedRuns) -> None:
-        self._process = process
-        self._begun = begun
-        self._line = line
-        self._line.setblocking(False)
-        self._loop: asyncio.AbstractEventLoop | None = None
+    def __init__(self, child: ChildProcess, started: StartedRuns) -> None:
+        self._child = child
+        self._started = started
+        self._channel = FrameChannel(child.channel, frames.FrameBuffer(MAX_FRAME_BYTES), self._take, self._lose)
         self._runs: dict[int, tuple[OnCall, asyncio.Future[bytes]]] = {}
         self._lost: frozenset[int] = frozenset()
         self._number = 0
-        self._unread = bytearray()
-        self._unsent = bytearray()
-        self._writing = False
         self.confined: tuple[str, ...] = ()
-        """By what it is confined, besides the engine."""
+        """How it is confined, besides by the engine."""
 
     @classmethod
     async def start(cls, component: Path, *, threads: int, spares: int) -> Worker:
-        """A worker that is ready, for as many runs at a time as it has threads."""
+        """Start a worker and wait until it is ready; it has one thread for each run at a time."""
         worker = await asyncio.to_thread(_start_worker, component, threads, spares)
         worker.take()
         try:
@@ -64,92 +56,66 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
-        return self._process.pid
+        """The process id."""
+        return self._child.pid
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked; one whose event loop was closed while it had runs cannot."""
-        return self._process.poll() is None and not (self._runs and self._loop and self._loop.is_closed())
+        """True if it accepts runs; a worker whose event loop was closed during a run does not."""
+        loop = self._channel.loop
+        return self._child.alive and not (self._runs and loop and loop.is_closed())
 
     @property
     def is_free(self) -> bool:
-        """Whether the running event loop can ask it."""
-        return self._loop is None or self._loop is asyncio.get_running_loop() or self._loop.is_closed()
+        """True if the running event loop may use it."""
+        loop = self._channel.loop
+        return loop is None or loop is asyncio.get_running_loop() or loop.is_closed()
 
     def take(self) -> int:
-        """The number of a new run, for the running event loop."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._loop, self._writing = loop, False
-            loop.add_reader(self._line.fileno(), self._read)
+        """Return the number of a new run, for the running event loop."""
+        self._channel.attach(asyncio.get_running_loop())
         self._number += 1
         return self._number
 
     def open(self, number: int, on_call: OnCall) -> asyncio.Future[bytes]:
-        """What will come of a run: the payload of its last frame, or `RunFailed` where the worker ends before."""
+        """Return a future of the payload of the last frame of a run; `RunFailed` if the worker ends before."""
         ended: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._runs[number] = (on_call, ended)
         return ended
 
     def send(self, number: int, kind: int, payload: bytes = b"") -> None:
-        """Give a frame, as soon as the worker takes it."""
-        if self._loop is None:
-            return
-        self._unsent += frames.frame(number, kind, payload)
-        if not self._writing:
-            self._write()
+        """Send a frame as soon as the worker takes it."""
+        self._channel.send(number, kind, payload)
 
     def lost(self, number: int) -> bool:
-        """Whether it ended by itself before the run began, which may therefore be given to another."""
+        """Return True if the worker ended by itself before it started the run, which another worker may therefore get."""
         return number in self._lost
 
     def end(self) -> None:
-        """Kill it, and give back what it holds; its runs fail."""
-        if self._process.poll() is not None:
-            self._lose()
-        self._process.kill()
-        if self._loop and self._loop is not _running_loop() and self._loop.is_running():
-            return  # the loop that it belongs to, in another thread, sees that it has ended
-        self._process.wait()
+        """Kill it and release what it holds; its runs fail."""
+        if not self._child.alive:
+            self._note_lost()
+        self._child.kill()
+        loop = self._channel.loop
+        if loop and loop is not _running_loop() and loop.is_running():
+            return  # that loop runs in another thread, and sees there that the process has ended
         self._fail("it was ended")
 
-    def forget(self) -> None:
+    def abandon(self) -> None:
         """Let go of it without ending it, in a process that was forked from the one that it belongs to."""
-        self._process.returncode = 0
-        self._line.close()
+        self._child.abandon()
 
-    def _read(self) -> None:
-        try:
-            piece = self._line.recv(_CHUNK)
-        except BlockingIOError:
+    def _lose(self, is_invalid: bool) -> None:
+        if is_invalid:
+            self.end()
             return
-        except OSError:
-            piece = b""
-        if not piece:
-            self._lose()
-            self._fail(f"its process ended with {self._exit()}")
-            return
-        self._unread += piece
-        while len(self._unread) >= frames.HEADER.size:
-            size, number, kind = frames.HEADER.unpack_from(self._unread)
-            end = frames.HEADER.size + size
-            if size > MAX_FRAME_BYTES:
-                self.end()
-                return
-            if len(self._unread) < end:
-                return
-            payload = bytes(self._unread[frames.HEADER.size : end])
-            del self._unread[:end]
-            self._take(number, kind, payload)
-
-    def _exit(self) -> int:
-        """How the process ended; one that has only closed its line is ended."""
+        self._note_lost()
         try:
-            return self._process.wait(_EXIT_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            return self._process.wait()
+            code = self._child.wait(_EXIT_SECONDS)
+        except subprocess.TimeoutExpired:  # it has only closed its socket
+            self._child.kill()
+            code = self._child.wait()
+        self._fail(f"its process ended with {code}")
 
     def _take(self, number: int, kind: int, payload: bytes) -> None:
         on_call, ended = self._runs.get(number, (None, None))
@@ -163,38 +129,12 @@ class Worker:
         if not ended.done():
             ended.set_result(payload)
 
-    def _write(self) -> None:
-        try:
-            while self._unsent:
-                sent = self._line.send(self._unsent[:_CHUNK])
-                del self._unsent[:sent]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._unsent.clear()
-        self._write_on(bool(self._unsent))
-
-    def _write_on(self, more: bool) -> None:
-        """Go on writing when the worker takes more, or not any longer."""
-        if self._loop and more and not self._writing:
-            self._loop.add_writer(self._line.fileno(), self._write)
-        elif self._loop and self._writing and not more:
-            self._loop.remove_writer(self._line.fileno())
-        self._writing = more
-
-    def _release(self) -> None:
-        """Let go of the event loop that it belongs to."""
-        if self._loop and not self._loop.is_closed():
-            self._loop.remove_reader(self._line.fileno())
-            self._write_on(False)
-        self._loop = None
-
-    def _lose(self) -> None:
-        self._lost |= self._runs.keys() - self._begun.numbers()
+    def _note_lost(self) -> None:
+        self._lost |= self._runs.keys() - self._started.numbers()
 
     def _fail(self, why: str) -> None:
-        self._release()
-        self._line.close()
+        self._channel.close()
+        self._child.end()
         runs, self._runs = self._runs, {}
         for _, ended in runs.values():
             if not ended.done() and not ended.get_loop().is_closed():
@@ -202,7 +142,7 @@ class Worker:
 
 
 def _ignore_call(name: str, arguments: str) -> None:
-    """Nothing is called before the worker is ready."""
+    """A worker that is not ready makes no calls."""
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
@@ -213,25 +153,14 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def _start_worker(component: Path, threads: int, spares: int) -> Worker:
-    ours, theirs = socket.socketpair()
     shared = shared_file(threads)
-    told: dict[str, Any] = {"component": str(component), "parent": os.getpid(), "threads": threads, "spares": spares}
-    with theirs:
-        try:
-            begun = StartedRuns(shared, threads)
-            process = subprocess.Popen(  # noqa: S603  (our own program)
-                program_command("program", begun=shared, **told),
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={},
-                cwd="/",
-                start_new_session=True,
-                pass_fds=(shared,),
-            )
-        except OSError as error:
-            ours.close()
-            raise Unavailable(f"The sandbox cannot be started: {error.strerror}.") from error
-        finally:
-            os.close(shared)
-    return Worker(process, ours, begun)
+    try:
+        started = StartedRuns(shared, threads)
+        command = program_command(
+            "program", begun=shared, component=str(component), parent=os.getpid(), threads=threads, spares=spares
+        )
+        return Worker(ChildProcess.start(command, pass_fds=(shared,)), started)
+    except OSError as error:
+        raise Unavailable(f"The sandbox cannot be started: {error.strerror}.") from error
+    finally:
+        os.close(shared)

@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import stat
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -55,8 +56,9 @@ _RESTORED_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT)
 
 
 def main(told: dict[str, Any]) -> None:
-    """Run the command that comes over the line, and say over it what came of that."""
-    line = socket.socket(fileno=told["line"])
+    """Run the command that arrives over the socket in the last argument, and send its outcome back over it."""
+    del told
+    line = socket.socket(fileno=int(sys.argv[2]))
     line.set_inheritable(False)
     task = json.loads(_read_line(line))
     modes = FolderModes(task["roots"])

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from prowess import skillkit
-from prowess.sandbox import frames
+from prowess.child import frames
 from prowess.sandbox.confine import kernel
 from prowess.sandbox.confine.kernel import leave_network, libc, prctl
 from prowess.sandbox.confine.lockdown import NEEDED, lock
@@ -80,7 +80,7 @@ class HostChannel:
 
     def _send(self, kind: int, payload: bytes) -> None:
         """Give one frame."""
-        rest = memoryview(frames.frame(frames.ONLY, kind, payload))
+        rest = memoryview(frames.encode_frame(frames.ONLY, kind, payload))
         while rest:
             rest = rest[os.write(_CHANNEL_FD, rest) :]
 
@@ -205,7 +205,9 @@ class ForkServer:
         process, told_over = os.pidfd_open(pid), socket.socket(fileno=line)
         self._waiting.register(process, selectors.EVENT_READ, (pid, told_over))
         with contextlib.suppress(OSError):
-            socket.send_fds(told_over, [frames.frame(frames.ONLY, frames.STARTED)], [process], socket.MSG_DONTWAIT)
+            socket.send_fds(
+                told_over, [frames.encode_frame(frames.ONLY, frames.STARTED)], [process], socket.MSG_DONTWAIT
+            )
         return True
 
     def _bury(self, process: int, pid: int, line: socket.socket) -> None:
@@ -213,7 +215,9 @@ class ForkServer:
         self._waiting.unregister(process)
         os.close(process)
         _, status = os.waitpid(pid, 0)
-        told = frames.frame(frames.ONLY, frames.EXITED, _describe_exit(os.waitstatus_to_exitcode(status)).encode())
+        told = frames.encode_frame(
+            frames.ONLY, frames.EXITED, _describe_exit(os.waitstatus_to_exitcode(status)).encode()
+        )
         with line, contextlib.suppress(OSError):
             line.send(told, socket.MSG_DONTWAIT)
 

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 from wasmtime import WasmtimeError
 from wasmtime.component import Component
 
-from prowess.sandbox import frames
+from prowess.child import frames
 from prowess.sandbox.confine import kernel, landlock, seccomp
 from prowess.sandbox.confine import kernel as privileges
 from prowess.sandbox.confine.kernel import machine
@@ -116,6 +116,8 @@ class SpareGuests:
                 self._most = 0
 
 
+MAX_FRAME_BYTES = 1 << 30
+"""The host is trusted: this only bounds what a bug could do."""
 IDLE_SECONDS = 10
 """How often an idle worker looks whether its parent is still there."""
 
@@ -165,19 +167,14 @@ class Worker:
     def send(self, number: int, kind: int, payload: bytes) -> None:
         """Give one frame."""
         with self._lock:
-            self._line.sendall(frames.frame(number, kind, payload))
+            self._line.sendall(frames.encode_frame(number, kind, payload))
 
     def _frames(self, parent: int) -> Iterator[tuple[int, int, bytes]]:
-        data = bytearray()
+        buffer = frames.FrameBuffer(MAX_FRAME_BYTES)
         while piece := self._received(parent):
-            data += piece
-            while len(data) >= frames.HEADER.size:
-                size, number, kind = frames.HEADER.unpack_from(data)
-                end = frames.HEADER.size + size
-                if len(data) < end:
-                    break
-                yield number, kind, bytes(data[frames.HEADER.size : end])
-                del data[:end]
+            buffer.feed(piece)
+            while frame := buffer.next():
+                yield frame
 
     def _received(self, parent: int) -> bytes:
         """What has come; nothing at the end of the parent."""

@@ -1,0 +1,203 @@
+"""The process of one script, seen from the host, and how programs of the sandbox are started.
+
+Nothing that such a process says is trusted, except about itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable
+from typing import Any, Protocol, get_args
+
+from prowess.child import frames
+from prowess.child.process import PYTHON, FrameChannel, package_folders
+from prowess.errors import RunFailed
+from prowess.sandbox.protocol import EndReason, SandboxLimits
+
+MAX_FRAME_BYTES = 16 << 20
+"""No honest frame is larger."""
+MAX_PRINTS = 20_000
+"""No honest script hands over its output in more pieces; each costs the host a list entry, also an empty one."""
+_EXIT_MILLISECONDS = 2_000
+_PROTOCOL_ERROR = "it spoke nonsense"
+_PRINT = "print"
+_END_REASONS = frozenset(get_args(EndReason))
+
+_PROGRAM_PACKAGES = ("prowess", "wasmtime", "componentize_py")
+_BOOTSTRAP = (
+    "import sys, json, importlib; told = json.loads(sys.argv[1]); sys.path += told['folders']; "
+    "importlib.import_module(told['program']).main(told)"
+)
+
+
+def program_command(program: str, *, package: str = "wasm.inside", **told: Any) -> list[str]:
+    """Return the command line that calls `main(told)` of a module; it can import the standard library and three packages."""
+    folders = package_folders(_PROGRAM_PACKAGES)
+    argument = json.dumps({**told, "program": f"prowess.sandbox.{package}.{program}", "folders": folders})
+    return [*PYTHON, "-c", _BOOTSTRAP, argument]
+
+
+OnCall = Callable[[str, str], None]
+"""Called for every call of a script, with the name of the host function and its arguments as JSON."""
+
+
+class Peer(Protocol):
+    """A process that runs scripts, as one run sees it."""
+
+    @property
+    def confined(self) -> tuple[str, ...]:
+        """How the process is confined, besides by the engine."""
+        ...
+
+    def open(self, number: int, on_call: OnCall) -> asyncio.Future[bytes]:
+        """Return a future of the outcome: a line of JSON, then what the script reports; `RunFailed` if the process broke."""
+        ...
+
+    def send(self, number: int, kind: int, payload: bytes = b"") -> None:
+        """Send a frame as soon as the process takes it."""
+        ...
+
+    def end(self) -> None:
+        """Kill the process, whatever it does."""
+        ...
+
+
+class ScriptProcess:
+    """A process that runs one script and is never used again.
+
+    Its time runs while it computes, and stands still while its host answers a call; it is killed when the time is up. When the
+    future of its run has a result, the process is dead, however it ended.
+
+    `process` is its pidfd. Without one, it arrives with the first frame, from the process that forks it. Nothing is sent before
+    it is here: a script that runs must be one that can be killed.
+    """
+
+    def __init__(
+        self, line: socket.socket, limits: SandboxLimits, confined: tuple[str, ...], process: int | None = None
+    ) -> None:
+        self._line = line
+        self._process = process
+        self._left = limits.seconds
+        self._since = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[bytes] = self._loop.create_future()
+        self._on_call: OnCall | None = None
+        self._started = process is not None
+        self._unsent: list[tuple[int, int, bytes]] = []
+        self._printed: list[str] = []
+        self._room = limits.output_chars
+        buffer = frames.FrameBuffer(MAX_FRAME_BYTES, run=frames.ONLY)
+        self._channel = FrameChannel(line, buffer, self._take, self._lose, receive=self._receive)
+        self.confined = confined
+
+    def open(self, number: int, on_call: OnCall) -> asyncio.Future[bytes]:
+        """Return a future of the outcome."""
+        del number
+        self._on_call = on_call
+        self._channel.attach(self._loop)
+        return self._ended
+
+    def send(self, number: int, kind: int, payload: bytes = b"") -> None:
+        """Send a frame, after which its time runs; to cancel it is to kill it, for the reason in the payload."""
+        if self._ended.done():
+            return
+        if kind == frames.CANCEL:
+            reason = payload.decode()
+            self._finish(reason if reason in _END_REASONS else "crashed", reason)
+            return
+        self._since = self._loop.time()
+        self._timer = self._loop.call_later(self._left, self._finish, "time")
+        if self._process is None:
+            self._unsent.append((number, kind, payload))
+        else:
+            self._channel.send(number, kind, payload)
+
+    def end(self) -> None:
+        """Kill it."""
+        self._finish("crashed", "it was ended")
+
+    def _receive(self, size: int) -> bytes:
+        """Receive bytes; the first also carry the pidfd, after which the process gets its task."""
+        if self._process is not None:
+            return self._line.recv(size)
+        data, descriptors, _, _ = socket.recv_fds(self._line, frames.HEADER.size, 1, socket.MSG_CMSG_CLOEXEC)
+        if descriptors:
+            self._process = descriptors[0]
+            while self._unsent:
+                self._channel.send(*self._unsent.pop(0))
+        return data
+
+    def _lose(self, is_invalid: bool) -> None:
+        """The socket was closed, or an invalid frame came; nothing was run if the process had not started."""
+        if is_invalid:
+            self._finish("crashed", _PROTOCOL_ERROR)
+        elif self._process is None and not self._ended.done():
+            self._ended.set_exception(RunFailed("The process that native runs start from broke.", hint="Try again."))
+            self._release()
+        else:
+            self._finish("crashed", "it broke off")
+
+    def _take(self, number: int, kind: int, payload: bytes) -> None:
+        """Handle a frame. The first must be `STARTED`, and no other may be: the script could send one, too."""
+        del number
+        if not self._started or kind == frames.STARTED:
+            if self._started or kind != frames.STARTED:
+                self._finish("crashed", _PROTOCOL_ERROR)
+            self._started = True
+        elif kind == frames.CALL:
+            name, _, arguments = payload.decode("utf-8", "replace").partition("\n")
+            if name == _PRINT:
+                self._print(arguments)
+            elif self._on_call:
+                self._stop_clock()
+                self._on_call(name, arguments)
+        elif kind == frames.DONE:
+            self._finish("done", report=payload)
+        elif kind == frames.EXITED:
+            self._finish("crashed", payload.decode("utf-8", "replace"))
+        else:
+            self._finish("crashed", _PROTOCOL_ERROR)
+
+    def _print(self, text: str) -> None:
+        self._printed.append(text[: self._room])
+        self._room -= len(text)
+        if self._room < 0 or len(self._printed) > MAX_PRINTS:
+            self._finish("output")
+
+    def _finish(self, reason: str, detail: str = "", report: bytes = b"") -> None:
+        """Kill it, and resolve the future; only the first reason counts."""
+        if self._ended.done():
+            return
+        self._release()
+        if self._process is not None:
+            _kill_process(self._process, wait=reason != "done")
+        head: dict[str, Any] = {"word": reason, "stdout": "".join(self._printed), "detail": detail}
+        self._ended.set_result(json.dumps(head).encode() + b"\n" + report)
+
+    def _release(self) -> None:
+        self._stop_clock()
+        self._channel.close()
+
+    def _stop_clock(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+            self._left -= self._loop.time() - self._since
+
+
+def _kill_process(process: int, *, wait: bool) -> None:
+    """Kill a process by its pidfd, and close that. A process that has reported its result exits by itself: no need to wait."""
+    with contextlib.suppress(OSError):
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+    if wait:
+        exited = select.poll()
+        exited.register(process, select.POLLIN)
+        exited.poll(_EXIT_MILLISECONDS)
+    os.close(process)
