@@ -136,7 +136,7 @@ def test_its_process_ends_when_nobody_holds_the_model(smollm2, home):
     process = serving(model).process
     del model
     gc.collect()
-    assert process.poll() == 0
+    assert process.returncode == 0
 
 
 OWNER = """

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import prowess.prompts
+from prowess.child import frames
 from prowess.errors import TimedOut, Unavailable
 from prowess.prompts.renderer import WorkerRenderer
 from prowess.prompts.worker import RenderLimits, RenderWorker
@@ -82,6 +83,16 @@ def test_the_program_of_a_worker_imports_nothing_of_prowess():
 
     outside = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names
     assert outside == {"minijinja", "combustache"}
+
+
+def test_the_program_speaks_the_frames_of_every_child():
+    assigned = {
+        ast.unparse(node.targets[0]): ast.unparse(node.value)
+        for node in ast.parse(PROGRAM.read_text()).body
+        if isinstance(node, ast.Assign)
+    }
+    assert assigned["(HEADER, ONLY)"] == f"(struct.Struct({frames.HEADER.format!r}), {frames.ONLY})"
+    assert assigned["(READY, DONE, FAILED)"] == f"({frames.READY}, {frames.DONE}, {frames.FAILED})"
 
 
 @needs_proc

@@ -26,8 +26,10 @@ SLICE_SECONDS = 0.005
 _CHUNK = 1 << 16
 """How much is received at a time. A larger buffer would be mapped anew for every receive, however little arrives."""
 
-PYTHON = (sys.executable, "-ISB", "-X", "utf8")
-"""This interpreter without site packages, user settings, `PYTHON*` variables and bytecode files."""
+
+def python_command(*arguments: str) -> list[str]:
+    """Return a command line of this interpreter, without site packages, `PYTHON*` variables and bytecode files."""
+    return [sys.executable, "-ISB", "-X", "utf8", *arguments]
 
 
 def package_folders(packages: Iterable[str]) -> list[str]:

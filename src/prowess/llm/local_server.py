@@ -6,14 +6,14 @@ import hashlib
 import json
 import os
 import secrets
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock, Timer
-from typing import IO, Any, Final, cast
+from threading import Lock
+from typing import Any, Final
 from weakref import WeakValueDictionary, finalize
 
+from prowess.child.process import ChildProcess
 from prowess.errors import Unavailable
 from prowess.llm import local_program
 
@@ -34,12 +34,12 @@ class ServerProcess:
     url: str
     alias: str
     key: str = field(repr=False)
-    process: subprocess.Popen[str] = field(repr=False)
+    process: ChildProcess = field(repr=False)
 
     @property
     def alive(self) -> bool:
         """Whether the process is still there."""
-        return self.process.poll() is None
+        return self.process.alive
 
 
 class LocalServer:
@@ -67,7 +67,7 @@ class LocalServer:
             if serving is None:
                 check_model_file(self._file, self._sha256)
                 serving = self._serving = _start(self._file)
-                finalize(self, _end, serving.process, os.getpid())
+                finalize(self, serving.process.end, grace=ENDING_SECONDS)
             return serving
 
 
@@ -105,27 +105,22 @@ def check_model_file(file: Path, sha256: str) -> None:
 
 def _start(file: Path) -> ServerProcess:
     key = secrets.token_urlsafe(32)
-    process = subprocess.Popen(  # noqa: S603  (our own program)
+    child = ChildProcess.start(
         [sys.executable, "-I", str(Path(local_program.__file__))],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        channel="stdio",
         env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-        start_new_session=True,
-        text=True,
-        encoding="utf-8",
     )
     try:
-        url = _read_address(process, {**_server_options(file), "key": key})
+        url = _read_address(child, {**_server_options(file), "key": key})
     except BaseException:
-        _end(process, os.getpid())
+        child.end(grace=ENDING_SECONDS)
         raise
-    return ServerProcess(url=url, alias=file.stem, key=key, process=process)
+    return ServerProcess(url=url, alias=file.stem, key=key, process=child)
 
 
 def _server_options(file: Path) -> dict[str, Any]:
     return {
-        "model": str(file),
+        "model": str(file.absolute()),  # the process has another working folder
         "alias": file.stem,
         # The other half of the processors is left to whoever asks: threads that wait for each other take far longer.
         "threads": max(1, (os.cpu_count() or 1) // 2),
@@ -134,38 +129,23 @@ def _server_options(file: Path) -> dict[str, Any]:
     }
 
 
-def _read_address(process: subprocess.Popen[str], order: dict[str, Any]) -> str:
-    """Where it serves, once it has said so."""
-    orders, answers = cast("IO[str]", process.stdin), cast("IO[str]", process.stdout)
-    patience = Timer(LOADING_SECONDS, process.kill)
-    patience.daemon = True
-    patience.start()
+def _read_address(child: ChildProcess, order: dict[str, Any]) -> str:
+    """Send the order, and return the URL that the process answers with; `Unavailable` if it cannot serve."""
+    channel = child.channel
+    channel.settimeout(LOADING_SECONDS)
     try:
-        orders.write(json.dumps(order) + "\n")
-        orders.flush()
-        line = answers.readline()
-    except BrokenPipeError:
+        channel.sendall(json.dumps(order).encode() + b"\n")
+        with channel.makefile("r", encoding="utf-8") as answers:
+            line = answers.readline()
+    except TimeoutError:
+        child.kill()
         line = ""
-    finally:
-        patience.cancel()
-    answer = json.loads(line) if line.endswith("\n") else {"problem": f"its process ended with {process.wait()}"}
+    except OSError:  # it has closed its end
+        line = ""
+    answer = json.loads(line) if line.endswith("\n") else {"problem": f"its process ended with {child.wait()}"}
     if "url" not in answer:
         raise Unavailable(
             f"The model {order['alias']!r} cannot be served: {answer['problem']}",
             hint="Is it a whole GGUF file, and is there memory for it?",
         )
     return answer["url"]
-
-
-def _end(process: subprocess.Popen[str], owner: int) -> None:
-    """End the process, unless this is a fork of the one that started it."""
-    if os.getpid() != owner:
-        return
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()
-    try:
-        process.wait(timeout=ENDING_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import weakref
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
+from prowess.child.process import Children
 from prowess.errors import Invalid, Unavailable
 from prowess.prompts.render_errors import RenderFault
 from prowess.prompts.worker import DEFAULT_RENDER_LIMITS, RenderAnswer, RenderLimits, RenderWorker, WorkerDied
@@ -187,38 +187,29 @@ class WorkerRenderer:
 
 
 class _IdleWorkers:
-    """Workers that can be asked, most recently used first. Those of a process are left alone in one forked from it."""
+    """Workers that wait for a request, the most recently used last."""
 
     def __init__(self) -> None:
-        self._workers: list[RenderWorker] = []
-        self._process = os.getpid()
+        self._workers: Children[RenderWorker] = Children()
 
     def take(self) -> RenderWorker | None:
-        """A worker that is alive, if there is one."""
-        if os.getpid() != self._process:
-            self._forget()
-        while self._workers:
-            worker = self._workers.pop()
-            if worker.alive:
-                return worker
-            worker.end()
+        """Remove and return a live worker, if there is one."""
+        with self._workers.locked() as workers:
+            while workers:
+                worker = workers.pop()
+                if worker.alive:
+                    return worker
+                worker.end()
         return None
 
     def put(self, worker: RenderWorker, *, most: int) -> None:
         """Keep a worker, unless there are enough."""
-        if len(self._workers) < most:
-            self._workers.append(worker)
-        else:
-            worker.end()
+        with self._workers.locked() as workers:
+            if len(workers) < most:
+                workers.append(worker)
+                return
+        worker.end()
 
     def end(self) -> None:
         """End them all."""
-        if os.getpid() != self._process:
-            self._forget()
-        while self._workers:
-            self._workers.pop().end()
-
-    def _forget(self) -> None:
-        while self._workers:
-            self._workers.pop().forget()
-        self._process = os.getpid()
+        self._workers.end()

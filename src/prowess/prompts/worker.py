@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import os
 import signal
-import struct
-import subprocess
-import sys
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
+from prowess.child import frames
+from prowess.child.process import ChildProcess, FrameChannel, package_folders, python_command
 from prowess.errors import RunFailed, TimedOut, Unavailable
 from prowess.skill.limits import MIB
 
@@ -41,7 +38,8 @@ DEFAULT_RENDER_LIMITS = RenderLimits()
 
 _PROGRAM = Path(__file__).with_name("worker_program.py")
 _PACKAGES = ("minijinja", "combustache")
-_CHUNK = 1 << 16
+_FAULT_BYTES = 1 << 16
+"""How large a description of a fault may be, which does not count as output."""
 _ENDED_BY_OTHERS = {0, -signal.SIGHUP, -signal.SIGINT, -signal.SIGKILL, -signal.SIGTERM}
 
 
@@ -59,17 +57,16 @@ class RenderWorker:
     Each request may come from another event loop.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], limits: RenderLimits) -> None:
+    def __init__(self, child: ChildProcess, limits: RenderLimits) -> None:
         self._limits = limits
-        self._process = process
-        self._input = cast("IO[bytes]", process.stdin).fileno()
-        self._output = cast("IO[bytes]", process.stdout).fileno()
-        os.set_blocking(self._input, False)
-        os.set_blocking(self._output, False)
+        self._child = child
+        buffer = frames.FrameBuffer(limits.output_bytes + _FAULT_BYTES, run=frames.ONLY)
+        self._channel = FrameChannel(child.channel, buffer, self._take, self._lose)
+        self._reply: asyncio.Future[RenderAnswer] | None = None
 
     @classmethod
     async def start(cls, limits: RenderLimits) -> RenderWorker:
-        """A worker that is ready."""
+        """Start a worker, and return it when it is ready; `Unavailable` if it does not become so."""
         worker = cls(_start_process(limits), limits)
         try:
             await worker._receive(asyncio.get_running_loop().time() + limits.start_seconds)
@@ -82,84 +79,67 @@ class RenderWorker:
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
-        return self._process.pid
+        """The process id."""
+        return self._child.pid
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked."""
-        return self._process.poll() is None
+        """True if it accepts requests."""
+        return self._child.alive
 
     async def ask(self, request: bytes) -> RenderAnswer:
-        """The answer to a request.
+        """Send a request, and return the answer.
 
-        `TimedOut` or `RunFailed` is raised where there is none; the worker has ended then, as it has when the wait for it is
-        cancelled, and with `WorkerDied`.
+        Raise `TimedOut`, `RunFailed` or `WorkerDied` if there is none; the worker has ended then, and also when the caller is
+        cancelled.
         """
-        deadline = asyncio.get_running_loop().time() + self._limits.seconds
         try:
-            await self._send(struct.pack(">I", len(request)) + request, deadline)
-            return await self._receive(deadline)
+            return await self._receive(asyncio.get_running_loop().time() + self._limits.seconds, request)
         except BaseException:
             self.end()
             raise
 
     def end(self) -> None:
-        """Kill it, and give back what it holds."""
-        self._process.kill()
-        self._process.wait()
-        self._close()
+        """Kill it, and release what it holds."""
+        self._channel.close()
+        self._child.end()
 
-    def forget(self) -> None:
+    def abandon(self) -> None:
         """Let go of it without ending it, in a process that was forked from the one that it belongs to."""
-        self._process.returncode = 0
-        self._close()
+        self._child.abandon()
 
-    def _close(self) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe:
-                pipe.close()
-
-    async def _send(self, data: bytes, deadline: float) -> None:
+    async def _receive(self, deadline: float, request: bytes | None = None) -> RenderAnswer:
+        """Return the next answer, to a request where one is given; raise `TimedOut` at the deadline."""
         loop = asyncio.get_running_loop()
-        rest = memoryview(data)
-        while rest:
-            try:
-                rest = rest[os.write(self._input, rest) :]
-            except BlockingIOError:
-                await self._until(loop.add_writer, loop.remove_writer, self._input, deadline)
-            except BrokenPipeError:
-                raise WorkerDied from None
-
-    async def _receive(self, deadline: float) -> RenderAnswer:
-        loop = asyncio.get_running_loop()
-        data = bytearray()
-        while len(data) < 4 or len(data) < 4 + struct.unpack_from(">I", data)[0]:
-            await self._until(loop.add_reader, loop.remove_reader, self._output, deadline)
-            piece = os.read(self._output, _CHUNK)
-            if not piece:
-                raise self._death()
-            data += piece
-        return data[5:].decode() if data.startswith(b"T", 4) else json.loads(data[5:])
-
-    async def _until(
-        self, watch: Callable[..., Any], unwatch: Callable[[int], Any], pipe: int, deadline: float
-    ) -> None:
-        """Wait until the pipe can be used, and no longer than to the deadline."""
-        loop = asyncio.get_running_loop()
-        ready: asyncio.Future[bool] = loop.create_future()
-        watch(pipe, _settle, ready, True)
-        timer = loop.call_at(deadline, _settle, ready, False)
+        reply = self._reply = loop.create_future()
+        timer = loop.call_at(deadline, self._fail, _timeout_error(self._limits))
+        self._channel.attach(loop)
         try:
-            if not await ready:
-                raise _timeout_error(self._limits)
+            if request is not None:
+                self._channel.send(frames.ONLY, frames.RUN, request)
+            return await reply
         finally:
             timer.cancel()
-            unwatch(pipe)
+            # The next request may come from another event loop, in another thread, which cannot detach it from this one.
+            self._channel.detach()
+
+    def _take(self, run: int, kind: int, payload: bytes) -> None:
+        del run
+        if self._reply and not self._reply.done():
+            self._reply.set_result(json.loads(payload) if kind == frames.FAILED else payload.decode())
+
+    def _lose(self, is_invalid: bool) -> None:
+        if is_invalid:
+            self._child.kill()
+        self._fail(self._death())
+
+    def _fail(self, error: Exception) -> None:
+        if self._reply and not self._reply.done():
+            self._reply.set_exception(error)
 
     def _death(self) -> RunFailed | WorkerDied:
-        """Why it ended, as far as its exit tells."""
-        code = self._process.wait()
+        """Return why the process ended, as far as its exit code tells."""
+        code = self._child.wait()
         if code == -signal.SIGALRM:
             return _timeout_error(self._limits)
         if code in {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS}:
@@ -167,11 +147,6 @@ class RenderWorker:
         if code in _ENDED_BY_OTHERS:
             return WorkerDied()
         return RunFailed(f"The worker that renders templates ended with {code}.", hint="Try another template.")
-
-
-def _settle(ready: asyncio.Future[bool], outcome: bool) -> None:
-    if not ready.done():
-        ready.set_result(outcome)
 
 
 def out_of_memory_error(limits: RenderLimits) -> RunFailed:
@@ -190,25 +165,9 @@ def _timeout_error(limits: RenderLimits) -> TimedOut:
     )
 
 
-def _start_process(limits: RenderLimits) -> subprocess.Popen[bytes]:
+def _start_process(limits: RenderLimits) -> ChildProcess:
     told = json.dumps({**asdict(limits), "parent": os.getpid()})
-    command = [sys.executable, "-ISB", "-X", "utf8", str(_PROGRAM), told, *_folders()]
     try:
-        return subprocess.Popen(  # noqa: S603  (our own program)
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            env={},
-            cwd="/",
-            start_new_session=True,
-        )
+        return ChildProcess.start(python_command(str(_PROGRAM), told, *package_folders(_PACKAGES)), channel="stdio")
     except OSError as error:
         raise Unavailable(f"No worker for templates could be started: {error.strerror}.", hint="Try again.") from error
-
-
-def _folders() -> list[str]:
-    """Where the packages lie that the program imports."""
-    found = [importlib.util.find_spec(package) for package in _PACKAGES]
-    return list(dict.fromkeys(str(Path(spec.origin).parents[1]) for spec in found if spec and spec.origin))

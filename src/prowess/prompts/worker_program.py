@@ -1,9 +1,10 @@
 """The program of a render worker: `python -ISB worker_program.py LIMITS FOLDER…`.
 
 It reaches the standard library and the packages in the given folders, and imports nothing of Prowess. Requests come in on
-stdin and answers go out on stdout, each after four bytes of length. A request is a JSON object `{template, syntax, values}`;
-an answer is `T` and the text, or `F` and a JSON object `{kind, line, start, end, detail}` that never holds a value. The first
-answer, an empty text, says that the worker is ready. It ends when its input ends, and so with the process that started it.
+stdin and answers go out on stdout, as frames (`prowess.child.frames`). A request is a JSON object `{template, syntax,
+values}`; an answer is the text (`DONE`), or a JSON object `{kind, line, start, end, detail}` that never holds a value
+(`FAILED`). The first frame, `READY`, says that it accepts requests. It ends when its input ends, and so with the process that
+started it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ import struct
 import sys
 from collections.abc import Callable
 from typing import Any, BinaryIO, NoReturn, cast
+
+HEADER, ONLY = struct.Struct(">IIB"), 1
+READY, DONE, FAILED = 11, 13, 14
+"""As in `prowess.child.frames`, which cannot be imported here; a test holds them equal."""
 
 LIMITS: dict[str, Any] = json.loads(sys.argv[1])
 sys.path += sys.argv[2:]
@@ -59,7 +64,7 @@ class Fault(Exception):
         super().__init__(kind)
         start, end = place or (0, 0)
         told = {"kind": kind, "line": line, "start": start, "end": end, "detail": detail[:200]}
-        self.answer = b"F" + json.dumps(told).encode()
+        self.answer = FAILED, json.dumps(told).encode()
 
 
 class Renderings:
@@ -190,8 +195,8 @@ def as_text(value: Any) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def answer(request: bytes, renderings: Renderings) -> bytes:
-    """What one request comes to."""
+def answer(request: bytes, renderings: Renderings) -> tuple[int, bytes]:
+    """Return the kind and the payload of the frame that answers a request."""
     try:
         asked = json.loads(request)
         text = renderings.get(asked["template"], asked["syntax"])(asked["values"])
@@ -206,7 +211,7 @@ def answer(request: bytes, renderings: Renderings) -> bytes:
         return Fault("method").answer
     if METHOD in text and METHOD.encode() not in request:
         return Fault("printed").answer
-    return Fault("output").answer if len(written) > LIMITS["output_bytes"] else b"T" + written
+    return Fault("output").answer if len(written) > LIMITS["output_bytes"] else (DONE, written)
 
 
 def confine() -> None:
@@ -233,15 +238,15 @@ def requests(source: BinaryIO) -> Any:
             if os.getppid() != LIMITS["parent"]:
                 return
             continue
-        head = source.read(4)
-        if len(head) < 4:
+        head = source.read(HEADER.size)
+        if len(head) < HEADER.size:
             return
-        yield source.read(struct.unpack(">I", head)[0])
+        yield source.read(HEADER.unpack(head)[0])
 
 
-def send(target: BinaryIO, reply: bytes) -> None:
-    """Write one answer."""
-    target.write(struct.pack(">I", len(reply)) + reply)
+def send(target: BinaryIO, kind: int, payload: bytes = b"") -> None:
+    """Write one frame."""
+    target.write(HEADER.pack(len(payload), ONLY, kind) + payload)
     target.flush()
 
 
@@ -250,10 +255,10 @@ def main() -> NoReturn:
     source, target = sys.stdin.buffer, sys.stdout.buffer
     confine()
     renderings = Renderings()
-    send(target, b"T")
+    send(target, READY)
     for request in requests(source):
         signal.setitimer(signal.ITIMER_REAL, LIMITS["seconds"] + 1)  # whose signal ends this process, whatever it is at
-        send(target, answer(request, renderings))
+        send(target, *answer(request, renderings))
         signal.setitimer(signal.ITIMER_REAL, 0)
     os._exit(0)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, get_args
 
 from prowess.child import frames
-from prowess.child.process import PYTHON, FrameChannel, package_folders
+from prowess.child.process import FrameChannel, package_folders, python_command
 from prowess.errors import RunFailed
 from prowess.sandbox.protocol import EndReason, SandboxLimits
 
@@ -40,7 +40,7 @@ def program_command(program: str, *, package: str = "wasm.inside", **told: Any) 
     """Return the command line that calls `main(told)` of a module; it can import the standard library and three packages."""
     folders = package_folders(_PROGRAM_PACKAGES)
     argument = json.dumps({**told, "program": f"prowess.sandbox.{package}.{program}", "folders": folders})
-    return [*PYTHON, "-c", _BOOTSTRAP, argument]
+    return python_command("-c", _BOOTSTRAP, argument)
 
 
 OnCall = Callable[[str, str], None]
