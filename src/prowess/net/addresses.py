@@ -93,27 +93,32 @@ class SystemResolver:
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="lookup")
 
     async def addresses(self, host: str, port: int) -> tuple[Address, ...]:
-        """Every address."""
-        looked_up = self._pool.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        """Return every address of a host."""
         try:
-            found = await asyncio.wrap_future(looked_up)
+            found = await asyncio.wrap_future(self._pool.submit(_lookup, host, port))
         except socket.gaierror as error:
             raise _lookup_error(host, error) from error
         except (OSError, UnicodeError) as error:
             raise TryLater(f"The host {host} cannot be looked up ({type(error).__name__}).") from error
-        return self._read(host, [str(entry[4][0]) for entry in found])
+        known = tuple(address for address in found if address is not None)
+        if not known or len(known) < len(found):
+            raise RunFailed(f"The host {host} has an address that cannot be read.", hint="Use another host.")
+        return known
+
+    def lookup(self, host: str, port: int, seconds: float) -> tuple[Address, ...]:
+        """Return the addresses of a host; `OSError` if there are none in time. Blocking."""
+        found = self._pool.submit(_lookup, host, port).result(timeout=max(seconds, 0.0))
+        return tuple(address for address in found if address is not None)
 
     def close(self) -> None:
         """Let go of the threads; a lookup that is going on ends in its own time."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    @staticmethod
-    def _read(host: str, found: list[str]) -> tuple[Address, ...]:
-        addresses = [parse_address(text) for text in dict.fromkeys(found)]
-        known = tuple(address for address in addresses if address is not None)
-        if not known or len(known) < len(addresses):
-            raise RunFailed(f"The host {host} has an address that cannot be read.", hint="Use another host.")
-        return known
+
+def _lookup(host: str, port: int) -> list[Address | None]:
+    """Return each address that the system knows, None for one that cannot be used."""
+    entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [parse_address(text) for text in dict.fromkeys(str(entry[4][0]) for entry in entries)]
 
 
 def _lookup_error(host: str, error: socket.gaierror) -> RunFailed | TryLater:

@@ -5,16 +5,26 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
+from threading import Timer
 
-from prowess.errors import Invalid, Refused, RunFailed, TryLater
+from prowess.errors import Invalid, ProwessError, Refused, RunFailed, TryLater
 from prowess.net.addresses import Address, Resolver, SystemResolver, non_public_reason
-from prowess.net.connection import CancellableConnection, Connector, SystemConnector
-from prowess.net.exchange import WireRequest, WireResponse, send_request
+from prowess.net.connection import (
+    MAX_ADDRESSES,
+    CancellableConnection,
+    Connector,
+    ExchangeFailed,
+    SystemConnector,
+    WireRequest,
+    WireResponse,
+    default_tls,
+    send_request,
+)
 from prowess.net.request import (
     METHODS,
     HttpRequest,
@@ -58,8 +68,6 @@ class KeyedSemaphore:
 
 MAX_BODY_BYTES = 16 * MIB
 """The largest body that is sent."""
-MAX_ADDRESSES = 4
-"""Of a host's addresses, so many are tried."""
 MAX_SECONDS = 600.0
 MAX_CONCURRENT = 16
 """How many requests are under way at a time."""
@@ -109,7 +117,7 @@ class GuardedHttpClient:
     ) -> None:
         self._resolver = resolver or SystemResolver()
         self._connector = connector or SystemConnector()
-        self._trust = trust or _default_tls
+        self._trust = trust or default_tls
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="outbound")
         self._shares = KeyedSemaphore(max(1, at_once // PARTIES))
         self._shares_of_hosts = KeyedSemaphore(max(1, at_once // 2))
@@ -165,6 +173,8 @@ class GuardedHttpClient:
             except asyncio.CancelledError:
                 line.cut()
                 raise
+            except ExchangeFailed as failure:
+                raise _to_error(wired, failure) from failure
 
     async def _checked(self, request: HttpRequest, hop: _Hop) -> WireRequest:
         """The hop with the addresses that it may go to; `Refused` where there are none."""
@@ -239,6 +249,72 @@ def _to_response(hop: _Hop, replied: WireResponse, hops: Sequence[str]) -> HttpR
     )
 
 
+def _to_error(request: WireRequest, failure: ExchangeFailed) -> ProwessError:
+    host, detail, later = request.asked.shown, failure.detail, "Try again later."
+    match failure.kind:
+        case "timeout":
+            return TryLater(f"{host} does not answer in time.", hint=later)
+        case "certificate":
+            return RunFailed(f"{host} cannot prove that it is {host}: {detail}.", hint="Check its name.")
+        case "tls":
+            return TryLater(f"{host} cannot be spoken to over TLS ({detail}).", hint=later)
+        case "protocol":
+            return TryLater(f"{host} {detail}.", hint=later)
+        case "network":
+            return TryLater(f"{host} cannot be reached, or breaks off ({detail}).", hint=later)
+        case "encoding":
+            return RunFailed(f"{host} answers in an encoding that was not asked for.", hint="Ask another host.")
+        case "size":
+            return RunFailed(
+                f"The answer of {host} has more than the {request.answer_bytes:,} bytes that are read.",
+                hint="Ask for less of it.",
+            )
+
+
 @cache
-def _default_tls() -> ssl.SSLContext:
-    return ssl.create_default_context()
+def _shared_resolver() -> SystemResolver:
+    return SystemResolver(2)
+
+
+def send_to_server(
+    target: Target, *, method: str, headers: Mapping[str, str], body: bytes, answer_bytes: int, deadline: float
+) -> WireResponse:
+    """Send a request to a server that the administrator has configured, and return its response. Blocking.
+
+    The server may have any address, since no skill has chosen it. `ExchangeFailed` if there is no complete response before
+    `deadline` on the monotonic clock. Redirects are not followed: they would carry a key elsewhere. The body of a response is
+    read only where its status is 200.
+    """
+    connection = CancellableConnection()
+    try:
+        addresses = (
+            (target.address,)
+            if target.address
+            else _shared_resolver().lookup(target.host, target.port, deadline - time.monotonic())
+        )
+    except TimeoutError as error:
+        raise ExchangeFailed("timeout") from error
+    except (OSError, UnicodeError) as error:
+        raise ExchangeFailed("network", type(error).__name__) from error
+    request = WireRequest(
+        asked=target,
+        place=target,
+        name=target.host,
+        addresses=addresses[:MAX_ADDRESSES],
+        method=method,
+        fields={"host": target.shown, "connection": "close", "accept-encoding": "identity", **headers},
+        body=body,
+        answer_bytes=answer_bytes,
+        body_of_success_only=True,
+    )
+    # The timeout of a socket starts anew with every byte that arrives: a slow trickle would outlast it.
+    timer = Timer(max(0.0, deadline - time.monotonic()), connection.cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        response = send_request(request, connection, SystemConnector(), default_tls, deadline)
+    finally:
+        timer.cancel()
+    if connection.is_cut:
+        raise ExchangeFailed("timeout")
+    return response

@@ -16,6 +16,7 @@ import pytest
 from prowess.errors import Invalid, Unavailable
 from prowess.match.vectors import endpoint
 from prowess.match.vectors.endpoint import ATTEMPTS, BATCH_SIZE, EndpointEmbedder
+from prowess.net.connection import default_tls
 
 KEY = "sk-very-secret"
 
@@ -219,7 +220,6 @@ def test_a_malformed_answer_is_unavailable(embedding_server, ask, malformed):
 
 def test_an_answer_without_end_is_not_read_to_its_end(embedding_server, ask, monkeypatch):
     monkeypatch.setattr(endpoint, "LARGEST_ANSWER", 100_000)
-    monkeypatch.setattr("prowess.match.vectors.endpoint.LARGEST_ANSWER", 100_000)
 
     def endless(handler, texts):
         handler.send_response(200)
@@ -296,7 +296,7 @@ def test_a_certificate_must_be_trusted(embedding_server, tmp_path, monkeypatch, 
     )  # fmt: skip
     if trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    endpoint._tls_context.cache_clear()
+    default_tls.cache_clear()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     http = HTTPServer(("127.0.0.1", 0), embedding_server.handler())
@@ -318,7 +318,7 @@ def test_a_certificate_must_be_trusted(embedding_server, tmp_path, monkeypatch, 
         http.shutdown()
         thread.join()
         http.server_close()
-        endpoint._tls_context.cache_clear()
+        default_tls.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import socket
-import ssl
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from http.client import HTTPException, HTTPResponse
 from ipaddress import ip_address
-from threading import Lock, Timer
-from typing import Any, Self
+from threading import Lock
+from typing import Any, Literal, Self
 from urllib.parse import SplitResult, urlsplit
 
 import numpy as np
@@ -21,10 +16,11 @@ from numpy.typing import NDArray
 
 from prowess.errors import Invalid, Unavailable
 from prowess.match.vectors.embedder import quantize, remove_surrogates
-from prowess.net.connection import CancellableConnection
+from prowess.net.client import send_to_server
+from prowess.net.connection import ExchangeFailed
+from prowess.net.target import DEFAULT_PORTS, Target
 
 LARGEST_ANSWER = 64 * 1024**2
-_CHUNK = 65_536
 
 
 class RequestInterrupted(Exception):
@@ -36,10 +32,7 @@ class ServerAddress:
     """Where to send requests, and the key that opens the door there, which is never shown."""
 
     url: str
-    host: str
-    port: int
-    path: str
-    tls: bool
+    target: Target
     key: str = field(repr=False)
 
     @classmethod
@@ -56,17 +49,16 @@ class ServerAddress:
             raise Invalid("the API key has characters that no key has", hint="Was a line feed copied with it?")
         if key and parts.scheme == "http" and not _is_loopback(host):
             raise Invalid("an API key is not sent over http, where others can read it", hint="Use https, or no key.")
-        tls = parts.scheme == "https"
-        return cls(
-            url=url, host=host, port=port or (443 if tls else 80), path=f"{parts.path}/embeddings", tls=tls, key=key
-        )
+        scheme: Literal["https", "http"] = "https" if parts.scheme == "https" else "http"
+        target = Target(scheme=scheme, host=host, port=port or DEFAULT_PORTS[scheme], path=f"{parts.path}/embeddings")
+        return cls(url=url, target=target, key=key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAnswer:
     """What came back. `retry_after` is what the server asks for, in seconds.
 
-    The body is read only where the status is 200. A body larger than `LARGEST_ANSWER` is not read to its end.
+    The body is read only where the status is 200.
     """
 
     status: int
@@ -75,67 +67,39 @@ class ServerAnswer:
 
 
 def post_json(address: ServerAddress, body: bytes, deadline: float) -> ServerAnswer:
-    """Send JSON and take the answer, both before `deadline` on the monotonic clock; `RequestInterrupted` otherwise."""
-    headers = {"Content-Type": "application/json", "Accept": "application/json", "Connection": "close"}
-    headers["Host"] = urlsplit(address.url).netloc
+    """Send JSON and return the answer, before `deadline` on the monotonic clock.
+
+    Raise `RequestInterrupted` for a failure that may pass, `_MalformedAnswer` for an answer that is no use.
+    """
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
     if address.key:
         headers["Authorization"] = f"Bearer {address.key}"
-    line = CancellableConnection()
-    trust = _tls_context() if address.tls else None
     try:
-        plain = _connect(address, deadline)
-        with _cut_at(deadline, line), line.over(plain, trust, address.host) as connection:
-            connection.request("POST", address.path, body, headers)
-            with connection.getresponse() as response:
-                answer = _read_answer(response)
-    except (OSError, HTTPException, UnicodeError) as error:
-        raise RequestInterrupted(_describe_failure(error, is_cut=line.is_cut)) from error
-    if line.is_cut:
-        raise RequestInterrupted("does not answer in time")
-    return answer
-
-
-def _read_answer(response: HTTPResponse) -> ServerAnswer:
-    if response.status != 200:
-        asked = response.getheader("Retry-After", "")
-        return ServerAnswer(
-            status=response.status, retry_after=float(asked) if asked.isdecimal() and len(asked) < 6 else 0.0
+        response = send_to_server(
+            address.target, method="POST", headers=headers, body=body, answer_bytes=LARGEST_ANSWER, deadline=deadline
         )
-    body = bytearray()
-    while len(body) <= LARGEST_ANSWER and (chunk := response.read1(_CHUNK)):
-        body += chunk
-    if response.length and len(body) <= LARGEST_ANSWER:
-        raise HTTPException("breaks off in the middle of its answer")
-    return ServerAnswer(status=200, body=bytes(body))
+    except ExchangeFailed as failure:
+        raise _to_error(failure) from failure
+    asked = response.fields.get("retry-after", "")
+    pause = float(asked) if response.status != 200 and asked.isdecimal() and len(asked) < 6 else 0.0
+    return ServerAnswer(status=response.status, body=response.body, retry_after=pause)
 
 
-def _connect(address: ServerAddress, deadline: float) -> socket.socket:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return socket.create_connection((address.host, address.port), timeout=left)
-
-
-@contextmanager
-def _cut_at(deadline: float, line: CancellableConnection) -> Generator[None]:
-    """Ends what is being waited for at the deadline: a slow trickle does not extend it."""
-    timer = Timer(max(0.0, deadline - time.monotonic()), line.cut)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _describe_failure(error: Exception, *, is_cut: bool) -> str:
-    if is_cut or isinstance(error, TimeoutError):
-        return "does not answer in time"
-    if isinstance(error, ssl.SSLError):
-        return f"cannot be trusted or spoken to over TLS ({error.reason})"
-    if type(error) is HTTPException:
-        return str(error)
-    return f"cannot be reached or breaks off ({type(error).__name__})"
+def _to_error(failure: ExchangeFailed) -> RequestInterrupted | _MalformedAnswer:
+    match failure.kind:
+        case "size":
+            return _MalformedAnswer("answers with far more than was asked for")
+        case "encoding":
+            return _MalformedAnswer("answers with something else than embeddings")
+        case "timeout":
+            return RequestInterrupted("does not answer in time")
+        case "certificate" | "tls":
+            reason = getattr(failure.__cause__, "reason", failure.detail)
+            return RequestInterrupted(f"cannot be trusted or spoken to over TLS ({reason})")
+        case "protocol":
+            return RequestInterrupted(failure.detail)
+        case "network":
+            return RequestInterrupted(f"cannot be reached or breaks off ({failure.detail})")
 
 
 def _split_url(url: str) -> tuple[SplitResult, int | None]:
@@ -154,11 +118,6 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-@cache
-def _tls_context() -> ssl.SSLContext:
-    return ssl.create_default_context()
 
 
 _URL_HINT = "It looks like https://api.example.com/v1."
@@ -241,8 +200,8 @@ class EndpointEmbedder:
         body = json.dumps({"model": self._model, "input": texts}).encode()
         # Somebody is waiting for the vector of a single message; for an index it is worth to try again.
         attempts = ATTEMPTS if len(texts) > 1 else 1
-        answer = self._good_answer(body, time.monotonic() + self._deadline, attempts)
         try:
+            answer = self._good_answer(body, time.monotonic() + self._deadline, attempts)
             return _parse_vectors(answer.body, len(texts))
         except _MalformedAnswer as error:
             raise self._unavailable(str(error), _MALFORMED_HINT) from None
@@ -290,8 +249,6 @@ class _MalformedAnswer(Exception):
 
 def _parse_vectors(body: bytes, count: int) -> NDArray[np.float64]:
     """The vectors of an answer in the order of the texts; `_MalformedAnswer` if it is not just that."""
-    if len(body) > LARGEST_ANSWER:
-        raise _MalformedAnswer("answers with far more than was asked for")
     try:
         answer: Any = json.loads(body)
         entries: Any = answer["data"]
