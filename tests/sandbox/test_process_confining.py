@@ -144,6 +144,19 @@ def test_a_filter_judges_calls_by_number_and_arguments(known, architecture, othe
 
 
 @pytest.mark.parametrize(("known", "architecture"), [("x86_64", 0xC000003E), ("aarch64", 0xC00000B7)])
+def test_a_filter_always_allows_exactly_the_calls_that_are_listed_without_conditions(known, architecture):
+    number = syscalls.numbers(known)
+    unfit = [0xFFFFFFFF] * 6
+    for calls in (syscalls.computing(), syscalls.becoming(), syscalls.starting(attributes=True)):
+        program = seccomp.filter_of(calls, known)
+        listed = {number[name] for name, tests in calls.items() if name in number and not tests}
+        allowed = {
+            one for one in range(syscalls.NEWEST + 100) if judged(program, architecture, one, *unfit) == "allowed"
+        }
+        assert allowed == listed
+
+
+@pytest.mark.parametrize(("known", "architecture"), [("x86_64", 0xC000003E), ("aarch64", 0xC00000B7)])
 def test_no_filter_lets_a_mode_through_that_lends_somebodys_rights(known, architecture):
     number = syscalls.numbers(known)
     lists = {

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from typing import Any, Final, NoReturn, cast, get_args
 
 from prowess.sandbox.protocol import DEFAULT_LIMITS, EndReason, SandboxLimits, ScriptError, ScriptOutcome
 from prowess.sandbox.script import MAX_DEPTH, Script, json_depth
+from prowess.threads import offload
 
 MAX_VALUES = 100_000
 """How many values one text may have; each costs more to read than its characters."""
@@ -118,7 +118,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 async def encode_answer(value: Any) -> bytes:
     """The answer that gives a value; `TypeError` or `ValueError` where JSON cannot say it."""
     answer = {"value": value}
-    text = await asyncio.to_thread(_encode_incrementally, answer) if is_large(value) else _ENCODER.encode(answer)
+    text = await offload(_encode_incrementally, answer) if is_large(value) else _ENCODER.encode(answer)
     return text.encode(errors="replace")
 
 

@@ -20,6 +20,7 @@ from prowess.sandbox.messages import OFFLOAD_SIZE, encode_answer, encode_refusal
 from prowess.sandbox.protocol import HostFunction, SandboxLimits, ScriptOutcome
 from prowess.sandbox.script import Script
 from prowess.sandbox.script_process import Peer
+from prowess.threads import offload
 
 MAX_NESTING: Final = 5
 """How deep runs may lie within each other: the first, and those that it waits for."""
@@ -126,7 +127,7 @@ class ScriptRun:
     async def _read(self) -> ScriptOutcome:
         payload = self._ended.result()
         read = partial(parse_outcome, payload, self._script, self._calls, self._limits)
-        return await asyncio.to_thread(read) if len(payload) > OFFLOAD_SIZE else read()
+        return await offload(read) if len(payload) > OFFLOAD_SIZE else read()
 
     async def _stop(self) -> None:
         """Have it ended, however often the wait for that is cancelled; its worker only where it does not do so in time."""
@@ -182,7 +183,7 @@ class ScriptRun:
             raise Invalid(f"There is no host function {name[:60]!r}.")
         read = partial(_bind_arguments, self._signature(name, function), arguments, self._limits.call_bytes)
         try:
-            args, kwargs = await asyncio.to_thread(read) if len(arguments) > OFFLOAD_SIZE else read()
+            args, kwargs = await offload(read) if len(arguments) > OFFLOAD_SIZE else read()
         except (ValueError, TypeError) as error:
             raise Invalid(f"{name}(): {error}.") from None
         return await function(*args, **kwargs)

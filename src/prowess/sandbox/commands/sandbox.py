@@ -36,6 +36,7 @@ from prowess.sandbox.programs import (
 )
 from prowess.sandbox.roots import Root
 from prowess.sandbox.script_process import program_command
+from prowess.threads import offload
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], links: Mapping[str, str], *, executable: bool) -> None:
@@ -99,7 +100,7 @@ class LockedCommandSandbox:
 
     async def run(self, command: Command, limits: CommandLimits = DEFAULT_COMMAND_LIMITS) -> CommandOutcome:
         """Run a command to its end."""
-        starting = asyncio.ensure_future(asyncio.to_thread(self._start, command, limits))
+        starting = asyncio.ensure_future(offload(self._start, command, limits))
         try:
             launched = await asyncio.shield(starting)
         except asyncio.CancelledError:
@@ -220,7 +221,7 @@ class LaunchedCommand:
             self._child.kill()
         finally:
             exited.close()
-        await asyncio.to_thread(self._clear_up)
+        await offload(self._clear_up)
 
     def _clear_up(self) -> None:
         self._child.wait()

@@ -33,6 +33,7 @@ from prowess.sandbox.script import HOST_MODULES, Script
 from prowess.sandbox.script_process import ScriptProcess, program_command
 from prowess.sandbox.script_run import RunSlots, ScriptRun
 from prowess.skill.limits import MIB
+from prowess.threads import offload
 
 INSTALL = "pip install 'prowess[typescript]'"
 MAX_CONCURRENT = 8
@@ -88,7 +89,7 @@ class DenoSandbox:
         program = self._program or find_deno()
         if not self._swept:
             self._swept = True
-            await asyncio.to_thread(sweep_folders)
+            await offload(sweep_folders)
         async with self._turns.taken():
             started = await _start_cancellable(lambda folder: deno_command(program, script, functions, limits, folder))
             try:
@@ -96,7 +97,7 @@ class DenoSandbox:
                 script_process = ScriptProcess(started.child.channel, limits, started.confined, process)
                 ran = await ScriptRun(script_process, frames.ONLY, script, functions, limits).ended()
             finally:
-                said = await asyncio.to_thread(started.end)
+                said = await offload(started.end)
         return _explain_crash(ran, said, started.child.returncode)
 
     async def close(self) -> None:
@@ -164,12 +165,12 @@ class _DenoProcess:
 
 
 async def _start_cancellable(command_in: Callable[[Path], list[str]]) -> _DenoProcess:
-    starting = asyncio.ensure_future(asyncio.to_thread(_start, command_in))
+    starting = asyncio.ensure_future(offload(_start, command_in))
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
         with suppress(Unavailable):
-            await asyncio.to_thread((await starting).end)
+            await offload((await starting).end)
         raise
 
 

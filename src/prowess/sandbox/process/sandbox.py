@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import math
@@ -25,8 +24,11 @@ from prowess.sandbox.protocol import DEFAULT_LIMITS, HostFunction, SandboxLimits
 from prowess.sandbox.script import Script, require_python
 from prowess.sandbox.script_process import ScriptProcess, program_command
 from prowess.sandbox.script_run import RunSlots, ScriptRun
+from prowess.threads import offload
 
 START_SECONDS, FORK_SECONDS = 60.0, 30.0
+SPARES = 2
+"""How many processes wait for the next runs."""
 BUBBLEWRAP = "bubblewrap"
 _WRAPPED = "--unshare-all --new-session --clearenv --cap-drop ALL --ro-bind / / --dev /dev --chdir / --"
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/usr/share/zoneinfo")
@@ -42,7 +44,8 @@ class Zygote:
     def __init__(self, child: ChildProcess, confined: tuple[str, ...]) -> None:
         self._child = child
         self._turn = threading.Lock()
-        self._spare: tuple[bytes, socket.socket] | None = None
+        self._spares: list[socket.socket] = []
+        self._confinement = b""
         self.confined = confined
         """How each process that it forks is confined."""
 
@@ -74,22 +77,28 @@ class Zygote:
         return self._child.alive
 
     def take(self, confinement: dict[str, Any]) -> socket.socket:
-        """The line to a process that nobody has used, over which it will be told that the process has started."""
+        """Return the socket of an unused process, which will report over it that it has started."""
         asked = json.dumps(confinement).encode()
         with self._turn:
-            spare, self._spare = self._spare, None
-        if spare and spare[0] == asked:
-            return spare[1]
-        if spare:
-            spare[1].close()
+            if self._confinement != asked:
+                self._drop_spares()
+            if self._spares:
+                return self._spares.pop(0)
         return self._fork(asked)
 
     def prepare(self, confinement: dict[str, Any]) -> None:
-        """Have a process waiting for the next that is to be confined in the same way."""
+        """Have processes waiting for the next runs with the same confinement.
+
+        This is called when a run has ended, not when it begins: forking beside a run slows it down where cores are few. With
+        two spares a run that follows at once finds one, and the fork that it causes goes on beside it.
+        """
         asked = json.dumps(confinement).encode()
         with self._turn, contextlib.suppress(RunFailed):
-            if self._spare is None and self.alive:
-                self._spare = (asked, self._fork(asked))
+            if self._confinement != asked:
+                self._drop_spares()
+                self._confinement = asked
+            while len(self._spares) < SPARES and self.alive:
+                self._spares.append(self._fork(asked))
 
     def _fork(self, asked: bytes) -> socket.socket:
         ours, theirs = socket.socketpair()
@@ -104,24 +113,28 @@ class Zygote:
     def end(self) -> None:
         """Kill it; all that it forked dies with it."""
         self._child.end()
-        self._drop_spare()
+        self._drop_spares()
 
     def abandon(self) -> None:
         """Let go of it without ending it, in a process that was forked from the one that it belongs to."""
         self._child.abandon()
-        self._drop_spare()
+        self._drop_spares()
 
-    def _drop_spare(self) -> None:
-        if self._spare:
-            self._spare[1].close()
-            self._spare = None
+    def _drop_spares(self) -> None:
+        while self._spares:
+            self._spares.pop().close()
 
 
 def readable_paths() -> list[str]:
-    """What every native run may read: the standard library, and the libraries and time zones of the system."""
+    """Return what every native run may read: the standard library, and the libraries and time zones of the system.
+
+    Links are resolved and folders within others left out: each path costs every process a Landlock rule, and a rule holds for
+    a folder by whatever name it is reached.
+    """
     paths = sysconfig.get_paths()
     found = [paths["stdlib"], paths["platstdlib"], f"{sys.base_prefix}/lib", *_LIBRARIES]
-    return [path for path in dict.fromkeys(found) if Path(path).exists()]
+    real = {Path(path).resolve() for path in found if Path(path).exists()}
+    return sorted(str(path) for path in real if real.isdisjoint(path.parents))
 
 
 def _start_zygote(wrapping: list[str], confined: tuple[str, ...]) -> Zygote | None:
@@ -164,11 +177,11 @@ class ProcessSandbox:
         """Run a script to its end."""
         require_python(script)
         async with self._turns.taken():
-            zygote = self._zygotes.ready() or await asyncio.to_thread(self._zygotes.start)
+            zygote = self._zygotes.ready() or await offload(self._zygotes.start)
             confinement = _confinement(script, limits)
-            child = ScriptProcess(zygote.take(confinement), limits, zygote.confined)
+            process = ScriptProcess(zygote.take(confinement), limits, zygote.confined)
             try:
-                return await ScriptRun(child, frames.ONLY, script, functions, limits).ended()
+                return await ScriptRun(process, frames.ONLY, script, functions, limits).ended()
             finally:
                 zygote.prepare(confinement)
 
@@ -184,7 +197,7 @@ class ProcessSandbox:
 
     async def close(self) -> None:
         """End all processes; runs that are on their way end."""
-        await asyncio.to_thread(self._zygotes.end)
+        await offload(self._zygotes.end)
 
 
 class _ZygotePool:

@@ -14,6 +14,7 @@ from prowess.sandbox.script import Script, require_python
 from prowess.sandbox.script_run import PerLoop, RunSlots, ScriptRun
 from prowess.sandbox.wasm.component import Progress, ensure_component, ignore_progress
 from prowess.sandbox.wasm.worker import Worker
+from prowess.threads import offload
 
 MAX_CONCURRENT = 32
 """How many scripts of one event loop are run at a time, besides those that others wait for."""
@@ -79,7 +80,7 @@ class WasmSandbox:
             return claim, ScriptRun(*claim, script, functions, limits)
 
     async def _start(self) -> Claim:
-        component = await asyncio.to_thread(ensure_component, self._home, self._progress)
+        component = await offload(ensure_component, self._home, self._progress)
         worker = await Worker.start(component, threads=self._turns.total, spares=self._spares)
         return self._workers.add(worker)
 

@@ -13,6 +13,7 @@ from prowess.child.process import ChildProcess, FrameChannel
 from prowess.errors import RunFailed, Unavailable
 from prowess.sandbox.script_process import OnCall, program_command
 from prowess.sandbox.wasm.started_runs import StartedRuns, shared_file
+from prowess.threads import offload
 
 START_SECONDS = 60.0
 MAX_FRAME_BYTES = 64 << 20
@@ -36,7 +37,7 @@ class Worker:
     @classmethod
     async def start(cls, component: Path, *, threads: int, spares: int) -> Worker:
         """Start a worker and wait until it is ready; it has one thread for each run at a time."""
-        worker = await asyncio.to_thread(_start_worker, component, threads, spares)
+        worker = await offload(_start_worker, component, threads, spares)
         worker.take()
         try:
             ready = worker.open(0, _ignore_call)
