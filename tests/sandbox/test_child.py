@@ -41,7 +41,7 @@ async def _ended(first: bytes, then: bytes, beside: Callable[[], Awaitable[None]
     with subprocess.Popen(["sleep", "600"]) as process:  # noqa: ASYNC220  (it stands for the other process)
         ours, theirs = socket.socketpair()
         child = ScriptProcess(ours, replace(DEFAULT_LIMITS, seconds=30.0), ())
-        result = child.open(frames.ONLY, lambda *_: None)
+        result = child.open(frames.ONLY, lambda *_: None, lambda: None)
         other = asyncio.ensure_future(beside()) if beside else None
         descriptor = os.pidfd_open(process.pid)
         socket.send_fds(theirs, [first], [descriptor])

@@ -198,7 +198,7 @@ async def test_a_killed_worker_fails_its_runs_and_not_the_next(own):
 async def test_a_run_that_its_worker_had_not_begun_when_it_died_is_given_to_another(own):
     await own.run(script_from_template("pass", {}), {})
     [worker] = own.pids
-    os.kill(worker, signal.SIGSTOP)
+    stop(worker)
     runs = [
         asyncio.create_task(own.run(script_from_template("import prowess\nprowess.submit(1)", {}), {}))
         for _ in range(3)
@@ -221,7 +221,7 @@ async def test_a_worker_that_does_not_end_a_script_in_time_is_ended(own, monkeyp
     monkeypatch.setattr("prowess.sandbox.script_run.GRACE_SECONDS", 0.2)
     await own.run(script_from_template("pass", {}), {})
     [worker] = own.pids
-    os.kill(worker, signal.SIGSTOP)
+    stop(worker)
     with pytest.raises(RunFailed):
         await own.run(script_from_template("pass", {}), {}, SandboxLimits(seconds=0.1))
     assert not own.pids
@@ -337,6 +337,12 @@ def test_a_worker_ends_with_its_parent_however_that_ends(sandbox_home):
     program = [sys.executable, "-c", ORPHAN, str(sandbox_home)]
     with subprocess.Popen(program, stdout=subprocess.PIPE) as parent, dying(int(parent.stdout.readline())):
         parent.kill()
+
+
+def stop(pid: int) -> None:
+    """Stop a process of ours, and wait until all its threads stand still: a signal takes a while to reach them."""
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
 
 
 @contextmanager

@@ -55,8 +55,11 @@ class Peer(Protocol):
         """How the process is confined, besides by the engine."""
         ...
 
-    def open(self, number: int, on_call: OnCall) -> asyncio.Future[bytes]:
-        """Return a future of the outcome: a line of JSON, then what the script reports; `RunFailed` if the process broke."""
+    def open(self, number: int, on_call: OnCall, on_end: Callable[[], None]) -> asyncio.Future[bytes]:
+        """Return a future of the outcome: a line of JSON, then what the script reports; `RunFailed` if the process broke.
+
+        `on_end` is called as soon as the future is done.
+        """
         ...
 
     def send(self, number: int, kind: int, payload: bytes = b"") -> None:
@@ -89,6 +92,7 @@ class ScriptProcess:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[bytes] = self._loop.create_future()
         self._on_call: OnCall | None = None
+        self._on_end: Callable[[], None] | None = None
         self._started = process is not None
         self._unsent: list[tuple[int, int, bytes]] = []
         self._printed: list[str] = []
@@ -97,10 +101,10 @@ class ScriptProcess:
         self._channel = FrameChannel(line, buffer, self._take, self._lose, receive=self._receive)
         self.confined = confined
 
-    def open(self, number: int, on_call: OnCall) -> asyncio.Future[bytes]:
+    def open(self, number: int, on_call: OnCall, on_end: Callable[[], None]) -> asyncio.Future[bytes]:
         """Return a future of the outcome."""
         del number
-        self._on_call = on_call
+        self._on_call, self._on_end = on_call, on_end
         self._channel.attach(self._loop)
         return self._ended
 
@@ -141,6 +145,7 @@ class ScriptProcess:
         elif self._process is None and not self._ended.done():
             self._ended.set_exception(RunFailed("The process that native runs start from broke.", hint="Try again."))
             self._release()
+            self._tell_end()
         else:
             self._finish("crashed", "it broke off")
 
@@ -180,6 +185,11 @@ class ScriptProcess:
             _kill_process(self._process, wait=reason != "done")
         head: dict[str, Any] = {"word": reason, "stdout": "".join(self._printed), "detail": detail}
         self._ended.set_result(json.dumps(head).encode() + b"\n" + report)
+        self._tell_end()
+
+    def _tell_end(self) -> None:
+        if self._on_end:
+            self._on_end()
 
     def _release(self) -> None:
         self._stop_clock()

@@ -102,13 +102,14 @@ class ScriptRun:
         self._call: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._ended = worker.open(number, self._called)
+        self._waiter: asyncio.Future[None] | None = None
+        self._ended = worker.open(number, self._called, self._wake)
         self._send(frames.RUN, _encode_limits(limits) + b"\n" + script.task(list(functions)))
 
     async def ended(self) -> ScriptOutcome:
         """What came of it; a run that is cancelled is stopped before the cancellation goes on."""
         try:
-            await asyncio.wait([self._ended])
+            await self._wait()
         except asyncio.CancelledError:
             await self._stop()
             raise
@@ -123,6 +124,16 @@ class ScriptRun:
         except ValueError as error:
             raise RunFailed(f"The sandbox broke while it ran a script: {error}.") from error
         return replace(ran, confined=self._worker.confined)
+
+    async def _wait(self) -> None:
+        """Wait for the end. `asyncio.wait` would take two more turns of the event loop to notice it."""
+        if not self._ended.done():
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+    def _wake(self) -> None:
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(None)
 
     async def _read(self) -> ScriptOutcome:
         payload = self._ended.result()

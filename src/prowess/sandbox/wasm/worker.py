@@ -6,7 +6,9 @@ import asyncio
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from prowess.child import frames
 from prowess.child.process import ChildProcess, FrameChannel
@@ -21,6 +23,14 @@ MAX_FRAME_BYTES = 64 << 20
 _EXIT_SECONDS = 0.2
 
 
+class _OpenRun(NamedTuple):
+    """A run that has not ended."""
+
+    on_call: OnCall
+    on_end: Callable[[], None]
+    ended: asyncio.Future[bytes]
+
+
 class Worker:
     """A worker process. It belongs to the event loop that took it, until that is closed; then another may take it."""
 
@@ -28,7 +38,7 @@ class Worker:
         self._child = child
         self._started = started
         self._channel = FrameChannel(child.channel, frames.FrameBuffer(MAX_FRAME_BYTES), self._take, self._lose)
-        self._runs: dict[int, tuple[OnCall, asyncio.Future[bytes]]] = {}
+        self._runs: dict[int, _OpenRun] = {}
         self._lost: frozenset[int] = frozenset()
         self._number = 0
         self.confined: tuple[str, ...] = ()
@@ -40,7 +50,7 @@ class Worker:
         worker = await offload(_start_worker, component, threads, spares)
         worker.take()
         try:
-            ready = worker.open(0, _ignore_call)
+            ready = worker.open(0, _ignore_call, _ignore_end)
             async with asyncio.timeout(START_SECONDS):
                 worker.confined = tuple(json.loads(await ready))
         except TimeoutError:
@@ -78,10 +88,10 @@ class Worker:
         self._number += 1
         return self._number
 
-    def open(self, number: int, on_call: OnCall) -> asyncio.Future[bytes]:
+    def open(self, number: int, on_call: OnCall, on_end: Callable[[], None]) -> asyncio.Future[bytes]:
         """Return a future of the payload of the last frame of a run; `RunFailed` if the worker ends before."""
         ended: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._runs[number] = (on_call, ended)
+        self._runs[number] = _OpenRun(on_call, on_end, ended)
         return ended
 
     def send(self, number: int, kind: int, payload: bytes = b"") -> None:
@@ -119,16 +129,17 @@ class Worker:
         self._fail(f"its process ended with {code}")
 
     def _take(self, number: int, kind: int, payload: bytes) -> None:
-        on_call, ended = self._runs.get(number, (None, None))
-        if on_call is None or ended is None:
+        run = self._runs.get(number)
+        if run is None:
             return
         if kind == frames.CALL:
             name, _, arguments = payload.decode("utf-8", "replace").partition("\n")
-            on_call(name, arguments)
+            run.on_call(name, arguments)
             return
         del self._runs[number]
-        if not ended.done():
-            ended.set_result(payload)
+        if not run.ended.done():
+            run.ended.set_result(payload)
+            run.on_end()
 
     def _note_lost(self) -> None:
         self._lost |= self._runs.keys() - self._started.numbers()
@@ -137,13 +148,20 @@ class Worker:
         self._channel.close()
         self._child.end()
         runs, self._runs = self._runs, {}
-        for _, ended in runs.values():
-            if not ended.done() and not ended.get_loop().is_closed():
-                ended.set_exception(RunFailed(f"The sandbox broke while it ran a script: {why}.", hint="Try again."))
+        for run in runs.values():
+            if not run.ended.done() and not run.ended.get_loop().is_closed():
+                run.ended.set_exception(
+                    RunFailed(f"The sandbox broke while it ran a script: {why}.", hint="Try again.")
+                )
+                run.on_end()
 
 
 def _ignore_call(name: str, arguments: str) -> None:
     """A worker that is not ready makes no calls."""
+
+
+def _ignore_end() -> None:
+    """Whoever starts a worker awaits the future."""
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
@@ -154,9 +172,9 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def _start_worker(component: Path, threads: int, spares: int) -> Worker:
-    shared = shared_file(threads)
+    shared = shared_file(threads + 1)  # the program has a thread more than runs
     try:
-        started = StartedRuns(shared, threads)
+        started = StartedRuns(shared, threads + 1)
         command = program_command(
             "program", begun=shared, component=str(component), parent=os.getpid(), threads=threads, spares=spares
         )
