@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar, runtime_checkable
@@ -80,11 +80,11 @@ class GuardedModel:
 
     async def complete(self, request: Request) -> Reply:
         """The whole answer."""
-        return await self._retrying()(self._once, request)
+        return await self._retried(self._once, request)
 
     async def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
         """The answer piece by piece, and last the whole."""
-        opened: _OpenedStream = await self._retrying()(self._opened, request)
+        opened = await self._retried(self._opened, request)
         pieces = opened.pieces
         piece: str | Reply | None = opened.first
         async with aclosing(pieces):
@@ -127,8 +127,25 @@ class GuardedModel:
                 hint="Ask for less, use a faster model, or try again later.",
             ) from None
 
+    async def _retried(self, ask: Callable[[Request], Awaitable[_T]], request: Request) -> _T:
+        """Ask, and again after a fault that may pass."""
+        # Most requests succeed at once, and tenacity costs as much as all our other wrappers together: it takes over
+        # only after a fault, which is replayed as its first attempt so that it counts and waits as if it had asked.
+        try:
+            return await ask(request)
+        except TryLater as error:
+            if not _is_retryable(error):
+                raise
+            first: list[TryLater] = [error]
+
+        async def ask_again() -> _T:
+            if first:
+                raise first.pop()
+            return await ask(request)
+
+        return await self._retrying()(ask_again)
+
     def _retrying(self) -> AsyncRetrying:
-        # One for each request: it keeps count.
         return AsyncRetrying(
             stop=stop_after_attempt(self._attempts),
             wait=_retry_wait,
