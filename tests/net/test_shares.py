@@ -15,7 +15,7 @@ def test_a_party_has_so_many_turns_at_once_and_others_have_theirs():
         inside: list[str] = []
 
         async def work(party: str) -> None:
-            async with shares.turn(party):
+            async with shares.permit(party):
                 inside.append(party)
                 await leave.wait()
 
@@ -35,7 +35,7 @@ def test_a_turn_that_fails_is_given_back():
         shares = KeyedSemaphore(1)
         for _ in range(3):
             with pytest.raises(KeyError):
-                async with shares.turn("a"):
+                async with shares.permit("a"):
                     raise KeyError
 
     asyncio.run(run())

@@ -60,7 +60,7 @@ _NON_PUBLIC_IPV6 = tuple((IPv6Network(network), why) for network, why in _IPV6_R
 
 
 def non_public_reason(address: Address) -> str:
-    """What an address is, where it is not a public one; '' where it is."""
+    """Return why an address is not public; '' if it is."""
     if isinstance(address, IPv4Address):
         return next((why for network, why in _NON_PUBLIC_IPV4 if address in network), "")
     if address.scope_id is not None:
@@ -70,7 +70,7 @@ def non_public_reason(address: Address) -> str:
 
 
 def parse_address(text: str) -> Address | None:
-    """The address that a text is in its one usual form; None where it is none, or has a zone."""
+    """Return the address that a text spells in its usual form; None if it is not an address, or has a zone."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -79,15 +79,15 @@ def parse_address(text: str) -> Address | None:
 
 
 class Resolver(Protocol):
-    """Looks names up. `RunFailed` where there is no such host, `TryLater` where that cannot be told just now."""
+    """Looks up host names. `RunFailed` if there is no such host, `TryLater` if the lookup itself fails."""
 
     async def addresses(self, host: str, port: int) -> tuple[Address, ...]:
-        """Every address of a host, the one to try first at the front; never none."""
+        """Return all addresses of a host, at least one, in the order in which to try them."""
         ...
 
 
 class SystemResolver:
-    """Asks the system, in threads of its own, so that a name server that is silent holds up nothing else."""
+    """Asks the system, in its own threads: a silent name server blocks `getaddrinfo` for a long time, and nothing else."""
 
     def __init__(self, at_once: int = 8) -> None:
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="lookup")
@@ -111,7 +111,7 @@ class SystemResolver:
         return tuple(address for address in found if address is not None)
 
     def close(self) -> None:
-        """Let go of the threads; a lookup that is going on ends in its own time."""
+        """Release the threads; a lookup in progress cannot be stopped and ends by itself."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 

@@ -41,38 +41,39 @@ _Key = tuple[asyncio.AbstractEventLoop, str]
 
 
 class KeyedSemaphore:
-    """At most so many turns `each` at once and event loop; whoever wants more waits. The party '' may have any number."""
+    """A semaphore for each key and event loop, with `each` permits. The key '' has no limit."""
 
     def __init__(self, each: int) -> None:
         self._each = each
-        self._turns: dict[_Key, asyncio.Semaphore] = {}
-        self._present: dict[_Key, int] = {}
+        self._semaphores: dict[_Key, asyncio.Semaphore] = {}
+        self._waiting: dict[_Key, int] = {}
 
     @asynccontextmanager
-    async def turn(self, party: str) -> AsyncGenerator[None]:
-        """One turn, once the party has one left."""
+    async def permit(self, party: str) -> AsyncGenerator[None]:
+        """Hold a permit of a key."""
         if not party:
             yield
             return
         key = (asyncio.get_running_loop(), party)
-        turns = self._turns.setdefault(key, asyncio.Semaphore(self._each))
-        self._present[key] = self._present.get(key, 0) + 1
+        semaphore = self._semaphores.setdefault(key, asyncio.Semaphore(self._each))
+        self._waiting[key] = self._waiting.get(key, 0) + 1
         try:
-            async with turns:
+            async with semaphore:
                 yield
         finally:
-            self._present[key] -= 1
-            if not self._present[key]:
-                del self._turns[key], self._present[key]
+            self._waiting[key] -= 1
+            # The last one out removes the entry: keys are run ids and host names, of which there is no end.
+            if not self._waiting[key]:
+                del self._semaphores[key], self._waiting[key]
 
 
 MAX_BODY_BYTES = 16 * MIB
-"""The largest body that is sent."""
+"""The largest request body."""
 MAX_SECONDS = 600.0
 MAX_CONCURRENT = 16
-"""How many requests are under way at a time."""
+"""How many requests run at a time."""
 PARTIES = 4
-"""So many parties can have all their requests under way at the same time."""
+"""How many parties share the requests that run at a time: none gets more than its part."""
 
 _REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _BECOMES_GET = {301: {"POST"}, 302: {"POST"}, 303: METHODS - {"GET", "HEAD"}}
@@ -82,29 +83,31 @@ _USER_AGENT = "prowess"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Hop:
-    """What is asked next, and of whom."""
+    """One request of a chain of redirects."""
 
     target: Target
     method: str
     fields: dict[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     sent_by: str = ""
-    """The host whose redirect led here."""
+    """The host that redirected here."""
 
     @property
     def shown(self) -> str:
-        """The host, and how it came to be asked."""
-        told = f"The host {self.target.shown}"
-        return f"{told}, to which {self.sent_by} redirects," if self.sent_by else told
+        """The host, and which other host redirected to it."""
+        name = f"The host {self.target.shown}"
+        return f"{name}, to which {self.sent_by} redirects," if self.sent_by else name
 
 
 class GuardedHttpClient:
-    """Sends requests over the standard library alone, without proxies, cookies or anything kept from earlier ones.
+    """Sends requests with the standard library alone, without proxies, cookies or any state of earlier requests.
 
-    A host has to be among those of the request, at every hop. Its name is looked up once for each hop; where one of its
-    addresses is not public, or is this machine's, none is asked. A routed host is asked where its route leads, whatever address that has: in the
-    route's name, or in its own where the route is an address. To another host than the first only harmless header fields go
-    along. No party has more than a quarter of all requests under way, and no host more than half. When its time is over, or whoever waits is cancelled, a request ends, however slow the other side is.
+    Every host on the way must be one of the request's hosts. Its name is looked up once per hop; if one of its addresses is
+    not public, or is this machine's, the request is refused. A routed host is reached at its route, whatever address that has,
+    and must prove the name of the route, or its own name if the route is an address. After a redirect to another host only
+    harmless headers are sent. No party has more than a quarter of all running requests, and no host more than half.
+
+    A request ends when its time is up or its caller is cancelled, however slow the other side is.
     """
 
     def __init__(
@@ -119,30 +122,30 @@ class GuardedHttpClient:
         self._connector = connector or SystemConnector()
         self._trust = trust or default_tls
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="outbound")
-        self._shares = KeyedSemaphore(max(1, at_once // PARTIES))
-        self._shares_of_hosts = KeyedSemaphore(max(1, at_once // 2))
+        self._party_permits = KeyedSemaphore(max(1, at_once // PARTIES))
+        self._host_permits = KeyedSemaphore(max(1, at_once // 2))
 
     async def send(self, request: HttpRequest) -> HttpResponse:
-        """Send it and read the answer."""
+        """Send a request and return the response."""
         hop = _first_hop(request)
         seconds = min(request.seconds, MAX_SECONDS)
         deadline = time.monotonic() + seconds
         limit = asyncio.timeout(seconds)
         hops: list[str] = []
         try:
-            async with limit, self._shares.turn(request.party):
+            async with limit, self._party_permits.permit(request.party):
                 while True:
                     hops.append(hop.target.shown)
-                    replied = await self._asked(request, hop, deadline)
-                    following = _next_hop(hop, replied) if request.redirects else None
-                    if following is None:
-                        return _to_response(hop, replied, hops)
+                    response = await self._send_hop(request, hop, deadline)
+                    next_hop = _next_hop(hop, response) if request.redirects else None
+                    if next_hop is None:
+                        return _to_response(hop, response, hops)
                     if len(hops) > request.redirects:
                         raise RunFailed(
                             f"{hops[0]} redirects more than {request.redirects} times.",
                             hint="Ask the last host itself.",
                         )
-                    hop = following
+                    hop = next_hop
         except TimeoutError:
             raise TryLater(
                 f"{hop.target.shown} does not answer within {seconds:g} seconds.",
@@ -150,37 +153,38 @@ class GuardedHttpClient:
             ) from None
 
     def close(self) -> None:
-        """Let go of the threads. Requests that are under way end in their own time."""
+        """Release the threads. Running requests end by themselves."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         if isinstance(self._resolver, SystemResolver):
             self._resolver.close()
 
-    async def _asked(self, request: HttpRequest, hop: _Hop, deadline: float) -> WireResponse:
-        """What one host answers, if it may be asked."""
+    async def _send_hop(self, request: HttpRequest, hop: _Hop, deadline: float) -> WireResponse:
+        """Send one hop and return the response, if its host is allowed."""
         try:
-            wired = await self._checked(request, hop)
+            wire_request = await self._check_hop(request, hop)
         except Refused:
             if request.witness:
                 request.witness.refuse("hosts", hop.target.shown)
             raise
         if request.witness:
             request.witness.touch("hosts", hop.target.shown)
-        line = CancellableConnection()
-        async with self._shares_of_hosts.turn(hop.target.shown):
-            under_way = self._pool.submit(send_request, wired, line, self._connector, self._trust, deadline)
+        connection = CancellableConnection()
+        async with self._host_permits.permit(hop.target.shown):
+            pending = self._pool.submit(send_request, wire_request, connection, self._connector, self._trust, deadline)
             try:
-                return await asyncio.wrap_future(under_way)
+                return await asyncio.wrap_future(pending)
             except asyncio.CancelledError:
-                line.cut()
+                connection.cut()  # or its thread would go on, and take one from the next request
                 raise
             except ExchangeFailed as failure:
-                raise _to_error(wired, failure) from failure
+                raise _to_error(wire_request, failure) from failure
 
-    async def _checked(self, request: HttpRequest, hop: _Hop) -> WireRequest:
-        """The hop with the addresses that it may go to; `Refused` where there are none."""
+    async def _check_hop(self, request: HttpRequest, hop: _Hop) -> WireRequest:
+        """Return the hop with addresses that were checked; raise `Refused` if it may not be sent."""
         target = hop.target
         route = allowed_route(target, hop.shown, request.hosts, request.routes)
         place = route or target
+        # Looked up once: what is checked is what is connected to. A second lookup could give another answer (DNS rebinding).
         addresses = (place.address,) if place.address else await self._resolver.addresses(place.host, place.port)
         if route is None:
             self._check_public(hop, addresses)
@@ -208,7 +212,7 @@ class GuardedHttpClient:
 
 
 def check_body(request: HttpRequest) -> bytes:
-    """The body of a request; `Invalid` where it is too large."""
+    """Return the body of a request; raise `Invalid` if it is too large."""
     if len(request.body) > MAX_BODY_BYTES:
         raise Invalid(
             f"The body has {len(request.body):,} bytes; {MAX_BODY_BYTES:,} are sent.", hint="Send less at once."
@@ -226,26 +230,26 @@ def _first_hop(request: HttpRequest) -> _Hop:
     )
 
 
-def _next_hop(hop: _Hop, replied: WireResponse) -> _Hop | None:
-    """Where a redirect leads, and with what; None where the answer is none."""
-    location = replied.fields.get("location", "")
-    if replied.status not in _REDIRECT_STATUSES or not location:
+def _next_hop(hop: _Hop, response: WireResponse) -> _Hop | None:
+    """Return the request that follows a redirect; None if the response is not one."""
+    location = response.fields.get("location", "")
+    if response.status not in _REDIRECT_STATUSES or not location:
         return None
     try:
         target = redirect_target(hop.target, location)
     except Invalid as error:
         raise RunFailed(f"{hop.target.shown} redirects to what is no URL.", hint=error.message) from None
-    following = replace(hop, target=target, sent_by=hop.target.shown)
-    if hop.method in _BECOMES_GET.get(replied.status, ()):
-        following = replace(following, method="GET", fields=bodyless_headers(hop.fields), body=b"")
+    next_hop = replace(hop, target=target, sent_by=hop.target.shown)
+    if hop.method in _BECOMES_GET.get(response.status, ()):
+        next_hop = replace(next_hop, method="GET", fields=bodyless_headers(hop.fields), body=b"")
     if target.origin != hop.target.origin:
-        following = replace(following, fields=cross_origin_headers(following.fields))
-    return following
+        next_hop = replace(next_hop, fields=cross_origin_headers(next_hop.fields))
+    return next_hop
 
 
-def _to_response(hop: _Hop, replied: WireResponse, hops: Sequence[str]) -> HttpResponse:
+def _to_response(hop: _Hop, response: WireResponse, hops: Sequence[str]) -> HttpResponse:
     return HttpResponse(
-        status=replied.status, headers=replied.fields, body=replied.body, url=hop.target.url, hops=tuple(hops)
+        status=response.status, headers=response.fields, body=response.body, url=hop.target.url, hops=tuple(hops)
     )
 
 

@@ -13,20 +13,20 @@ from prowess.skill.limits import MIB
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 MAX_HEADERS = 64
 MAX_HEADER_CHARS = 32_768
-"""All names and values of a request together."""
+"""Of all names and values of one request together."""
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
 _FORBIDDEN_CHARS = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 _SET_BY_CLIENT = frozenset({"accept-encoding", "connection", "content-length", "keep-alive"})
-"""Said by whoever sends the request; what the request says is passed over."""
+"""Set by the client; what the request says about them is ignored."""
 _FORBIDDEN_HEADERS = frozenset({"expect", "host", "te", "trailer", "transfer-encoding", "upgrade"})
 _CROSS_ORIGIN_HEADERS = frozenset({"accept", "accept-language", "content-type", "user-agent"})
-"""What also goes to a host that only a redirect names. Any other field may hold a secret."""
+"""Also sent to another host after a redirect. Any other header may hold a secret."""
 _BODY_HEADERS = frozenset({"content-encoding", "content-language", "content-type"})
 
 
 def normalize_method(text: str) -> str:
-    """The method in capital letters; `Invalid` where it is none that is sent."""
+    """Return the method in capital letters; raise `Invalid` if it is not supported."""
     method = text.upper()
     if method not in METHODS:
         raise Invalid("The method is none that is sent.", hint=f"Use one of {', '.join(sorted(METHODS))}.")
@@ -34,7 +34,7 @@ def normalize_method(text: str) -> str:
 
 
 def normalize_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The fields by name in lower case; `Invalid` names one that may not be sent, and never shows a value."""
+    """Return the headers by name in lower case; raise `Invalid` for one that may not be sent, without showing its value."""
     if len(headers) > MAX_HEADERS or sum(len(name) + len(value) for name, value in headers.items()) > MAX_HEADER_CHARS:
         raise Invalid(
             f"The header has more than {MAX_HEADERS} fields, or more than {MAX_HEADER_CHARS:,} characters.",
@@ -52,12 +52,12 @@ def normalize_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def cross_origin_headers(fields: Mapping[str, str]) -> dict[str, str]:
-    """The fields that go along to another host than the one they were meant for."""
+    """Return the headers that may be sent to another host than the one they were meant for."""
     return {name: value for name, value in fields.items() if name in _CROSS_ORIGIN_HEADERS}
 
 
 def bodyless_headers(fields: Mapping[str, str]) -> dict[str, str]:
-    """The fields of a request whose body stays behind."""
+    """Return the headers of a request whose body was dropped."""
     return {name: value for name, value in fields.items() if name not in _BODY_HEADERS}
 
 
@@ -74,63 +74,64 @@ def _check_header(name: str, value: str) -> None:
 
 
 class HostRecorder(Protocol):
-    """Notes which hosts are asked and refused, hop by hop, as a receipt does."""
+    """Records which hosts were asked and refused, hop by hop."""
 
     def touch(self, kind: Literal["hosts"], name: str, /) -> None:
-        """Note a host that is asked."""
+        """Record a host that is asked."""
         ...
 
     def refuse(self, kind: Literal["hosts"], name: str, /) -> None:
-        """Note a host that may not be asked."""
+        """Record a host that was refused."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """What is asked, of which of the `hosts` that may be asked."""
+    """A request, and the hosts that it may reach."""
 
     url: str = field(repr=False)
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     body: bytes = field(default=b"", repr=False)
     hosts: tuple[str, ...] = ()
-    """`name` for port 443 of a host, `name:port` for another one, `*.name` for any below it."""
+    """`name` for port 443 of a host, `name:port` for another port, `*.name` for any subdomain."""
     routes: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Where requests for a host go instead, by its name: `http://127.0.0.1:8080`. What is routed may be private, and plain."""
+    """Other places for hosts, by name, such as `http://127.0.0.1:8080`. A route may be private, and unencrypted."""
     seconds: float = 30.0
-    """For the whole of it, every redirect included."""
+    """For everything together, redirects included."""
     answer_bytes: int = 4 * MIB
     redirects: int = 5
-    """How many are followed; with 0, a redirect is the answer."""
+    """How many are followed; with 0, a redirect is returned like any response."""
     party: str = ""
-    """For whom it is sent, such as a run: one that sends many at once waits for itself, and no other for it."""
+    """On whose behalf it is sent, such as a run: one that sends many requests at once does not hold up others."""
     witness: HostRecorder | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
-    """What came back, whatever its status."""
+    """The response, whatever its status."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
     """Names in lower case."""
     body: bytes = field(repr=False)
     url: str = field(repr=False)
-    """Where it came from in the end."""
+    """The URL after all redirects."""
     hops: tuple[str, ...] = ()
     """The hosts that were asked, in order."""
 
 
 class HttpClient(Protocol):
-    """Sends requests that code of skills wants to be sent.
+    """Sends requests on behalf of skills.
 
-    Only https, only to the hosts that the request names, and only to public addresses: a name is looked up once, every
-    address that it has is checked, and the connection goes to one of those; each redirect is checked again. `Refused` names
-    the host that may not be asked; `Invalid` a request that is none; `TryLater` where there was no whole answer in time;
-    `RunFailed` for an answer that is too large, for too many redirects, and for a host that there is not or that cannot prove
-    who it is. No error shows more of a request than its host.
+    Only over https, only to the hosts that the request lists, and only to public addresses. A name is looked up once, all its
+    addresses are checked, and the connection goes to one of these; every redirect is checked again.
+
+    Raise `Refused` for a host that is not allowed, `Invalid` for a malformed request, `TryLater` if there is no complete
+    response in time, and `RunFailed` for a response that is too large, too many redirects, an unknown host, or a host whose
+    certificate is not valid. No error shows more of a request than its host.
     """
 
     async def send(self, request: HttpRequest) -> HttpResponse:
-        """Send it and read the answer."""
+        """Send a request and return the response."""
         ...

@@ -18,17 +18,17 @@ HttpStep = str | bytes | Mapping[str, Any] | HttpResponse | Exception
 
 
 class ScriptedHttpClient:
-    """Answers requests from a script, step by step, and refuses what may not be asked as every `Outbound` does.
+    """Answers requests from a script, step by step, and refuses hosts as every `HttpClient` does.
 
-    A step is a text, bytes, a mapping (which is answered as JSON), a whole `HttpResponse`, or an exception to raise. A request
-    that is refused takes none. `RunFailed` tells of a request beyond the last step; `finish`, or leaving its `with` block,
-    raises the same where steps are left. Nothing is looked up and no redirect is followed.
+    A step is a text, bytes, a mapping (sent as JSON), a complete `HttpResponse`, or an exception to raise. A refused request
+    uses no step. A request beyond the last step raises `RunFailed`, and so does `finish`, or leaving the `with` block, while
+    steps are left. Nothing is looked up and no redirect is followed.
     """
 
     def __init__(self, steps: Sequence[HttpStep] = ()) -> None:
         self._steps = list(steps)
         self.requests: list[HttpRequest] = []
-        """What was asked, in order, without what was refused."""
+        """The requests in order, without refused ones."""
 
     def __enter__(self) -> Self:
         return self
@@ -38,7 +38,7 @@ class ScriptedHttpClient:
             self.finish()
 
     def finish(self) -> None:
-        """`RunFailed` where a step has not been asked for."""
+        """Raise `RunFailed` if a step was not used."""
         if self._steps:
             raise RunFailed(
                 f"{len(self._steps)} steps of the script were never asked for.",
@@ -46,7 +46,7 @@ class ScriptedHttpClient:
             )
 
     async def send(self, request: HttpRequest) -> HttpResponse:
-        """The answer of the next step."""
+        """Return the response of the next step."""
         target = parse_target(request.url)
         normalize_method(request.method)
         normalize_headers(request.headers)

@@ -27,39 +27,39 @@ _EXAMPLE = "A URL looks like https://api.example.com/v1/items."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A host, a port, and what is asked for there. Only the host is fit to be shown."""
+    """A host, a port, and a path. Only the host is fit to be shown: a path may hold a secret."""
 
     scheme: Literal["https", "http"]
     host: str
-    """In lower case; an IPv6 address without its brackets."""
+    """In lower case; an IPv6 address without brackets."""
     port: int
     path: str = field(repr=False)
     """As it is sent, with the query."""
 
     @property
     def shown(self) -> str:
-        """The host, with the port where it is not the usual one."""
+        """The host, with the port unless it is the default."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return name if self.port == DEFAULT_PORTS[self.scheme] else f"{name}:{self.port}"
 
     @property
     def url(self) -> str:
-        """All of it."""
+        """The whole URL."""
         return f"{self.scheme}://{self.shown}{self.path}"
 
     @property
     def address(self) -> Address | None:
-        """The address that the host is, where it is not a name."""
+        """The host as an address; None if it is a name."""
         return parse_address(self.host)
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """What has to stay the same for a secret to be sent along."""
+        """What a redirect must not change if secrets are to be sent along."""
         return self.scheme, self.host, self.port
 
 
 def parse_target(url: str) -> Target:
-    """What a URL says; `Invalid` where it is none that can be read in one way only."""
+    """Parse a URL; raise `Invalid` unless every program would read it the same way."""
     if len(url) > MAX_URL_CHARS:
         raise Invalid(f"The URL has {len(url):,} characters; {MAX_URL_CHARS:,} are the most.")
     if _FORBIDDEN_CHARS.search(url):
@@ -75,7 +75,7 @@ def parse_target(url: str) -> Target:
 
 
 def redirect_target(target: Target, location: str) -> Target:
-    """Where a redirect leads, by the value of its header field."""
+    """Return where a redirect leads, from the value of its `location` header."""
     try:
         joined = urljoin(target.url, location.encode("latin-1").decode(errors="replace").strip())
     except ValueError as error:
@@ -84,21 +84,21 @@ def redirect_target(target: Target, location: str) -> Target:
 
 
 def is_host_listed(target: Target, hosts: Iterable[str]) -> bool:
-    """Whether a target is among `name`, `name:port`, `*.name` and `*.name:port`; a name alone is for the usual port."""
+    """Return True if a host matches `name`, `name:port`, `*.name` or `*.name:port`; without a port, the default one is meant."""
     return any(_matches_pattern(target, pattern.strip().lower()) for pattern in hosts)
 
 
 def find_route(target: Target, routes: Mapping[str, str]) -> Target | None:
-    """Where requests for a target go instead, by its host and port or its host alone; None where nobody says so."""
-    known = {name.strip().lower(): where for name, where in routes.items()}
+    """Return the route of a target, by host and port or by host alone; None if it has none."""
+    places = {name.strip().lower(): place for name, place in routes.items()}
     name = f"[{target.host}]" if ":" in target.host else target.host
-    where = known.get(f"{name}:{target.port}") or known.get(name)
-    return None if where is None else parse_route(where)
+    place = places.get(f"{name}:{target.port}") or places.get(name)
+    return None if place is None else parse_route(place)
 
 
-def parse_route(where: str) -> Target:
-    """The place that a route names, such as `http://127.0.0.1:8080`; `Invalid` where it has a path or is none."""
-    target = parse_target(where)
+def parse_route(place: str) -> Target:
+    """Parse a route such as `http://127.0.0.1:8080`; raise `Invalid` if it has a path."""
+    target = parse_target(place)
     if target.path != "/":
         raise Invalid(
             "A route is a scheme, a host and a port, without a path.", hint="Write it like http://127.0.0.1:8080."
@@ -116,7 +116,7 @@ def _matches_pattern(target: Target, pattern: str) -> bool:
 
 
 def _split_pattern(pattern: str) -> tuple[str, str]:
-    """The name of a pattern, an IPv6 address in its usual form, and its port, '' where it has none."""
+    """Return the name of a pattern, with an IPv6 address in its usual form, and its port, '' if it has none."""
     if not pattern.startswith("["):
         name, _, port = pattern.partition(":")
         return name, port
@@ -136,7 +136,7 @@ def _split_url(url: str) -> tuple[SplitResult, int | None]:
 
 
 def _encode_path(parts: SplitResult) -> str:
-    """The path and the query, with every sign that does not travel as it is in percent."""
+    """Return path and query, percent-encoded where needed."""
     try:
         query = f"?{quote(parts.query, safe=_SAFE_CHARS + '?')}" if parts.query else ""
         return quote(parts.path or "/", safe=_SAFE_CHARS) + query
@@ -145,7 +145,7 @@ def _encode_path(parts: SplitResult) -> str:
 
 
 def _parse_host(netloc: str) -> str:
-    """The host of an authority: a name of the usual letters, or an address in its usual form."""
+    """Return the host of an authority: an ASCII name, or an address in its usual form."""
     if netloc.startswith("["):
         inside, _, rest = netloc[1:].partition("]")
         address = parse_address(inside)
@@ -166,7 +166,7 @@ def _parse_host(netloc: str) -> str:
 
 
 def allowed_route(target: Target, shown: str, hosts: tuple[str, ...], routes: Mapping[str, str]) -> Target | None:
-    """Where a host is asked instead, None where it is asked itself; `Refused` where it is not among the hosts, or not over https."""
+    """Return the route of a host, None for the host itself; raise `Refused` if it is not listed, or not reached over https."""
     if not is_host_listed(target, hosts):
         raise Refused(f"{shown} is not among the hosts of the skill.", hint=f"Add {target.shown!r} to its `hosts`.")
     route = find_route(target, routes)
