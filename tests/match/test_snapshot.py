@@ -168,6 +168,8 @@ def told(folder: Path, change: Callable[[dict], object]) -> None:
         lambda value: value.update(format=value["format"] + 1),
         lambda value: value.update(format="1"),
         lambda value: value.update(embedder="another"),
+        lambda value: value.update(reader="0"),
+        lambda value: value.pop("reader") and None,
         lambda value: value.update(parts=[{"file": "absent.segment", "gone": []}]),
         lambda value: value.update(parts=[{"file": "../../etc/passwd", "gone": []}]),
         lambda value: value["parts"][0].update(gone=[10**9]),

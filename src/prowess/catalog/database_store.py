@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from prowess.catalog.database_versions import DatabaseVersions
-from prowess.catalog.database_writes import SaveOutcome, SaveRequest, record
+from prowess.catalog.database_writes import Reread, SaveOutcome, SaveRequest, read_again, record, replace_derived
 from prowess.catalog.editable_store import EditableStore, EditChange, sort_artifacts, unknown_file
 from prowess.catalog.store import Changes, Fault, SaveResult, SearchDocument
 from prowess.catalog.store_rules import accepted_skill, digest_conflict, unknown_id
@@ -19,12 +19,12 @@ from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Scope, Skill, SkillCard
 from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
+from prowess.skill.reader_version import may_replace
 from prowess.skill.slug import is_slug
 from prowess.skill.validate import accept
 from prowess.storage import artifacts, blobs, index_texts, skills, versions
-from prowess.storage import artifacts as outlines
-from prowess.storage import versions as feed
 from prowess.storage.database import Connections
+from prowess.storage.rows import StaleRow
 from prowess.storage.tenant import Tenant
 
 BATCH = 200
@@ -38,6 +38,9 @@ class DatabaseStore(EditableStore):
     """Keeps the skills of one tenant in one scope. Skills of other tenants do not exist for it.
 
     An id or slug that cannot be one never reaches the database.
+
+    Rows are derived from the files that are stored with them. Those that another version of the readers derived are not
+    used: the skill is read again from its files, and the rows are replaced unless a newer reader wrote them.
     """
 
     def __init__(
@@ -62,38 +65,54 @@ class DatabaseStore(EditableStore):
         try:
             with self._database.read() as connection:
                 cards = skills.get_cards(connection, self._tenant)
+                stale = frozenset(skills.get_stale(connection, self._tenant))
             self._faults = []
         except skills.DAMAGE:
-            cards = self._sound_cards()
+            cards, stale = self._sound_cards(), frozenset[str]()
+        if stale:
+            cards = [card for card in cards if card.slug not in stale]
+            for found in self._read_again(stale):
+                if found.error is not None:
+                    self._faults.append(Fault(location=self.location, slug=found.slug, problems=found.error.problems))
+                else:
+                    cards.append(found.served.card)
         return sorted(cards, key=lambda card: card.slug)
 
     def faults(self) -> list[Fault]:
-        """The skills whose rows another program damaged, as of the last `list_skills`."""
+        """The skills that cannot be served, because their rows are damaged or their files are refused, as of the last listing."""
         return list(self._faults)
 
     def serves(self, kinds: Collection[Kind] = ()) -> bool:
         """Whether any skill has an artifact of one of these kinds; any at all when none is given."""
         with self._database.read() as connection:
-            return skills.has_kinds(connection, self._tenant, kinds)
+            if not skills.get_stale(connection, self._tenant):
+                return skills.has_kinds(connection, self._tenant, kinds)
+        return any(not kinds or not set(kinds).isdisjoint(card.kinds) for card in self.list_skills())
 
     def changes(self, since: str = "") -> Changes:
         """What the version log says; a row that another program changed by itself does not show."""
         with self._database.read() as connection:
-            position, slugs = feed.read_feed(connection, self._tenant, since)
+            position, slugs = versions.read_feed(connection, self._tenant, since)
         return Changes(position=position, slugs=slugs)
 
     def documents(self, slugs: Collection[str] | None = None) -> Iterator[SearchDocument]:
         """What an index reads of these skills, or of all; no connection is held between two portions."""
+        with self._database.read() as connection:
+            stale = frozenset(skills.get_stale(connection, self._tenant))
+        for found in self._read_again(stale if slugs is None else stale.intersection(slugs)):
+            if found.skill is not None:
+                yield SearchDocument.of(found.skill)
         if slugs is not None:
             with self._database.read() as connection:
-                rows = index_texts.texts_of(connection, self._tenant, [slug for slug in slugs if is_slug(slug)])
+                current = [slug for slug in slugs if is_slug(slug) and slug not in stale]
+                rows = index_texts.texts_of(connection, self._tenant, current)
             yield from self._sound_documents(rows)
             return
         after = ""
         while True:
             with self._database.read() as connection:
                 rows = index_texts.next_texts(connection, self._tenant, after)
-            yield from self._sound_documents(rows)
+            yield from self._sound_documents(row for row in rows if row[0] not in stale)
             if len(rows) < index_texts.PORTION:
                 return
             after = rows[-1][0]
@@ -105,6 +124,8 @@ class DatabaseStore(EditableStore):
         try:
             with self._database.read() as connection:
                 return skills.get_skill(connection, self._tenant, skill_id, self.location)
+        except StaleRow as row:
+            return self._read_one_again(row.slug)
         except skills.DAMAGE as error:
             raise self._damaged(skill_id, error) from error
 
@@ -115,6 +136,8 @@ class DatabaseStore(EditableStore):
         try:
             with self._database.read() as connection:
                 return skills.get_skill_by_slug(connection, self._tenant, name, self.location)
+        except StaleRow as row:
+            return self._read_one_again(row.slug)
         except skills.DAMAGE as error:
             raise self._damaged(name, error) from error
 
@@ -124,7 +147,10 @@ class DatabaseStore(EditableStore):
             return None
         try:
             with self._database.read() as connection:
-                return outlines.get_outline(connection, self._tenant, name, self.location)
+                return artifacts.get_outline(connection, self._tenant, name, self.location)
+        except StaleRow as row:
+            again = self._read_one_again(row.slug)
+            return SkillOutline.of(again) if again else None
         except skills.DAMAGE as error:
             raise self._damaged(name, error) from error
 
@@ -134,7 +160,10 @@ class DatabaseStore(EditableStore):
             return []
         try:
             with self._database.read() as connection:
-                return sort_artifacts(outlines.get_artifacts(connection, self._tenant, skill_id, kinds))
+                return sort_artifacts(artifacts.get_artifacts(connection, self._tenant, skill_id, kinds))
+        except StaleRow as row:
+            again = self._read_one_again(row.slug)
+            return sort_artifacts(again.artifacts if again else (), kinds)
         except skills.DAMAGE as error:
             raise self._damaged(skill_id, error) from error
 
@@ -144,8 +173,14 @@ class DatabaseStore(EditableStore):
             return None
         with self._database.read() as connection:
             owner = artifacts.owner_of(connection, self._tenant, artifact_id)
-        skill = self.get_skill(owner) if owner else None
-        return next((artifact for artifact in skill.artifacts if artifact.id == artifact_id), None) if skill else None
+            stale = () if owner else skills.get_stale(connection, self._tenant)
+        if owner is not None:
+            skill = self.get_skill(owner)
+            owners = [skill] if skill else []
+        else:
+            owners = [found.skill for found in self._read_again(stale) if found.skill is not None]
+        everything = (artifact for skill in owners for artifact in skill.artifacts)
+        return next((artifact for artifact in everything if artifact.id == artifact_id), None)
 
     def get_package(self, skill_id: str) -> Package | None:
         """All the files of a skill."""
@@ -233,6 +268,21 @@ class DatabaseStore(EditableStore):
     def _record(self, wishes: list[SaveRequest]) -> list[SaveOutcome]:
         with self._database.write() as connection:
             return record(connection, self._tenant, wishes, self.location)
+
+    def _read_again(self, slugs: Collection[str]) -> Iterator[Reread]:
+        """Read skills again whose rows another version of the readers derived, and replace the rows where that is due."""
+        for portion in blobs.split_chunks(sorted(slugs)):
+            with self._database.read() as connection:
+                found = read_again(connection, self._tenant, portion, self.location, self.limits)
+            due = [item for item in found if item.skill is not None and may_replace(item.reader)]
+            if due:
+                # A database that cannot be written to now serves what was read; the next process tries again.
+                with suppress(ProwessError), self._database.write() as connection:
+                    replace_derived(connection, self._tenant, due)
+            yield from found
+
+    def _read_one_again(self, slug: str) -> Skill | None:
+        return next((found.served for found in self._read_again([slug])), None)
 
     def _sound_documents(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[SearchDocument]:
         for row in rows:

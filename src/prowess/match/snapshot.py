@@ -25,6 +25,7 @@ from prowess.match.index import Index, LiveSegment
 from prowess.match.lexicon import static_embedder
 from prowess.match.segment import Segment
 from prowess.match.vectors.embedder import Embedder
+from prowess.skill.reader_version import reader_version
 from prowess.storage.files.folder_lock import try_lock_folder
 
 _HEAD = Struct("<8sIII")
@@ -224,6 +225,9 @@ class Snapshot:
         told: dict[str, Any] = json.loads(head)
         if (told["format"], told["embedder"], told["words"]) != (SNAPSHOT_FORMAT, embedder.name, _text_version()):
             raise SnapshotDamaged(_CURRENT)
+        # The documents in it were derived by these readers: the same files may read differently now.
+        if told["reader"] != reader_version():
+            raise SnapshotDamaged(_CURRENT)
         parts: list[LiveSegment] = []
         for part in told["parts"]:
             segment = read_segment(self._folder / part["file"])
@@ -242,6 +246,7 @@ class Snapshot:
             "format": SNAPSHOT_FORMAT,
             "embedder": saved.index.embedder.name,
             "words": _text_version(),
+            "reader": reader_version(),
             "positions": dict(saved.positions),
             "parts": parts,
         }

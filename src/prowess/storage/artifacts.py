@@ -15,7 +15,7 @@ from prowess.skill.model import Provenance, Skill
 from prowess.skill.needs import parse_needs
 from prowess.skill.outline import ArtifactOutline, SkillOutline
 from prowess.storage.blobs import load_manifest
-from prowess.storage.rows import build_model, decode_json, field_defaults, fill_defaults, raw_json
+from prowess.storage.rows import build_model, check_reader, decode_json, field_defaults, fill_defaults, raw_json
 from prowess.storage.tables import skill_artifacts, skills
 from prowess.storage.tenant import Tenant, tenant_condition
 
@@ -149,6 +149,7 @@ _OUTLINE = sa.select(
     skills.c.version,
     skills.c.digest,
     skills.c.form,
+    skills.c.reader,
     raw_json(skills.c.tags),
     raw_json(skills.c.manifest),
     raw_json(skills.c.details),
@@ -166,19 +167,22 @@ _PARTS = (
     .where(tenant_condition(skill_artifacts), skill_artifacts.c.skill_id == sa.bindparam("of"))
     .order_by(skill_artifacts.c.position)
 )
-_OF_SKILL = (
-    sa.select(skills.c.digest, *ARTIFACT_COLUMNS)
-    .select_from(skill_artifacts.join(skills))
-    .where(tenant_condition(skill_artifacts), skill_artifacts.c.skill_id == sa.bindparam("of"))
+_OWNED = skill_artifacts.c.skill_id == skills.c.id
+_OF_KINDS_ONLY = sa.and_(_OWNED, skill_artifacts.c.kind.in_(sa.bindparam("kinds", expanding=True)))
+_SKILL_AND_ARTIFACTS = sa.select(skills.c.slug, skills.c.reader, skills.c.digest, *ARTIFACT_COLUMNS).where(
+    tenant_condition(skills), skills.c.id == sa.bindparam("of")
 )
-_OF_KINDS = _OF_SKILL.where(skill_artifacts.c.kind.in_(sa.bindparam("kinds", expanding=True)))
+# Outer joins, so that the reader version is there even if no artifact is of these kinds: a newer reader may find one.
+_OF_SKILL = _SKILL_AND_ARTIFACTS.select_from(skills.outerjoin(skill_artifacts, _OWNED))
+_OF_KINDS = _SKILL_AND_ARTIFACTS.select_from(skills.outerjoin(skill_artifacts, _OF_KINDS_ONLY))
 
 
 def get_outline(connection: sa.Connection, tenant: Tenant, slug: str, location: str) -> SkillOutline | None:
-    """The outline of one skill; no artifact's content and no file is read."""
+    """The outline of one skill, or `StaleRow`; no artifact's content and no file is read."""
     row = connection.execute(_OUTLINE, {**tenant.key, "which": slug}).mappings().first()
     if row is None:
         return None
+    check_reader(slug, row["reader"])
     details: dict[str, Any] = decode_json(row["details"])
     parts = connection.execute(_PARTS, {**tenant.key, "of": row["id"]})
     return SkillOutline(
@@ -204,11 +208,14 @@ def get_outline(connection: sa.Connection, tenant: Tenant, slug: str, location: 
 
 
 def get_artifacts(connection: sa.Connection, tenant: Tenant, skill_id: str, kinds: Collection[Kind]) -> list[Artifact]:
-    """The artifacts of these kinds, or of all; no other is read."""
+    """The artifacts of these kinds, or of all, or `StaleRow`; no other is read."""
     which = {**tenant.key, "of": skill_id}
-    rows = (
+    found = (
         connection.execute(_OF_KINDS, {**which, "kinds": list(kinds)})
         if kinds
         else connection.execute(_OF_SKILL, which)
     )
-    return [to_artifact(row[1:], skill_id, row[0]) for row in rows]
+    rows = found.all()
+    if rows:
+        check_reader(rows[0].slug, rows[0].reader)
+    return [to_artifact(row[3:], skill_id, row.digest) for row in rows if row[3] is not None]

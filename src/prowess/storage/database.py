@@ -20,7 +20,7 @@ from prowess.storage.driver_errors import PLAIN_TEXT_HINT, URL_HINT, is_missing_
 from prowess.storage.rows import from_json
 from prowess.storage.sqlite import WriterLock, sqlite_engines
 
-HEAD_REVISION = "0005"
+HEAD_REVISION = "0006"
 """The newest revision; known here so that an up-to-date database is opened without importing alembic."""
 
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"

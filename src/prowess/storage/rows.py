@@ -10,6 +10,7 @@ import pydantic_core
 import sqlalchemy as sa
 
 from prowess.skill.kinds import FrozenModel
+from prowess.skill.reader_version import is_current
 
 Model = TypeVar("Model", bound=FrozenModel)
 
@@ -70,6 +71,20 @@ def from_json(text: str | bytes) -> Any:
         return json.loads(text)
 
 
+class StaleRow(Exception):
+    """A row that another version of the readers derived, so that this process would not derive the same."""
+
+    def __init__(self, slug: str) -> None:
+        super().__init__(slug)
+        self.slug = slug
+
+
+def check_reader(slug: str, reader: str) -> None:
+    """Raise `StaleRow` unless the row of this skill was derived as this process would derive it."""
+    if not is_current(reader):
+        raise StaleRow(slug)
+
+
 class CompiledSelect:
     """A select with bound parameters that gives plain tuples as the driver made them.
 
@@ -77,7 +92,7 @@ class CompiledSelect:
     agent, so this one is worth a cursor. Driver errors come as they are: `Database.read` translates them.
     """
 
-    def __init__(self, statement: sa.Select[*tuple[Any, ...]]) -> None:
+    def __init__(self, statement: sa.Select[*tuple[Any, ...]] | sa.CompoundSelect[*tuple[Any, ...]]) -> None:
         self._statement = statement
         self._texts: dict[str, tuple[str, list[str] | None]] = {}
 

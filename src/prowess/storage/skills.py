@@ -13,9 +13,18 @@ from prowess.skill.form_info import FormName
 from prowess.skill.kinds import Kind
 from prowess.skill.model import Provenance, Skill, SkillCard
 from prowess.skill.package import FileEntry, Package
+from prowess.skill.reader_version import is_current, reader_version
 from prowess.storage.artifacts import ARTIFACT_COLUMNS, to_artifact
 from prowess.storage.blobs import dump_manifest, load_manifest, split_chunks
-from prowess.storage.rows import CompiledSelect, build_model, decode_json, field_defaults, fill_defaults, raw_json
+from prowess.storage.rows import (
+    CompiledSelect,
+    build_model,
+    check_reader,
+    decode_json,
+    field_defaults,
+    fill_defaults,
+    raw_json,
+)
 from prowess.storage.tables import skill_artifacts, skills
 from prowess.storage.tenant import Tenant, tenant_condition
 
@@ -41,11 +50,11 @@ _DETAILS = tuple(
     if name not in {*_PLAIN, *_WORDS, "provenance", "artifacts", "manifest", "scope", "location"}
 )
 _DEFAULTS = field_defaults(Skill, _DETAILS)
-# Where in a row of `_READ` the origin, the words, the documents and the artifact begin.
+# Where in a row of `_READ` the origin, the words, the documents with the reader, and the artifact begin.
 _A = len(_PLAIN)
 _B = _A + len(_ORIGIN)
 _C = _B + len(_WORDS)
-_D = _C + 2
+_D = _C + 3
 
 _CARDS = (
     sa.select(
@@ -64,9 +73,9 @@ _CARDS = (
 _SLUGS = sa.select(skills.c.slug).where(tenant_condition(skills))
 
 
-def _on_first_row(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
+def _on_first_row(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     """A wide column of the skill, on the row of its first artifact only."""
-    return sa.case((skill_artifacts.c.position > sa.literal_column("0"), sa.null()), else_=raw_json(column))
+    return sa.case((skill_artifacts.c.position > sa.literal_column("0"), sa.null()), else_=column)
 
 
 # One query for the skill and its artifacts, both from one state.
@@ -75,8 +84,9 @@ _READ = (
         *_PLAIN.values(),
         *(skills.c[name] for name in _ORIGIN),
         *(raw_json(skills.c[name]) for name in _WORDS),
-        _on_first_row(skills.c.manifest),
-        _on_first_row(skills.c.details),
+        _on_first_row(raw_json(skills.c.manifest)),
+        _on_first_row(raw_json(skills.c.details)),
+        _on_first_row(skills.c.reader),
         *ARTIFACT_COLUMNS,
     )
     .select_from(skills.outerjoin(skill_artifacts))
@@ -88,12 +98,21 @@ _FILES = sa.select(skills.c.slug, skills.c.digest, skills.c.form, skills.c.packa
     tenant_condition(skills), skills.c.id == sa.bindparam("which")
 )
 _FILES_LOCKED = _FILES.with_for_update()
-_STAND = (
-    sa.select(skills.c.slug, skills.c.id, skills.c.digest, skills.c.created_at)
+# Two ranges of the index instead of `!=` or `OR`, for which SQLite walks through all rows: no row is read when all are
+# current, however many there are.
+_READERS = sa.select(skills.c.slug, skills.c.reader).where(tenant_condition(skills))
+_OTHER_READER = CompiledSelect(
+    sa.union_all(
+        _READERS.where(skills.c.reader < sa.bindparam("reader")),
+        _READERS.where(skills.c.reader > sa.bindparam("reader")),
+    )
+)
+_STORED = (
+    sa.select(skills.c.slug, skills.c.id, skills.c.digest, skills.c.created_at, skills.c.updated_at, skills.c.reader)
     .where(tenant_condition(skills), skills.c.slug.in_(sa.bindparam("of", expanding=True)))
     .order_by(skills.c.slug)
-    .with_for_update()
 )
+_STORED_LOCKED = _STORED.with_for_update()
 _TAKEN = sa.select(skills.c.id).where(skills.c.id.in_(sa.bindparam("of", expanding=True)))
 _INSERT = sa.insert(skills)
 _UPDATE = sa.update(skills).where(tenant_condition(skills), skills.c.id == sa.bindparam("which"))
@@ -105,11 +124,13 @@ DAMAGE = (ValueError, TypeError, KeyError, AttributeError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSkill:
-    """What is kept under a slug at the moment, locked until the transaction ends."""
+    """What is stored under a slug: its id, which files, when, and which version of the readers derived the row."""
 
     id: str
     digest: str
     created_at: str
+    updated_at: str
+    reader: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,18 +175,24 @@ def has_kinds(connection: sa.Connection, tenant: Tenant, kinds: Collection[Kind]
     return connection.execute(query.limit(1), tenant.key).first() is not None
 
 
+def get_stale(connection: sa.Connection, tenant: Tenant) -> list[str]:
+    """Return the slugs of the skills that another version of the readers derived, sorted."""
+    rows = _OTHER_READER.rows(connection, {**tenant.key, "reader": reader_version()})
+    return sorted(slug for slug, reader in rows if not is_current(reader))
+
+
 def get_slugs(connection: sa.Connection, tenant: Tenant) -> list[str]:
     """The slugs of all skills."""
     return sorted(connection.execute(_SLUGS, tenant.key).scalars())
 
 
 def get_skill(connection: sa.Connection, tenant: Tenant, id: str, location: str) -> Skill | None:
-    """One skill with its artifacts, by id."""
+    """One skill with its artifacts, by id, or `StaleRow`."""
     return _get(connection, tenant, _BY_ID, id, location)
 
 
 def get_skill_by_slug(connection: sa.Connection, tenant: Tenant, slug: str, location: str) -> Skill | None:
-    """One skill with its artifacts, by slug."""
+    """One skill with its artifacts, by slug, or `StaleRow`."""
     return _get(connection, tenant, _BY_SLUG, slug, location)
 
 
@@ -174,12 +201,29 @@ def get_files(connection: sa.Connection, tenant: Tenant, id: str) -> StoredFiles
     return _files(connection.execute(_FILES, {**tenant.key, "which": id}).first())
 
 
+def get_stored(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> dict[str, StoredSkill]:
+    """Return what is stored under these slugs."""
+    return _stored(connection, tenant, slugs, _STORED)
+
+
 def lock_by_slug(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> dict[str, StoredSkill]:
-    """What is kept under these slugs, locked against other writers."""
+    """Return what is stored under these slugs, locked against other writers until the transaction ends."""
+    return _stored(connection, tenant, slugs, _STORED_LOCKED)
+
+
+def _stored(
+    connection: sa.Connection, tenant: Tenant, slugs: Sequence[str], query: sa.Select[*tuple[Any, ...]]
+) -> dict[str, StoredSkill]:
     found: dict[str, StoredSkill] = {}
     for chunk in split_chunks(sorted(slugs)):
-        for row in connection.execute(_STAND, {**tenant.key, "of": chunk}):
-            found[row.slug] = StoredSkill(id=row.id, digest=row.digest, created_at=row.created_at)
+        for row in connection.execute(query, {**tenant.key, "of": chunk}):
+            found[row.slug] = StoredSkill(
+                id=row.id,
+                digest=row.digest,
+                created_at=row.created_at,
+                updated_at=row.updated_at,
+                reader=row.reader,
+            )
     return found
 
 
@@ -219,6 +263,7 @@ def _get(connection: sa.Connection, tenant: Tenant, query: CompiledSelect, which
     rows = sorted(query.rows(connection, {**tenant.key, "which": which}), key=_position)
     if not rows:
         return None
+    check_reader(rows[0][0], rows[0][_D - 1])
     values = _values(rows[0])
     artifacts = rows if rows[0][_D] is not None else ()
     values["artifacts"] = tuple(to_artifact(row[_D:], values["id"], values["digest"]) for row in artifacts)
@@ -241,7 +286,7 @@ def _files(row: Any) -> StoredFiles | None:
 def _values(row: Sequence[Any]) -> dict[str, Any]:
     """The fields of a skill that stand in a row of `_READ`, taken by place."""
     plain, origin, words = row[:_A], row[_A:_B], row[_B:_C]
-    manifest, details = row[_C:_D]
+    manifest, details, _ = row[_C:_D]
     return {
         **dict(zip(_PLAIN, plain, strict=True)),
         **{name: tuple(decode_json(value)) for name, value in zip(_WORDS, words, strict=True)},
@@ -266,6 +311,7 @@ def _row(skill: Skill, package: Package, tenant: Tenant) -> dict[str, Any]:
         "digest": skill.digest,
         "kinds": list(skill.kinds),
         "form": skill.form,
+        "reader": reader_version((*skill.kinds, skill.form)),
         "author": skill.author,
         "created_at": skill.created_at,
         "updated_at": skill.updated_at,
