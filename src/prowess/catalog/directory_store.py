@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from prowess.catalog.editable_store import EditableStore, EditChange
+from prowess.catalog.folder_cache import FolderCache
 from prowess.catalog.folder_index import DiskSkill
 from prowess.catalog.folder_tree import FolderTree
 from prowess.catalog.folder_writer import FolderWriter, as_stored
@@ -48,6 +49,8 @@ class DirectoryStore(EditableStore):
 
     A `frozen` folder is only read.
 
+    With `cache`, a folder outside of the workspace, what was read is remembered there for the next process.
+
     Where the version log does not answer, skills are read all the same, with the dates of their files; nothing is
     written.
     """
@@ -61,6 +64,7 @@ class DirectoryStore(EditableStore):
         limits: Limits = DEFAULT_LIMITS,
         place: str | None = None,
         frozen: bool = False,
+        cache: Path | None = None,
     ) -> None:
         self.scope = scope
         self.frozen = frozen
@@ -69,7 +73,8 @@ class DirectoryStore(EditableStore):
         self._log = versions
         self.limits = limits
         self._lock = threading.RLock()
-        self._tree = FolderTree(self.root, scope, limits, place)
+        remembered = FolderCache(cache, root=self.location, scope=scope, limits=limits) if cache else None
+        self._tree = FolderTree(self.root, scope, limits, place, remembered)
         self._index = self._tree.index
         self._writer = FolderWriter(self._tree, self.root, versions, limits, frozen=frozen)
         self._fresh = ReadCache()

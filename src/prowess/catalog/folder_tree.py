@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from prowess.catalog.discovery import sibling_roots
+from prowess.catalog.folder_cache import FolderCache
 from prowess.catalog.folder_index import DiskSkill, FolderIndex, read_disk_skill, scan_skill
 from prowess.catalog.store import ChangeLog, Changes, Fault, ReadCache, fault_problem, unreadable
 from prowess.errors import ProwessError, Unavailable
@@ -37,7 +38,9 @@ class FolderListing:
 class FolderTree:
     """Everything below one root that is or might be a skill, kept in an index."""
 
-    def __init__(self, root: Path, scope: Scope, limits: Limits, place: str | None = None) -> None:
+    def __init__(
+        self, root: Path, scope: Scope, limits: Limits, place: str | None = None, cache: FolderCache | None = None
+    ) -> None:
         self._root = str(root)
         self._scope: Scope = scope
         self._limits = limits
@@ -45,10 +48,16 @@ class FolderTree:
         self.index = FolderIndex(str(root.resolve()) if place is None else place)
         self._feed = ChangeLog()
         self._told: dict[str, str] = {}
+        self._cache = cache
         self._fresh: ReadCache | None = None
 
     def refresh(self, fresh: ReadCache | None = None) -> None:
         """Bring the index up to date with the disk; `fresh` takes each skill that is read for it."""
+        # Taken in once, before the first look, and saved once after it: what changes later in the life of a process is
+        # little, and the next process reads only that again.
+        cache, self._cache = self._cache, None
+        for skill in cache.load() if cache else ():
+            self.index.put(skill)
         seen: set[str] = set()
         branches: set[str] = set()
         self._fresh = fresh
@@ -60,6 +69,8 @@ class FolderTree:
             self.index.drop(location)
         for location in self._branches.keys() - branches:
             del self._branches[location]
+        if cache is not None:
+            cache.save(self.index.sites.values())
 
     def changes(self, since: str, fresh: ReadCache) -> Changes:
         """The slugs that are served with other files than at a position; the index is brought up to date first."""

@@ -112,7 +112,13 @@ class Stores:
     def _opened(self, scope: Scope, root: Path) -> DirectoryStore:
         if scope == "system":
             return DirectoryStore(
-                root, scope=scope, versions=MemoryVersions(), limits=self.limits, place=root.name, frozen=True
+                root,
+                scope=scope,
+                versions=MemoryVersions(),
+                limits=self.limits,
+                place=root.name,
+                frozen=True,
+                cache=self._cache,
             )
         name = self._name(scope, root)
         url = self.places.database_urls["workspace" if scope == "workspace" else "account"]
@@ -120,7 +126,13 @@ class Stores:
             find=lambda: self._versions(scope, name, url) if database_exists(url) else None,
             make=lambda: self._versions(scope, name, url),
         )
-        return DirectoryStore(root, scope=scope, versions=versions, limits=self.limits, place=name)
+        return DirectoryStore(root, scope=scope, versions=versions, limits=self.limits, place=name, cache=self._cache)
+
+    @property
+    def _cache(self) -> Path | None:
+        """Where listings of skill folders are remembered; nowhere before Prowess has a home, so that looking leaves nothing behind."""
+        home = self.settings.home
+        return home / "cache" / "folders" if home.is_dir() else None
 
     def _name(self, scope: Scope, root: Path) -> str:
         """What a skill folder is known by: relative to its workspace, so that it stays itself when that is moved."""

@@ -1,0 +1,132 @@
+"""Remember between two processes what the skills in a folder are, so that listing them reads no file that did not change.
+
+The cache holds what `DiskSkill` holds: cards, digests and the stamps of files, never their content. Each entry is checked
+against the disk before it is used, exactly as within one process. A cache that is missing, damaged or written by another
+version is ignored and written anew, so nothing depends on it but speed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from prowess.catalog.folder_index import DiskSkill
+from prowess.skill.limits import Limits
+from prowess.skill.model import Scope, SkillCard
+from prowess.skill.reader_version import reader_version
+
+_FORMAT = 1
+
+
+class FolderCache:
+    """The cache file of one skill folder, below `folder`, which must not belong to the workspace.
+
+    A workspace may be somebody else's work; who can write to the cache decides what cards are shown.
+    """
+
+    def __init__(self, folder: Path, *, root: str, scope: Scope, limits: Limits) -> None:
+        name = hashlib.sha256(f"{scope}\0{root}".encode(errors="surrogateescape")).hexdigest()[:20]
+        self._path = folder / f"{name}.json"
+        self._scope: Scope = scope
+        # Everything besides the files that decides what is read from them. Python is part of it, because functions are
+        # checked by its parser.
+        limited = [limits.frontmatter_bytes, limits.skill_md_bytes, limits.body_chars, limits.file_bytes]
+        limited += [limits.skill_bytes, limits.files, limits.depth, limits.yaml_depth]
+        self._key = [_FORMAT, reader_version(), list(sys.version_info[:2]), scope, root, limited]
+        self._saved: dict[str, object] = {}
+
+    def load(self) -> list[DiskSkill]:
+        """Return the skills as they were saved; none where there is no cache that can be used."""
+        try:
+            key, rows = json.loads(self._path.read_bytes())
+            skills = [self._skill(*row) for row in rows] if key == self._key else []
+        except (OSError, ValueError, TypeError, RecursionError):
+            return []
+        self._saved = {skill.location: skill.stamps for skill in skills}
+        return skills
+
+    def save(self, skills: Iterable[DiskSkill]) -> None:
+        """Save the skills unless they are saved already. A disk that is full or read-only is not an error."""
+        # A skill with problems is read again by every process: messages may have been reworded, and it will be fixed.
+        # One that is not settled would have to be read again anyway.
+        kept = [skill for skill in skills if skill.settled and not (skill.problems and skill.card is None)]
+        stamps: dict[str, object] = {skill.location: skill.stamps for skill in kept}
+        if stamps == self._saved:
+            return
+        # Another process may be saving too. Each writes a file of its own and puts it in place in one step.
+        temporary = self._path.with_suffix(f".{os.getpid()}.tmp")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            temporary.write_text(json.dumps([self._key, [_row(skill) for skill in kept]]))
+            temporary.replace(self._path)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink()
+        self._saved = stamps
+
+    def _skill(
+        self,
+        location: str,
+        lone: bool,
+        digest: str,
+        slug: str,
+        declared: str | None,
+        artifacts: list[Any],
+        stamps: list[Any],
+        card: list[Any] | None,
+    ) -> DiskSkill:
+        return DiskSkill(
+            location=location,
+            lone=lone,
+            stamps=tuple((path, (mtime, ctime, size, inode, mode)) for path, mtime, ctime, size, inode, mode in stamps),
+            settled=True,
+            digest=digest,
+            slug=slug,
+            card=None if card is None else self._card(slug, digest, *card),
+            declared=declared,
+            artifacts=tuple((name, variant) for name, variant in artifacts),
+        )
+
+    def _card(
+        self,
+        slug: str,
+        digest: str,
+        title: str,
+        description: str,
+        version: str,
+        tags: list[str],
+        source: Any,
+        kinds: Any,
+    ) -> SkillCard:
+        # Not validated: it was when the files were read.
+        return SkillCard.model_construct(
+            slug=slug,
+            title=title,
+            description=description,
+            version=version,
+            tags=tuple(tags),
+            scope=self._scope,
+            source=source,
+            digest=digest,
+            kinds=tuple(kinds),
+        )
+
+
+def _row(skill: DiskSkill) -> list[Any]:
+    card = skill.card
+    return [
+        skill.location,
+        skill.lone,
+        skill.digest,
+        skill.slug,
+        skill.declared,
+        skill.artifacts,
+        [(path, *stamp) for path, stamp in skill.stamps],
+        [card.title, card.description, card.version, card.tags, card.source, card.kinds] if card else None,
+    ]
