@@ -16,13 +16,14 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prowess.catalog.editable_store import EditableStore, EditChange
 from prowess.catalog.folder_cache import FolderCache
 from prowess.catalog.folder_index import DiskSkill
 from prowess.catalog.folder_tree import FolderTree
-from prowess.catalog.folder_writer import FolderWriter, as_stored
 from prowess.catalog.store import Changes, Fault, ReadCache, SaveResult, SearchDocument
 from prowess.catalog.store_rules import accepted_skill, decide_save, digest_conflict, unknown_id
 from prowess.catalog.version_log import VersionLog
@@ -33,6 +34,11 @@ from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Scope, Skill, SkillCard, Version
 from prowess.skill.package import Package
 from prowess.skill.validate import accept
+from prowess.storage.files.atomic_write import recover_folder
+from prowess.storage.files.folder_lock import try_lock_folder
+
+if TYPE_CHECKING:
+    from prowess.catalog.folder_writer import FolderWriter
 
 _ATTEMPTS = 5
 MAX_RECENT = 64
@@ -76,11 +82,23 @@ class DirectoryStore(EditableStore):
         remembered = FolderCache(cache, root=self.location, scope=scope, limits=limits) if cache else None
         self._tree = FolderTree(self.root, scope, limits, place, remembered)
         self._index = self._tree.index
-        self._writer = FolderWriter(self._tree, self.root, versions, limits, frozen=frozen)
         self._fresh = ReadCache()
         self._lately: dict[tuple[str, str], Skill] = {}
         self._last_served: dict[tuple[str, str], tuple[DiskSkill, str, Version | None, Skill]] = {}
-        self._writer.clear_leftovers()
+        if not frozen:
+            self._finish_interrupted_write()
+
+    @cached_property
+    def _writer(self) -> FolderWriter:
+        from prowess.catalog.folder_writer import FolderWriter  # brings the writers of all forms, at the first write
+
+        return FolderWriter(self._tree, self.root, self._log, self.limits, frozen=self.frozen)
+
+    def _finish_interrupted_write(self) -> None:
+        """Finish for a writer that was killed; a live one holds the lock and is left alone."""
+        with suppress(OSError, ProwessError), try_lock_folder(self.root) as free:
+            if free:
+                recover_folder(self.root)
 
     # Reading
 
@@ -265,7 +283,7 @@ class DirectoryStore(EditableStore):
         self, reading: Reading, expected: str | None, change: EditChange | None, actor: str, note: str, *, replace: bool
     ) -> tuple[Skill, bool]:
         """The kept skill, and whether anything had to change for it."""
-        reading = as_stored(reading, self.limits)
+        reading = self._writer.as_stored(reading)
         skill, package = accepted_skill(reading)
         site = self._index.serving(skill.slug)
         step = decide_save(

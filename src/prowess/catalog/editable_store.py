@@ -14,7 +14,6 @@ from prowess.catalog.store import Store
 from prowess.catalog.store_rules import digest_conflict, unknown_id
 from prowess.catalog.version_log import VersionLog
 from prowess.errors import Conflict, Invalid, NotFound
-from prowess.skill.edit import rewrite_package
 from prowess.skill.forms.form import Reading
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
@@ -52,13 +51,8 @@ class EditableStore(Store):
 
     def create_skill(self, skill: Skill, *, actor: str = "", note: str = "") -> Skill:
         """Keep a new skill made in memory; its files are written in the native form."""
-        return self.keep(
-            accept(rewrite_package(skill, limits=self.limits), self.limits),
-            expected=None,
-            change="create",
-            actor=actor,
-            note=note,
-        )
+        reading = _rewrite(skill, None, self.limits)
+        return self.keep(reading, expected=None, change="create", actor=actor, note=note)
 
     def update_skill(self, skill: Skill, *, actor: str = "", note: str = "") -> Skill:
         """Change metadata and artifacts; with an empty `skill.digest`, whatever is kept is changed."""
@@ -170,7 +164,7 @@ class EditableStore(Store):
                 raise digest_conflict(kept.slug, expected, kept.digest)
             if package.digest != kept.digest:
                 continue  # changed between the two reads
-            reading = accept(rewrite_package(change(kept), package, self.limits), self.limits)
+            reading = _rewrite(change(kept), package, self.limits)
             _check_written(reading, wanted)
             try:
                 return self.keep(reading, expected=kept.digest, change="update", actor=actor, note=note)
@@ -178,6 +172,13 @@ class EditableStore(Store):
                 if expected:
                     raise
         raise Conflict("Others change the skill all the time.", hint="Try again in a moment.")
+
+
+def _rewrite(skill: Skill, package: Package | None, limits: Limits) -> Reading:
+    """Write the files of a skill, starting from `package`, and read them back, or raise `Invalid`."""
+    from prowess.skill.edit import rewrite_package  # brings the writers of all forms, which reading never needs
+
+    return accept(rewrite_package(skill, package, limits), limits)
 
 
 def sort_artifacts(artifacts: Collection[Artifact], kinds: Collection[Kind] = ()) -> list[Artifact]:

@@ -22,7 +22,6 @@ from prowess.skill.validate import validate
 from prowess.storage.clock import format_nanoseconds
 from prowess.storage.files.freshness import Stamp, stamps_match
 from prowess.storage.files.safe_read import Snapshot, snapshot_folder
-from prowess.storage.files.skill_packages import snapshot_file
 from prowess.storage.files.skill_paths import read_error
 
 
@@ -76,6 +75,9 @@ def read_disk_skill(location: str, root: str, limits: Limits, *, lone: bool) -> 
     """Read the files of a site; `ProwessError` where that is not possible."""
     try:
         if lone:
+            # Brings archives and the forms of single files; most folders hold neither.
+            from prowess.storage.files.skill_packages import snapshot_file
+
             return snapshot_file(location, limits, root=root)
         return snapshot_folder(location, limits, root=root)
     except OSError as error:

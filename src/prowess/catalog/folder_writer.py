@@ -23,18 +23,10 @@ from prowess.skill.model import Version
 from prowess.skill.package import File, Package
 from prowess.skill.validate import accept
 from prowess.storage.files.atomic_write import recover_folder, remove_path, stage_package
-from prowess.storage.files.folder_lock import lock_folder, try_lock_folder
+from prowess.storage.files.folder_lock import lock_folder
 from prowess.storage.files.skill_packages import read_folder
 
 _MAX_TRIES = 1000
-
-
-def as_stored(reading: Reading, limits: Limits = DEFAULT_LIMITS) -> Reading:
-    """The reading itself if a folder of its files is found again; else of the same skill in the native form."""
-    skill, package = accepted_skill(reading)
-    if _keeps_slug(package, skill.name, skill.slug, limits):
-        return reading
-    return accept(write_package(skill, package, "native", limits=limits).package, limits)
 
 
 def _read_back(package: Package, name: str) -> Package | None:
@@ -101,14 +93,6 @@ class FolderWriter:
         self._log = versions
         self._limits = limits
 
-    def clear_leftovers(self) -> None:
-        """Finish for a writer that was killed; a live one holds the lock and is left alone."""
-        if self._frozen:
-            return
-        with suppress(OSError, ProwessError), try_lock_folder(self._root) as free:
-            if free:
-                recover_folder(self._root)
-
     @contextmanager
     def alone(self) -> Generator[None]:
         """Be the one writer, who sees the folder as it is; what the system refuses is `Unavailable`."""
@@ -132,6 +116,13 @@ class FolderWriter:
             f"The folder {str(self._root)!r} cannot be written: {error.strerror or error}.",
             hint="Check its permissions and the space on the disk.",
         )
+
+    def as_stored(self, reading: Reading) -> Reading:
+        """Return the reading itself if a folder of its files is found again; else of the same skill in the native form."""
+        skill, package = accepted_skill(reading)
+        if _keeps_slug(package, skill.name, skill.slug, self._limits):
+            return reading
+        return accept(write_package(skill, package, "native", limits=self._limits).package, self._limits)
 
     def files(self, site: DiskSkill) -> Package:
         """The files of a site as they are now."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from prowess.errors import Invalid, Problem
-from prowess.skill.forms import read_package
 from prowess.skill.forms.form import CODES as FORM_CODES
 from prowess.skill.forms.form import Reading
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import Package, check_files
-from prowess.skill.profiles import PROFILES, ProfileName
 from prowess.skill.profiles.profile import CODES as PROFILE_CODES
+from prowess.skill.profiles.profile import ProfileName
 from prowess.skill.text.document import TEXT_CODES
 
 VALIDATION_CODES: dict[str, str] = {**TEXT_CODES, **FORM_CODES, **PROFILE_CODES}
@@ -39,6 +38,10 @@ class ValidationReport:
 
 def validate(package: Package, profile: ProfileName = "prowess", limits: Limits = DEFAULT_LIMITS) -> ValidationReport:
     """Read a package and judge it; never raises for bad content."""
+    # Imported with the first skill that is read. Listing skills from a database or a cache needs no reader.
+    from prowess.skill.forms.conversion import read_package
+    from prowess.skill.profiles.table import PROFILES
+
     over = _check_limits(package, limits)
     reading = read_package(package, limits)
     problems = PROFILES[profile].judge(reading, limits)

@@ -1,18 +1,22 @@
-"""Profiles: the rules by which clients and standards judge a skill, one file each, one row in the table."""
+"""Profiles: the rules by which clients and standards judge a skill, one file each, one row in the table.
+
+The names below are imported when they are first used, as those of `prowess.skill.forms` are.
+"""
 
 from __future__ import annotations
 
-from prowess.skill.profiles.agentskills import AGENTSKILLS
-from prowess.skill.profiles.bernstein import BERNSTEIN
-from prowess.skill.profiles.claude_api import CLAUDE_API
-from prowess.skill.profiles.claude_code import CLAUDE_CODE
-from prowess.skill.profiles.codex import CODEX
-from prowess.skill.profiles.mcp import MCP
-from prowess.skill.profiles.profile import PROFILE_NAMES, Profile, ProfileName
-from prowess.skill.profiles.prowess import PROWESS
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prowess.skill.profiles.profile import PROFILE_NAMES, Profile, ProfileName
+    from prowess.skill.profiles.table import PROFILES
 
 __all__ = ["PROFILES", "PROFILE_NAMES", "Profile", "ProfileName"]
 
-PROFILES: dict[ProfileName, Profile] = {
-    profile.name: profile for profile in (AGENTSKILLS, CLAUDE_API, CLAUDE_CODE, CODEX, MCP, BERNSTEIN, PROWESS)
-}
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = "table" if name == "PROFILES" else "profile"
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
