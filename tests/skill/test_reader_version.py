@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 
 import pytest
 
+from prowess.skill import form_info, kinds
 from prowess.skill import reader_version as module
 from prowess.skill.package import Package
 from prowess.skill.reader_version import (
@@ -210,3 +212,20 @@ def test_processes_with_different_plugins_do_not_overwrite_each_other(extensions
 
     assert not is_current(theirs)
     assert not may_replace(theirs)
+
+
+def test_the_kinds_and_forms_of_plugins_are_part_of_the_version(
+    extensions: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kinds, "KINDS", dict(kinds.KINDS))
+    monkeypatch.setattr(form_info, "FORMS", dict(form_info.FORMS))
+
+    class Query(kinds.Artifact):
+        kind: str = "acme.sql-query"
+
+    kinds.add_kind(
+        replace(kinds.KINDS["approach"], name="acme.sql-query", model=Query, folder="queries", root_files=())
+    )
+    form_info.add_form(replace(form_info.FORMS["agentcy"], name="acme.notebook", markers=()))
+
+    assert reader_version() == f"{READER_VERSION} acme.notebook acme.sql-query"

@@ -17,6 +17,7 @@ from prowess.errors import Invalid
 from prowess.match.lexicon import static_embedder
 from prowess.match.matcher import Matcher
 from prowess.match.snapshot import Snapshot
+from prowess.plugins import working_plugins
 from prowess.settings import Settings, read_settings
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def make_matcher(
     close: Callable[[], None] = lambda: None,
 ) -> Matcher:
     """A matcher over a catalog, with the snapshot that these settings have."""
+    # Plugins add kinds and forms, which are part of the reader version that a snapshot is checked against.
+    working_plugins()
     return Matcher(
         catalog,
         watch,

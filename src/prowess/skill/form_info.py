@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
+from prowess.skill.reader_version import add_reader_extension
+
 if TYPE_CHECKING:
     from prowess.skill.forms.form import Candidate, Reading
     from prowess.skill.forms.origin import Origin, Original
@@ -115,3 +117,4 @@ def add_form(row: FormInfo) -> None:
     if known != row:
         raise ValueError(f"the form {row.name} is there already")
     MARKER_FILES.update(row.markers)
+    add_reader_extension(row.name)

@@ -18,6 +18,8 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, field_validator
 
+from prowess.skill.reader_version import add_reader_extension
+
 Kind = str
 """The name of a kind: one of the built-in ones, or a plugin's, which has a namespace: `acme.sql-query`."""
 
@@ -342,6 +344,7 @@ def add_kind(row: KindInfo) -> None:
         raise ValueError(f"{row.name} claims files outside its folder")
     if KINDS.setdefault(row.name, row) != row:
         raise ValueError(f"the kind {row.name} is there already")
+    add_reader_extension(row.name)
 
 
 def parse_artifact(values: Any) -> Any:
