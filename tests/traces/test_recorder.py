@@ -6,10 +6,12 @@ import logging
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
+from prowess.errors import Unavailable
 from prowess.redaction import Redactor
 from prowess.storage.database import DeferredDatabase, open_database
 from prowess.traces.trace_recorder import TraceRecorder
@@ -220,6 +222,26 @@ def test_after_closing_nothing_is_taken_and_nothing_breaks(recorder, begun, kept
     recorder.close()
     assert recorder.flush()
     assert [found.status for found in kept()] == ["running"]
+
+
+def test_a_connection_that_breaks_after_the_commit_costs_no_row(recorder, begun, kept, monkeypatch):
+    write, broken = recorder._records.write, []
+
+    @contextmanager
+    def breaking():
+        with write() as connection:
+            yield connection
+        if not broken:
+            broken.append(True)
+            raise Unavailable("The connection broke.", hint="")
+
+    monkeypatch.setattr(recorder._records, "write", breaking)
+    trace = begun()
+    with recorder._writer.lock:
+        recorder.begin(trace)
+        future = recorder.finish(done(trace))
+    assert future.result(30) is True
+    assert [(found.id, found.status) for found in kept()] == [(trace.id, "ok")]
 
 
 PROGRAM = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import uuid
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prowess.redaction import Redactor
-from prowess.storage.traces import finish_many
+from prowess.storage.traces import TraceFilter, add_many, finish_many, get_row
 from prowess.traces.trace_row import MAX_JSON_CHARS, MAX_JSON_DEPTH, MAX_TEXT_CHARS, from_row, to_row, to_rows_if_clean
 
 ANYTHING = st.recursive(
@@ -101,8 +102,14 @@ def test_whatever_a_run_was_given_and_gave_can_be_stored(database, begun, inputs
     trace = begun(
         inputs=inputs, raw_output=raw, error=raw, artifact_name=label, verdicts=[{"explanation": raw}], detail=inputs
     )
+    row = to_row(trace, Redactor(["canary-0815-value"]))
+    other = {**row, "id": str(uuid.uuid4())}
     with database.write() as connection:
-        finish_many(connection, [to_row(trace, Redactor(["canary-0815-value"]))])
+        add_many(connection, [row])
+        finish_many(connection, [other])
+        everything = TraceFilter(organization_id="acme", user_id=None)
+        added, upserted = (get_row(connection, everything, one["id"]) for one in (row, other))
+    assert added == {**upserted, "id": row["id"]}
 
 
 @given(inputs=st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=8), ANYTHING, max_size=4))

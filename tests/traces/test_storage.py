@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from prowess.errors import Conflict
 from prowess.redaction import Redactor
-from prowess.storage.traces import TraceFilter, get_row, insert_many, position_of, read_newest, read_oldest
+from prowess.storage.traces import TraceFilter, add_many, get_row, insert_many, position_of, read_newest, read_oldest
 from prowess.traces.trace_row import to_row
 
 ALL = TraceFilter(organization_id="acme", user_id=None)
@@ -91,3 +92,27 @@ def test_a_list_leaves_out_what_is_large_unless_it_is_asked_for(database, keep, 
     assert "raw_output" not in brief
     assert "inputs" not in brief
     assert (whole["raw_output"], whole["inputs"]) == ("long", {"a": 1})
+
+
+ODD_TEXTS = ["", "\\N", "\\.", "a\tb\nc\rd\\e", "\x01", "\x02", "between\x01\x02\x03words", "\\\n\\", "é🎉\u2028"]
+
+
+def test_new_rows_come_back_as_they_were_whatever_characters_their_texts_have(database, begun):
+    traces = [begun(raw_output=text, error=text, inputs={text: [text]}, rendered_input=None) for text in ODD_TEXTS]
+    with database.write() as connection:
+        add_many(connection, [to_row(trace, Redactor()) for trace in traces])
+    with database.read() as connection:
+        found = [get_row(connection, ALL, trace.id) for trace in traces]
+    assert [(row["raw_output"], row["error"], row["inputs"], row["rendered_input"]) for row in found] == [
+        (text, text, {text: [text]}, None) for text in ODD_TEXTS
+    ]
+
+
+def test_a_new_row_whose_id_is_stored_already_is_a_conflict_and_nothing_is_added(database, begun):
+    first, second = (to_row(begun(), Redactor()) for _ in range(2))
+    with database.write() as connection:
+        add_many(connection, [first])
+    with pytest.raises(Conflict), database.write() as connection:
+        add_many(connection, [second, first])
+    with database.read() as connection:
+        assert get_row(connection, ALL, second["id"]) is None

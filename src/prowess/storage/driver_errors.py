@@ -59,7 +59,7 @@ def translate_error(error: exc.SQLAlchemyError, location: str) -> ProwessError:
     if isinstance(error, exc.NoSuchModuleError | exc.ArgumentError):
         return Invalid(f"{location} is not a database URL that Prowess knows.", hint=URL_HINT)
     if isinstance(error, exc.IntegrityError):
-        return Conflict(f"Somebody else wrote the same to {location} first.", hint="Read it again and repeat.")
+        return _conflict(location)
     if isinstance(error, exc.TimeoutError):
         return Unavailable(f"Too many at once use the database {location}.", hint="Try again in a moment.")
     if isinstance(error, exc.DBAPIError):
@@ -75,6 +75,8 @@ URL_HINT = "Use sqlite:///path/to/agents.db or postgresql://user@host/database."
 def _translate_driver_error(cause: BaseException | None, location: str) -> ProwessError:
     name = str(getattr(cause, "sqlite_errorname", "") or "")
     state = str(getattr(cause, "sqlstate", "") or "")
+    if state.startswith("23"):  # a raw cursor's unique violation; SQLAlchemy's own cursors wrap it
+        return _conflict(location)
     for code, (what, hint) in _SQLITE_ERRORS.items():
         if name.startswith(code):
             return Unavailable(f"The database {location} {what}.", hint=hint)
@@ -94,6 +96,10 @@ def _translate_driver_error(cause: BaseException | None, location: str) -> Prowe
         f"The database {location} failed: {_first_line(cause)} ({name or state}).",
         hint="See whether another program changed its tables; `prowess doctor` looks at them.",
     )
+
+
+def _conflict(location: str) -> Conflict:
+    return Conflict(f"Somebody else wrote the same to {location} first.", hint="Read it again and repeat.")
 
 
 def is_missing_table(error: exc.DBAPIError) -> bool:

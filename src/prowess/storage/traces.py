@@ -2,14 +2,16 @@
 
 A row is a mapping keyed by column name. Reads are restricted to an organization and user by `TraceFilter`.
 
-PostgreSQL receives many rows as one JSON text, which is the least work for this side of the connection. SQLite receives
-values, many rows per statement: other threads of this process get their turn between statements, and a writer that gave
-way after every row would spend most of its time waiting.
+PostgreSQL receives new rows by COPY, which costs the server half of what an upsert does (35 against 70 µs of CPU a row
+with all indexes), and rows that may exist already as one JSON text. SQLite receives values, many rows per statement:
+other threads of this process get their turn between statements, and a writer that gave way after every row would spend
+most of its time waiting.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
@@ -170,6 +172,10 @@ _FROM_JSON = f"SELECT {_NAMES} FROM json_populate_recordset(NULL::{traces.name},
 _PLACEHOLDERS = f"({', '.join('?' * len(COLUMNS))})"
 _ROWS_PER_STATEMENT = 32
 _MAX_JSON_CHARS = 8 * 1024 * 1024
+_COPY_CHARS = 1024 * 1024
+# Control characters that texts do not have in practice, so that only backslashes and line ends need escaping.
+_DELIMITER, _NULL = "\x01", "\x02"
+_COPY = f"COPY {traces.name} ({_NAMES}) FROM STDIN WITH (DELIMITER E'\\x01', NULL E'\\x02')"
 _KEEP_EXISTING = "ON CONFLICT (id) DO NOTHING"
 _OVERWRITE = f"ON CONFLICT (id) DO UPDATE SET {_FINISHED_COLUMNS}"
 
@@ -179,6 +185,17 @@ _column_values = cast("Callable[[Mapping[str, Any]], tuple[Any, ...]]", itemgett
 def dump_json(value: Any) -> str:
     """A value as it is written; `ValueError` for one that is not JSON. Numbers that are not finite become words."""
     return to_json(value, inf_nan_mode="strings").decode()
+
+
+def add_many(connection: sa.Connection, rows: Sequence[Row]) -> None:
+    """Add rows whose ids are not stored yet; raise `Conflict` if one is."""
+    if not rows or connection.dialect.name != "postgresql":
+        _write(connection, rows, "")
+        return
+    try:
+        _write(connection, _copy(connection, rows), "")
+    except ValueError as error:
+        raise _cannot_store(error) from error
 
 
 def insert_many(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -201,7 +218,45 @@ def _write(connection: sa.Connection, rows: Sequence[Mapping[str, Any]], conflic
         else:
             _write_values(connection, [_to_values(row) for row in rows], conflict)
     except ValueError as error:
-        raise Invalid(f"No database can hold this trace: {error}.", hint=PLAIN_TEXT_HINT) from error
+        raise _cannot_store(error) from error
+
+
+def _cannot_store(error: ValueError) -> Invalid:
+    return Invalid(f"No database can hold this trace: {error}.", hint=PLAIN_TEXT_HINT)
+
+
+def _copy(connection: sa.Connection, rows: Sequence[Row]) -> list[Row]:
+    """Send rows by COPY; return those that contain the delimiter, which must be written another way."""
+    left: list[Row] = []
+    with closing(connection.connection.cursor()) as cursor, cast("Any", cursor).copy(_COPY) as copy:
+        lines: list[str] = []
+        length = 0
+        for row in rows:
+            line = _copy_line(row)
+            if line is None:
+                left.append(row)
+                continue
+            lines.append(line)
+            length += len(line)
+            if length > _COPY_CHARS:
+                copy.write("".join(lines).encode())
+                lines, length = [], 0
+        copy.write("".join(lines).encode())
+    return left
+
+
+def _copy_line(row: Row) -> str | None:
+    """Return a row in COPY's text format, or None if one of its texts contains the delimiter or the null marker."""
+    values = _to_values(row)
+    # Written for speed: this runs 36 times per row, and 500 rows are one batch.
+    line = _DELIMITER.join(
+        [_NULL if value is None else value if value.__class__ is str else str(value) for value in values]
+    )
+    if line.count(_DELIMITER) != len(COLUMNS) - 1 or line.count(_NULL) != values.count(None):
+        return None
+    if "\\" in line:
+        line = line.replace("\\", "\\\\")
+    return line.replace("\n", "\\n").replace("\r", "\\r") + "\n"
 
 
 def _dump_batches(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -18,30 +18,47 @@ from prowess.storage.database import Connections
 from prowess.traces.trace import Trace
 from prowess.traces.trace_row import to_row, to_rows_if_clean
 
+log = logging.getLogger(__name__)
+
 MAX_QUEUED_TRACES = 10_000
 BATCH_TRACES = 500
 LINGER_SECONDS = 0.02
-"""So long the beginning of a run waits for its end, so that a short run is written once."""
+"""How long the start of a run is held back, so that a run that ends sooner is written once instead of twice."""
+
+RETRY_SECONDS = (0.05, 0.5)
+"""How long to wait before each further attempt to write rows that the database rejected."""
+
+SLOW_REFUSAL_SECONDS = 5.0
+"""A database that took longer than this to reject the rows (a locked one does) is not tried again."""
+
+SCAN_TRACES = 32
+"""How many traces are scanned for secrets as one text. Only if there is a hit are they scanned one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A run that began."""
+    """A run that started."""
 
     trace: Trace
-    since: float
+    queued_at: float
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """A run that ended; the future is told whether its row is kept."""
+    """A run that ended. `is_new` is True if its start was never written, so that no row of it can exist yet."""
 
     trace: Trace
-    kept: Future[bool]
+    stored: Future[bool]
+    is_new: bool
+
+
+QueuedTrace = Start | Finish
+Row = dict[str, Any]
+PreparedTrace = tuple[QueuedTrace, Row]
 
 
 class TraceBacklog:
-    """Beginnings and ends in the order in which they came; an end takes the place of its beginning."""
+    """Starts and finishes in the order in which they came; a finish replaces the start of its run."""
 
     def __init__(self, size: int = MAX_QUEUED_TRACES) -> None:
         self._size = size
@@ -53,189 +70,184 @@ class TraceBacklog:
 
     @property
     def finishes(self) -> int:
-        """How many ends wait."""
+        """How many finishes are queued."""
         return len(self._finishes)
 
     def begin(self, trace: Trace) -> bool:
-        """Add a beginning, where there is room."""
+        """Queue a start; return False if there is no room."""
         if len(self) >= self._size:
             return False
         self._starts[trace.id] = Start(trace, monotonic())
         return True
 
-    def finish(self, item: Finish) -> bool:
-        """Add an end; where there is no room, the oldest beginning that waits makes some."""
-        if self._starts.pop(item.trace.id, None) is None and len(self) >= self._size:
+    def finish(self, trace: Trace, stored: Future[bool]) -> bool:
+        """Queue a finish, dropping the oldest start if there is no room; return False if that does not help."""
+        is_new = self._starts.pop(trace.id, None) is not None
+        if not is_new and len(self) >= self._size:
             if not self._starts:
                 return False
             del self._starts[next(iter(self._starts))]
-        self._finishes.append(item)
+        self._finishes.append(Finish(trace, stored, is_new))
         return True
 
     def wait(self) -> float | None:
-        """So many seconds may pass until something must be written; None where nothing waits."""
+        """Return the seconds until something must be written, or None if the backlog is empty."""
         if self._finishes:
             return 0
         oldest = next(iter(self._starts.values()), None)
-        return None if oldest is None else oldest.since + LINGER_SECONDS - monotonic()
+        return None if oldest is None else oldest.queued_at + LINGER_SECONDS - monotonic()
 
-    def take(self, *, everything: bool) -> list[Start | Finish]:
-        """Remove what is to be written together: ends first, and the beginnings that have waited long enough."""
-        batch: list[Start | Finish] = [self._finishes.popleft() for _ in range(min(len(self._finishes), BATCH_TRACES))]
+    def take(self, *, everything: bool) -> list[QueuedTrace]:
+        """Remove and return the next batch: finishes first, then the starts that have waited long enough."""
+        batch: list[QueuedTrace] = [self._finishes.popleft() for _ in range(min(len(self._finishes), BATCH_TRACES))]
         due = monotonic() - LINGER_SECONDS
         while self._starts and len(batch) < BATCH_TRACES:
             oldest = next(iter(self._starts.values()))
-            if not everything and oldest.since > due:
+            if not everything and oldest.queued_at > due:
                 break
             del self._starts[oldest.trace.id]
             batch.append(oldest)
         return batch
 
     def clear(self) -> None:
-        """Let go of it all."""
+        """Drop everything."""
         self._starts.clear()
         self._finishes.clear()
 
 
-log = logging.getLogger(__name__)
-
-RETRY_SECONDS = (0.05, 0.5)
-"""So long the writer waits before it tries again to write to a database that did not take the rows."""
-
-SLOW_REFUSAL_SECONDS = 5.0
-"""A database that took so long to refuse the rows, as one that is locked does, is not asked again."""
-
-SCAN_TRACES = 32
-"""So many traces are looked through together; those among which there is a secret are looked through one by one."""
-
-Item = Start | Finish
-Row = dict[str, Any]
-PreparedTrace = tuple[Item, Row]
-
-
 class TraceRecorder:
-    """Writes traces, many in one transaction, from threads of its own; secrets are removed there, before the write.
+    """Writes traces from background threads, many per transaction, with secrets removed before the write.
 
-    What was recorded when the process ends normally is kept. A database that cannot be written to costs a warning and the
-    rows that it was to hold, never a run. What a process that is killed had begun is closed by `close_interrupted`.
+    Everything recorded before a normal exit is stored. If the database cannot be written to, its rows are dropped with a
+    warning; a run never fails because of it. `close_interrupted` closes the runs of a process that was killed.
     """
 
     def __init__(self, records: Connections, redactor: Redactor, *, queue_size: int = MAX_QUEUED_TRACES) -> None:
         self._records = records
         self._redactor = redactor
         self._backlog = TraceBacklog(queue_size)
-        self._writer = BackgroundWriter[Item, Sequence[PreparedTrace]](
-            self._backlog, prepare=self._ready, write=self._write, name="prowess-traces"
+        self._writer = BackgroundWriter[QueuedTrace, Sequence[PreparedTrace]](
+            self._backlog, prepare=self._prepare, write=self._write, name="prowess-traces"
         )
         self._dropped = 0
         self._warned = False
-        self._refused: Conflict | Unavailable | None = None
-        """How the database refused the last rows after a long wait."""
+        self._slow_refusal: Conflict | Unavailable | None = None
 
     @property
     def dropped(self) -> int:
-        """How many runs that ended have no row that says so."""
+        """How many finished runs have no row."""
         return self._dropped
 
     def begin(self, trace: Trace) -> None:
-        """Have the beginning of a run written soon. Never waits and never raises.
+        """Queue the start of a run. Never blocks and never raises.
 
-        Where too much waits already it is left out: the end of the run brings all that it says. What a trace holds must
-        not be changed afterwards.
+        If the queue is full the start is left out: the finish writes the whole row anyway. The caller must not change
+        what the trace holds afterwards.
         """
         with self._writer.lock:
             if not self._writer.closed and self._backlog.begin(trace) and len(self._backlog) == 1:
                 self._writer.wake(within=LINGER_SECONDS)
 
     def finish(self, trace: Trace) -> Future[bool]:
-        """Have the end of a run written at once; never raises. True when the row is durable, False where it is given up."""
-        kept: Future[bool] = Future()
-        kept.set_running_or_notify_cancel()  # nobody can cancel what is written
+        """Queue the end of a run. Never raises; the future is True once the row is durable, False if it was dropped."""
+        stored: Future[bool] = Future()
+        stored.set_running_or_notify_cancel()  # a queued row cannot be cancelled
         with self._writer.lock:
-            taken = not self._writer.closed and self._backlog.finish(Finish(trace, kept))
-            if taken and self._backlog.finishes == 1:
+            queued = not self._writer.closed and self._backlog.finish(trace, stored)
+            if queued and self._backlog.finishes == 1:
                 self._writer.wake()
-        if not taken:
-            self._drop([kept], "the recorder is closed" if self._writer.closed else "too many runs end at once")
-        return kept
+        if not queued:
+            self._drop([stored], "the recorder is closed" if self._writer.closed else "too many runs end at once")
+        return stored
 
     def flush(self, seconds: float = CLOSE_SECONDS) -> bool:
-        """Wait until what was recorded so far is written or given up; False where that takes too long."""
+        """Wait until everything recorded so far is written or dropped; return False if that takes too long."""
         return self._writer.flush(seconds)
 
     def close(self) -> None:
-        """Write what is left and end the thread; runs that end later have no row."""
+        """Write what is queued and end the threads; runs that end later have no row."""
         self._writer.close()
 
-    def _write(self, ready: Sequence[PreparedTrace]) -> None:
-        try:
-            self._write_patiently(ready)
-        except Exception as error:  # noqa: BLE001  (whatever happens here must not reach, or end, anything else)
-            if len(ready) > 1 and not isinstance(error, Unavailable):
-                for one in ready:  # one of them may be what the database refuses
-                    self._write([one])
-            else:
-                self._give_up([item for item, _ in ready], error)
-            return
-        for item, _ in ready:
-            if isinstance(item, Finish):
-                item.kept.set_result(True)
-
-    def _write_patiently(self, ready: Sequence[PreparedTrace]) -> None:
-        if self._writer.closed and self._refused is not None:
-            raise self._refused  # nobody waits once more at the end
-        began = monotonic()
-        for seconds in RETRY_SECONDS:
-            try:
-                self._write_rows(ready)
-            except (Conflict, Unavailable) as error:
-                if monotonic() > began + SLOW_REFUSAL_SECONDS:
-                    self._refused = error
-                    raise
-                self._writer.pause(seconds)
-            else:
-                self._refused = None
-                return
-        self._write_rows(ready)
-
-    def _ready(self, batch: Sequence[Item]) -> list[PreparedTrace]:
-        """The items with their rows, without those that cannot be made into one."""
-        ready: list[PreparedTrace] = []
+    def _prepare(self, batch: Sequence[QueuedTrace]) -> list[PreparedTrace]:
+        """Return each trace with its row, without those that cannot become one."""
+        prepared: list[PreparedTrace] = []
         for start in range(0, len(batch), SCAN_TRACES):
             items = batch[start : start + SCAN_TRACES]
             try:
                 rows = to_rows_if_clean([item.trace for item in items], self._redactor)
-            except Exception:  # noqa: BLE001  (the trace that is at fault is found below)
+            except Exception:  # noqa: BLE001  (one by one below, which finds the trace at fault)
                 rows = None
             found = rows if rows is not None else [self._row(item) for item in items]
-            ready += [(item, row) for item, row in zip(items, found, strict=True) if row is not None]
-        return ready
+            prepared += [(item, row) for item, row in zip(items, found, strict=True) if row is not None]
+        return prepared
 
-    def _row(self, item: Item) -> Row | None:
+    def _row(self, item: QueuedTrace) -> Row | None:
         try:
             return to_row(item.trace, self._redactor)
-        except Exception as error:  # noqa: BLE001  (one trace that cannot be read must not cost the others)
+        except Exception as error:  # noqa: BLE001  (one unreadable trace must not cost the others)
             self._give_up([item], error)
             return None
 
-    def _write_rows(self, ready: Sequence[PreparedTrace]) -> None:
-        if not ready:
+    def _write(self, prepared: Sequence[PreparedTrace]) -> None:
+        try:
+            self._write_with_retries(prepared)
+        except Exception as error:  # noqa: BLE001  (nothing may escape: it would end the writer thread)
+            if len(prepared) > 1 and not isinstance(error, Unavailable):
+                for single in prepared:  # the database may reject only one of them
+                    self._write([single])
+            else:
+                self._give_up([item for item, _ in prepared], error)
             return
-        starts = {row["id"]: row for item, row in ready if isinstance(item, Start)}
-        finishes = {row["id"]: row for item, row in ready if isinstance(item, Finish)}
+        for item, _ in prepared:
+            if isinstance(item, Finish):
+                item.stored.set_result(True)
+
+    def _write_with_retries(self, prepared: Sequence[PreparedTrace]) -> None:
+        if self._writer.closed and self._slow_refusal is not None:
+            raise self._slow_refusal  # do not delay the exit by another long wait
+        began = monotonic()
+        for attempt, seconds in enumerate(RETRY_SECONDS):
+            try:
+                self._write_rows(prepared, first_attempt=attempt == 0)
+            except (Conflict, Unavailable) as error:
+                if monotonic() > began + SLOW_REFUSAL_SECONDS:
+                    self._slow_refusal = error
+                    raise
+                self._writer.pause(seconds)
+            else:
+                self._slow_refusal = None
+                return
+        self._write_rows(prepared, first_attempt=False)
+
+    def _write_rows(self, prepared: Sequence[PreparedTrace], *, first_attempt: bool) -> None:
+        if not prepared:
+            return
+        new: dict[str, Row] = {}
+        starts: dict[str, Row] = {}
+        finishes: dict[str, Row] = {}
+        for item, row in prepared:
+            # A plain insert is twice as fast as an upsert, but only right while the row cannot exist. A connection that
+            # broke during the commit leaves open whether it does, so a second attempt takes nothing for granted.
+            if first_attempt and (isinstance(item, Start) or item.is_new):
+                new[row["id"]] = row
+            elif isinstance(item, Start):
+                starts[row["id"]] = row
+            else:
+                finishes[row["id"]] = row
         with self._records.write() as connection:
+            traces.add_many(connection, list(new.values()))
             traces.insert_many(connection, list(starts.values()))
             traces.finish_many(connection, list(finishes.values()))
 
-    def _give_up(self, batch: Sequence[Item], error: Exception) -> None:
+    def _give_up(self, batch: Sequence[QueuedTrace], error: Exception) -> None:
         reason = error.message if isinstance(error, ProwessError) else type(error).__name__
-        self._drop([item.kept for item in batch if isinstance(item, Finish)], reason)
+        self._drop([item.stored for item in batch if isinstance(item, Finish)], reason)
 
     def _drop(self, lost: Sequence[Future[bool]], reason: str) -> None:
         with self._writer.lock:
             self._dropped += len(lost)
-            told, self._warned = self._warned, self._warned or bool(lost)
-        if lost and not told:
+            warned, self._warned = self._warned, self._warned or bool(lost)
+        if lost and not warned:
             log.warning("Some runs leave no trace: %s", reason)
-        for kept in lost:
-            kept.set_result(False)
+        for stored in lost:
+            stored.set_result(False)
