@@ -137,7 +137,7 @@ def test_a_forked_child_writes_though_a_thread_of_its_parent_held_the_turn(tmp_p
     held, release = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with database._turns:
+        with database._writer_lock:
             held.set()
             release.wait()
 

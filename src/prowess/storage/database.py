@@ -6,8 +6,8 @@ import json
 import os
 import threading
 import weakref
-from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -16,7 +16,7 @@ from sqlalchemy import exc
 
 from prowess.errors import Invalid, Unavailable
 from prowess.storage.database_url import SQLITE_PREFIX, display_url, sqlite_path
-from prowess.storage.driver_errors import PLAIN_TEXT_HINT, URL_HINT, is_missing_table, mask_password, translate_errors
+from prowess.storage.driver_errors import PLAIN_TEXT_HINT, URL_HINT, is_missing_table, mask_password, translate_error
 from prowess.storage.rows import from_json
 from prowess.storage.sqlite import WriterLock, sqlite_engines
 
@@ -89,58 +89,154 @@ def run_alembic(connection: sa.Connection) -> None:
 
 
 class Connections(Protocol):
-    """Where connections to one database come from; whatever goes wrong is raised as a ProwessError."""
+    """Gives out connections to one database. Every failure is raised as a `ProwessError`."""
 
     location: str
-    """Where it is, for people."""
+    """Where the database is, for people."""
 
     url: str
-    """Where it is, with the password, for a connection of one's own; never shown."""
+    """The whole URL with the password, to open another connection; never show it."""
 
     def read(self) -> AbstractContextManager[sa.Connection]:
-        """A connection that sees one state of the database throughout."""
+        """Return a connection that sees one state of the database throughout."""
         ...
 
     def write(self) -> AbstractContextManager[sa.Connection]:
-        """A transaction: all of it is kept when the block ends, nothing of it when the block raises."""
+        """Return a transaction: committed when the block ends, rolled back if it raises."""
+        ...
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Let all reads that this thread makes inside the block share one transaction.
+
+        They cost less that way and see one state. They do not see what is written inside the block.
+        """
         ...
 
 
-class Database:
-    """A database with Prowess's tables. Safe for many threads; a forked child opens connections of its own.
+class _Transaction:
+    """One transaction on a connection of its own.
 
-    Whatever goes wrong in it is raised as a ProwessError.
+    A class, because the three nested generators of `contextlib` that this replaces took as long as SQLAlchemy does to
+    check out a connection, and a run has many small transactions.
     """
+
+    __slots__ = ("_after", "_connection", "_database", "_engine", "_lock", "_transaction")
+
+    def __init__(
+        self,
+        database: Database,
+        engine: sa.Engine,
+        lock: AbstractContextManager[None] | None = None,
+        after: Callable[[], None] | None = None,
+    ) -> None:
+        self._database = database
+        self._engine = engine
+        self._lock = lock
+        self._after = after
+
+    def __enter__(self) -> sa.Connection:
+        if self._lock is not None:
+            self._lock.__enter__()
+        try:
+            connection = self._engine.connect()
+            try:
+                self._transaction = connection.begin()
+            except BaseException:
+                connection.close()
+                raise
+        except BaseException as error:
+            self._release(error)
+            self._database.raise_translated(error)
+            raise
+        self._connection = connection
+        return connection
+
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        try:
+            try:
+                if error is None:
+                    self._transaction.commit()
+            finally:
+                self._connection.close()  # rolls back what is not committed
+        except BaseException as failure:
+            self._release(failure)
+            self._database.raise_translated(failure)
+            raise
+        self._release(error)
+        if error is not None:
+            self._database.raise_translated(error)
+        elif self._after is not None:
+            self._after()
+
+    def _release(self, error: BaseException | None) -> None:
+        if self._lock is not None:
+            self._lock.__exit__(type(error) if error else None, error, None)
+
+
+class _SharedRead:
+    """A read inside `Database.snapshot`: lends the connection of the snapshot."""
+
+    __slots__ = ("_connection", "_database")
+
+    def __init__(self, database: Database, connection: sa.Connection) -> None:
+        self._database = database
+        self._connection = connection
+
+    def __enter__(self) -> sa.Connection:
+        return self._connection
+
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        if error is not None:
+            self._database.raise_translated(error)
+
+
+class Database:
+    """A database with Prowess's tables. Safe for many threads; a forked child opens connections of its own."""
 
     def __init__(self, reader: sa.Engine, writer: sa.Engine) -> None:
         self.location = mask_password(writer.url)
         self.url = _full_url(writer.url)
         self._reader = reader
         self._writer = writer
-        self._turns = WriterLock() if writer.dialect.name == "sqlite" else nullcontext()
-        self._errors = cast("type[Exception]", writer.dialect.loaded_dbapi.Error)
+        self._writer_lock = WriterLock() if writer.dialect.name == "sqlite" else None
+        self._driver_error = cast("type[Exception]", writer.dialect.loaded_dbapi.Error)
+        self._of_thread = threading.local()
         _engines.add(writer)
 
-    @contextmanager
-    def read(self) -> Generator[sa.Connection]:
-        """A connection that sees one state of the database throughout."""
-        with translate_errors(self.location, self._errors), self._reader.begin() as connection:
-            yield connection
+    def read(self) -> AbstractContextManager[sa.Connection]:
+        """Return a connection that sees one state of the database throughout."""
+        shared = getattr(self._of_thread, "snapshot", None)
+        return _Transaction(self, self._reader) if shared is None else _SharedRead(self, shared)
+
+    def write(self, *, after: Callable[[], None] | None = None) -> AbstractContextManager[sa.Connection]:
+        """Return a transaction: committed when the block ends, rolled back if it raises; `after` runs once committed."""
+        return _Transaction(self, self._writer, self._writer_lock, after)
 
     @contextmanager
-    def write(self) -> Generator[sa.Connection]:
-        """A transaction: all of it is kept when the block ends, nothing of it when the block raises."""
-        with translate_errors(self.location, self._errors), self._turns, self._writer.begin() as connection:
-            yield connection
+    def snapshot(self) -> Generator[None]:
+        """Let all reads that this thread makes inside the block share one transaction."""
+        with self.read() as connection:
+            outer = getattr(self._of_thread, "snapshot", None)
+            self._of_thread.snapshot = connection
+            try:
+                yield
+            finally:
+                self._of_thread.snapshot = outer
+
+    def raise_translated(self, error: BaseException) -> None:
+        """Raise the `ProwessError` that an error of SQLAlchemy or the driver means; return for any other error."""
+        translated = translate_error(error, self.location, self._driver_error)
+        if translated is not None:
+            raise translated from error
 
     def migrate(self) -> None:
         """Bring the tables up to date; costs one query when they are."""
-        with translate_errors(self.location, self._errors):
-            with self._reader.connect() as connection:
-                found = revision(connection)
-            if not check_revision(found, self.location):
-                with self._writer.begin() as connection:
-                    upgrade(connection, self.location)
+        with self.read() as connection:
+            found = revision(connection)
+        if not check_revision(found, self.location):
+            # Without the lock of this process: alembic's own lock comes first, and SQLite waits for its file lock.
+            with _Transaction(self, self._writer) as connection:
+                upgrade(connection, self.location)
 
     def close(self) -> None:
         """Close every connection that is not in use."""
@@ -240,23 +336,26 @@ class DeferredDatabase:
         self._lock = threading.Lock()
         self._opened: tuple[Database, _FileIdentity] | None = None
 
-    @contextmanager
-    def read(self) -> Generator[sa.Connection]:
-        """A connection that sees one state of the database throughout."""
-        with self._current()[0].read() as connection:
-            yield connection
+    def read(self) -> AbstractContextManager[sa.Connection]:
+        """Return a connection that sees one state of the database throughout."""
+        return self._current()[0].read()
 
-    @contextmanager
-    def write(self) -> Generator[sa.Connection]:
-        """A transaction: all of it is kept when the block ends, nothing of it when the block raises."""
+    def write(self) -> AbstractContextManager[sa.Connection]:
+        """Return a transaction: committed when the block ends, rolled back if it raises."""
         database, identity = self._current()
-        with database.write() as connection:
-            yield connection
-        if self._identity() != identity:
-            raise Unavailable(
-                f"The database {self.location} was removed or replaced while it was written to.",
-                hint="Repeat the change; it goes to the database that is there now.",
-            )
+
+        def check_replaced() -> None:
+            if self._identity() != identity:
+                raise Unavailable(
+                    f"The database {self.location} was removed or replaced while it was written to.",
+                    hint="Repeat the change; it goes to the database that is there now.",
+                )
+
+        return database.write(after=check_replaced)
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Let all reads that this thread makes inside the block share one transaction."""
+        return self._current()[0].snapshot()
 
     def close(self) -> None:
         """Close every connection that is not in use."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -39,23 +37,22 @@ _POSTGRES_ERRORS: dict[str, tuple[str, str]] = {
 }
 
 
-@contextmanager
-def translate_errors(location: str, driver: type[Exception]) -> Generator[None]:
-    """Let no exception of SQLAlchemy or of the driver (whose errors are all a `driver`) through."""
-    try:
-        yield
-    except exc.SQLAlchemyError as error:
-        raise translate_error(error, location) from error
-    except driver as error:
-        raise _translate_driver_error(error, location) from error
-    except UnicodeError as error:
-        raise Invalid(
+def translate_error(
+    error: BaseException, location: str, driver: type[Exception] | tuple[()] = ()
+) -> ProwessError | None:
+    """Return the ProwessError for an error of SQLAlchemy or of the driver (a `driver`); None for any other error."""
+    if isinstance(error, exc.SQLAlchemyError):
+        return _translate_sqlalchemy_error(error, location)
+    if isinstance(error, driver):
+        return _translate_driver_error(error, location)
+    if isinstance(error, UnicodeError):
+        return Invalid(
             "The text has characters that cannot be stored.", hint="Remove the broken characters (lone surrogates)."
-        ) from error
+        )
+    return None
 
 
-def translate_error(error: exc.SQLAlchemyError, location: str) -> ProwessError:
-    """The ProwessError that says what this database error means."""
+def _translate_sqlalchemy_error(error: exc.SQLAlchemyError, location: str) -> ProwessError:
     if isinstance(error, exc.NoSuchModuleError | exc.ArgumentError):
         return Invalid(f"{location} is not a database URL that Prowess knows.", hint=URL_HINT)
     if isinstance(error, exc.IntegrityError):
