@@ -257,3 +257,30 @@ def test_a_server_that_drops_its_connections_is_found_again(postgres_url: str, p
 
     assert store.get_skill_by_name("release-notes") == saved
     database.close()
+
+
+def test_reads_inside_a_snapshot_share_one_state_and_those_after_it_see_the_news(database: Database) -> None:
+    def add(name: str) -> None:
+        with database.write() as connection:
+            connection.execute(sa.insert(skill_blobs), {"sha256": name, "size": 1, "content": b"x"})
+
+    add("before")
+    with database.snapshot():
+        assert count(database, skill_blobs) == 1
+        with database.read() as one, database.read() as other:
+            assert one is other
+        add("inside")
+        with database.snapshot():
+            assert count(database, skill_blobs) == 1
+        seen: list[int] = []
+        thread = threading.Thread(target=lambda: seen.append(count(database, skill_blobs)))
+        thread.start()
+        thread.join()
+    assert seen == [2]
+    assert count(database, skill_blobs) == 2
+
+
+def test_a_snapshot_ends_with_its_block_though_that_raises(database: Database) -> None:
+    with pytest.raises(ProwessError), database.snapshot(), database.read() as connection:
+        connection.execute(sa.text("SELECT * FROM nothing_by_that_name"))
+    assert count(database, skill_blobs) == 0
