@@ -32,7 +32,7 @@ _HINT = "A command knows {{ name }} only; whatever else is to be computed is com
 
 
 def fill_arguments(templates: Sequence[ArgumentTemplate], values: Mapping[str, Any]) -> list[str]:
-    """The arguments. A value that would begin an option is refused, unless an argument `--` stands before it."""
+    """Return the arguments. Refuse a value that would be read as an option, unless an argument `--` precedes it."""
     filled: list[str] = []
     only_values = False
     for template in templates:
@@ -45,7 +45,7 @@ def fill_arguments(templates: Sequence[ArgumentTemplate], values: Mapping[str, A
 
 
 def fill_text(template: str, values: Mapping[str, Any]) -> str:
-    """A text with the values in place; `Invalid` names an input that has none."""
+    """Return a text with its values in place; raise `Invalid` for an input without a value."""
     pieces = _pieces(template)
     return "".join(piece if isinstance(piece, str) else _written(values, piece) for piece in pieces)
 
@@ -81,10 +81,10 @@ def _written(values: Mapping[str, Any], slot: Slot) -> str:
 
 
 class CliCommandHandler:
-    """Runs the program that `handler` names, with the words after it and `args` as templates of its arguments.
+    """Runs the program that `handler` names. The words after it and `args` are templates of its arguments.
 
-    A program runs only where an administrator allows it; to name it is to declare it. `Refused` says what to do otherwise.
-    The output is its text, its lines, or the JSON that it prints, held to the output schema of the skill.
+    Raise `Refused` unless an administrator allows the program. The output is what it prints, as text, lines or JSON,
+    checked against the skill's output schema.
     """
 
     kind: Kind = "cli_command"
@@ -93,7 +93,7 @@ class CliCommandHandler:
         self._commands = commands
 
     async def run(self, call: Call) -> Output:
-        """Run it."""
+        """Run the program and return what it prints."""
         artifact = call.artifact
         if not isinstance(artifact, CliCommand):
             raise Invalid(f"{artifact.name!r} is a {artifact.kind}, not a command.")

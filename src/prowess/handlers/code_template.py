@@ -1,4 +1,4 @@
-"""code_template: a Python script, run in the sandbox; what it submits is the output."""
+"""code_template: run a Python script in the sandbox; what it submits is the output."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from prowess.skill.kinds import Kind
 class CodeTemplateHandler:
     """Runs the script with the inputs in place of `{{ name }}`. The output is what it submits, or else what it prints.
 
-    A script that ends early gives `RunFailed`, with its line and its own message where it raised an error, and `TimedOut`
-    where its time was over. What it printed is noted in any case. Where a host function could not serve, or said no, and the
-    script did not catch that, it is the error of the run. With `checkpoints`, a run that did not come to its end after the
-    script called `checkpoint` can be resumed.
+    Raise `RunFailed` if the script fails, with the line and message of its exception, and `TimedOut` at its time limit. If a
+    host function refused or was unavailable, and the script did not catch that, raise that error instead. What the script
+    printed is noted in any case. With `checkpoints`, a run that is interrupted after `checkpoint()` can be resumed.
     """
 
     kind: Kind = "code_template"
@@ -42,12 +41,12 @@ class CodeTemplateHandler:
         self._checkpoints = checkpoints
 
     async def run(self, call: Call) -> Output:
-        """Run it."""
+        """Run the script and return what it submits or prints."""
         values = check_inputs(call.inputs, call.skill.parameters)
         script = script_from_template(call.artifact.content, values)
         call.plan(_rendered(call.artifact.content, values))
         calls = self._host.calls_of(call)
-        ran = await self._ran(call, script, calls)
+        ran = await self._run_journaled(call, script, calls)
         facts: dict[str, Any] = {"ended": ran.ended, "fuel": ran.fuel, "host_calls": ran.calls}
         call.notes.raw = ran.stdout
         call.notes.detail["sandbox"] = facts
@@ -57,8 +56,8 @@ class CodeTemplateHandler:
             )
         return _output(ran, {**facts, "stdout": ran.stdout})
 
-    async def _ran(self, call: Call, script: Script, calls: HostFunctions) -> ScriptOutcome:
-        """What came of the script; its calls are in a journal, which is kept at each checkpoint until it has ended well."""
+    async def _run_journaled(self, call: Call, script: Script, calls: HostFunctions) -> ScriptOutcome:
+        """Run the script. Its host calls go into a journal, stored at each checkpoint and deleted after success."""
         kept = self._checkpoints
         if kept is None:
             return await self._sandbox.run(script, calls.functions(), self._limits)
@@ -73,7 +72,7 @@ class CodeTemplateHandler:
 
 
 def _rendered(template: str, values: Mapping[str, Any]) -> str:
-    """The script as it was given, and the inputs beside it, as they travel."""
+    """Return the script and its inputs for the trace; they also travel to the sandbox separately."""
     return f"{template}\n\n# inputs: {json.dumps(values, ensure_ascii=False)}" if values else template
 
 

@@ -24,23 +24,23 @@ from prowess.skill.model import Skill
 from prowess.threads import offload, offload_to_completion
 
 ReadFiles = Callable[[Skill], Awaitable[Mapping[str, bytes]]]
-"""Reads all files of a skill, by their paths."""
+"""Reads all files of a skill, by path."""
 
 MAX_PATHS_SHOWN = 3
 MAX_ERROR_CHARS = 2_000
-"""So many characters of what a program complained of are told with its failure."""
+"""Characters of a program's error output that are part of our error message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOutput:
-    """What a program gave that ended well, without anything that it was given in confidence."""
+    """What a successful program printed, without the secrets that it was granted."""
 
     stdout: str
     facts: JsonObject
 
 
 class CommandRunner:
-    """Runs programs in the sandbox for commands."""
+    """Runs programs in the sandbox for cli_command and script."""
 
     def __init__(
         self,
@@ -55,11 +55,11 @@ class CommandRunner:
         self._limits = limits
 
     async def granted(self, call: Call) -> Grants:
-        """What the call is given."""
+        """Return what the call may reach."""
         return await self._grants_of(call)
 
     async def files_of(self, call: Call) -> Mapping[str, bytes]:
-        """The files of the skill."""
+        """Return the files of the skill."""
         return await self._files(call.skill)
 
     async def run(
@@ -76,9 +76,9 @@ class CommandRunner:
         packages: Path | None = None,
         executable: bool = True,
     ) -> CommandOutput:
-        """Run a program to its end; `RunFailed` tells of an exit code that is none of success, or of a limit that it met.
+        """Run a program to its end; raise `RunFailed` if its exit code is not in `success` or it hits a limit.
 
-        What it leaves in a folder that would be read as a skill, or is hidden, is removed, and `Refused` says so.
+        Remove hidden files and skills that it leaves in a granted folder, and raise `Refused`: other tools would run them.
         """
         limits = self._limits if seconds is None else replace(self._limits, seconds=seconds)
         grant_env(call, grants)
@@ -93,7 +93,7 @@ class CommandRunner:
             env=env,
             roots=(*grants.roots, *((Root(name=str(packages), path=packages),) if packages else ())),
         )
-        completed = await self._weeded(call, command, limits)
+        completed = await self._run_guarded(call, command, limits)
         secrets = call.notes.secrets
         stdout, stderr = secrets.redact_text(_text(completed.stdout)), secrets.redact_text(_text(completed.stderr))
         facts: JsonObject = {"exit_code": completed.exit_code, "stderr": stderr, "confined": list(completed.confined)}
@@ -103,21 +103,21 @@ class CommandRunner:
             raise _failure(call, called, completed, limits, stderr or stdout, grants)
         return CommandOutput(stdout=stdout, facts=facts)
 
-    async def _weeded(self, call: Call, command: Command, limits: CommandLimits) -> CommandOutcome:
-        """What came of a command; nothing of it stays in the roots that nobody may leave there."""
+    async def _run_guarded(self, call: Call, command: Command, limits: CommandLimits) -> CommandOutcome:
+        """Run a command and clean up the granted folders after it."""
         if not any(root.writable for root in command.roots):
             return await self._completed(command, limits)
-        weeding = await offload(WriteGuard, command.roots)
-        planted: list[str] = []
+        guard = await offload(WriteGuard, command.roots)
+        removed: list[str] = []
         try:
             completed = await self._completed(command, limits)
         finally:
-            planted = await offload_to_completion(weeding.clear)
-            for path in planted:
+            removed = await offload_to_completion(guard.clear)
+            for path in removed:
                 call.notes.receipt.refuse("written", path)
-        if planted:
+        if removed:
             raise Refused(
-                f"A program may not leave hidden files or skills in a folder: {', '.join(planted[:MAX_PATHS_SHOWN])}.",
+                f"A program may not leave hidden files or skills in a folder: {', '.join(removed[:MAX_PATHS_SHOWN])}.",
                 hint="They were removed. Write under other names.",
             )
         return completed
@@ -136,7 +136,7 @@ def _text(output: bytes) -> str:
 def _failure(
     call: Call, called: str, completed: CommandOutcome, limits: CommandLimits, said: str, grants: Grants
 ) -> ProwessError:
-    """Why a program gave nothing, with what it complained of and what it was not given."""
+    """Return the error of a failed program, with its error output and what it was not granted."""
     less = "Have it do less in one run."
     met = {
         "memory": f"needed more than the {limits.memory_bytes >> 20} MiB of memory that a command may use",

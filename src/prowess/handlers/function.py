@@ -1,4 +1,4 @@
-"""function: `execute(args, ctx)` of a skill, run in a sandbox; what it returns is the output."""
+"""function: call a skill's `execute(args, ctx)` in a sandbox; what it returns is the output."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ RuntimeName = Literal["wasm", "native", "deno"]
 
 MAX_CALLS = 1_000
 FUEL_PER_SECOND = 10_000_000_000
-"""More than a second has room for: it is the time that counts."""
+"""More than a second can use up, so that the time limit decides."""
 MEMORY_BYTES: dict[RuntimeName, int] = {"wasm": 256 * MIB, "native": 1024 * MIB, "deno": 512 * MIB}
 GRACE_SECONDS = 0.4
-"""So much later than the sandbox itself a function is ended whose host still works for it."""
+"""The sandbox enforces its own limit first; this covers functions that still wait for a host call."""
 _ERROR_CHARS = 4_000
 
 
 class FunctionHandler:
-    """Calls the function with the inputs, which have the defaults of the skill's parameters, and with a context.
+    """Calls the function with the inputs, completed by the defaults of the skill's parameters, and with a context.
 
-    It runs in the sandbox of its language and of the runtime that its skill needs. An object with a `success` says whether it
-    has succeeded, with its `result` or its `error`; anything else that it returns is the result. `RunFailed` tells what it
-    raised or which limit it met, `TimedOut` that its time was over, all of it counted but the installing of packages. What a
-    host function refused and the function did not catch is the error of the run. What it logged is kept in any case.
+    The language and the skill's runtime decide the sandbox. A returned object with a boolean `success` is unwrapped to its
+    `result` or `error`; anything else is the result. Raise `RunFailed` for an exception or a limit, and `TimedOut` at the
+    time limit, which does not include installing packages. If a host function refused, and the function did not catch
+    that, raise that error instead. The log is kept in any case.
     """
 
     kind: Kind = "function"
@@ -70,7 +70,7 @@ class FunctionHandler:
         self._host = host
 
     async def run(self, call: Call) -> Output:
-        """Run it."""
+        """Call the function and return its result."""
         function = _function(call)
         runtime = choose_runtime(function, call.run.needs)
         values = check_inputs(call.inputs, call.skill.parameters)
@@ -94,7 +94,7 @@ class FunctionHandler:
             raise
 
     async def _called(self, call: Call, function: Function, script: Script, grants: Grants) -> Output:
-        """What the function gives within its limits; what it logged until then is noted where it gives nothing."""
+        """Call the function within its limits; note its log if it fails."""
         runtime = choose_runtime(function, call.run.needs)
         limits, secrets = _limits(function, runtime), call.notes.secrets
         calls = self._host.calls_of(call)
@@ -115,7 +115,7 @@ class FunctionHandler:
             call.notes.detail["log"] = served.log_lines
             raise
         told = {"success": True, "log": served.log_lines, "runtime": runtime, "confined": list(ran.confined)}
-        return Output(kind=self.kind, text=_words(result), data=result, result=told)
+        return Output(kind=self.kind, text=_to_text(result), data=result, result=told)
 
     def _sandbox(self, runtime: RuntimeName) -> Sandbox:
         found = self._sandboxes.get(runtime)
@@ -125,14 +125,14 @@ class FunctionHandler:
 
 
 def choose_runtime(function: Function, needs: Needs) -> RuntimeName:
-    """What runs a function: Deno for its languages, a process where the skill needs one, else the WASM sandbox."""
+    """Return what runs a function: Deno for its languages, a process if the skill needs one, else the WASM sandbox."""
     if function.language != "python":
         return "deno"
     return "native" if needs.runtime == "native" else "wasm"
 
 
 def function_file(function: Function) -> str:
-    """What the file of a function is called."""
+    """Return the file name of a function."""
     suffix = {"python": "py", "typescript": "ts", "javascript": "js"}[function.language]
     return function.path or f"{function.name}.{suffix}"
 
@@ -183,7 +183,7 @@ async def _within(seconds: float, function: Function) -> AsyncGenerator[None]:
 def _check_end(
     call: Call, function: Function, ran: ScriptOutcome, limits: SandboxLimits, refusals: Refusals, grants: Grants
 ) -> None:
-    """Raise why it gave nothing, with what is known to be missing."""
+    """Raise the error of a failed function, with a hint about what is missing."""
     if ran.ended == "done":
         return
     told = CodeLabel(called=f"the function {function_file(function)!r}", gave="returned", give="Return")
@@ -197,7 +197,7 @@ def _check_end(
 
 
 def _result(returned: Any, function: Function, trace: str) -> Any:
-    """The result of what was returned; `RunFailed` where it says itself that it has none."""
+    """Return the result in what the function returned; raise `RunFailed` if it reports a failure itself."""
     if not isinstance(returned, dict):
         return returned
     said = cast("JsonObject", returned)
@@ -215,7 +215,7 @@ def _result(returned: Any, function: Function, trace: str) -> Any:
     )
 
 
-def _words(result: Any) -> str:
+def _to_text(result: Any) -> str:
     if result is None or isinstance(result, str):
         return result or ""
     return json.dumps(result, ensure_ascii=False, indent=2)

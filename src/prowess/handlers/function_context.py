@@ -27,13 +27,13 @@ from prowess.skill.needs import split_root
 from prowess.threads import offload_to_completion
 
 MAX_OWN_BYTES = 64 * MIB
-"""So much a run may have in its own folder."""
+"""Bytes that a call may have in its own folder."""
 
 
 class RunFiles:
-    """Blocking, one thing at a time. Once it is closed nothing is read or written any more, whoever still tries to.
+    """The files of one call: in its own folder, made on first use, and in granted folders. Blocking.
 
-    The run's own folder is made with the first file, and gone afterwards.
+    One operation at a time. After `close` nothing is read or written, even by an operation that a thread still has queued.
     """
 
     def __init__(self, roots: Sequence[Root]) -> None:
@@ -44,13 +44,13 @@ class RunFiles:
         self._is_closed = False
 
     def read(self, path: str) -> tuple[FileLocation, bytes]:
-        """Where a file is, and what it has."""
+        """Return where a file is, and its content."""
         with self._lock:
             place = self._folders().to_read(path)
             return place, place.read()
 
     def write(self, path: str, content: bytes) -> FileLocation:
-        """Put a file there, whole or not at all."""
+        """Write a file, completely or not at all."""
         with self._lock:
             place = self._folders().to_write(path)
             if place.root.name:
@@ -66,7 +66,7 @@ class RunFiles:
             return place
 
     def close(self) -> None:
-        """Wait for what is under way, and remove the run's own folder."""
+        """Wait for the operation in progress, and remove the call's own folder."""
         with self._lock:
             self._is_closed = True
             if self._own is not None:
@@ -82,18 +82,18 @@ class RunFiles:
 
 MAX_REQUESTS = 100
 MAX_FILES = 200
-"""How often one run may read or write a file."""
+"""Files that one call may read or write."""
 MAX_LOG_LINES, MAX_LOG_CHARS = 1_000, 64 * 1024
 FETCH_SECONDS = 30.0
 _JSON = "application/json"
 _FULL = "(The log is full.)"
 
-_Sort = Literal["read", "written"]
+_Access = Literal["read", "written"]
 _T = TypeVar("_T")
 
 
 class FunctionContext:
-    """The functions of one run's context. Whatever they touch or refuse is on its receipt."""
+    """The functions of one call's `ctx`. What they use or refuse goes on its receipt."""
 
     def __init__(self, call: Call, grants: Grants, *, outbound: HttpClient, refusals: Refusals | None = None) -> None:
         self._call = call
@@ -105,16 +105,16 @@ class FunctionContext:
         self._requests = self._files = self._logged = 0
         self.refusals: Refusals = {} if refusals is None else refusals
         self.log_lines: list[str] = []
-        """What was logged, without what is secret."""
+        """The log without secrets."""
 
     def functions(self) -> dict[str, HostFunction]:
-        """By name."""
+        """Return the functions by name."""
         return expose_methods(self, CONTEXT_FUNCTIONS, self.refusals)
 
     async def fetch(
         self, url: str, method: str = "GET", headers: dict[str, str] | None = None, body: Any = None
     ) -> JsonObject:
-        """What a host answers that the skill declares."""
+        """Send a request to a host that the skill declares, and return the response."""
         self._check_open()
         self._requests = _counted(self._requests, MAX_REQUESTS, "requests")
         content, kind = _body(body)
@@ -135,7 +135,7 @@ class FunctionContext:
         return _answer(await self._sent(request))
 
     async def read_file(self, path: str) -> JsonObject:
-        """A file of the run's own folder, or of one that the skill was given."""
+        """Return a file of the call's own folder or of a granted folder."""
         self._check_open()
         self._files = _counted(self._files, MAX_FILES, "files")
 
@@ -144,21 +144,21 @@ class FunctionContext:
             self._touch("read", place)
             return content
 
-        return _told(await self._beside("read", path, read))
+        return _encode(await self._on_file("read", path, read))
 
     async def write_file(self, path: str, content: Any) -> JsonObject:
-        """Put a file there, whole or not at all."""
+        """Write a file, completely or not at all."""
         self._check_open()
         self._files = _counted(self._files, MAX_FILES, "files")
         written, kind = _body(content)
         if content is None or kind == _JSON:
             raise Invalid("write_file(): content is neither text nor bytes.", hint="Write json.dumps(…) of a value.")
 
-        await self._beside("written", path, lambda: self._touch("written", self._run_files.write(path, written)))
+        await self._on_file("written", path, lambda: self._touch("written", self._run_files.write(path, written)))
         return {"bytes": len(written)}
 
     async def log(self, message: str) -> None:
-        """Add a line to the log, as long as there is room in it."""
+        """Add a line to the log while there is room."""
         if self._is_closed:
             return
         self._logged += len(message)
@@ -172,12 +172,14 @@ class FunctionContext:
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[FunctionContext]:
-        """The same, until the run has ended: then nothing is under way any more, and its own folder is gone."""
+        """Keep the context open for the block; afterwards nothing is in progress and the call's own folder is gone."""
         try:
             yield self
         finally:
             self._is_closed = True
-            await offload_to_completion(self._run_files.close)
+            # Most functions use no file, and then closing neither waits nor touches the disk.
+            if self._files:
+                await offload_to_completion(self._run_files.close)
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -188,37 +190,37 @@ class FunctionContext:
         try:
             return await self._outbound.send(request)
         except Refused as error:
-            raise self._with_line(error, host) from None
+            raise self._with_hint(error, host) from None
 
-    def _with_line(self, error: Refused, host: str) -> Refused:
-        """The same refusal, with what to do about it."""
+    def _with_hint(self, error: Refused, host: str) -> Refused:
+        """Return the refusal with what to do about it."""
         reason = self._grants.denied.get(host, "")
         line = f'Add to the manifest: hosts: ["{host}"]; whoever decides about the skill sees it.'
         return Refused(error.message, hint=reason or error.hint or line)
 
-    async def _beside(self, sort: _Sort, path: str, work: Callable[[], _T]) -> _T:
-        """What work on a file gives that is done beside the event loop; what is refused is on the receipt.
+    async def _on_file(self, access: _Access, path: str, work: Callable[[], _T]) -> _T:
+        """Run file work in a thread; note what is refused.
 
-        A run that is ended meanwhile ends after it, so that its receipt is true.
+        A call that is cancelled meanwhile waits for it, so that its receipt is complete.
         """
         try:
-            self._check_given(path)
+            self._check_granted(path)
             return await offload_to_completion(work)
         except Refused:
-            self._receipt.refuse(sort, path)
+            self._receipt.refuse(access, path)
             raise
 
-    def _check_given(self, path: str) -> None:
-        """Refuse what is in a folder that the skill declares and was not given, for the reason that is known."""
+    def _check_granted(self, path: str) -> None:
+        """Refuse a path in a folder that the skill declares but was not granted, and say why."""
         for said in self._call.run.needs.roots:
             name, _ = split_root(said)
             if name in self._grants.denied and is_below(path, name):
                 raise Refused(f"{path!r} is in a folder that was not given.", hint=self._grants.denied[name])
 
-    def _touch(self, sort: _Sort, place: FileLocation) -> None:
-        """Put a file on the receipt, unless it is in the run's own folder."""
+    def _touch(self, access: _Access, place: FileLocation) -> None:
+        """Note a file on the receipt, unless it is in the call's own folder."""
         if place.root.name:
-            self._receipt.touch(sort, place.path)
+            self._receipt.touch(access, place.path)
 
 
 def _counted(so_far: int, most: int, what: str) -> int:
@@ -228,7 +230,7 @@ def _counted(so_far: int, most: int, what: str) -> int:
 
 
 def _body(body: Any) -> tuple[bytes, str]:
-    """What a body is as bytes, and the type of content that goes with it; '' where its sender knows."""
+    """Return a body as bytes, and its content type; '' if the sender sets it."""
     if body is None:
         return b"", ""
     if isinstance(body, str):
@@ -245,8 +247,8 @@ def _bytes(text: Any) -> bytes:
         raise Invalid("What is given as base64 is none.") from None
 
 
-def _told(content: bytes) -> JsonObject:
-    """Bytes as a function is given them: as text, where they are text."""
+def _encode(content: bytes) -> JsonObject:
+    """Return bytes for a function: as text if they are UTF-8, else as base64."""
     try:
         return {"text": content.decode()}
     except UnicodeDecodeError:
@@ -258,5 +260,5 @@ def _answer(answer: HttpResponse) -> JsonObject:
         "status": answer.status,
         "headers": dict(answer.headers),
         "url": answer.url,
-        **_told(answer.body),
+        **_encode(answer.body),
     }

@@ -21,11 +21,11 @@ from prowess.threads import offload
 from prowess.workspace.workspace import Workspace
 
 Refusals = dict[str, ProwessError]
-"""What was refused, by the message that the script was given."""
+"""Errors of host functions, by the message that the script saw."""
 
 
 def expose_methods(owner: object, names: Iterable[str], refusals: Refusals) -> dict[str, HostFunction]:
-    """Methods of an owner by their names, with their arguments checked; what they refuse is kept among the refusals."""
+    """Return methods by name, with checked arguments; add the errors that they raise to `refusals`."""
     return {name: functools.partial(_checked, owner, name, refusals) for name in names}
 
 
@@ -33,7 +33,7 @@ async def _checked(owner: object, name: str, refusals: Refusals, /, *args: Any, 
     try:
         return await _validated(type(owner), name)(owner, *args, **kwargs)
     except ValidationError as error:
-        raise Invalid(f"{name}(): {_told(error)}.") from None
+        raise Invalid(f"{name}(): {_describe_errors(error)}.") from None
     except ProwessError as error:
         refusals[f"{error.message} {error.hint}".strip()] = error
         raise
@@ -45,32 +45,32 @@ def _validated(owner: type, name: str) -> Callable[..., Awaitable[Any]]:
     return validate_call(config=ConfigDict(strict=True))(function)
 
 
-def _told(error: ValidationError) -> str:
-    """What is wrong with the arguments, without what they were."""
+def _describe_errors(error: ValidationError) -> str:
+    """Describe invalid arguments without their values."""
     faults = error.errors(include_url=False, include_input=False, include_context=False)
     return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults[:3])
 
 
 MAX_SKILL_DEPTH = 4
-"""How deep scripts may run other skills that run others."""
+"""How deep skills may run each other."""
 MAX_CONCURRENT_QUERIES = 8
-"""How many questions of one call are asked at a time."""
+"""Questions of one call that are asked at the same time."""
 
 HOST_FUNCTION_NAMES = (
     *("workspace_search", "search", "get_page", "get_pages", "get_pages_by_type", "get_tags", "get_references"),
     *("get_history", "llm_query", "llm_query_batched", "run_skill", "checkpoint"),
 )
-"""Every function that a script can call, besides `submit`."""
+"""Every function that a script can call, except `submit`."""
 
 RunSkill = Callable[[Call, str, Mapping[str, Any]], Awaitable[Any]]
-"""Runs another skill for a call, by its slug, with parameters; gives its output."""
+"""Runs another skill for a call, by slug and with parameters, and returns its output."""
 
 
 _depth: ContextVar[int] = ContextVar("depth of skills that run others", default=0)
 
 
 class HostModule:
-    """Makes the functions that one run can call."""
+    """Makes the host functions of each call."""
 
     def __init__(self, asker: ModelClient, workspace: Workspace, run_skill: RunSkill | None = None) -> None:
         self.asker = asker
@@ -78,12 +78,12 @@ class HostModule:
         self.run_skill = run_skill
 
     def calls_of(self, call: Call) -> HostFunctions:
-        """What the script of a call can call."""
+        """Return the host functions of a call."""
         return HostFunctions(self, call)
 
 
 class HostFunctions:
-    """The functions for one run, each in the name of its call. Their arguments are of the types they are said to be of."""
+    """The host functions of one call. `expose_methods` checks their arguments against the annotations."""
 
     def __init__(self, module: HostModule, call: Call) -> None:
         self._module = module
@@ -92,50 +92,50 @@ class HostFunctions:
         self.refusals: Refusals = {}
 
     def functions(self) -> dict[str, HostFunction]:
-        """By name."""
+        """Return the functions by name."""
         return expose_methods(self, HOST_FUNCTION_NAMES, self.refusals)
 
     async def workspace_search(self, query: str, limit: int = 20) -> Any:
-        """The pages that have to do with the words, best first."""
-        return self._seen(await offload(self._module.workspace.workspace_search, query, limit))
+        """Return the pages that match the words, best first."""
+        return self._note_pages(await offload(self._module.workspace.workspace_search, query, limit))
 
     async def search(self, query: str, limit: int = 20) -> Any:
-        """`workspace_search` by its short name."""
+        """Short name of `workspace_search`."""
         return await self.workspace_search(query, limit)
 
     async def get_page(self, slug: str) -> Any:
-        """One page with its text."""
-        return self._seen(await offload(self._module.workspace.get_page, slug))
+        """Return one page with its text."""
+        return self._note_pages(await offload(self._module.workspace.get_page, slug))
 
     async def get_pages(self, slugs: list[str]) -> Any:
-        """Several pages with their text; None for one that there is not."""
-        return self._seen(await offload(self._module.workspace.get_pages, slugs))
+        """Return several pages with their text; None for a page that does not exist."""
+        return self._note_pages(await offload(self._module.workspace.get_pages, slugs))
 
     async def get_pages_by_type(self, type: str) -> Any:
-        """The pages of a type, without their text."""
-        return self._seen(await offload(self._module.workspace.get_pages_by_type, type))
+        """Return the pages of a type, without their text."""
+        return self._note_pages(await offload(self._module.workspace.get_pages_by_type, type))
 
     async def get_tags(self) -> Any:
-        """Every tag, and how many pages have it."""
+        """Return every tag, and how many pages have it."""
         return await offload(self._module.workspace.get_tags)
 
     async def get_references(self, slug: str) -> Any:
-        """The pages that a page links to, and that link to it."""
+        """Return the pages that a page links to, and those that link to it."""
         return await offload(self._module.workspace.get_references, slug)
 
     async def get_history(self, slug: str, limit: int = 20) -> Any:
-        """The commits that changed a page."""
+        """Return the commits that changed a page."""
         return await offload(self._module.workspace.get_history, slug, limit)
 
     async def llm_query(self, prompt: str, max_tokens: int | None = None) -> str:
-        """What a model answers."""
+        """Return a model's answer."""
         self._count(1)
         reply = await self._module.asker.ask(self._call, _request(prompt, max_tokens))
         self._receipt.touch("models", self._call.notes.model)
         return reply.text
 
     async def llm_query_batched(self, prompts: list[str], max_tokens: int | None = None) -> list[str]:
-        """What a model answers to each of several questions, which are asked at the same time."""
+        """Return a model's answers to several questions, asked concurrently."""
         self._count(len(prompts))
         requests = [_request(prompt, max_tokens) for prompt in prompts]
         replies = await self._module.asker.ask_all(
@@ -148,7 +148,7 @@ class HostFunctions:
         return [reply.text for reply in replies if not isinstance(reply, ProwessError)]
 
     async def run_skill(self, skill_id: str, params: dict[str, Any] | None = None) -> Any:
-        """What another skill gives."""
+        """Return the output of another skill."""
         if self._module.run_skill is None:
             raise Unavailable("Scripts cannot run other skills here.", hint="Run the other skill before this one.")
         depth = _depth.get()
@@ -170,11 +170,11 @@ class HostFunctions:
             _depth.reset(before)
 
     async def checkpoint(self, value: Any = None) -> None:
-        """Tell whoever watches how far the script is."""
+        """Report how far the script is; the journal is stored at this point."""
         self._call.enter("CHECKPOINT", value=value)
 
-    def _seen(self, pages: Any) -> Any:
-        """The same pages, which are on the receipt."""
+    def _note_pages(self, pages: Any) -> Any:
+        """Note the pages on the receipt, and return them."""
         listed: list[Any] = cast("list[Any]", pages) if isinstance(pages, list) else [pages]
         for page in listed:
             if isinstance(page, Mapping):
@@ -182,16 +182,16 @@ class HostFunctions:
         return cast("Any", pages)
 
     def _count(self, questions: int) -> None:
-        """Count questions; those of a run that another one started are counted as they are asked."""
+        """Count questions. A nested run counts each one when it is sent, in `ModelClient`."""
         if not self._call.run.is_nested:
             self._call.run.questions.count(questions)
 
 
 def check_may_run(skill: Skill, slug: str, trust: Trust) -> None:
-    """Refuse where the tools that a skill says it uses are others than to run that one.
+    """Raise `Refused` unless a skill may run another one.
 
-    A local skill that says nothing runs any; one from elsewhere, or of an agent, only those that it names, since whoever agreed
-    to it has seen these.
+    A local skill without `allowed-tools` may run any skill. One from elsewhere, or written by an agent, may run only those
+    that it names, because the person who approved it saw these names.
     """
     tool = tool_name(slug.rpartition(":")[2])
     says_nothing = trust == "local" and not skill.allowed_tools

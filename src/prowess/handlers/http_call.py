@@ -35,21 +35,21 @@ _CHARSETS = {
     "windows-1252": "cp1252",
     "utf-16": "utf-16",
 }
-"""The encodings that are read besides UTF-8, as those who serve them mean them."""
+"""Encodings other than UTF-8. Servers that say Latin-1 mean Windows-1252, as browsers know."""
 _TEXTS = ("text/", "application/xml", "application/javascript", "application/yaml", "application/x-ndjson")
 _EACH = "*"
 _MISSING = object()
 
 
 def decode_body(answer: HttpResponse) -> str:
-    """The body as text; what is none is shown as replacement signs."""
+    """Return the body as text, with replacement characters for invalid bytes."""
     _, _, parameters = answer.headers.get("content-type", "").partition(";")
     stated = parameters.lower().partition("charset=")[2].partition(";")[0].strip(" \"'")
     return answer.body.decode(_CHARSETS.get(stated, "utf-8-sig"), errors="replace")
 
 
 def read_value(answer: HttpResponse, text: str, wanted: DeclaredResponse) -> Any:
-    """The text or the JSON of an answer, as it is wanted, or the parts of it that are selected; None where it is empty."""
+    """Return the text or JSON of an answer, or the selected parts of it; None if it is empty."""
     read_as = wanted.read_as or _kind(answer)
     if read_as == "":
         kind = answer.headers.get("content-type", "")[:60]
@@ -63,7 +63,7 @@ def read_value(answer: HttpResponse, text: str, wanted: DeclaredResponse) -> Any
 
 
 def _kind(answer: HttpResponse) -> Literal["", "json", "text"]:
-    """What an answer says it is; one that does not say is taken for text if it is."""
+    """Return what the content type says; without one, `text` if the body is UTF-8."""
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json"):
         return "json"
@@ -87,7 +87,7 @@ def _json(text: str) -> Any:
 
 
 def _readable(value: Any) -> Any:
-    """The same without halves of characters, which nothing can store."""
+    """Return the value without lone surrogates, which no database can store."""
     if isinstance(value, str):
         return replace_surrogates(value)
     if isinstance(value, dict):
@@ -107,7 +107,7 @@ def _selected(value: Any, path: str) -> Any:
 
 
 def _at(value: Any, path: list[str]) -> Any:
-    """What lies at a path; after `*`, what lies there in each item of a list that has something there."""
+    """Return the value at a path. `*` stands for every item of a list; items without a value there are left out."""
     found = value
     for at, part in enumerate(path):
         if part == _EACH and isinstance(found, list):
@@ -129,17 +129,17 @@ def _member(value: Any, name: str) -> Any:
 
 
 BUSY_STATUSES = frozenset({429, 502, 503, 504})
-"""What a host answers that may answer otherwise a little later."""
+"""Statuses after which a retry may succeed."""
 MAX_ERROR_CHARS = 300
-"""So many characters of an answer that is an error are told with it."""
+"""Characters of an error response that are part of our error message."""
 
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
-_growing = wait_random_exponential(multiplier=0.25, max=8)
+_CONTROL_CHARS = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+_backoff = wait_random_exponential(multiplier=0.25, max=8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sending:
-    """One run of one request: what is sent, until when, and what must not be said about it."""
+    """One request of one call: what is sent, its deadline, and the secrets in it."""
 
     call: Call
     declared: DeclaredRequest
@@ -147,20 +147,19 @@ class _Sending:
     env: Mapping[str, str] = field(repr=False)
     deadline: float
 
-    def said(self, answer: HttpResponse) -> str:
-        """What an answer says, without what was sent in confidence; nothing where that is too short to be found for sure."""
+    def redacted_text(self, answer: HttpResponse) -> str:
+        """Return the text of an answer without secrets; nothing if a secret is too short to be found reliably."""
         if any(0 < len("".join(value.split())) < SHORTEST_SECRET for value in self.env.values()):
             return ""
         return self.call.notes.secrets.redact_text(decode_body(answer))
 
 
 class HttpCallHandler:
-    """Sends the request that the artifact declares to a host that its skill declares, and gives what is wanted of the answer.
+    """Sends the request that the artifact declares to a host that its skill declares, and returns the selected answer.
 
-    Values of the environment are filled in last, only those that were granted, and only what the answer itself gives away of
-    them could be said; that is removed. Requests that may be repeated are, where the host is out of reach or busy. `RunFailed`
-    tells the status of an answer that is none of those wanted, `TimedOut` that its time was over, `OutputInvalid` that the
-    answer is not what the skill promises.
+    Environment values are filled in last, only those that were granted, and are removed from the answer. Idempotent
+    requests are retried if the host is unreachable or busy. Raise `RunFailed` for an unexpected status, `TimedOut` at the
+    deadline, and `OutputInvalid` if the answer does not satisfy the skill's output schema.
     """
 
     kind: Kind = "http_call"
@@ -171,7 +170,7 @@ class HttpCallHandler:
         self._sleep = sleep
 
     async def run(self, call: Call) -> Output:
-        """Send it."""
+        """Send the request and return the selected part of the answer."""
         artifact = call.artifact
         if not isinstance(artifact, HttpCall):
             raise Invalid(f"{artifact.name!r} is a {artifact.kind}, not a request.")
@@ -179,7 +178,7 @@ class HttpCallHandler:
         inputs = check_inputs(call.inputs, call.skill.parameters)
         optional = declared_inputs(call.skill.parameters or {})
         masks = {name: _mask(name) for name in request.secrets}
-        call.plan(_shown(request, RequestFiller(inputs=inputs, optional=optional, env=masks).fill(request)))
+        call.plan(_describe_request(request, RequestFiller(inputs=inputs, optional=optional, env=masks).fill(request)))
         grants = await self._grants_of(call)
         env = _granted(call, request, grants)
         filled = RequestFiller(inputs=inputs, optional=optional, env=env).fill(request)
@@ -205,27 +204,27 @@ class HttpCallHandler:
             ) from None
 
     async def _once(self, sending: _Sending) -> HttpResponse:
-        """One try; an answer that is not wanted is an error."""
+        """Send the request once; raise if the status is not accepted."""
         answer = await self._outbound.send(sending.request)
         sending.call.notes.detail["http"] = {"status": answer.status, "hosts": list(answer.hops)}
-        sending.call.notes.raw = await offload_if_large(len(answer.body), sending.said, answer)
+        sending.call.notes.raw = await offload_if_large(len(answer.body), sending.redacted_text, answer)
         if sending.declared.response.accepts(answer.status):
             return answer
-        raise _unwanted(sending, answer)
+        raise _status_error(sending, answer)
 
     def _retrying(self, sending: _Sending) -> AsyncRetrying:
         attempts = sending.declared.attempts if sending.declared.method in IDEMPOTENT_METHODS else 1
         return AsyncRetrying(
             stop=stop_after_attempt(attempts),
             wait=_wait,
-            retry=retry_if_exception(_worth_another_try(sending.deadline)),
+            retry=retry_if_exception(_is_retryable_before(sending.deadline)),
             sleep=self._sleep,  # pyright: ignore[reportArgumentType]
             reraise=True,
         )
 
 
 def _granted(call: Call, request: DeclaredRequest, grants: Grants) -> dict[str, str]:
-    """The values that the request uses, each noted; `Refused` names one that is not given, and what to do."""
+    """Return the environment values of the request, and note each; raise `Refused` for one that is not granted."""
     needed = call.run.needs.env
     for name in request.secrets:
         if name in grants.env and name in needed:
@@ -254,7 +253,7 @@ def _outbound_request(call: Call, request: DeclaredRequest, filled: FilledReques
         body=filled.body,
         hosts=grants.hosts,
         routes=grants.routes,
-        seconds=request.timeout_seconds + 1,  # the run's own time is over first
+        seconds=request.timeout_seconds + 1,  # so that the deadline of the call comes first
         answer_bytes=request.max_bytes,
         party=call.run.root,
         witness=call.notes.receipt,
@@ -271,10 +270,10 @@ def _output(sending: _Sending, answer: HttpResponse) -> Output:
     return Output(kind="http_call", text=text, data=value, result=facts)
 
 
-def _unwanted(sending: _Sending, answer: HttpResponse) -> ProwessError:
-    """An answer whose status is not wanted, with its first words, which are the host's and not ours."""
+def _status_error(sending: _Sending, answer: HttpResponse) -> ProwessError:
+    """Return the error for an unexpected status, with the beginning of what the host said."""
     host = answer.hops[-1] if answer.hops else "The host"
-    words = _UNSEEN.sub(" ", sending.call.notes.raw).strip()[:MAX_ERROR_CHARS]
+    words = _CONTROL_CHARS.sub(" ", sending.call.notes.raw).strip()[:MAX_ERROR_CHARS]
     told = f"{host} answered {answer.status}{f': {words}' if words else '.'}"
     if answer.status not in BUSY_STATUSES:
         return RunFailed(told, hint="Correct the inputs, or the request that the skill declares.")
@@ -284,7 +283,7 @@ def _unwanted(sending: _Sending, answer: HttpResponse) -> ProwessError:
     )
 
 
-def _worth_another_try(deadline: float) -> Callable[[BaseException], bool]:
+def _is_retryable_before(deadline: float) -> Callable[[BaseException], bool]:
     def is_worth(error: BaseException) -> bool:
         return isinstance(error, TryLater) and time.monotonic() + (error.retry_after or 0) < deadline
 
@@ -294,15 +293,15 @@ def _worth_another_try(deadline: float) -> Callable[[BaseException], bool]:
 def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
     asked = error.retry_after if isinstance(error, TryLater) else None
-    return max(asked or 0, _growing(state))
+    return max(asked or 0, _backoff(state))
 
 
 def _mask(name: str) -> str:
     return f"[env.{name}]"
 
 
-def _shown(request: DeclaredRequest, filled: FilledRequest) -> str:
-    """The request as it is noted: with its inputs, and with names where values of the environment are sent."""
+def _describe_request(request: DeclaredRequest, filled: FilledRequest) -> str:
+    """Return the request for the trace: with its inputs, and with names instead of environment values."""
     url = filled.url
     for name in request.secrets:
         url = url.replace(f"%5Benv.{name}%5D", _mask(name))

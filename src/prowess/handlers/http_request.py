@@ -18,13 +18,13 @@ JSON_TYPE = "application/json"
 TEXT_TYPE = "text/plain; charset=utf-8"
 
 _OMITTED = object()
-"""What stands for a member that is left out."""
+"""Stands for a member that is left out."""
 _DOTS = re.compile(r"\.{1,2}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilledRequest:
-    """A request as it is sent."""
+    """A request with all values in place."""
 
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
@@ -33,10 +33,10 @@ class FilledRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFiller:
-    """The values that requests are filled with: inputs, and the environment by name.
+    """Fills requests with inputs and environment values.
 
-    `optional` are inputs that need not be given: a header, a query field or a member of the body that is nothing but such
-    an input is left out with it. Anywhere else an input without a value is `Invalid`, which names it.
+    `optional` names inputs that may be missing: a header, query field or body member that consists of such an input alone
+    is left out. Anywhere else, raise `Invalid` for an input without a value.
     """
 
     inputs: Mapping[str, Any]
@@ -44,7 +44,7 @@ class RequestFiller:
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     def fill(self, declared: DeclaredRequest) -> FilledRequest:
-        """All of it."""
+        """Return the request with all values in place."""
         headers = self._headers(declared.headers)
         kind = next((value for name, value in headers.items() if name.lower() == "content-type"), "")
         body, usual = self._body(declared.body, kind.partition(";")[0].strip().lower())
@@ -77,13 +77,13 @@ class RequestFiller:
         }
 
     def _texts(self, value: Any) -> list[str]:
-        """What a query field says: nothing, one text, or one for each item of a list."""
+        """Return the values of a query field: none, one, or one for each item of a list."""
         filled = self._typed(value)
         items = cast("list[Any]", filled) if isinstance(filled, list) else [filled]
         return [_scalar(item, "query") for item in items if item is not _OMITTED and item is not None]
 
     def _body(self, body: Any, kind: str) -> tuple[bytes, str]:
-        """The content of a body, and the type that goes with it where none is declared."""
+        """Return the content of a body, and its type if none is declared."""
         if body is None:
             return b"", ""
         if isinstance(body, str) and not _is_one_slot(parse_slots(body)):
@@ -102,7 +102,7 @@ class RequestFiller:
         return _encoded(_json(value)), JSON_TYPE
 
     def _typed(self, value: Any) -> Any:
-        """A JSON value with its texts filled; a text that is one slot becomes the value itself."""
+        """Return a JSON value with its texts filled. A text that is a single slot becomes the value itself, with its type."""
         if isinstance(value, str):
             pieces = parse_slots(value)
             if _is_one_slot(pieces):
@@ -140,7 +140,7 @@ class RequestFiller:
         return text
 
     def _escaping(self, kind: str, pieces: TextPieces) -> Callable[[Slot], str]:
-        """How values are written into a text of a type, so that they cannot end what they stand in."""
+        """Return how to escape values in a text of this type, so that no value can end the construct that it stands in."""
         writing = _writing(kind)
         if writing is None and any(isinstance(piece, Slot) for piece in pieces):
             raise Invalid(

@@ -1,4 +1,4 @@
-"""json_generation: a prompt of the registry whose answer has to satisfy a schema; one retry that carries the errors."""
+"""json_generation: ask a model for JSON that satisfies a schema, with one retry that carries the errors."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ from prowess.threads import offload
 _HINT = "Say in the prompt what is wanted, loosen the schema, or use a stronger model."
 _TOLD = 3
 _LONGEST_REPEATED = 50_000
-"""How much of a bad answer is shown to the model again."""
+"""Characters of an invalid answer that the model sees again."""
 
 
 class JsonGenerationHandler:
-    """Renders a prompt of the registry, asks, and holds the answer to the output schema.
+    """Renders a prompt of the registry, asks a model, and checks the answer against the output schema.
 
-    Its states are VALIDATING, GENERATING, VALIDATING_OUT, then COMPLETED; or, after an answer that does not fit, RETRYING,
-    GENERATING, VALIDATING_OUT once more, and COMPLETED or FAILED. A generation that failed is `OutputInvalid`, with its
-    whole result in the notes of the call.
+    The states are VALIDATING, GENERATING, VALIDATING_OUT and COMPLETED. After an invalid answer they are RETRYING,
+    GENERATING, VALIDATING_OUT once more, then COMPLETED or FAILED. A failed generation raises `OutputInvalid`; its whole
+    result is in the call's notes.
     """
 
     kind: Kind = "json_generation"
 
-    def __init__(self, asker: ModelClient, renderer: Renderer, registry: Registry) -> None:
-        self._asker = asker
+    def __init__(self, models: ModelClient, renderer: Renderer, registry: Registry) -> None:
+        self._models = models
         self._renderer = renderer
         self._registry = registry
 
     async def run(self, call: Call) -> Output:
-        """Generate."""
+        """Return JSON that satisfies the output schema, or raise `OutputInvalid`."""
         artifact = call.artifact
         if not isinstance(artifact, JsonGeneration):
             raise Invalid(f"{artifact.name!r} is a {artifact.kind}, not a generation.")
         watch = Stopwatch("prompt_render", "llm_call", "validation")
         call.enter("VALIDATING")
-        model = await self._asker.model_for(call, named=artifact.model or "")
+        model = await self._models.model_for(call, named=artifact.model or "")
         prompt = _for_family(call, await self._prompt(call, artifact), model.family)
         wanted = _output_schema(call, artifact, prompt)
         schema = compile_schema(wanted)
@@ -77,13 +77,13 @@ class JsonGenerationHandler:
     async def _generate(
         self, call: Call, artifact: JsonGeneration, request: Request, schema: Schema, watch: Stopwatch
     ) -> GenerationResult:
-        """Ask, and once more where the answer does not fit and the artifact allows it."""
+        """Ask, and once more if the answer is invalid and the artifact allows a retry."""
         most = 2 if artifact.retry_on_validation_failure else 1
         attempt = 1
         while True:
             call.enter("GENERATING", attempt=attempt)
             with watch.measure("llm_call"):
-                reply = await self._asker.ask(call, request, named=artifact.model or "")
+                reply = await self._models.ask(call, request, named=artifact.model or "")
             note_reply(call, reply)
             call.enter("VALIDATING_OUT", attempt=attempt)
             with watch.measure("validation"):
@@ -102,7 +102,7 @@ class JsonGenerationHandler:
 
 
 def _for_family(call: Call, prompt: Prompt, family: str) -> Prompt:
-    """The prompt in the variant that is written for the family, where the skill's own prompt has several."""
+    """Return the variant for a family of models, if the prompt is the skill's own and has several."""
     if prompt.origin != f"{SKILL_ORIGIN}{call.skill.slug}":
         return prompt
     templates = [artifact for artifact in call.skill.artifacts if isinstance(artifact, PromptTemplate)]
@@ -112,7 +112,7 @@ def _for_family(call: Call, prompt: Prompt, family: str) -> Prompt:
 
 
 def _output_schema(call: Call, artifact: JsonGeneration, prompt: Prompt) -> JsonObject:
-    """The schema of the answer: the artifact's own, else the prompt's, else the skill's."""
+    """Return the output schema: the artifact's own, else the prompt's, else the skill's."""
     for schema in (artifact.output_schema, prompt.output_schema, call.skill.output_schema):
         if schema is not None:
             return schema
@@ -123,13 +123,13 @@ def _output_schema(call: Call, artifact: JsonGeneration, prompt: Prompt) -> Json
 
 
 def _again(request: Request, answer: str, errors: Sequence[SchemaError]) -> Request:
-    """The same request, after the answer that did not fit and what is wrong with it."""
+    """Return the request again, followed by the invalid answer and its errors."""
     shown = (Message(role="assistant", text=answer[:_LONGEST_REPEATED]),) if answer.strip() else ()
     return replace(request, messages=(*request.messages, *shown, Message(role="user", text=write_correction(errors))))
 
 
 def _output(call: Call, result: GenerationResult) -> Output:
-    """What a generation gives, or `OutputInvalid`; in both cases the result is noted."""
+    """Return the output of a generation, or raise `OutputInvalid`; note the result in both cases."""
     call.notes.detail["timings_ms"] = dict(result.timings_ms)
     if result.success:
         call.enter("COMPLETED", attempts=result.attempts)

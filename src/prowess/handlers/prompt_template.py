@@ -1,4 +1,4 @@
-"""prompt_template: a template with its values in place, sent to a model; the answer is the output."""
+"""prompt_template: render a template, send it to a model, return the answer."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ _HINT = "Say in the template what is wanted, or use json_generation, which tries
 class PromptTemplateHandler:
     """Renders the variant for the model in use and sends it, after the skill's approaches and examples.
 
-    The answer is watched as it comes. A template with an output schema gives data that satisfies it, or `OutputInvalid`.
+    The answer is streamed if someone watches. With an output schema, the output is data that satisfies it; raise
+    `OutputInvalid` if the answer does not.
     """
 
     kind: Kind = "prompt_template"
 
-    def __init__(self, asker: ModelClient, renderer: Renderer) -> None:
-        self._asker = asker
+    def __init__(self, models: ModelClient, renderer: Renderer) -> None:
+        self._models = models
         self._renderer = renderer
 
     async def run(self, call: Call) -> Output:
-        """Render it and send it."""
-        model = await self._asker.model_for(call)
+        """Render the template, send it and return the answer."""
+        model = await self._models.model_for(call)
         template = _variant(call, model.family)
         call.notes.artifact = template
         schema = None if template.output_schema is None else compile_schema(template.output_schema)
@@ -40,7 +41,7 @@ class PromptTemplateHandler:
         rendered = await self._renderer.render(template.content, values, syntax=template.syntax)
         call.notes.rendered = rendered
         request = build_request(call, model, rendered, schema=template.output_schema)
-        reply = await self._asker.ask(call, request, stream=True)
+        reply = await self._models.ask(call, request, stream=True)
         answer = note_reply(call, reply)
         if schema is not None:
             return await _data(call, answer, schema)
@@ -48,7 +49,7 @@ class PromptTemplateHandler:
 
 
 def _variant(call: Call, family: str) -> PromptTemplate:
-    """The variant of the called template that is written for that family."""
+    """Return the variant of the template for that family of models."""
     named = [one for one in call.skill.artifacts if one.kind == call.artifact.kind and one.name == call.artifact.name]
     chosen = choose_variant(named or [call.artifact], family)
     if not isinstance(chosen, PromptTemplate):

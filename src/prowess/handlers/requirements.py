@@ -41,7 +41,7 @@ def look_up_grants(resolver: GrantResolver) -> GrantLookup:
 
 
 def grant_env(call: Call, grants: Grants) -> Mapping[str, str]:
-    """The values by name, which nothing that is said about the run shows. Their names are on its receipt, and so is what is missing."""
+    """Return the granted environment values. Keep them out of all reports, and note granted and missing names."""
     receipt = call.notes.receipt
     for name in call.run.needs.env:
         (receipt.touch if name in grants.env else receipt.refuse)("env", name)
@@ -50,16 +50,16 @@ def grant_env(call: Call, grants: Grants) -> Mapping[str, str]:
 
 
 def explain_missing_env(call: Call, grants: Grants) -> str:
-    """Why the skill was not given values that it declares; '' where it has all of them."""
+    """Explain why declared environment values were not granted; '' if all were."""
     return " ".join(grants.denied[name] for name in call.run.needs.env if name in grants.denied)
 
 
 InstallPackages = Callable[[tuple[str, ...]], Path]
-"""Has packages installed, where they are not yet, and says in which folder; it may take its time."""
+"""Installs packages if they are missing, and returns their folder. Blocking, and slow the first time."""
 
 
 async def install_packages(call: Call, provision: InstallPackages) -> Path | None:
-    """The folder of the packages that the skill of a call needs; None where it needs none."""
+    """Install the packages that the skill needs, and return their folder; None if it needs none."""
     needed = call.run.needs.requirements
     if not needed:
         return None
@@ -100,14 +100,14 @@ PACKAGE_NAMES = {
     "yaml": "PyYAML",
     "zmq": "pyzmq",
 }
-"""Packages whose modules have another name, by the module."""
+"""Package names by module, where they differ."""
 _NAME = re.compile(r"No module named '([A-Za-z_][\w.]*)'")
 _FETCHING = frozenset({"aiohttp", "httpx", "requests", "urllib3"})
 _NETWORK = frozenset({"http", "socket", "ssl", "urllib"})
 
 
 def explain_missing_import(error: ScriptError, skill: Skill, needs: Needs) -> str:
-    """The lines to add to the manifest, or what to use instead; '' where nothing was missing."""
+    """Return the manifest lines that add a missing package, or an alternative; '' if no import failed."""
     found = _NAME.search(error.message) if error.type in {"ModuleNotFoundError", "ImportError"} else None
     if found is None:
         return ""
@@ -115,7 +115,7 @@ def explain_missing_import(error: ScriptError, skill: Skill, needs: Needs) -> st
     if any(entry.path in {f"{module}.py", f"{module}/__init__.py"} for entry in skill.manifest):
         return f"A function is one file: put what it needs of {module}.py into it."
     if module in sys.stdlib_module_names:
-        return _of_the_library(module, needs)
+        return _explain_missing_module(module, needs)
     package = PACKAGE_NAMES.get(module, module)
     if needs.runtime != "native" and _is_declared(package, needs):
         return (
@@ -135,7 +135,7 @@ def _is_declared(package: str, needs: Needs) -> bool:
     )
 
 
-def _of_the_library(module: str, needs: Needs) -> str:
+def _explain_missing_module(module: str, needs: Needs) -> str:
     instead = "use ctx.fetch instead" if module in _NETWORK else "do without it"
     if needs.runtime == "native":
         return f"The module {module!r} cannot be used here: {instead}."

@@ -15,7 +15,7 @@ from prowess.skill.schema import SchemaError
 
 
 class Stopwatch:
-    """Adds up the time of named steps from the moment it is made. Steps that never come about take no time."""
+    """Adds up the time of named steps. A step that never happens takes no time."""
 
     def __init__(self, *steps: str) -> None:
         self._seconds = dict.fromkeys(steps, 0.0)
@@ -23,7 +23,7 @@ class Stopwatch:
 
     @contextmanager
     def measure(self, step: str) -> Generator[None]:
-        """Count what happens inside to a step, however it ends."""
+        """Add the time of the block to a step, however the block ends."""
         began = time.perf_counter()
         try:
             yield
@@ -31,7 +31,7 @@ class Stopwatch:
             self._seconds[step] += time.perf_counter() - began
 
     def timings_ms(self) -> dict[str, float]:
-        """The steps and the total up to now, in milliseconds."""
+        """Return the time of each step and the total so far, in milliseconds."""
         total = time.perf_counter() - self._began
         return {step: round(seconds * 1000, 3) for step, seconds in {**self._seconds, "total": total}.items()}
 
@@ -42,7 +42,7 @@ VERDICTS: tuple[CriterionVerdict, ...] = get_args(CriterionVerdict)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationResult:
-    """What came of a generation: data that satisfies its schema, or what is wrong with the last answer; never both."""
+    """The result of a generation: data that satisfies its schema, or the errors of the last answer; never both."""
 
     data: Any = None
     validation_errors: tuple[SchemaError, ...] = ()
@@ -58,11 +58,11 @@ class GenerationResult:
 
     @property
     def success(self) -> bool:
-        """Whether the data is there and satisfies the schema."""
+        """True if the data satisfies the schema."""
         return not self.validation_errors
 
     def as_json(self) -> JsonObject:
-        """The result in the names of AgentLayerRules."""
+        """Return the result under the names that AgentLayerRules uses."""
         outcome: JsonObject = (
             {"data": self.data}
             if self.success
@@ -79,7 +79,7 @@ class GenerationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriterionResult:
-    """The verdict on one criterion. `evidence` are words of the asset; `suggested_fix` is '' where there is none."""
+    """The verdict on one criterion. `evidence` are quotes from the asset; `suggested_fix` may be empty."""
 
     criterion_id: str
     criterion_name: str
@@ -96,7 +96,7 @@ class CriterionResult:
             raise ValueError(f"A confidence lies between 0 and 1; this one is {self.confidence}.")
 
     def as_json(self) -> JsonObject:
-        """The result in the names of AgentLayerRules."""
+        """Return the result under the names that AgentLayerRules uses."""
         return {
             "criterion_id": self.criterion_id,
             "criterion_name": self.criterion_name,
@@ -108,7 +108,7 @@ class CriterionResult:
 
 
 def undecided_result(criterion: Criterion, why: str) -> CriterionResult:
-    """The result for a criterion that could not be judged."""
+    """Return the result for a criterion that could not be judged."""
     return CriterionResult(
         criterion_id=criterion.id, criterion_name=criterion.name, verdict="indeterminate", reasoning=why
     )
@@ -116,10 +116,9 @@ def undecided_result(criterion: Criterion, why: str) -> CriterionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewResult:
-    """What came of a review: one result for each criterion of the rubric, in its order. All else follows from these.
+    """The result of a review: one result for each criterion of the rubric, in its order. All else is derived from these.
 
-    Nothing counts as passed but a verdict that says so: a criterion that could not be judged passes neither for itself nor
-    for its weight.
+    Only an explicit `pass` counts: an undecided criterion does not pass, and its weight is lost.
     """
 
     rubric: Rubric
@@ -133,7 +132,7 @@ class ReviewResult:
 
     @property
     def score(self) -> float:
-        """The share of the weights whose criteria passed, from 0 to 1; it is 1 only where all did, however small a weight."""
+        """The weighted share of criteria that passed, from 0 to 1. It is 1 only if all passed, however small a weight is."""
         verdicts = [result.verdict for result in self.criteria_results]
         if set(verdicts) == {"pass"}:
             return 1.0
@@ -144,7 +143,7 @@ class ReviewResult:
 
     @property
     def threshold(self) -> float:
-        """The score from which on the asset passes; all criteria have to pass where the rubric says nothing else."""
+        """The score that the asset must reach. Without one in the rubric, all criteria must pass."""
         given = self.rubric.pass_threshold
         return 1.0 if given is None or self.rubric.scoring_mode == "binary" else given
 
@@ -157,25 +156,25 @@ class ReviewResult:
 
     @property
     def issues(self) -> list[str]:
-        """What each failed criterion is about, and why it failed."""
-        failed = [_told("Not met", result) for result in self.criteria_results if result.verdict == "fail"]
+        """The failed criteria, and why each failed."""
+        failed = [_describe("Not met", result) for result in self.criteria_results if result.verdict == "fail"]
         if failed or self.indeterminate or self.passed:
             return failed
         return [f"Not met: the score {self.score:g} does not reach the pass threshold {self.threshold:g}."]
 
     @property
     def indeterminate(self) -> list[str]:
-        """What could not be judged, and why."""
-        return [_told("Undecided", result) for result in self.criteria_results if result.verdict == "indeterminate"]
+        """The undecided criteria, and why each is undecided."""
+        return [_describe("Undecided", result) for result in self.criteria_results if result.verdict == "indeterminate"]
 
     @property
     def suggested_fixes(self) -> list[str]:
-        """What would mend the criteria that failed, each fix once."""
+        """The suggested fixes of failed criteria, each once."""
         fixes = (result.suggested_fix for result in self.criteria_results if result.verdict == "fail")
         return list(dict.fromkeys(fix for fix in fixes if fix))
 
     def as_json(self, *, details: bool = True) -> JsonObject:
-        """The result in the names of AgentLayerRules, with or without the results of the criteria."""
+        """Return the result under the names that AgentLayerRules uses, with or without the criteria."""
         told: JsonObject = {
             "pass": self.passed,
             "issues": self.issues,
@@ -187,6 +186,6 @@ class ReviewResult:
         return {**told, "timings_ms": dict(self.timings_ms)}
 
 
-def _told(what: str, result: CriterionResult) -> str:
-    """The first word tells issues from what is undecided, so that no text can be both."""
+def _describe(what: str, result: CriterionResult) -> str:
+    """Return one line about a criterion; `what` keeps issues and undecided criteria apart."""
     return f"{what}: {result.criterion_name}: {result.reasoning}"

@@ -26,7 +26,7 @@ from prowess.skill.schema import Schema, compile_schema, measure_depth
 from prowess.threads import offload, offload_if_large
 
 ASSET_INPUTS = ("asset", "content", "text", "output")
-"""The inputs that are taken for the asset, in this order."""
+"""Names of inputs that hold the asset, in order of preference."""
 MAX_ASSET_CHARS = 1_000_000
 
 _LONGEST_INDENTED = 100_000
@@ -34,14 +34,14 @@ _DEEPEST_INDENTED = 16
 
 
 def find_asset(inputs: Mapping[str, Any], handed_on: Collection[str] = ()) -> JudgedText:
-    """The input called `asset`, else `content`, `text` or `output`, else what the artifact before gave, else all inputs.
+    """Return the input `asset`, else `content`, `text` or `output`, else the previous output, else all inputs.
 
-    What earlier artifacts have `handed_on` is no input of that name: no model chooses what is judged. `Invalid` where there
-    is nothing, or too much.
+    A field of an earlier output (`handed_on`) does not count as such an input: otherwise a model could choose what is
+    judged. Raise `Invalid` if there is nothing to judge, or too much.
     """
     given = [inputs[name] for name in ASSET_INPUTS if name in inputs and name not in handed_on]
     value = given[0] if given else inputs.get(PREVIOUS, inputs)
-    text = value if isinstance(value, str) else _written(value)
+    text = value if isinstance(value, str) else _to_json(value)
     if not inputs or not text.strip():
         raise Invalid("There is nothing to judge.", hint="Give the input `asset`: a text, or any JSON.")
     if len(text) > MAX_ASSET_CHARS:
@@ -50,8 +50,8 @@ def find_asset(inputs: Mapping[str, Any], handed_on: Collection[str] = ()) -> Ju
     return JudgedText(text=text)
 
 
-def _written(value: Any) -> str:
-    """The value as JSON; indented only where that takes little more room."""
+def _to_json(value: Any) -> str:
+    """Return the value as JSON, indented if that adds little to its size."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except RecursionError as error:
@@ -65,7 +65,7 @@ MAX_REASONING_CHARS = 2_000
 MAX_FIX_CHARS = 1_000
 MAX_QUOTE_CHARS = 300
 MAX_QUOTES = 10
-_MOST_READ = 5 * MAX_QUOTES
+_MAX_QUOTES_READ = 5 * MAX_QUOTES
 MAX_ANSWER_CHARS = 500_000
 
 _FIELDS = ("criterion_id", "reasoning", "evidence", "verdict", "confidence", "suggested_fix")
@@ -86,9 +86,9 @@ Answer with one JSON object and nothing else, with one result for each criterion
 
 
 def build_judging_request(rubric: Rubric, criteria: Sequence[Criterion], asset: JudgedText) -> Request:
-    """What is asked about some criteria of a rubric."""
+    """Return the request that asks about these criteria of a rubric."""
     about = f"{rubric.description}\n\n" if rubric.description else ""
-    listed = json.dumps([_listed(criterion) for criterion in criteria], ensure_ascii=False, indent=2)
+    listed = json.dumps([_criterion_json(criterion) for criterion in criteria], ensure_ascii=False, indent=2)
     ids = ", ".join(json.dumps(criterion.id, ensure_ascii=False) for criterion in criteria)
     text = (
         f"{about}The criteria:\n{listed}\n\n{fence_text(asset.text, 'asset')}\n\n"
@@ -102,7 +102,7 @@ def build_judging_request(rubric: Rubric, criteria: Sequence[Criterion], asset: 
 
 
 def answer_schema(criteria: Sequence[Criterion]) -> JsonObject:
-    """The only form in which an answer counts. It has no more than every provider can hold a model to."""
+    """Return the only form in which an answer counts, in keywords that every provider can enforce."""
     entry: JsonObject = {
         "type": "object",
         "properties": {
@@ -125,14 +125,14 @@ def answer_schema(criteria: Sequence[Criterion]) -> JsonObject:
 
 
 def read_verdicts(text: str, criteria: Sequence[Criterion], asset: JudgedText) -> list[CriterionResult]:
-    """One result for each criterion. One that the answer does not judge, in the form asked for and once, is undecided."""
+    """Return one result for each criterion; a criterion that is not judged exactly once, in valid form, is undecided."""
     entries = _entries(text)
     if entries is None:
         return [undecided_result(one, "The model gave no answer in the form that is asked for.") for one in criteria]
     return [_result(one, [entry for entry in entries if _id_of(entry) == one.id], asset) for one in criteria]
 
 
-def _listed(criterion: Criterion) -> JsonObject:
+def _criterion_json(criterion: Criterion) -> JsonObject:
     return {
         "criterion_id": criterion.id,
         "name": criterion.name,
@@ -143,7 +143,7 @@ def _listed(criterion: Criterion) -> JsonObject:
 
 
 def _entries(text: str) -> list[Any] | None:
-    """The results of an answer that is that object and nothing else, in a code fence at most."""
+    """Return the results of an answer that is nothing but that object, possibly in a code fence."""
     answer = parse_whole_object(text, longest=MAX_ANSWER_CHARS)
     results = answer.get("results")
     return cast("list[Any]", results) if isinstance(results, list) and set(answer) == {"results"} else None
@@ -175,7 +175,7 @@ def _result(criterion: Criterion, entries: Sequence[JsonObject], asset: JudgedTe
 
 
 def _is_well_formed(entry: JsonObject) -> bool:
-    """Whether an entry is as the schema says, with a confidence from 0 to 1 and some reasoning."""
+    """Return True if an entry satisfies the schema, with a confidence from 0 to 1 and some reasoning."""
     if set(entry) != set(_FIELDS) or entry["verdict"] not in VERDICTS:
         return False
     confidence, evidence = entry["confidence"], entry["evidence"]
@@ -186,27 +186,27 @@ def _is_well_formed(entry: JsonObject) -> bool:
 
 
 def _quotes(evidence: Sequence[str], asset: JudgedText) -> tuple[str, ...]:
-    """The quotes that do stand in the asset; what a model has made up is no evidence."""
-    quotes = (quote.strip()[:MAX_QUOTE_CHARS] for quote in evidence[:_MOST_READ])
+    """Return the quotes that really occur in the asset; models invent some."""
+    quotes = (quote.strip()[:MAX_QUOTE_CHARS] for quote in evidence[:_MAX_QUOTES_READ])
     return tuple(quote for quote in dict.fromkeys(quotes) if asset.says(quote))[:MAX_QUOTES]
 
 
 class ReviewHandler:
-    """Judges an asset in one request, or in one for each criterion where the artifact or the handler says `per_criterion`.
+    """Judges an asset in one request, or in one for each criterion if the artifact or the handler says `per_criterion`.
 
-    Its states are LOADING_RUBRIC, EVALUATING, AGGREGATING and COMPLETED. A model that errs, or does not answer in the form
-    that is asked for, leaves criteria undecided, and none of these passes.
+    The states are LOADING_RUBRIC, EVALUATING, AGGREGATING and COMPLETED. If a model fails, or does not answer in the
+    requested form, criteria stay undecided and do not pass.
     """
 
     kind: Kind = "review"
 
-    def __init__(self, asker: ModelClient, registry: Registry, *, per_criterion: bool = False) -> None:
-        self._asker = asker
+    def __init__(self, models: ModelClient, registry: Registry, *, per_criterion: bool = False) -> None:
+        self._models = models
         self._registry = registry
         self._per_criterion = per_criterion
 
     async def run(self, call: Call) -> Output:
-        """Judge."""
+        """Return the review of the asset."""
         artifact = call.artifact
         if not isinstance(artifact, Review):
             raise Invalid(f"{artifact.name!r} is a {artifact.kind}, not a review.")
@@ -235,14 +235,14 @@ class ReviewHandler:
         return rubric
 
     async def _judge(self, call: Call, artifact: Review, rubric: Rubric, asset: JudgedText) -> list[CriterionResult]:
-        """One result for each criterion, in the order of the rubric."""
+        """Return one result for each criterion, in the order of the rubric."""
         separately = artifact.metadata.get("per_criterion", self._per_criterion)
         groups = [(one,) for one in rubric.criteria] if separately is True else [rubric.criteria]
         requests = [build_judging_request(rubric, group, asset) for group in groups]
-        call.notes.rendered = "\n\n".join(_asked(request) for request in requests)
-        replies = await self._asker.ask_all(call, requests, named=artifact.evaluation_model or "")
+        call.notes.rendered = "\n\n".join(_prompt_text(request) for request in requests)
+        replies = await self._models.ask_all(call, requests, named=artifact.evaluation_model or "")
         call.notes.raw = "\n\n".join(reply.text for reply in replies if isinstance(reply, Reply))
-        _raise_where_nothing_was_asked(call, replies)
+        _raise_if_nothing_was_prompt_text(call, replies)
         judged = [
             await offload_if_large(len(asset.text), _results, group, reply, asset)
             for group, reply in zip(groups, replies, strict=True)
@@ -250,12 +250,12 @@ class ReviewHandler:
         return [result for results in judged for result in results]
 
 
-def _asked(request: Request) -> str:
+def _prompt_text(request: Request) -> str:
     return "\n\n".join(message.text for message in request.messages if message.role == "user")
 
 
-def _raise_where_nothing_was_asked(call: Call, replies: Sequence[Reply | ProwessError]) -> None:
-    """A review that a rule or a cap forbids was no review, and one that has a fallback leaves it to that."""
+def _raise_if_nothing_was_prompt_text(call: Call, replies: Sequence[Reply | ProwessError]) -> None:
+    """Raise the error if every request was refused by a rule or cap, or if a fallback can take over."""
     errors = [reply for reply in replies if isinstance(reply, ProwessError)]
     if len(errors) < len(replies):
         return
@@ -272,18 +272,18 @@ def _results(criteria: Sequence[Criterion], reply: Reply | ProwessError, asset: 
 
 
 def _output(call: Call, artifact: Review, result: ReviewResult, promised: Schema | None) -> Output:
-    """The result as data and as words; where the artifact promises another form, the difference is noted."""
+    """Return the result as data and text; note how it differs from the schema that the artifact promises."""
     data = result.as_json(details=artifact.include_criteria_details)
     call.notes.detail |= {"timings_ms": dict(result.timings_ms), "score": result.score}
     errors = promised.errors(data) if promised else ()
     if errors:
         call.notes.detail["output_schema_errors"] = [str(error) for error in errors]
     about = {"rubric": result.rubric.label, "score": result.score}
-    return Output(kind="review", text=_words(result), data=data, result={**data, **about})
+    return Output(kind="review", text=_format_result(result), data=data, result={**data, **about})
 
 
-def _words(result: ReviewResult) -> str:
-    """The result for people."""
+def _format_result(result: ReviewResult) -> str:
+    """Return the result as text for people."""
     count = sum(one.verdict == "pass" for one in result.criteria_results)
     verdict = "Passed" if result.passed else "Not passed"
     head = f"{verdict}: {count} of {len(result.criteria_results)} criteria, score {result.score:.2f}."

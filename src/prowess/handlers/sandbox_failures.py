@@ -11,32 +11,32 @@ from prowess.sandbox.protocol import EndReason, SandboxLimits, ScriptError, Scri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeLabel:
-    """How what ran is called, and what it does with its result."""
+    """How messages name the code, and the verb for returning its result."""
 
     called: str
     gave: str = "submitted"
     give: str = "Submit"
 
 
-def explain_failure(told: CodeLabel, ran: ScriptOutcome, limits: SandboxLimits, refusals: Refusals) -> ProwessError:
-    """The error of a run that did not come to its end: what a host function refused it, what it raised, or what it met."""
+def explain_failure(label: CodeLabel, ran: ScriptOutcome, limits: SandboxLimits, refusals: Refusals) -> ProwessError:
+    """Return the error of code that failed: the error of a host function, its own exception, or the limit that it hit."""
     if ran.ended == "raised" and ran.error:
         refusal = refusals.get(ran.error.message) if ran.error.of_host else None
-        return refusal if isinstance(refusal, Unavailable | Refused) else _raised(told, ran.error)
+        return refusal if isinstance(refusal, Unavailable | Refused) else _raised(label, ran.error)
     kind = TimedOut if ran.ended == "time" else RunFailed
-    met, hint = _met(told, ran, limits)
-    return kind(f"{told.called[0].upper()}{told.called[1:]} {met}.", hint=hint)
+    met, hint = _describe_limit(label, ran, limits)
+    return kind(f"{label.called[0].upper()}{label.called[1:]} {met}.", hint=hint)
 
 
-def _raised(told: CodeLabel, error: ScriptError) -> RunFailed:
+def _raised(label: CodeLabel, error: ScriptError) -> RunFailed:
     at = f"line {error.line} of " if error.line else ""
     what = f"{error.type}: {error.message}" if error.message else error.type
-    noun = told.called.partition(" '")[0]
-    return RunFailed(f"In {at}{told.called}: {what}", hint=f"Correct {noun}, or the inputs that it was given.")
+    noun = label.called.partition(" '")[0]
+    return RunFailed(f"In {at}{label.called}: {what}", hint=f"Correct {noun}, or the inputs that it was given.")
 
 
-def _met(told: CodeLabel, ran: ScriptOutcome, limits: SandboxLimits) -> tuple[str, str]:
-    """What it met, and what to do about it."""
+def _describe_limit(label: CodeLabel, ran: ScriptOutcome, limits: SandboxLimits) -> tuple[str, str]:
+    """Return the limit that it hit, and what to do about it."""
     less = "Do less in one run, or in smaller steps."
     table: dict[EndReason, tuple[str, str]] = {
         "fuel": (f"took more than the {limits.fuel:,} instructions that a run may take", less),
@@ -45,11 +45,11 @@ def _met(told: CodeLabel, ran: ScriptOutcome, limits: SandboxLimits) -> tuple[st
         "stack": ("nested deeper than the interpreter can", "Use a loop in the place of recursion."),
         "output": (
             f"printed more than {limits.output_chars:,} characters",
-            f"{told.give} what counts, and print less.",
+            f"{label.give} what counts, and print less.",
         ),
         "result": (
-            f"{told.gave} what cannot be taken{_why(ran)}",
-            f"{told.give} plain JSON of at most {limits.result_bytes:,} bytes.",
+            f"{label.gave} what cannot be taken{_why(ran)}",
+            f"{label.give} plain JSON of at most {limits.result_bytes:,} bytes.",
         ),
         "calls": (
             f"called its host more than {limits.calls:,} times, or for more than {limits.traffic_bytes >> 20} MiB",

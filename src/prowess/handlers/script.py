@@ -1,4 +1,4 @@
-"""script: a program that a skill brings along, run confined with arguments one by one, in a folder with the skill's files."""
+"""script: run a program that a skill brings, confined, in a folder with the skill's files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from prowess.skill.kinds import Kind
 MAX_ARGS = 1_000
 PYTHON_COMMAND = (PYTHON, "-B", "-s", "-X", "utf8")
 INTERPRETERS = ("bash", "dash", "node", "perl", "ruby", "sh", "zsh")
-"""Besides Python."""
+"""Interpreters other than Python."""
 SUFFIXES = {
     ".py": "python3",
     ".sh": "sh",
@@ -39,9 +39,8 @@ _SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#!([^\n]{1,200})")
 class ScriptHandler:
     """Runs a script with the inputs `args`, a list of texts and numbers, and `stdin`; what it prints is the output.
 
-    The interpreter is the one its first line names, or else that of its suffix: Python, a shell, Node, Perl or Ruby. All files
-    of the skill lie in its folder as they do in the skill. `RunFailed` has what it complained of where it ends with a code
-    other than 0.
+    Its first line or its suffix decides the interpreter: Python, a shell, Node, Perl or Ruby. The folder that it runs in has
+    all files of the skill. Raise `RunFailed`, with its error output, if it exits with another code than 0.
     """
 
     kind: Kind = "script"
@@ -51,7 +50,7 @@ class ScriptHandler:
         self._provision = provision
 
     async def run(self, call: Call) -> Output:
-        """Run it."""
+        """Run the script and return what it prints."""
         path = call.artifact.path or ""
         files = await self._commands.files_of(call)
         content = files.get(path)
@@ -81,7 +80,7 @@ class ScriptHandler:
 
 
 def find_interpreter(path: str, content: bytes) -> tuple[str, ...]:
-    """The program that runs a script, with its options; `Invalid` where none is known."""
+    """Return the interpreter of a script, with its options; raise `Invalid` if none is known."""
     shebang = _SHEBANG.match(content)
     name, options = _named(shebang[1].decode(errors="replace")) if shebang else ("", ())
     name = name or SUFFIXES.get(PurePosixPath(path).suffix.lower(), "")
@@ -97,20 +96,20 @@ def find_interpreter(path: str, content: bytes) -> tuple[str, ...]:
 
 
 def _named(line: str) -> tuple[str, tuple[str, ...]]:
-    """The interpreter that a first line names, and the options for it."""
+    """Return the interpreter that a first line names, and its options."""
     words = line.split()
     if words and PurePosixPath(words[0]).name == "env":
         words = words[2:] if words[1:2] in (["-S"], ["--split-string"]) else words[1:]
     if not words:
         return "", ()
     name = PurePosixPath(words[0]).name
-    if name == "uv":  # `uv run --script`: what it would install is provided
+    if name == "uv":  # `uv run --script`: Prowess installs the packages itself
         return "python3", ()
     return name, tuple(words[1:])
 
 
 def _hint_for_import(call: Call, message: str) -> str:
-    """The line to add to the manifest for a package that a script lacks; nothing is installed because a script names it."""
+    """Return the manifest line that adds a missing package; '' if none is missing. Importing alone installs nothing."""
     found = _MISSING.search(message)
     if found is None or found[1] in sys.stdlib_module_names:
         return ""

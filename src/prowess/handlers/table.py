@@ -1,4 +1,4 @@
-"""The handlers there are, one row for each kind."""
+"""The handlers, one row for each kind."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def build_handlers(
     files: ReadFiles,
     brought: Iterable[Handler] = (),
 ) -> dict[Kind, Handler]:
-    """By kind. Handlers that plugins have `brought` serve kinds that have none here; no plugin takes the place of ours."""
+    """Return the handlers by kind. A plugin's handler cannot replace one of ours."""
     command_runs = CommandRunner(commands, files, grants_of)
     own: tuple[Handler, ...] = (
         *text_handlers(read_file),

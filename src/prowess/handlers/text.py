@@ -1,4 +1,4 @@
-"""The kinds that are text: running one gives what its author wrote. Nothing is executed, a script is not among them."""
+"""Text kinds: a run returns what the author wrote, and executes nothing."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ READ_KINDS: tuple[Kind, ...] = ("reference", "asset")
 
 
 class TextHandler:
-    """Gives the content of an artifact."""
+    """Returns the content of an artifact."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind: Kind = kind
 
     async def run(self, call: Call) -> Output:
-        """Its content, as it is written."""
+        """Return the content unchanged."""
         return Output(kind=self.kind, text=call.artifact.content)
 
 
 class FileHandler:
-    """Gives the text of the file that an artifact stands for."""
+    """Returns the text of the file that an artifact stands for."""
 
     def __init__(self, kind: Kind, read_file: ReadFile) -> None:
         self.kind: Kind = kind
         self._read_file = read_file
 
     async def run(self, call: Call) -> Output:
-        """The text of its file; `NotFound` where there is none, `Invalid` where it is not text."""
+        """Return the text of the file; raise `NotFound` if it does not exist, `Invalid` if it is not text."""
         artifact = call.artifact
         if not artifact.path:
             return Output(kind=self.kind, text=artifact.content)
@@ -51,7 +51,7 @@ class FileHandler:
 
 
 def text_handlers(read_file: ReadFile) -> tuple[Handler, ...]:
-    """One handler for each kind that is text."""
+    """Return one handler for each text kind."""
     return (
         *(TextHandler(kind) for kind in TEXT_KINDS),
         *(FileHandler(kind, read_file) for kind in READ_KINDS),
