@@ -14,6 +14,7 @@ from prowess.catalog.store import Store
 from prowess.catalog.store_rules import digest_conflict, unknown_id
 from prowess.catalog.version_log import VersionLog
 from prowess.errors import Conflict, Invalid, NotFound
+from prowess.skill.edit import rewrite_package
 from prowess.skill.forms.form import Reading
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
@@ -176,8 +177,6 @@ class EditableStore(Store):
 
 def _rewrite(skill: Skill, package: Package | None, limits: Limits) -> Reading:
     """Write the files of a skill, starting from `package`, and read them back, or raise `Invalid`."""
-    from prowess.skill.edit import rewrite_package  # brings the writers of all forms, which reading never needs
-
     return accept(rewrite_package(skill, package, limits), limits)
 
 

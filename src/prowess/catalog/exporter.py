@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from prowess.errors import Conflict, Invalid, Problem, Refused
-from prowess.skill.archive import write_archive
 from prowess.skill.filenames import is_marker
-from prowess.skill.fit import fit
 from prowess.skill.form_info import FORMS
-from prowess.skill.forms import write_package
 from prowess.skill.forms.form import Writing
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
@@ -48,6 +45,8 @@ def export_skill(
     if folder.exists() and not folder.is_dir():
         raise Invalid(f"{str(folder)!r} is not a folder.", hint="Name the folder to write into.")
     if form in ARCHIVES:
+        from prowess.skill.archive import write_archive
+
         suffix = "." + form
         data = write_archive(package, ARCHIVES[form])
         return _write_single_file(folder / f"{skill.name}{suffix}", data, form, (), replace=replace)
@@ -59,6 +58,10 @@ def export_skill(
 def _convert(
     skill: Skill, package: Package, form: str | None, profile: ProfileName | None, limits: Limits
 ) -> tuple[Writing, str]:
+    # The writers of all forms and profiles, imported when one is asked for.
+    from prowess.skill.fit import fit
+    from prowess.skill.forms.conversion import write_package
+
     if profile:
         return fit(skill, package, profile, limits), profile
     if form in FORMS:

@@ -13,7 +13,6 @@ from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
 from prowess.skill.validate import ValidationReport, validate
-from prowess.storage.files.skill_packages import read_path
 from prowess.storage.files.skill_paths import find_skills, leaves_project
 
 BATCH = 200
@@ -110,6 +109,8 @@ def _link(target: Path) -> Refused:
 
 
 def _read(target: Path, limits: Limits) -> Iterator[FoundPackage]:
+    from prowess.storage.files.skill_packages import read_path  # brings archives, which listing never needs
+
     try:
         packages = read_path(target, limits)
     except ProwessError as error:

@@ -6,8 +6,6 @@ import difflib
 import re
 from typing import Literal
 
-from prowess.skill.forms.conversion import is_unchanged, read_original, with_file_id
-from prowess.skill.forms.native import render_folder
 from prowess.skill.kinds import FrozenModel
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
@@ -74,6 +72,10 @@ def rewrite_package(skill: Skill, package: Package | None = None, limits: Limits
     byte for byte where what it says did not change; where only its text did, the frontmatter stays as it is, and where
     a field did, the other lines stay. A skill that did not change at all keeps all its files.
     """
+    # The writers of all forms; comparing packages, which reading commands do, needs none of them.
+    from prowess.skill.forms.conversion import is_unchanged, read_original, with_file_id
+    from prowess.skill.forms.native import render_folder
+
     original = read_original(package, skill, limits)
     if package is not None and is_unchanged(skill, original):
         return package

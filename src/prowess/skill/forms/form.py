@@ -13,7 +13,6 @@ from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill
 from prowess.skill.package import File, Package
 from prowess.skill.text.document import Document
-from prowess.skill.text.reader import read_document
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,10 @@ class Candidate:
         content, most = (file.content if file else b""), self.limits.skill_md_bytes
         if file is not None and len(content) > most:
             return too_large_problem(file.path, len(content), most, "skill-md-too-large")
+        from prowess.skill.text.reader import (
+            read_document,  # brings the YAML parser; who needs only the types below does not
+        )
+
         return read_document(content, limits=self.limits)
 
     def claims(self, test: Callable[[Document], bool]) -> bool:
