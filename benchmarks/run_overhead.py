@@ -177,7 +177,7 @@ async def by_prowess(runs: int, url: str) -> dict[str, Any]:
                 "prowess",
                 "stub server" if url else "scripted",
                 runs,
-                lambda: prowess.run("", "checker", "check", inputs=inputs, model=model),
+                lambda: prowess.run("checker", inputs, artifacts="check", model=model),
             )
 
 

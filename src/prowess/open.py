@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import getpass
 import threading
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from prowess.catalog.catalog import Catalog
+from prowess.engine.context import Resources
 from prowess.engine.engine import Engine
-from prowess.engine.parts import Parts
 from prowess.engine.places import PACKS
 from prowess.engine.runtime import RunComponents
 from prowess.engine.stores import Stores
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from prowess.feed.event_recorder import EventRecorder
     from prowess.feed.wakeups import Wakeups
     from prowess.match.matcher import Matcher
+    from prowess.run.call import Call
 
 
 class Feeds:
@@ -108,13 +110,12 @@ class Prowess(Engine):
             stores.close()
 
         engine = cls(
-            Parts(
+            Resources(
                 catalog=catalog,
                 limits=stores.limits,
                 packs=PACKS,
-                actor=who,
                 writable=stores.writable,
-                matcher=matcher,
+                open_matcher=matcher,
                 records=stores.records,
                 has_records=stores.has_records,
                 feed=deliveries.feed,
@@ -126,9 +127,14 @@ class Prowess(Engine):
                 environment=stores.settings.environment,
                 aclose=workshop.aclose,
                 close=close,
-            )
+            ),
+            who,
         )
-        workshop.run_skill = engine._run_for_script
+
+        async def run_skill(call: Call, slug: str, inputs: Mapping[str, Any]) -> Any:
+            return await engine.as_actor(call.actor).runs.run_for_script(call, slug, inputs)
+
+        workshop.run_skill = run_skill
         return engine
 
 

@@ -9,12 +9,14 @@ import re
 import subprocess
 import sys
 from dataclasses import fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
+from prowess.engine.engine import Engine
 from prowess.errors import ApprovalRequired, ProwessError
 from prowess.events import EVENT_NAMES
 from prowess.interfaces.cli.error_output import EXIT_CODES
@@ -108,27 +110,38 @@ def test_every_tool_is_documented_with_its_arguments_and_an_answer(name):
     assert "```json" in section
 
 
+PARTS = {name: value for name, value in vars(Engine).items() if isinstance(value, cached_property)}
+
+
 @pytest.mark.parametrize("name", [name for name in dir(Prowess) if not name.startswith("_")])
 def test_every_method_of_the_engine_is_named_in_the_page_about_it(name):
     assert re.search(rf"`(Prowess\.)?{name}[`(]", page("library"))
 
 
+@pytest.mark.parametrize("name", PARTS)
+def test_every_method_of_a_part_is_named_in_its_row(name, tmp_path):
+    part = getattr(Prowess.open(settings=read_settings({"HOME": str(tmp_path)}, workspace=tmp_path)), name)
+    row = next(line for line in page("library").splitlines() if line.startswith(f"| `{name}` |"))
+    methods = {name for name in dir(part) if not name.startswith("_")}
+    assert methods == set(re.findall(r"`(\w+)`", row)) - ({name} - methods)
+
+
 async def one_event_of_each_kind(home: Path) -> dict[str, dict[str, Any]]:
     settings = read_settings({"HOME": str(home)}, workspace=ROOT / "examples/workspace")
     async with Prowess.open(settings=settings) as prowess:
-        session = await prowess.session("docs")
+        session = await prowess.sessions.open("docs")
         await prowess.load("commit-messages")
-        await prowess.set_policy("skill_enablement_policy", "prompt-user")
+        await prowess.policy.set("skill_enablement_policy", "prompt-user")
         with pytest.raises(ApprovalRequired) as asked:
-            await prowess.enable(session, "commit-messages")
-        await prowess.resolve(asked.value.approval_id, approved=True)
-        await prowess.enable(session, "commit-messages")
-        await prowess.set_policy("skill_enablement_policy", None)
-        await prowess.import_path(ROOT / "examples/more/review-minutes", scope="account")
+            await prowess.enable("commit-messages", session=session)
+        await prowess.approvals.resolve(asked.value.approval_id, approved=True)
+        await prowess.enable("commit-messages", session=session)
+        await prowess.policy.set("skill_enablement_policy", None)
+        await prowess.skills.import_path(ROOT / "examples/more/review-minutes", scope="account")
         judged = ScriptedModel([{}])
-        await prowess.run(session, "review-minutes", inputs={"minutes": "We met."}, model=judged)
+        await prowess.run("review-minutes", {"minutes": "We met."}, session=session, model=judged)
     async with Prowess.open(settings=settings) as prowess:
-        return {event.name: event.data for event in await prowess.events()}
+        return {event.name: event.data for event in await prowess.events.list()}
 
 
 def test_every_event_is_documented_with_its_fields(tmp_path):

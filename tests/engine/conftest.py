@@ -78,6 +78,6 @@ def traces() -> Callable[[Any], Awaitable[list[Any]]]:
     """Every trace whole, the first first."""
 
     async def read(prowess: Any) -> list[Any]:
-        return [await prowess.trace(row.id) for row in reversed(await prowess.traces())]
+        return [await prowess.traces.get(row.id) for row in reversed(await prowess.traces.list())]
 
     return read

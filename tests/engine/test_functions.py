@@ -65,11 +65,11 @@ async def test_a_function_runs_and_its_trace_tells_of_it(each_sandboxed, traces)
         parameters={"text": {"type": "string", "default": "four"}},
     )
     async with each_sandboxed.open() as prowess:
-        result = await prowess.run("", "tool")
+        result = await prowess.run("tool")
         assert (result.data, result.text) == (4, "4")
         assert result.parts[0].output.result["log"] == ["counted"]
         with pytest.raises(Invalid):
-            await prowess.run("", "tool", inputs={"text": 1})
+            await prowess.run("tool", {"text": 1})
         first, second = await traces(prowess)
     assert (first.status, first.artifact_kind, first.detail["sandbox"]["runtime"]) == ("ok", "function", "wasm")
     assert (first.rendered_input, second.status) == ('execute({"text": "four"})', "failed")
@@ -78,7 +78,7 @@ async def test_a_function_runs_and_its_trace_tells_of_it(each_sandboxed, traces)
 async def test_a_function_that_returns_nothing_gives_nothing_not_an_empty_text(sandboxed):
     skill(sandboxed, "def execute(args, ctx):\n    print('done')\n")
     async with sandboxed.open() as prowess:
-        told = (await prowess.run("", "tool")).as_json()
+        told = (await prowess.run("tool")).as_json()
     assert (told["output"], told["parts"][0]["output"]) == (None, None)
 
 
@@ -90,8 +90,8 @@ async def execute(args, ctx):
 """
     skill(sandboxed, code, hosts=["api.example.org"])
     async with sandboxed.open() as prowess:
-        await prowess.set_policy("host_routes", {"api.example.org": f"http://127.0.0.1:{server.server_port}"})
-        result = await prowess.run("", "tool")
+        await prowess.policy.set("host_routes", {"api.example.org": f"http://127.0.0.1:{server.server_port}"})
+        result = await prowess.run("tool")
         assert result.data == {"path": "/v1/x", "sent": '{"a": 1}'}
         [trace] = await traces(prowess)
     assert trace.detail["receipt"]["declared"] == {"hosts": ["api.example.org"]}
@@ -103,7 +103,7 @@ async def test_a_host_that_is_not_declared_is_not_asked(sandboxed, server, trace
     skill(sandboxed, f"def execute(args, ctx):\n    return ctx.fetch({url!r}).text()", hosts=["api.example.org"])
     async with sandboxed.open() as prowess:
         with pytest.raises(Refused, match=r"127\.0\.0\.1") as caught:
-            await prowess.run("", "tool")
+            await prowess.run("tool")
         [trace] = await traces(prowess)
     assert "hosts" in caught.value.hint
     assert trace.status == "refused"
@@ -126,12 +126,12 @@ def execute(args, ctx):
     skill(sandboxed, code, hosts=["api.example.org"], env=["EXAMPLE_API_KEY"])
     sandboxed.environment["EXAMPLE_API_KEY"] = KEY
     async with sandboxed.open() as prowess:
-        await prowess.set_policy("host_routes", {"api.example.org": f"http://127.0.0.1:{server.server_port}"})
+        await prowess.policy.set("host_routes", {"api.example.org": f"http://127.0.0.1:{server.server_port}"})
         with pytest.raises(RunFailed, match="EXAMPLE_API_KEY") as caught:
-            await prowess.run("", "tool")
+            await prowess.run("tool")
         assert "prowess env allow tool EXAMPLE_API_KEY" in caught.value.hint
-        await prowess.allow_env("tool", "EXAMPLE_API_KEY")
-        result = await prowess.run("", "tool")
+        await prowess.env.allow("tool", "EXAMPLE_API_KEY")
+        result = await prowess.run("tool")
         rows = await traces(prowess)
     assert server.asked[0]["authorization"] == f"Bearer {KEY}"
     assert result.data == {"echo": "[redacted]"}
@@ -151,12 +151,12 @@ async def test_folders_of_the_workspace_are_given_and_nothing_else(sandboxed, tr
     code = "def execute(args, ctx):\n    ctx.write_file('out.txt', 'x')\n    return ctx.read_file(args['path'])"
     skill(sandboxed, code, roots=["texts"])
     async with sandboxed.open() as prowess:
-        assert (await prowess.run("", "tool", inputs={"path": "texts/a.txt"})).text == "apple"
+        assert (await prowess.run("tool", {"path": "texts/a.txt"})).text == "apple"
         for path in ("texts/link", "texts/../secret.txt", str(sandboxed.workspace / "secret.txt"), "/etc/passwd"):
             with pytest.raises(Refused):
-                await prowess.run("", "tool", inputs={"path": path})
+                await prowess.run("tool", {"path": path})
         with pytest.raises(RunFailed, match="There is no file"):
-            await prowess.run("", "tool", inputs={"path": "secret.txt"})
+            await prowess.run("tool", {"path": "secret.txt"})
         rows = await traces(prowess)
     assert rows[0].detail["receipt"]["touched"] == {"read": [{"name": "texts/a.txt", "times": 1}]}
     assert rows[1].detail["receipt"]["refused"] == {"read": [{"name": "texts/link", "times": 1}]}
@@ -173,7 +173,7 @@ def execute(args, ctx):
     skill(sandboxed, code)
     deeds = ["raise ValueError('x')", "import os; os._exit(0)", "'a' * (1 << 30)", "while True: print('x' * 999)", "1"]
     async with sandboxed.open() as prowess:
-        ended = await asyncio.gather(*(prowess.attempt("", "tool", inputs={"do": deed}) for deed in deeds))
+        ended = await asyncio.gather(*(prowess.runs.attempt("tool", {"do": deed}) for deed in deeds))
         rows = await traces(prowess)
     assert [result.ok for result in ended] == [False, False, False, False, True]
     assert sorted(row.status for row in rows) == ["failed", "failed", "failed", "failed", "ok"]
@@ -187,7 +187,7 @@ async def test_a_function_has_the_time_that_its_manifest_says(sandboxed, traces)
     )
     async with sandboxed.open() as prowess:
         with pytest.raises(TimedOut, match=r"0\.3 s"):
-            await prowess.run("", "tool", "execute")
+            await prowess.run("tool", artifacts="execute")
         [trace] = await traces(prowess)
     assert trace.status == "timed_out"
 
@@ -199,9 +199,9 @@ async def test_the_example_of_the_page_does_what_it_says(sandboxed, server):
     (sandboxed.workspace / "texts").mkdir()
     (sandboxed.workspace / "texts" / "notes.txt").write_text("a b a c a b d")
     async with sandboxed.open() as prowess:
-        result = await prowess.run("", "count-words", inputs={"file": "notes.txt"})
+        result = await prowess.run("count-words", {"file": "notes.txt"})
         assert result.data == {"a": 3, "b": 2, "c": 1}
         assert result.parts[0].output.result["log"] == ["4 different words"]
-        await prowess.set_policy("host_routes", {"example.org": f"http://127.0.0.1:{server.server_port}"})
-        fetched = await prowess.run("", "count-words", inputs={"url": "https://example.org/page", "most": 1})
+        await prowess.policy.set("host_routes", {"example.org": f"http://127.0.0.1:{server.server_port}"})
+        fetched = await prowess.run("count-words", {"url": "https://example.org/page", "most": 1})
         assert len(fetched.data) == 1

@@ -35,7 +35,7 @@ async def created(prowess: Any, slug: str, code: str, *allowed: str) -> None:
     """A skill that an agent has written."""
     artifact = Function(name="execute", path="execute.py", content=code)
     made = Skill(slug=slug, title=slug, description=f"Does {slug}.", artifacts=(artifact,), allowed_tools=allowed)
-    await prowess.create_skill(made, actor=AGENT)
+    await prowess.as_actor(AGENT).skills.create(made)
 
 
 async def test_code_of_an_agent_runs_no_skill_that_it_does_not_name(sandboxed):
@@ -44,8 +44,8 @@ async def test_code_of_an_agent_runs_no_skill_that_it_does_not_name(sandboxed):
     async with sandboxed.open(PERSON) as prowess:
         await created(prowess, "outer", RUNS_OTHER)
         with pytest.raises(Refused, match="does not say that it runs other skills"):
-            await prowess.run("", "outer", actor=AGENT)
-        assert (await prowess.run("", "local", actor=AGENT)).data == "ran"
+            await prowess.as_actor(AGENT).run("outer")
+        assert (await prowess.as_actor(AGENT).run("local")).data == "ran"
 
 
 @pytest.mark.parametrize(("named", "runs"), [("run_skill", False), ("skill_other", True)])
@@ -53,7 +53,7 @@ async def test_code_of_an_agent_runs_what_reaches_outside_only_by_its_name(sandb
     skill(sandboxed, "other", "def execute(args, ctx):\n    return 'ran'", hosts=["api.example.org"])
     async with sandboxed.open(PERSON) as prowess:
         await created(prowess, "outer", RUNS_OTHER, named)
-        result = await prowess.attempt("", "outer", actor=AGENT)
+        result = await prowess.as_actor(AGENT).runs.attempt("outer")
     assert (result.data == "ran", isinstance(result.error, Refused)) == (runs, not runs)
     assert result.parts[0].receipt["refused"] == ({} if runs else {"skills": {"other": 1}})
 
@@ -65,7 +65,7 @@ async def test_questions_of_inner_runs_count_for_the_outer_one(sandboxed):
     model = ScriptedModel(["a"] * 200, unordered=True)
     async with sandboxed.open() as prowess:
         with pytest.raises(RunFailed, match="100 questions"):
-            await prowess.run("", "outer", model=model)
+            await prowess.run("outer", model=model)
     assert len(model.requests) == 100
 
 
@@ -87,8 +87,8 @@ def execute(args, ctx):
     sandboxed.environment["EXAMPLE_LOGIN"] = VALUE
     steps: list[Any] = []
     async with sandboxed.open() as prowess:
-        await prowess.allow_env("outer", "EXAMPLE_LOGIN")
-        result = await prowess.run("", "outer", watch=steps.append)
+        await prowess.env.allow("outer", "EXAMPLE_LOGIN")
+        result = await prowess.run("outer", watch=steps.append)
         rows = await traces(prowess)
     assert {row.skill_slug for row in rows} == {"outer", "other"}
     assert [step.detail for step in steps if step.state == "CHECKPOINT"] == [{"value": {"at": "[redacted]"}}]
@@ -106,6 +106,6 @@ async def test_what_inner_runs_cost_counts_for_the_outer_one(sandboxed):
     usage = Usage(input_tokens=10, output_tokens=4_000, requests=1)
     model = ScriptedModel([Reply(text="Hi.", usage=usage)] * 2, name="openai:gpt-4o")
     async with sandboxed.open() as prowess:
-        result = await prowess.attempt("", "outer", model=model)
+        result = await prowess.runs.attempt("outer", model=model)
     assert "may cost $0.1000 a run" in str(result.error)
     assert len(model.requests) == 1

@@ -51,8 +51,8 @@ def skill(place):
 )
 async def test_it_tells_what_would_be_done_and_does_nothing(skill, artifact, inputs, shown):
     async with skill.open() as prowess:
-        result = await prowess.run("", "doer", artifact, inputs=inputs, dry_run=True)
-        assert await prowess.traces() == []
+        result = await prowess.run("doer", inputs, artifacts=artifact, dry_run=True)
+        assert await prowess.traces.list() == []
     [part] = result.parts
     assert part.error is None
     assert all(words in part.plan for words in shown)
@@ -65,4 +65,4 @@ async def test_it_tells_what_would_be_done_and_does_nothing(skill, artifact, inp
 async def test_inputs_are_checked_in_a_dry_run_too(skill, artifact):
     async with skill.open() as prowess:
         with pytest.raises(Invalid, match="word"):
-            await prowess.run("", "doer", artifact, dry_run=True)
+            await prowess.run("doer", artifacts=artifact, dry_run=True)

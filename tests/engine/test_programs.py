@@ -36,45 +36,43 @@ def tools(place):
     return place
 
 
-async def _agree(prowess, *run, **given) -> None:
+async def _agree(prowess, inputs, *, artifact) -> None:
     with pytest.raises(ApprovalRequired) as asked:
-        await prowess.run("", *run, **given)
-    await prowess.resolve(asked.value.approval_id, approved=True)
+        await prowess.run("tools", inputs, artifacts=artifact)
+    await prowess.approvals.resolve(asked.value.approval_id, approved=True)
 
 
 async def test_a_script_runs_after_a_person_has_agreed_to_its_bytes(tools):
-    run = ("tools", "greet.py")
     inputs = {"args": ["a b", "$HOME"], "stdin": "in"}
     async with tools.open() as prowess:
-        await _agree(prowess, *run, inputs=inputs)
-        result = await prowess.run("", *run, inputs=inputs)
+        await _agree(prowess, inputs, artifact="greet.py")
+        result = await prowess.run("tools", inputs, artifacts="greet.py")
         assert result.output.text == "Hello ['a b', '$HOME'] in\n"
         assert {"files", "network", "processes"} <= set(result.output.result["confined"])
-        trace = await prowess.trace(result.parts[0].trace)
+        trace = await prowess.traces.get(result.parts[0].trace)
         assert trace.detail["receipt"]["touched"]["binaries"] == [{"name": "python3", "times": 1}]
         tools.write("tools", {"scripts/settings.py": "GREETING = 'Go away'"})
-        await prowess.reload()
+        await prowess.skills.reload()
         with pytest.raises(ApprovalRequired):
-            await prowess.run("", *run, inputs=inputs)
+            await prowess.run("tools", inputs, artifacts="greet.py")
 
 
 async def test_a_command_needs_an_administrator_to_allow_its_program(tools):
-    run = ("tools", "count")
     async with tools.open() as prowess:
-        await _agree(prowess, *run, inputs={"file": "a.txt"})
+        await _agree(prowess, {"file": "a.txt"}, artifact="count")
         with pytest.raises(Refused, match="'wc' is not allowed here") as caught:
-            await prowess.run("", *run, inputs={"file": "a.txt"})
+            await prowess.run("tools", {"file": "a.txt"}, artifacts="count")
         assert "allowed_binaries" in caught.value.hint
-        await prowess.set_policy("allowed_binaries", ["wc"])
-        result = await prowess.run("", *run, inputs={"file": "a.txt"})
+        await prowess.policy.set("allowed_binaries", ["wc"])
+        result = await prowess.run("tools", {"file": "a.txt"}, artifacts="count")
         assert result.output.data == ["2 texts/a.txt"]
         with pytest.raises(RunFailed, match="ended with code 1"):
-            await prowess.run("", *run, inputs={"file": "../../../../../../etc/passwd"})
+            await prowess.run("tools", {"file": "../../../../../../etc/passwd"}, artifacts="count")
 
 
 async def test_a_dry_run_starts_nothing(tools):
     tools.write("tools", {"scripts/greet.py": "open('texts/made', 'w')"})
     async with tools.open() as prowess:
-        await _agree(prowess, "tools", "greet.py", inputs={})
-        result = await prowess.run("", "tools", "greet.py", inputs={}, dry_run=True)
+        await _agree(prowess, {}, artifact="greet.py")
+        result = await prowess.run("tools", {}, artifacts="greet.py", dry_run=True)
     assert result.output is None

@@ -23,7 +23,7 @@ async def test_a_prompt_is_rendered_sent_and_answered(each_place, greeter, trace
     greeter(each_place)
     async with each_place.open() as prowess:
         with ScriptedModel(["Good morning, Ada!"]) as model:
-            result = await prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, model=model)
+            result = await prowess.run("greeter", {"name": "Ada"}, artifacts="greet", model=model)
         assert result.text == "Good morning, Ada!"
         assert model.requests[0].messages[-1].text == "Greet Ada."
         [trace] = await traces(prowess)
@@ -41,7 +41,7 @@ async def test_a_whole_skill_runs_in_ordinal_order_and_hands_on_what_came_out(pl
     greeter(place)
     async with place.open() as prowess:
         with ScriptedModel(["Hello!", "And hello to you."]) as model:
-            result = await prowess.run("", "greeter", inputs={"name": "Ada"}, model=model)
+            result = await prowess.run("greeter", {"name": "Ada"}, model=model)
         assert [part.artifact for part in result.parts] == ["greet", "Polite Answer"]
         assert model.requests[1].messages[-1].text == "Answer to: Hello! (before: Hello!)"
         rows = await traces(prowess)
@@ -54,11 +54,11 @@ async def test_artifacts_are_chosen_by_name_and_a_near_name_is_understood(place,
     async with place.open() as prowess:
         with ScriptedModel(["Yes."]) as model:
             result = await prowess.run(
-                "", "greeter", "polite answer", inputs={"greet": "Hi", "previous": "Hi"}, model=model
+                "greeter", {"greet": "Hi", "previous": "Hi"}, artifacts="polite answer", model=model
             )
         assert [part.artifact for part in result.parts] == ["Polite Answer"]
         with pytest.raises(NotFound, match="no artifact 'sing'") as missing:
-            await prowess.run("", "greeter", "sing", model=model)
+            await prowess.run("greeter", artifacts="sing", model=model)
         assert "'greet'" in missing.value.hint
 
 
@@ -68,7 +68,7 @@ async def test_the_text_is_streamed_to_whoever_watches(place, greeter):
     async with place.open() as prowess:
         answer = "A long answer that comes in several pieces, one after the other."
         await prowess.run(
-            "", "greeter", "greet", inputs={"name": "Ada"}, model=ScriptedModel([answer]), watch=steps.append
+            "greeter", {"name": "Ada"}, artifacts="greet", model=ScriptedModel([answer]), watch=steps.append
         )
     pieces = [step.text for step in steps if step.text]
     assert len(pieces) > 1
@@ -79,7 +79,7 @@ async def test_a_dry_run_sends_nothing_leaves_no_trace_and_tells_all_that_would_
     greeter(place)
     async with place.open() as prowess:
         model = ScriptedModel([])
-        result = await prowess.run("", "greeter", inputs={"name": "Ada"}, model=model, dry_run=True)
+        result = await prowess.run("greeter", {"name": "Ada"}, model=model, dry_run=True)
         assert model.requests == []
         [sent] = result.parts[0].sent
         assert (sent.model, sent.request.messages[-1].text) == ("scripted:test", "Greet Ada.")
@@ -92,7 +92,7 @@ async def test_without_a_model_the_answer_names_the_three_ways_to_configure_one(
     greeter(place)
     async with place.open() as prowess:
         with pytest.raises(NoModel) as missing:
-            await prowess.run("", "greeter", "greet", inputs={"name": "Ada"})
+            await prowess.run("greeter", {"name": "Ada"}, artifacts="greet")
         [trace] = await traces(prowess)
     for way in ("--model", "PROWESS_MODEL", "local:smollm2"):
         assert way in missing.value.hint
@@ -103,7 +103,7 @@ async def test_missing_inputs_are_named_and_traced(place, greeter, traces):
     greeter(place)
     async with place.open() as prowess:
         with pytest.raises(Invalid, match="name"):
-            await prowess.run("", "greeter", "greet", model=ScriptedModel([]))
+            await prowess.run("greeter", artifacts="greet", model=ScriptedModel([]))
         [trace] = await traces(prowess)
     assert (trace.status, trace.error_code) == ("failed", "invalid")
 
@@ -115,7 +115,7 @@ async def test_inputs_that_are_no_json_are_refused_before_anything_runs(place, i
     greeter(place)
     async with place.open() as prowess:
         with pytest.raises(Invalid, match="no JSON"):
-            await prowess.run("", "greeter", "greet", inputs=inputs, model=ScriptedModel([]))
+            await prowess.run("greeter", inputs, artifacts="greet", model=ScriptedModel([]))
         assert await traces(prowess) == []
 
 
@@ -140,7 +140,7 @@ async def test_where_a_part_is_unavailable_its_fallback_runs_and_both_are_traced
     greeter(each_place, sidecar=FALLBACK, **MODULE)
     async with each_place.open() as prowess:
         with ScriptedModel(["Hello!"]) as model:
-            result = await prowess.run("", "greeter", "tuned", inputs={"name": "Ada"}, model=model)
+            result = await prowess.run("greeter", {"name": "Ada"}, artifacts="tuned", model=model)
         first, second = await traces(prowess)
     assert result.text == "Hello!"
     assert [(part.artifact, part.status, part.fallback_of) for part in result.parts] == [
@@ -154,7 +154,7 @@ async def test_a_fallback_that_stands_later_runs_once_in_a_run_of_the_whole(plac
     greeter(place, sidecar=FALLBACK, **MODULE)
     async with place.open() as prowess:
         with ScriptedModel(["Hello!"]) as model:
-            result = await prowess.run("", "greeter", inputs={"name": "Ada"}, model=model)
+            result = await prowess.run("greeter", {"name": "Ada"}, model=model)
     assert [part.artifact for part in result.parts] == ["tuned", "greet"]
 
 
@@ -163,7 +163,7 @@ async def test_a_kind_without_a_handler_says_which_kinds_run(place, greeter):
     greeter(place, sidecar=sidecar, **{"dspy/check.json": '{"template_id": "predict"}'})
     async with place.open() as prowess:
         with ScriptedModel(["Hello."]) as model:
-            result = await prowess.run("", "greeter", "check", inputs={"name": "Ada"}, model=model)
+            result = await prowess.run("greeter", {"name": "Ada"}, artifacts="check", model=model)
         missing = result.parts[0].error
         assert isinstance(missing, NoHandler)
         assert "dspy_module" in missing.message
@@ -174,7 +174,7 @@ async def test_a_run_that_takes_too_long_is_ended_and_traced(each_place, greeter
     greeter(each_place)
     async with each_place.open() as prowess:
         with pytest.raises(TimedOut, match=r"0\.05 seconds"):
-            await prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, model=waiting, timeout=0.05)
+            await prowess.run("greeter", {"name": "Ada"}, artifacts="greet", model=waiting, timeout=0.05)
         [trace] = await traces(prowess)
     assert (trace.status, trace.error_code) == ("timed_out", "timed-out")
     assert trace.completed_at
@@ -184,7 +184,7 @@ async def test_a_run_that_is_cancelled_ends_at_once_and_its_trace_says_so(each_p
     greeter(each_place)
     model = waiting
     async with each_place.open() as prowess:
-        task = asyncio.create_task(prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, model=model))
+        task = asyncio.create_task(prowess.run("greeter", {"name": "Ada"}, artifacts="greet", model=model))
         await model.asked.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -212,7 +212,7 @@ async def test_a_hard_assertion_fails_the_run_after_the_trace_is_written(each_pl
     greeter(each_place, sidecar=ASSERTED.replace("SEVERITY", "hard"))
     async with each_place.open() as prowess:
         with pytest.raises(AssertionFailed) as failed:
-            await prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, model=ScriptedModel(["Hello, Bob."]))
+            await prowess.run("greeter", {"name": "Ada"}, artifacts="greet", model=ScriptedModel(["Hello, Bob."]))
         [trace] = await traces(prowess)
     assert (trace.status, trace.error_code) == ("failed", "assertion-failed")
     assert (trace.assertions_run, trace.assertions_passed, trace.raw_output) == (2, 1, "Hello, Bob.")
@@ -223,7 +223,7 @@ async def test_a_hard_assertion_fails_the_run_after_the_trace_is_written(each_pl
 async def test_a_soft_assertion_is_reported_and_the_run_goes_on(place, greeter):
     greeter(place, sidecar=ASSERTED.replace("SEVERITY", "soft"))
     async with place.open() as prowess:
-        result = await prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, model=ScriptedModel(["Hello, Bob."]))
+        result = await prowess.run("greeter", {"name": "Ada"}, artifacts="greet", model=ScriptedModel(["Hello, Bob."]))
     assert result.ok
     assert [verdict.passed for verdict in result.verdicts] == [False, True]
 
@@ -231,8 +231,8 @@ async def test_a_soft_assertion_is_reported_and_the_run_goes_on(place, greeter):
 async def test_a_failed_attempt_is_a_result_that_has_what_came_out(place, greeter):
     greeter(place, sidecar=ASSERTED.replace("SEVERITY", "hard"))
     async with place.open() as prowess:
-        result = await prowess.attempt(
-            "", "greeter", "greet", inputs={"name": "Ada"}, model=ScriptedModel(["Hello, Bob."])
+        result = await prowess.runs.attempt(
+            "greeter", {"name": "Ada"}, artifacts="greet", model=ScriptedModel(["Hello, Bob."])
         )
     assert isinstance(result.error, AssertionFailed)
     assert result.parts[0].output is not None
@@ -242,9 +242,9 @@ async def test_a_failed_attempt_is_a_result_that_has_what_came_out(place, greete
 async def test_the_events_of_a_run_tell_its_beginning_and_its_end(each_place, greeter):
     greeter(each_place)
     async with each_place.open() as prowess:
-        result = await prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, model=ScriptedModel(["Hi."]))
+        result = await prowess.run("greeter", {"name": "Ada"}, artifacts="greet", model=ScriptedModel(["Hi."]))
     async with each_place.open() as prowess:
-        events = await prowess.events(names=("run_started", "run_finished"))
+        events = await prowess.events.list(names=("run_started", "run_finished"))
     assert [event.name for event in events] == ["run_started", "run_finished"]
     assert {event.data["run"] for event in events} == {result.run_id}
     assert events[1].data["status"] == "ok"

@@ -42,14 +42,14 @@ def changed(kept: Skill, text: str) -> Skill:
 
 
 async def outcomes(engine: Any) -> list[tuple[str, str, str]]:
-    return [(row.actor, row.action, row.outcome) for row in await engine.audit()]
+    return [(row.actor, row.action, row.outcome) for row in await engine.audit.rows()]
 
 
 async def test_a_person_creates_changes_and_removes_and_each_has_its_rows(each_place: Any):
     async with each_place.open(ANN) as engine:
-        made = await engine.create_skill(skill())
-        later = await engine.update_skill(changed(made, "Tidy up twice."))
-        gone = await engine.delete("tidy")
+        made = await engine.skills.create(skill())
+        later = await engine.skills.update(changed(made, "Tidy up twice."))
+        gone = await engine.skills.delete("tidy")
         assert (made.scope, later.digest != made.digest, gone.digest) == ("workspace", True, later.digest)
         assert await outcomes(engine) == [
             ("ann", "install", "allowed"),
@@ -59,85 +59,85 @@ async def test_a_person_creates_changes_and_removes_and_each_has_its_rows(each_p
             ("ann", "delete", "allowed"),
             ("ann", "delete", "done"),
         ]
-        digests = [row.digest for row in await engine.audit()]
+        digests = [row.digest for row in await engine.audit.rows()]
         assert digests == [made.digest] * 2 + [later.digest] * 4
-        assert [version.actor for version in await engine.history("tidy")] == ["ann"] * 3
-        assert (await engine.verify_audit()).ok
+        assert [version.actor for version in await engine.skills.history("tidy")] == ["ann"] * 3
+        assert (await engine.audit.verify()).ok
 
 
 async def test_a_change_that_fails_is_told_after_the_row_that_announced_it(place: Any):
     async with place.open(ANN) as engine:
-        await engine.create_skill(skill())
+        await engine.skills.create(skill())
         with pytest.raises(DuplicateSkill):
-            await engine.create_skill(skill(text="Another."))
+            await engine.skills.create(skill(text="Another."))
         assert (await outcomes(engine))[-2:] == [
             ("ann", "install", "allowed"),
             ("ann", "install", "failed: duplicate-skill"),
         ]
         with pytest.raises(NotFound):
-            await engine.delete("nothing")
+            await engine.skills.delete("nothing")
         with pytest.raises(Invalid):
-            await engine.create_skill(skill("b").model_copy(update={"slug": "Not A Slug"}))
+            await engine.skills.create(skill("b").model_copy(update={"slug": "Not A Slug"}))
 
 
 async def test_a_skill_that_was_changed_meanwhile_is_not_overwritten(each_place: Any):
     async with each_place.open(ANN) as engine:
-        made = await engine.create_skill(skill())
-        await engine.update_skill(changed(made, "First."))
+        made = await engine.skills.create(skill())
+        await engine.skills.update(changed(made, "First."))
         with pytest.raises(Conflict):
-            await engine.update_skill(changed(made, "Second."))
-        assert (await engine.skill("tidy")).body.strip() == "First."
+            await engine.skills.update(changed(made, "Second."))
+        assert (await engine.skills.get("tidy")).body.strip() == "First."
 
 
 async def test_who_may_not_write_changes_nothing_and_leaves_a_row(place: Any):
     reader = Actor(name="bob", permissions=frozenset({"skills.read"}))
     async with place.open(ANN) as engine:
-        made = await engine.create_skill(skill())
+        made = await engine.skills.create(skill())
         for call in (
-            engine.create_skill(skill("other"), actor=reader),
-            engine.update_skill(changed(made, "Mine."), actor=reader),
-            engine.delete("tidy", actor=reader),
-            engine.create_skill(skill("other"), actor=agent_of(ANN, role="scout")),
-            engine.set_policy("skill_enablement_policy", "admin-only", actor=reader),
-            engine.set_policy("skill_enablement_policy", "admin-only", actor=AGENT),
+            engine.as_actor(reader).skills.create(skill("other")),
+            engine.as_actor(reader).skills.update(changed(made, "Mine.")),
+            engine.as_actor(reader).skills.delete("tidy"),
+            engine.as_actor(agent_of(ANN, role="scout")).skills.create(skill("other")),
+            engine.as_actor(reader).policy.set("skill_enablement_policy", "admin-only"),
+            engine.as_actor(AGENT).policy.set("skill_enablement_policy", "admin-only"),
         ):
             with pytest.raises(Refused) as caught:
                 await call
             assert caught.value.hint
-        assert [row.outcome for row in await engine.audit()][2:] == ["denied"] * 6
-        assert [card.digest for card in await engine.cards()] == [made.digest]
-        assert (await engine.policy()).skill_enablement_policy == "auto"
+        assert [row.outcome for row in await engine.audit.rows()][2:] == ["denied"] * 6
+        assert [card.digest for card in await engine.skills.cards()] == [made.digest]
+        assert (await engine.policy.get()).skill_enablement_policy == "auto"
 
 
 async def test_nothing_changes_where_the_audit_cannot_be_written(each_place: Any):
     each_place.skill("triage")
     async with each_place.open(ANN) as engine:
-        made = await engine.create_skill(skill())
-        session = await engine.session("chat")
+        made = await engine.skills.create(skill())
+        session = await engine.sessions.open("chat")
         url = each_place.environment["PROWESS_DATABASE_URL"]
         database = open_database(url or f"sqlite:///{each_place.environment['PROWESS_HOME']}/agents.db")
         with database.write() as connection:
             connection.execute(sa.text("ALTER TABLE audit RENAME TO elsewhere"))
         for call in (
-            engine.create_skill(skill("other")),
-            engine.update_skill(changed(made, "Unseen.")),
-            engine.delete("tidy"),
-            engine.enable(session, "triage"),
-            engine.set_policy("skill_enablement_policy", "admin-only"),
+            engine.skills.create(skill("other")),
+            engine.skills.update(changed(made, "Unseen.")),
+            engine.skills.delete("tidy"),
+            engine.enable("triage", session=session),
+            engine.policy.set("skill_enablement_policy", "admin-only"),
         ):
             with pytest.raises(ProwessError):
                 await call
         with database.write() as connection:
             connection.execute(sa.text("ALTER TABLE elsewhere RENAME TO audit"))
         database.close()
-        assert sorted((card.slug, card.digest) for card in await engine.cards() if card.slug == "tidy") == [
+        assert sorted((card.slug, card.digest) for card in await engine.skills.cards() if card.slug == "tidy") == [
             ("tidy", made.digest)
         ]
-        assert [card.slug for card in await engine.cards()] == ["tidy", "triage"]
-        assert await engine.get_session(session) == session
-        assert await engine.events() == []
-        assert len(await engine.audit()) == 2
-        assert (await engine.verify_audit()).ok
+        assert [card.slug for card in await engine.skills.cards()] == ["tidy", "triage"]
+        assert await engine.sessions.get(session) == session
+        assert await engine.events.list() == []
+        assert len(await engine.audit.rows()) == 2
+        assert (await engine.audit.verify()).ok
 
 
 async def test_an_answer_is_given_by_a_person_who_may_see_the_question(place: Any):
@@ -146,19 +146,22 @@ async def test_an_answer_is_given_by_a_person_who_may_see_the_question(place: An
     bob = Actor(name="bob", organization="acme", user="bob", permissions=frozenset({"skills.read", "skills.approve"}))
     rival = Actor(name="eve", organization="rival", user="ann")
     async with place.open(ann) as engine:
-        await engine.set_policy("skill_enablement_policy", "prompt-user")
-        await engine.session("chat")
+        await engine.policy.set("skill_enablement_policy", "prompt-user")
+        await engine.sessions.open("chat")
         with pytest.raises(Refused) as caught:
-            await engine.enable("chat", "triage", actor=agent_of(ann))
+            await engine.as_actor(agent_of(ann)).enable("triage", session="chat")
         approval = caught.value.approval_id
         for other in (bob, rival):
-            for call in (engine.approval(approval, actor=other), engine.resolve(approval, approved=True, actor=other)):
+            for call in (
+                engine.as_actor(other).approvals.get(approval),
+                engine.as_actor(other).approvals.resolve(approval, approved=True),
+            ):
                 with pytest.raises(NotFound):
                     await call
-            assert await engine.approvals(actor=other) == []
+            assert await engine.as_actor(other).approvals.list() == []
         with pytest.raises(Refused):
-            await engine.resolve(approval, approved=True, actor=agent_of(ann))
-        assert (await engine.resolve(approval, approved=True)).state == "approved"
+            await engine.as_actor(agent_of(ann)).approvals.resolve(approval, approved=True)
+        assert (await engine.approvals.resolve(approval, approved=True)).state == "approved"
 
 
 def given(folder: Path, *slugs: str) -> Path:
@@ -173,23 +176,23 @@ async def test_what_is_left_to_administrators_is_not_imported_by_others(place: A
     bob = Actor(name="bob", permissions=frozenset({"skills.read", "skills.write"}))
     folder = given(tmp_path / "given", "a")
     async with place.open(ANN) as engine:
-        await engine.set_policy("skill_synced_policy", "admin-only")
+        await engine.policy.set("skill_synced_policy", "admin-only")
         with pytest.raises(Refused, match="administrators") as caught:
-            await engine.import_path(folder, actor=bob)
+            await engine.as_actor(bob).skills.import_path(folder)
         assert caught.value.hint
-        assert await engine.cards() == []
+        assert await engine.skills.cards() == []
         assert (await outcomes(engine))[-1] == ("bob", "install", "denied")
-        assert len(await engine.import_path(folder)) == 1
-        await engine.set_policy("skill_synced_policy", "prompt-user")
-        assert len(await engine.import_path(given(tmp_path / "more", "b"), actor=bob)) == 1
+        assert len(await engine.skills.import_path(folder)) == 1
+        await engine.policy.set("skill_synced_policy", "prompt-user")
+        assert len(await engine.as_actor(bob).skills.import_path(given(tmp_path / "more", "b"))) == 1
         with pytest.raises(Refused, match="at once"):
-            await engine.import_path(folder, actor=AGENT)
+            await engine.as_actor(AGENT).skills.import_path(folder)
 
 
 async def test_an_import_that_fails_says_so_in_the_audit(place: Any, tmp_path: Path):
     async with place.open(ANN) as engine:
         with pytest.raises(NotFound):
-            await engine.import_path(tmp_path / "nowhere")
+            await engine.skills.import_path(tmp_path / "nowhere")
         assert (await outcomes(engine)) == [("ann", "install", "begun"), ("ann", "install", "failed: not-found")]
 
 
@@ -202,7 +205,7 @@ async def test_an_import_that_is_cancelled_says_so_in_the_audit(place: Any, tmp_
         go_on.wait(10)
 
     async with place.open(ANN) as engine:
-        importing = asyncio.create_task(engine.import_path(folder, watch=watch))
+        importing = asyncio.create_task(engine.skills.import_path(folder, watch=watch))
         await asyncio.to_thread(begun.wait, 10)
         importing.cancel()
         await asyncio.wait({importing}, timeout=0)
@@ -218,5 +221,5 @@ async def test_a_change_that_breaks_off_in_whatever_way_is_told_in_the_audit(pla
 
     async with place.open(ANN) as engine:
         with pytest.raises(RuntimeError, match="paper"):
-            await engine.import_path(given(tmp_path / "given", "a"), watch=watch)
+            await engine.skills.import_path(given(tmp_path / "given", "a"), watch=watch)
         assert (await outcomes(engine))[-1] == ("ann", "install", "failed: error")

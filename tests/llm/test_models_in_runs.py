@@ -41,7 +41,7 @@ async def test_a_run_costs_what_the_provider_counts(served):
     provider.queue.append(ANSWER)
 
     async with place.open() as prowess:
-        result = await prowess.run("", "greeter", "greet", inputs={"name": "Ada"})
+        result = await prowess.run("greeter", {"name": "Ada"}, artifacts="greet")
 
     assert (result.text, result.cost) == ("Good morning!", pytest.approx(COST))
     assert result.usage == ANSWER.usage
@@ -68,8 +68,8 @@ async def test_what_an_answer_of_no_use_cost_is_in_the_trace(served):
 
     async with place.open() as prowess:
         with pytest.raises(RunFailed, match="refuses to answer"):
-            await prowess.run("", "greeter", "greet", inputs={"name": "Ada"})
-        (trace,) = await prowess.traces()
+            await prowess.run("greeter", {"name": "Ada"}, artifacts="greet")
+        (trace,) = await prowess.traces.list()
 
     assert (trace.status, trace.input_tokens, trace.output_tokens) == ("failed", 1_000, 0)
     assert trace.estimated_cost == pytest.approx(0.0025)
@@ -78,15 +78,15 @@ async def test_what_an_answer_of_no_use_cost_is_in_the_trace(served):
 async def test_over_the_cap_nothing_is_asked_and_an_administrator_can_allow_more(served):
     place, provider = served
     async with place.open() as prowess:
-        await prowess.set_policy("spend_per_day_usd", 0.000_001)
+        await prowess.policy.set("spend_per_day_usd", 0.000_001)
         with pytest.raises(SpendExceeded, match="on this day"):
-            await prowess.run("", "greeter", "greet", inputs={"name": "Ada"})
+            await prowess.run("greeter", {"name": "Ada"}, artifacts="greet")
         assert provider.asked == []
-        assert [trace.status for trace in await prowess.traces()] == ["refused"]
+        assert [trace.status for trace in await prowess.traces.list()] == ["refused"]
 
-        await prowess.set_policy("spend_per_day_usd", 1)
+        await prowess.policy.set("spend_per_day_usd", 1)
         provider.queue.append(ANSWER)
-        assert (await prowess.run("", "greeter", "greet", inputs={"name": "Ada"})).text == "Good morning!"
+        assert (await prowess.run("greeter", {"name": "Ada"}, artifacts="greet")).text == "Good morning!"
 
 
 async def test_no_key_is_left_in_a_trace_an_event_a_file_or_a_log(served, key, caplog, home, tmp_path):
@@ -96,9 +96,9 @@ async def test_no_key_is_left_in_a_trace_an_event_a_file_or_a_log(served, key, c
 
     async with place.open() as prowess:
         with pytest.raises(Unavailable) as caught:
-            await prowess.run("", "greeter", "greet", inputs={"name": "Ada"})
-        result = await prowess.run("", "greeter", "greet", inputs={"name": f"Ada {key}"})
-        rows = [await prowess.trace(trace.id) for trace in await prowess.traces()]
+            await prowess.run("greeter", {"name": "Ada"}, artifacts="greet")
+        result = await prowess.run("greeter", {"name": f"Ada {key}"}, artifacts="greet")
+        rows = [await prowess.traces.get(trace.id) for trace in await prowess.traces.list()]
 
     assert len(rows) == 2
     shown = "\n".join([str(caught.value), caught.value.hint, json.dumps(result.as_json()), repr(rows), caplog.text])

@@ -93,12 +93,12 @@ async def prowess(place, smollm2, home):
 
 async def test_a_prompt_is_answered_and_its_assertions_are_asked(prowess):
     steps = []
-    result = await prowess.run("", "greeter", "greet", inputs={"name": "Ada"}, watch=steps.append, timeout=600)
+    result = await prowess.run("greeter", {"name": "Ada"}, artifacts="greet", watch=steps.append, timeout=600)
     length, semantic = result.verdicts
     assert "".join(step.text for step in steps) == result.text
     assert (length.passed, semantic.type, semantic.passed in (True, False)) == (True, "semantic", True)
     assert semantic.passed or semantic.explanation
-    trace = await prowess.trace(result.parts[0].trace)
+    trace = await prowess.traces.get(result.parts[0].trace)
     assert (trace.status, trace.model_id, trace.raw_output) == ("ok", "local:smollm2", result.text)
     assert trace.rendered_input == "Say hello to Ada in five words."
     assert trace.input_tokens > 0
@@ -110,11 +110,11 @@ async def test_a_prompt_is_answered_and_its_assertions_are_asked(prowess):
 async def test_generated_data_satisfies_its_schema(prowess):
     states = []
     result = await prowess.run(
-        "", "greeter", "person", inputs={"text": "Ada is 36 and happy."}, watch=lambda step: states.append(step.state)
+        "greeter", {"text": "Ada is 36 and happy."}, artifacts="person", watch=lambda step: states.append(step.state)
     )
     assert jsonschema_rs.is_valid(PERSON, result.data)
     assert states == ["VALIDATING", "GENERATING", "VALIDATING_OUT", "COMPLETED"]
-    trace = await prowess.trace(result.parts[0].trace)
+    trace = await prowess.traces.get(result.parts[0].trace)
     assert (trace.status, trace.artifact_kind) == ("ok", "json_generation")
     assert json.loads(trace.raw_output) == result.data
 
@@ -122,20 +122,20 @@ async def test_generated_data_satisfies_its_schema(prowess):
 async def test_a_review_decides_or_says_that_it_could_not(prowess):
     states = []
     result = await prowess.run(
-        "", "greeter", "tone", inputs={"asset": "Good morning, Ada!"}, watch=lambda step: states.append(step.state)
+        "greeter", {"asset": "Good morning, Ada!"}, artifacts="tone", watch=lambda step: states.append(step.state)
     )
     assert states == ["LOADING_RUBRIC", "EVALUATING", "AGGREGATING", "COMPLETED"]
     (judged,) = result.data["criteria_results"]
     assert judged["criterion_id"] == "polite"
     assert judged["verdict"] in ("pass", "fail", "indeterminate")
-    trace = await prowess.trace(result.parts[0].trace)
+    trace = await prowess.traces.get(result.parts[0].trace)
     assert (trace.status, trace.artifact_kind, trace.model_id) == ("ok", "review", "local:smollm2")
 
 
 async def test_an_output_that_does_not_pass_fails_the_run_after_its_trace_is_written(prowess):
     with pytest.raises(AssertionFailed, match="zebra"):
-        await prowess.run("", "greeter", "never")
-    (row,) = await prowess.traces()
-    trace = await prowess.trace(row.id)
+        await prowess.run("greeter", artifacts="never")
+    (row,) = await prowess.traces.list()
+    trace = await prowess.traces.get(row.id)
     assert (trace.status, trace.assertions_run, trace.assertions_passed) == ("failed", 1, 0)
     assert trace.raw_output

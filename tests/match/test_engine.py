@@ -87,11 +87,11 @@ def offered(workspace: Path, message: str) -> list[str]:
 def test_what_is_imported_matches_at_once_and_what_is_deleted_never_again(workspace, incoming, clock):
     async def work(engine: Prowess) -> None:
         assert await engine.match(PLANTS) == []
-        await engine.import_path(incoming)
+        await engine.skills.import_path(incoming)
         assert slugs(await engine.match(PLANTS)) == ["plant-care"]
-        assert slugs(await engine.search("plants")) == ["plant-care"]
-        assert (await engine.rank(PLANTS))[0].scope == "workspace"
-        await engine.delete("plant-care")
+        assert slugs(await engine.skills.search("plants")) == ["plant-care"]
+        assert (await engine.skills.rank(PLANTS))[0].scope == "workspace"
+        await engine.skills.delete("plant-care")
         assert await engine.match(PLANTS) == []
         assert slugs(await engine.match(QUERIES)) == ["sql-tuner"]
 
@@ -109,7 +109,7 @@ def test_what_matching_reads_is_given_without_holding_up_the_loop(workspace, mon
 
     async def work(engine: Prowess) -> None:
         monkeypatch.setattr(Catalog, "documents", elsewhere)
-        [document] = await engine.documents()
+        [document] = await engine.skills.documents()
         assert (document.slug, document.description) == ("sql-tuner", DESCRIPTIONS["sql-tuner"])
 
     run(workspace, work)
@@ -117,10 +117,10 @@ def test_what_matching_reads_is_given_without_holding_up_the_loop(workspace, mon
 
 def test_a_rollback_matches_at_once(workspace, incoming, clock):
     async def work(engine: Prowess) -> None:
-        await engine.import_path(incoming)
+        await engine.skills.import_path(incoming)
         assert slugs(await engine.match(PLANTS)) == ["plant-care"]
-        await engine.delete("plant-care")
-        await engine.rollback("plant-care", 1)
+        await engine.skills.delete("plant-care")
+        await engine.skills.rollback("plant-care", 1)
         assert slugs(await engine.match(PLANTS)) == ["plant-care"]
 
     run(workspace, work)
@@ -159,16 +159,16 @@ def test_the_nearer_skill_is_recommended_and_the_hidden_one_when_that_is_gone(wo
     near = write(tmp_path / "near", "plant-care")
 
     async def work(engine: Prowess) -> None:
-        await engine.import_path(far, scope="account")
+        await engine.skills.import_path(far, scope="account")
         assert [(one.slug, one.scope) for one in await engine.match("music for the clarinet")] == [
             ("plant-care", "account")
         ]
-        await engine.import_path(near, scope="workspace")
+        await engine.skills.import_path(near, scope="workspace")
         assert await engine.match("music for the clarinet") == []
         assert [(one.slug, one.scope) for one in await engine.match(PLANTS)] == [("plant-care", "workspace")]
-        await engine.delete("workspace:plant-care")
+        await engine.skills.delete("workspace:plant-care")
         assert [one.scope for one in await engine.match("music for the clarinet")] == ["account"]
-        assert {one.scope for one in await engine.rank(PLANTS) if one.slug == "plant-care"} == {"account"}
+        assert {one.scope for one in await engine.skills.rank(PLANTS) if one.slug == "plant-care"} == {"account"}
 
     run(workspace, work)
 
@@ -265,7 +265,7 @@ def test_an_unchanged_catalog_is_not_read_again(workspace, incoming, clock, monk
             await engine.match(QUERIES)
             clock[0] += 2
         assert (read, listed) == ([None], [])
-        await engine.import_path(incoming, scope="account")
+        await engine.skills.import_path(incoming, scope="account")
         for _ in range(5):
             await engine.match(PLANTS)
             clock[0] += 2
@@ -282,12 +282,12 @@ def test_the_answers_are_those_of_an_index_built_at_once(workspace, tmp_path, cl
 
     async def work(engine: Prowess) -> None:
         await engine.match(QUERIES)
-        await engine.import_path(tmp_path / "incoming", scope="account")
+        await engine.skills.import_path(tmp_path / "incoming", scope="account")
         await engine.match(QUERIES)
-        await engine.delete("account:meeting-minutes")
+        await engine.skills.delete("account:meeting-minutes")
         built = Index.build(engine.catalog.documents())
         for message in (QUERIES, PLANTS, "minutes of the meeting"):
-            assert await engine.rank(message) == rank(built, message, limit=10)
+            assert await engine.skills.rank(message) == rank(built, message, limit=10)
 
     run(workspace, work)
     built = run(workspace, lambda engine: asyncio.to_thread(lambda: Index.build(engine.catalog.documents())))
@@ -298,7 +298,7 @@ def test_the_answers_are_those_of_an_index_built_at_once(workspace, tmp_path, cl
 
 def test_many_questions_at_once_are_all_answered(workspace, incoming):
     async def work(engine: Prowess) -> None:
-        await engine.import_path(incoming)
+        await engine.skills.import_path(incoming)
         asked = [engine.match(PLANTS if number % 2 else QUERIES) for number in range(40)]
         found = await asyncio.gather(*asked)
         assert [slugs(one) for one in found] == [["sql-tuner"], ["plant-care"]] * 20
@@ -324,8 +324,8 @@ def cold(workspace: Path, message: str, *slugs: str) -> list[str]:
 
 
 def test_a_later_process_needs_nothing_heavy_to_match_a_catalog_that_is_as_it_was(workspace, incoming):
-    run(workspace, lambda engine: engine.import_path(incoming))
-    run(workspace, lambda engine: engine.import_path(incoming, scope="account"))
+    run(workspace, lambda engine: engine.skills.import_path(incoming))
+    run(workspace, lambda engine: engine.skills.import_path(incoming, scope="account"))
     assert cold(workspace, QUERIES, "sql-tuner")
     # What was written a moment ago may be written again in the same tick of the clock, so it is read once more.
     for _ in range(5):
@@ -338,10 +338,10 @@ def test_a_later_process_needs_nothing_heavy_to_match_a_catalog_that_is_as_it_wa
 def test_a_change_is_seen_by_the_next_process(workspace, incoming):
     cold(workspace, QUERIES, "sql-tuner")
     cold(workspace, PLANTS)
-    run(workspace, lambda engine: engine.import_path(incoming))
+    run(workspace, lambda engine: engine.skills.import_path(incoming))
     cold(workspace, PLANTS, "plant-care")
     write(workspace / ".agents/skills", "sql-tuner", "Composes music for the clarinet in any key.")
     cold(workspace, QUERIES)
     cold(workspace, "music for the clarinet", "sql-tuner")
-    run(workspace, lambda engine: engine.delete("plant-care"))
+    run(workspace, lambda engine: engine.skills.delete("plant-care"))
     cold(workspace, PLANTS)

@@ -39,7 +39,7 @@ def run(place, what, steps):
     async def main():
         async with Prowess.open(settings=read_settings(place.environment)) as prowess:
             try:
-                await prowess.run("", "teller", "tell", inputs={"what": what}, model=ScriptedModel(steps))
+                await prowess.run("teller", {"what": what}, artifacts="tell", model=ScriptedModel(steps))
             except ProwessError as error:
                 return f"{error.message} {error.hint}"
         return ""

@@ -62,7 +62,7 @@ def prompt_file(folder, version, template):
 async def asked(prowess, **options):
     """What the model was asked in one run of the descriptor."""
     with ScriptedModel([{"sections": []}]) as model:
-        result = await prowess.run("", "outliner", inputs={"topic": "cats"}, model=model, **options)
+        result = await prowess.run("outliner", {"topic": "cats"}, model=model, **options)
     assert result.data == {"sections": []}
     return model.requests[0].messages[-1].text
 
@@ -70,8 +70,8 @@ async def asked(prowess, **options):
 async def test_the_nearest_place_that_has_the_prompt_serves_it(outliner, home, tmp_path):
     async with outliner.open() as prowess:
         with pytest.raises(NotFound):
-            await prowess.run("", "outliner", inputs={"topic": "cats"}, model=ScriptedModel([]))
-        await prowess.register("prompt", prompt_file(tmp_path / "files", "9.0.0", "Database {{topic}}."))
+            await prowess.run("outliner", {"topic": "cats"}, model=ScriptedModel([]))
+        await prowess.registry.add("prompt", prompt_file(tmp_path / "files", "9.0.0", "Database {{topic}}."))
         assert await asked(prowess) == "Database cats."
         prompt_file(home / ".prowess/prompts", "1.0.0", "Home {{topic}}.")
         assert await asked(prowess) == "Home cats."
@@ -100,17 +100,17 @@ async def test_the_descriptors_own_prompt_comes_before_all_others(outliner):
 async def test_what_one_organization_keeps_no_other_is_served(outliner, tmp_path):
     ann, bob = Actor(name="ann", organization="acme"), Actor(name="bob", organization="other")
     async with outliner.open() as prowess:
-        await prowess.register("prompt", prompt_file(tmp_path / "files", "1.0.0", "Acme {{topic}}."), actor=ann)
+        await prowess.as_actor(ann).registry.add("prompt", prompt_file(tmp_path / "files", "1.0.0", "Acme {{topic}}."))
         assert await asked(prowess, actor=ann) == "Acme cats."
         with pytest.raises(NotFound):
-            await prowess.run("", "outliner", inputs={"topic": "cats"}, model=ScriptedModel([]), actor=bob)
+            await prowess.as_actor(bob).run("outliner", {"topic": "cats"}, model=ScriptedModel([]))
 
 
 async def test_a_prompt_that_cannot_be_used_fails_the_run_with_its_problems(outliner):
     prompt_file(outliner.workspace / "prompts", "1.0.0", "Outline {{#topic}}.")
     async with outliner.open() as prowess:
         with pytest.raises(Invalid) as refused:
-            await prowess.run("", "outliner", inputs={"topic": "cats"}, model=ScriptedModel([]))
+            await prowess.run("outliner", {"topic": "cats"}, model=ScriptedModel([]))
     assert "template-syntax" in [problem.code for problem in refused.value.problems]
 
 
@@ -129,7 +129,7 @@ async def test_a_review_judges_by_the_rubric_of_the_registry_and_only_by_the_one
     (place.workspace / "rubrics/style.json").write_text(json.dumps(rubric_document()))
     async with place.open() as prowess:
         with ScriptedModel([{"results": [PASSES]}]) as model:
-            result = await prowess.run("", "style-review", inputs={"asset": "A page."}, model=model)
+            result = await prowess.run("style-review", {"asset": "A page."}, model=model)
     assert [part.artifact for part in result.parts] == ["review"]
     assert result.data["pass"] is True
     assert "Every sentence has one thought." in model.requests[0].messages[-1].text

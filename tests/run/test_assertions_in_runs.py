@@ -48,8 +48,8 @@ def attempt(place):
 
 async def _run(place, model):
     async with place.open() as engine:
-        result = await engine.attempt("", "greeter", "greet", inputs={"name": "Ada"}, model=model)
-        return result, await engine.trace(result.parts[0].trace), model
+        result = await engine.runs.attempt("greeter", {"name": "Ada"}, artifacts="greet", model=model)
+        return result, await engine.traces.get(result.parts[0].trace), model
 
 
 def test_a_run_whose_assertions_pass_is_good_and_its_trace_counts_them(attempt):

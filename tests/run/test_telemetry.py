@@ -199,7 +199,7 @@ async def test_an_engine_that_is_closed_leaves_no_thread_that_sends_spans(place,
     place.environment.update(PROWESS_TELEMETRY="on", OTEL_TRACES_EXPORTER="console")
     before = senders()
     async with place.open() as prowess:
-        await prowess.run("", "greeter", model=ScriptedModel(["Hello."]))
+        await prowess.run("greeter", model=ScriptedModel(["Hello."]))
         assert len(senders() - before) == 1
     assert senders() - before == set()
     assert "invoke_workflow greeter/greet" in capsys.readouterr().err

@@ -46,7 +46,7 @@ async def test_the_typical_conversation_of_the_page(printed: Any, triage: Any):
     assert query
     assert reason
     async with triage.open(ANN) as engine:
-        await engine.set_policy("skill_enablement_policy", "prompt-user")
+        await engine.policy.set("skill_enablement_policy", "prompt-user")
         box = Toolbox(engine, actor=AGENT, conversation="checkout")
         found = (await box.call("search_skills", {"query": query[1]})).data["skills"]
         assert found[0]["slug"] == SLUG
@@ -54,18 +54,18 @@ async def test_the_typical_conversation_of_the_page(printed: Any, triage: Any):
         asked = await box.call("enable_skill", {"skill_slug": SLUG, "reason": reason[1]})
         assert asked.data["error"]["code"] == "approval-required"
         assert await engine.prompt("checkout") == ""
-        (event,) = await engine.events()
+        (event,) = await engine.events.list()
         assert event.name == "approval_required"
         assert event.data["type"] == "skill_enablement"
         assert event.data["skill"]["slug"] == SLUG
         assert event.data["reason"] == reason[1]
 
-        await engine.resolve(event.data["approval_id"], approved=True)
+        await engine.approvals.resolve(event.data["approval_id"], approved=True)
         enabled = await box.call("enable_skill", {"skill_slug": SLUG, "reason": reason[1]})
         prompt = await engine.prompt("checkout")
         assert enabled.data["budget_used_chars"] == len(prompt)
         assert "Check `pg_locks` for blocked queries." in prompt
-        names = [event.name for event in await engine.events()]
+        names = [event.name for event in await engine.events.list()]
         assert names == ["approval_required", "approval_resolved", "skills_state_changed"]
 
         freed = await box.call("disable_skill", {"skill_slug": SLUG})
@@ -76,8 +76,8 @@ async def test_the_typical_conversation_of_the_page(printed: Any, triage: Any):
 async def test_the_state_event_has_exactly_the_printed_fields(printed: Any, triage: Any):
     example = json.loads(printed("agentcy", "event: skills_state_changed\ndata: ", "The UI's chat panel"))
     async with triage.open(ANN) as engine:
-        session = await engine.enable(await engine.session("chat"), SLUG)
-        (event,) = await engine.events(names=["skills_state_changed"], session=session.id)
+        session = await engine.enable(SLUG, session=await engine.sessions.open("chat"))
+        (event,) = await engine.events.list(names=["skills_state_changed"], session=session.id)
         length = len(await engine.prompt(session))
         assert list(event.data) == list(example)
         assert [list(skill) for skill in event.data["enabled_skills"]] == [list(example["enabled_skills"][0])]
@@ -94,10 +94,10 @@ async def test_a_block_has_the_printed_form_and_the_blocks_the_printed_order(pri
     opening = re.search(r'<skill name="PostgreSQL Health Triage">', drawn)
     assert opening
     async with triage.open(ANN) as engine:
-        session = await engine.session("chat")
+        session = await engine.sessions.open("chat")
         for slug in (SLUG, "comms.incident-style"):
-            await engine.enable(session, slug)
-        blocks = await engine.prompt_blocks(
+            await engine.enable(slug, session=session)
+        blocks = await engine.sessions.blocks(
             session, policies="org policies", memory="recalled facts", graph_context="checkout-svc → db"
         )
         assert [re.match(r"<(\w+)", block)[1] for block in blocks] == ["policies", *tags]
@@ -107,7 +107,7 @@ async def test_a_block_has_the_printed_form_and_the_blocks_the_printed_order(pri
         assert triage_block[2] == "# PostgreSQL Health Triage"
         assert triage_block[-1] == "</skill>"
         assert blocks[4].startswith('<skill name="Incident Comms Style Guide">\n')
-        body = (await engine.skill(SLUG)).body
+        body = (await engine.skills.get(SLUG)).body
         assert "\n".join(triage_block[2:-1]) == body.strip("\n")
         assert await engine.prompt(session) == "\n\n".join(blocks[3:])
         once = await engine.prompt(session, into="You are helpful.", memory="facts")
@@ -118,7 +118,7 @@ async def test_the_defaults_are_those_of_the_page(printed: Any, place: Any):
     table = printed("agentcy", "| Setting | Default | Notes |\n", "enable_skill returns an error")
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines() if "skill" in line]
     async with place.open(ANN) as engine:
-        policy = await engine.policy()
+        policy = await engine.policy.get()
         told = {row[0]: row[1].replace(" ", "") for row in rows}
         assert len(told) == 4
         assert {name: str(getattr(policy, name)).lower() for name in told} == told
@@ -126,12 +126,12 @@ async def test_the_defaults_are_those_of_the_page(printed: Any, place: Any):
 
 async def test_over_budget_the_agent_is_told_the_limit_and_can_make_room(triage: Any):
     async with triage.open(ANN) as engine:
-        await engine.session("chat", budget=900)
+        await engine.sessions.open("chat", budget=900)
         box = Toolbox(engine, actor=AGENT, conversation="chat")
         first = await box.call("enable_skill", {"skill_slug": SLUG})
         refused = await box.call("enable_skill", {"skill_slug": "comms.incident-style"})
         if refused.ok:
-            await engine.change_session("chat", budget=refused.data["budget_used_chars"] - 1)
+            await engine.sessions.change("chat", budget=refused.data["budget_used_chars"] - 1)
             await box.call("disable_skill", {"skill_slug": "comms.incident-style"})
             refused = await box.call("enable_skill", {"skill_slug": "comms.incident-style"})
         budget = refused.data["budget"]
@@ -151,17 +151,17 @@ async def test_the_three_policies_behave_as_the_table_says(printed: Any, triage:
     bob = Actor(name="bob", organization="acme", user="bob", permissions=frozenset({"skills.read", "skills.write"}))
     async with triage.open(ANN) as engine:
         for policy in policies:
-            await engine.set_policy("skill_enablement_policy", policy)
+            await engine.policy.set("skill_enablement_policy", policy)
             for actor in (AGENT, bob, ANN):
-                session = await engine.session(f"{policy}-{actor.label}", actor=actor)
+                session = await engine.as_actor(actor).sessions.open(f"{policy}-{actor.label}")
                 if policy == "auto" or (policy == "admin-only" and actor is ANN):
-                    assert (await engine.enable(session, SLUG, actor=actor)).has(SLUG)
+                    assert (await engine.as_actor(actor).enable(SLUG, session=session)).has(SLUG)
                 elif policy == "prompt-user":
                     with pytest.raises(ApprovalRequired):
-                        await engine.enable(session, SLUG, actor=actor)
+                        await engine.as_actor(actor).enable(SLUG, session=session)
                 else:
                     with pytest.raises(Refused) as caught:
-                        await engine.enable(session, SLUG, actor=actor)
+                        await engine.as_actor(actor).enable(SLUG, session=session)
                     assert not isinstance(caught.value, ApprovalRequired)
                     assert "help" in caught.value.hint
 
@@ -171,7 +171,7 @@ async def test_skills_of_both_scopes_are_listed_by_default_and_by_scope(triage: 
         given = triage.workspace.parent / "given" / "shared"
         given.mkdir(parents=True)
         (given / "SKILL.md").write_text("---\nname: shared\ndescription: For all.\n---\n\nFor all.\n")
-        await engine.import_path(given, scope="account")
+        await engine.skills.import_path(given, scope="account")
         box = Toolbox(engine, actor=AGENT)
         everything = (await box.call("list_skills", {})).data
         assert {(skill["slug"], skill["scope"]) for skill in everything["skills"]} == {

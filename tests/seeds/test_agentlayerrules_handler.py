@@ -106,7 +106,7 @@ async def test_a_descriptor_in_a_skills_folder_runs_with_the_function_beside_it(
     path = handler.partition("#")[0]
     sandboxed.write("outliner", {"outliner.yaml": descriptor(handler), path: PYTHON})
     async with sandboxed.open() as prowess:
-        result = await prowess.run("", "outliner", inputs={"topic": "cats"})
+        result = await prowess.run("outliner", {"topic": "cats"})
         assert result.data == {"sections": ["cats"]}
 
 
@@ -118,7 +118,7 @@ async def test_a_descriptor_runs_with_the_typescript_beside_it(place) -> None:
         pytest.skip("there is no Deno")
     place.write("outliner", {"outliner.yaml": descriptor("execute.ts"), "execute.ts": TYPESCRIPT})
     async with place.open() as prowess:
-        assert (await prowess.run("", "outliner", inputs={"topic": "cats"})).data == "cats"
+        assert (await prowess.run("outliner", {"topic": "cats"})).data == "cats"
 
 
 @pytest.mark.anyio
@@ -126,6 +126,6 @@ async def test_a_descriptor_that_is_imported_brings_its_function_and_keeps_its_f
     (tmp_path / "outliner.yaml").write_text(descriptor("execute.py"))
     (tmp_path / "execute.py").write_text(PYTHON)
     async with place.open() as prowess:
-        await prowess.import_path(tmp_path / "outliner.yaml")
-        skill = await prowess.skill("outliner")
+        await prowess.skills.import_path(tmp_path / "outliner.yaml")
+        skill = await prowess.skills.get("outliner")
         assert (skill.form, skill.artifact("handler").content) == ("agentlayerrules", PYTHON)

@@ -104,7 +104,7 @@ def validated(place):
 
         async def work():
             async with place.open() as prowess:
-                (checked,) = await prowess.check(path)
+                (checked,) = await prowess.skills.check(path)
                 return checked
 
         checked = asyncio.run(work())
@@ -172,13 +172,13 @@ def test_a_descriptor_is_kept_before_its_prompt_is_registered_and_finds_it_later
 
     async def work():
         async with place.open() as prowess:
-            await prowess.import_path(path)
+            await prowess.skills.import_path(path)
             with pytest.raises(NotFound):
-                await prowess.registry_entry("prompt", "outline", skill="outliner")
+                await prowess.registry.get("prompt", "outline", skill="outliner")
             prompt = place.workspace / "outline.json"
             prompt.write_text(json.dumps(PROMPT))
-            await prowess.register("prompt", prompt)
-            return await prowess.registry_entry("prompt", "outline", skill="outliner")
+            await prowess.registry.add("prompt", prompt)
+            return await prowess.registry.get("prompt", "outline", skill="outliner")
 
     entry = asyncio.run(work())
     assert (entry.label, entry.origin) == ("outline@1.0.0", "database")
@@ -223,7 +223,7 @@ def test_a_rubric_that_breaks_a_rule_is_not_used_for_a_review(place):
 
     async def work():
         async with place.open() as prowess:
-            return await prowess.registry_entry("rubric", "style")
+            return await prowess.registry.get("rubric", "style")
 
     entry = asyncio.run(work())
     assert entry.value is None

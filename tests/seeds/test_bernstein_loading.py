@@ -85,7 +85,7 @@ async def test_every_invocation_is_told_with_the_printed_fields(printed: Any, pa
         await engine.load("backend", reference="test-patterns.md")
         await engine.load("nothing")
     async with packs.open() as engine:
-        events = await engine.events(names=["skill_loaded"])
+        events = await engine.events.list(names=["skill_loaded"])
         assert [sorted(event.data) for event in events] == [sorted(fields)] * 3
         assert [(event.data["name"], event.data["reference"]) for event in events] == [
             ("backend", None),

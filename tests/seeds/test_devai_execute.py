@@ -81,15 +81,15 @@ def box(engine: Any) -> Toolbox:
 
 async def kept(engine: Any) -> str:
     """All that is kept about the runs."""
-    return str([await engine.trace(row.id) for row in await engine.traces()])
+    return str([await engine.traces.get(row.id) for row in await engine.traces.list()])
 
 
 async def test_the_printed_skill_makes_an_image_and_its_key_is_kept_nowhere(place, generate_image, images, printed):
     generate_image(hosts=["api.openai.com"], env=["OPENAI_API_KEY"])
     place.environment["OPENAI_API_KEY"] = KEY
     async with place.open(ANN) as engine:
-        await engine.set_policy("host_routes", {"api.openai.com": f"http://127.0.0.1:{images.server_port}"})
-        await engine.allow_env("generate-image", "OPENAI_API_KEY")
+        await engine.policy.set("host_routes", {"api.openai.com": f"http://127.0.0.1:{images.server_port}"})
+        await engine.env.allow("generate-image", "OPENAI_API_KEY")
         assert TOOL in [tool.name for tool in await box(engine).offered()]
         answer = await box(engine).call(TOOL, {"prompt": "A cat in space"})
         traces = await kept(engine)
@@ -108,7 +108,7 @@ async def test_as_printed_it_reaches_nothing_and_is_told_what_to_add(place, gene
     generate_image()
     place.environment["OPENAI_API_KEY"] = KEY
     async with place.open(ANN) as engine:
-        await engine.set_policy("host_routes", {"api.openai.com": f"http://127.0.0.1:{images.server_port}"})
+        await engine.policy.set("host_routes", {"api.openai.com": f"http://127.0.0.1:{images.server_port}"})
         answer = await box(engine).call(TOOL, {"prompt": "A cat in space"})
         traces = await kept(engine)
     assert answer.data["success"] is False

@@ -81,7 +81,7 @@ async def test_the_printed_skill_is_created_called_by_its_id_and_not_twice(print
         box = box_of(engine, "DEVO")
         made = await box.call("skill_create", {**arguments, "code": "def execute(args, ctx):\n    return {}\n"})
         assert made.data["status"] == "active"
-        skill = await engine.skill("generate-image")
+        skill = await engine.skills.get("generate-image")
         assert (skill.title, skill.tags, skill.author) == ("Bildgenerierung", ("image", "openai"), "agent:devo")
         assert skill.parameters["required"] == ["prompt"]
         assert skill.parameters["properties"]["size"]["default"] == "1024x1024"
@@ -92,7 +92,7 @@ async def test_the_printed_skill_is_created_called_by_its_id_and_not_twice(print
         assert changed.ok
         deleted = await box.call("skill_delete", {"id": "generate-image"})
         assert deleted.data["error"]["code"] == "approval-required"
-        assert (await engine.skill("generate-image")).description == "Malt Bilder."
+        assert (await engine.skills.get("generate-image")).description == "Malt Bilder."
 
 
 async def test_a_broken_skill_is_listed_as_an_error_and_harms_nobody(place: Any):

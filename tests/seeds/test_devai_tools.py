@@ -93,9 +93,9 @@ async def test_devo_makes_tests_changes_and_removes_a_skill_as_the_page_says(san
         failed = await devo.call("skill_generate_image", {"prompt": "A cat in space"})
         assert failed.data["success"] is False
         assert "out of paint" in failed.data["error"]
-        assert [trace.status for trace in await engine.traces()].count("ok") == 1
+        assert [trace.status for trace in await engine.traces.list()].count("ok") == 1
         asks = await devo.call("skill_delete", {"id": "generate-image"})
-        await engine.resolve(asks.data["approval_id"], approved=True)
+        await engine.approvals.resolve(asks.data["approval_id"], approved=True)
         assert (await devo.call("skill_delete", {"id": "generate-image"})).ok
         assert await skills_of(engine, "DEVO") == []
 

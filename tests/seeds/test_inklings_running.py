@@ -53,7 +53,7 @@ def kept(place) -> Callable[[dict[str, Any]], Prowess]:
 async def test_the_check_prompt_is_sent_as_the_page_writes_it(kept, document):
     async with kept(document) as prowess:
         with ScriptedModel(["Claims 1 and 2 disagree about the year."]) as model:
-            result = await prowess.run("", "consistency-checker", "Check Prompt", inputs=INPUTS, model=model)
+            result = await prowess.run("consistency-checker", INPUTS, artifacts="Check Prompt", model=model)
     asked = model.requests[0].messages[-1].text
     assert 'about "Harbour"' in asked
     assert "Claim 1 (from [[Harbour]]): The harbour was built in 1201." in asked
@@ -64,8 +64,8 @@ async def test_the_check_prompt_is_sent_as_the_page_writes_it(kept, document):
 async def test_the_dspy_module_gives_way_to_the_check_prompt_and_both_leave_a_row(kept, document):
     async with kept(document) as prowess:
         with ScriptedModel(["None."]) as model:
-            result = await prowess.run("", "consistency-checker", "DSPy Checker", inputs=INPUTS, model=model)
-        rows = await prowess.traces()
+            result = await prowess.run("consistency-checker", INPUTS, artifacts="DSPy Checker", model=model)
+        rows = await prowess.traces.list()
     assert [part.artifact for part in result.parts] == ["DSPy Checker", "Check Prompt"]
     assert {row.artifact_kind: row.status for row in rows} == {"dspy_module": "unavailable", "prompt_template": "ok"}
 
@@ -79,12 +79,16 @@ async def test_a_dspy_module_without_a_fallback_is_not_kept(kept, document):
 async def test_three_artifacts_leave_three_rows_of_one_session_and_skill(kept, document):
     document["artifacts"].append({"kind": "approach", "name": "Method", "ordinal": 4, "content": "Compare by date."})
     async with kept(document) as prowess:
-        session = await prowess.session("talk")
+        session = await prowess.sessions.open("talk")
         with ScriptedModel(["None."]) as model:
             await prowess.run(
-                session, "consistency-checker", ["Overview", "Check Prompt", "Method"], inputs=INPUTS, model=model
+                "consistency-checker",
+                INPUTS,
+                artifacts=["Overview", "Check Prompt", "Method"],
+                session=session,
+                model=model,
             )
-        rows = await prowess.traces()
+        rows = await prowess.traces.list()
     assert len(rows) == 3
     assert {row.session_id for row in rows} == {session.id}
     assert len({row.skill_id for row in rows}) == 1
@@ -109,9 +113,9 @@ async def test_the_variant_is_chosen_by_the_family_of_the_model_in_use(kept, doc
     ]
     async with kept(document) as prowess:
         with ScriptedModel(["Fine."], family=family) as model:
-            result = await prowess.run("", "consistency-checker", "Ask", model=model)
-        [row] = await prowess.traces()
-        skill = await prowess.skill("consistency-checker")
+            result = await prowess.run("consistency-checker", artifacts="Ask", model=model)
+        [row] = await prowess.traces.list()
+        skill = await prowess.skills.get("consistency-checker")
     assert model.requests[0].messages[-1].text == expected
     assert row.artifact_id == next(one.id for one in skill.artifacts if one.content == expected)
     assert result.parts[0].variant == next(variant for variant, text in variants.items() if text == expected)
@@ -131,8 +135,8 @@ GOOD = json.dumps({"contradictions": [{"claims": [1, 2], "why": "[[Harbour]] and
 async def test_the_printed_assertions_pass_on_an_answer_that_keeps_to_them(kept, asserted):
     async with kept(asserted) as prowess:
         with ScriptedModel([GOOD, {"answer": "yes", "reason": "It names pages."}]) as model:
-            result = await prowess.run("", "consistency-checker", "Check Prompt", inputs=INPUTS, model=model)
-        [row] = await prowess.traces()
+            result = await prowess.run("consistency-checker", INPUTS, artifacts="Check Prompt", model=model)
+        [row] = await prowess.traces.list()
     assert [verdict.type for verdict in result.verdicts] == ["structural", "length", "semantic"]
     assert (row.assertions_run, row.assertions_passed) == (3, 3)
 
@@ -140,8 +144,8 @@ async def test_the_printed_assertions_pass_on_an_answer_that_keeps_to_them(kept,
 async def test_every_printed_assertion_is_evaluated_where_several_fail(kept, asserted):
     async with kept(asserted) as prowess:
         with ScriptedModel(["No.", {"answer": "no", "reason": "No page is named."}]) as model:
-            attempt = await prowess.attempt("", "consistency-checker", "Check Prompt", inputs=INPUTS, model=model)
-        [row] = await prowess.traces()
+            attempt = await prowess.runs.attempt("consistency-checker", INPUTS, artifacts="Check Prompt", model=model)
+        [row] = await prowess.traces.list()
     assert isinstance(attempt.error, AssertionFailed)
     assert [verdict.passed for verdict in attempt.verdicts] == [False, False, False]
     assert (row.status, row.assertions_run, row.assertions_passed) == ("failed", 3, 0)
@@ -149,7 +153,7 @@ async def test_every_printed_assertion_is_evaluated_where_several_fail(kept, ass
 
 async def test_the_trace_table_has_the_columns_and_indices_that_the_page_prints(kept, document, place):
     async with kept(document) as prowess:
-        await prowess.run("", "consistency-checker", "Overview")
+        await prowess.run("consistency-checker", artifacts="Overview")
     with sqlite3.connect(Path(place.environment["PROWESS_HOME"], "agents.db")) as connection:
         columns = {row[1] for row in connection.execute("PRAGMA table_info(skill_execution_traces)")}
         indices = {row[1] for row in connection.execute("PRAGMA index_list(skill_execution_traces)")}

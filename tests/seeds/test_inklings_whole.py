@@ -44,8 +44,8 @@ async def test_it_collects_claims_from_the_pages_and_asks_about_them(sample):
     ]
     async with sample() as prowess:
         with ScriptedModel(answers, unordered=True) as model:
-            result = await prowess.run("", "consistency-checker", inputs={"entity": "Mara"}, model=model)
-        rows = await prowess.traces()
+            result = await prowess.run("consistency-checker", {"entity": "Mara"}, model=model)
+        rows = await prowess.traces.list()
     assert [(part.artifact, part.status) for part in result.parts] == [
         ("Overview", "ok"),
         ("Cross-Reference Script", "ok"),
@@ -69,7 +69,7 @@ async def test_the_printed_script_runs_through_the_engine(sample, place, printed
         prowess._parts.writable("workspace").save(package)
         model = ScriptedModel([f"- claim {number}" for number in range(20)])
         result = await prowess.run(
-            "", "printed-checker", "Cross-Reference Script", inputs={"entity_type": "character"}, model=model
+            "printed-checker", {"entity_type": "character"}, artifacts="Cross-Reference Script", model=model
         )
     assert result.data["entity_type"] == "character"
     assert result.data["claims"][0] == "claim 0"

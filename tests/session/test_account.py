@@ -38,7 +38,7 @@ async def told(engine: Any, **options: Any) -> dict[str, Any]:
 async def test_an_account_tells_candidates_scores_index_rule_budget_and_choice(each_place: Any):
     fill(each_place)
     async with each_place.open(ANN) as engine:
-        session = await engine.session("chat", budget=1_000)
+        session = await engine.sessions.open("chat", budget=1_000)
         account = await told(engine, session=session)
         first = account["steps"][0]
         assert (first["slug"], first["choice"], first["answer"], first["index"]) == (
@@ -50,7 +50,7 @@ async def test_an_account_tells_candidates_scores_index_rule_budget_and_choice(e
         assert first["score"] > account["steps"][1]["score"]
         assert first["fields"]
         assert first["signals"]
-        state = await engine.enable(session, "postgres-triage")
+        state = await engine.enable("postgres-triage", session=session)
         assert first["need"] == state.budget.used
         assert (account["skills"], account["budget_max"], account["session"]) == (3, 1_000, session.id)
         assert (await engine.why(MESSAGE, session=session)).steps[0].choice == "enabled"
@@ -69,44 +69,44 @@ async def test_the_same_message_gives_the_same_account_also_after_a_restart(plac
 async def test_looking_changes_nothing(place: Any):
     fill(place)
     async with place.open(ANN) as engine:
-        await engine.set_policy("skill_enablement_policy", "prompt-user")
-        session = await engine.session("chat")
-        before = len(await engine.audit())
+        await engine.policy.set("skill_enablement_policy", "prompt-user")
+        session = await engine.sessions.open("chat")
+        before = len(await engine.audit.rows())
         account = await told(engine, session=session, actor=AGENT)
         await engine.index(MESSAGE, session=session)
         assert account["steps"][0]["choice"] == "needs approval"
-        assert await engine.approvals() == []
-        assert await engine.events() == []
-        assert len(await engine.audit()) == before
-        assert await engine.get_session(session) == session
+        assert await engine.approvals.list() == []
+        assert await engine.events.list() == []
+        assert len(await engine.audit.rows()) == before
+        assert await engine.sessions.get(session) == session
 
 
 async def test_an_account_says_what_is_not_as_it_was(place: Any):
     fill(place)
     async with place.open(ANN) as engine:
-        session = await engine.session("chat", budget=200)
+        session = await engine.sessions.open("chat", budget=200)
         first = await told(engine, session=session, actor=AGENT)
 
         async def changed() -> list[str]:
             return diff_explanations(first, await told(engine, session=session, actor=AGENT))
 
-        await engine.enable(session, "postgres-triage")
+        await engine.enable("postgres-triage", session=session)
         now = await changed()
         assert "other skills are enabled" in now
         assert "postgres-triage: choice changed" in now
-        await engine.disable(session, "postgres-triage")
+        await engine.disable("postgres-triage", session=session)
         assert await changed() == []
-        await engine.change_session(session, budget=10)
+        await engine.sessions.change(session, budget=10)
         assert "the prompt budget is another one" in await changed()
         assert (await told(engine, session=session, actor=AGENT))["steps"][0]["choice"] == "no room"
-        await engine.change_session(session, budget=200)
-        await engine.set_policy("skill_enablement_policy", "admin-only")
+        await engine.sessions.change(session, budget=200)
+        await engine.policy.set("skill_enablement_policy", "admin-only")
         now = await changed()
         assert "the policy is another one" in now
         assert (await told(engine, session=session, actor=AGENT))["steps"][0]["choice"] == "refused"
-        await engine.set_policy("skill_enablement_policy", None)
+        await engine.policy.set("skill_enablement_policy", None)
         place.skill("another-triage", "Triage of Postgres locks.")
-        await engine.reload()
+        await engine.skills.reload()
         now = await changed()
         assert now[0] == "the skills in reach are others"
         assert "another-triage is a candidate now" in now
@@ -116,8 +116,8 @@ async def test_an_account_says_what_is_not_as_it_was(place: Any):
 async def test_the_role_of_the_session_decides(place: Any):
     fill(place)
     async with place.open(ANN) as engine:
-        session = await engine.session("chat", role="communicator")
-        account = await engine.why(MESSAGE, session=session, actor=AGENT)
+        session = await engine.sessions.open("chat", role="communicator")
+        account = await engine.as_actor(AGENT).why(MESSAGE, session=session)
         assert account.role == "communicator"
         assert {step.choice for step in account.steps} <= {"refused", "not offered"}
         assert account.steps[0].rule == "role-tags"
@@ -135,7 +135,7 @@ async def test_the_cut_of_the_index_shows_in_the_account(place: Any):
         place.skill(f"skill-{number:03}", "Nothing much.")
     place.skill("postgres-triage", "Look at the locks of the slow Postgres.")
     async with place.open(ANN) as engine:
-        session = await engine.session("chat", window=10_000)
+        session = await engine.sessions.open("chat", window=10_000)
         account = await engine.why(MESSAGE, session=session)
         plan = await engine.index(MESSAGE, session=session)
         assert account.index_budget == 800
@@ -167,25 +167,25 @@ async def test_what_was_loaded_often_comes_first_in_an_index_without_a_message(p
 async def test_an_account_counts_the_answers_that_people_gave(each_place: Any):
     fill(each_place)
     async with each_place.open(ANN) as engine:
-        await engine.set_policy("skill_enablement_policy", "prompt-user")
-        await engine.session("chat")
+        await engine.policy.set("skill_enablement_policy", "prompt-user")
+        await engine.sessions.open("chat")
 
         async def choice() -> tuple[str, str]:
-            first = (await engine.why(MESSAGE, session="chat", actor=AGENT)).steps[0]
+            first = (await engine.as_actor(AGENT).why(MESSAGE, session="chat")).steps[0]
             return first.choice, first.rule
 
         assert await choice() == ("needs approval", "skill_enablement_policy")
         asked: list[str] = []
         for approved in (False, True):
             with pytest.raises(ApprovalRequired) as caught:
-                await engine.enable("chat", "postgres-triage", actor=AGENT if not approved else OTHER)
+                await engine.as_actor(AGENT if not approved else OTHER).enable("postgres-triage", session="chat")
             asked.append(caught.value.approval_id)
-            await engine.resolve(asked[-1], approved=approved)
+            await engine.approvals.resolve(asked[-1], approved=approved)
         assert await choice() == ("refused", "refused")
-        other = (await engine.why(MESSAGE, session="chat", actor=OTHER)).steps[0]
+        other = (await engine.as_actor(OTHER).why(MESSAGE, session="chat")).steps[0]
         assert (other.choice, other.rule, other.answer) == ("offered", "approved", "allow")
-        rows = len(await engine.audit())
+        rows = len(await engine.audit.rows())
         await choice()
-        assert len(await engine.audit()) == rows
-        await engine.revoke(asked[-1])
-        assert (await engine.why(MESSAGE, session="chat", actor=OTHER)).steps[0].choice == "needs approval"
+        assert len(await engine.audit.rows()) == rows
+        await engine.approvals.revoke(asked[-1])
+        assert (await engine.as_actor(OTHER).why(MESSAGE, session="chat")).steps[0].choice == "needs approval"

@@ -109,12 +109,12 @@ async def test_nothing_but_the_exact_name_of_a_reference_gives_its_content(fille
 
 async def test_nothing_but_the_exact_path_of_a_file_gives_its_bytes(filled: Any):
     async with filled.open() as engine:
-        assert await engine.resource("triage", "assets/logo.png") == bytes(range(256))
+        assert await engine.skills.resource("triage", "assets/logo.png") == bytes(range(256))
         for path in [*HOSTILE, "locks.md", "assets", "assets/"]:
             if path == "SKILL.md":
                 continue
             with pytest.raises(ProwessError) as caught:
-                await engine.resource("triage", path)
+                await engine.skills.resource("triage", path)
             assert isinstance(caught.value, NotFound)
             assert caught.value.hint
 
@@ -127,7 +127,7 @@ async def test_a_skill_by_a_hostile_name_is_an_error_in_the_answer(filled: Any):
             assert (told["name"], told["body"], told["available_references"]) == (name, None, [])
             assert "no skill" in told["error"]
             with pytest.raises(ProwessError):
-                await engine.resource(name, "SKILL.md")
+                await engine.skills.resource(name, "SKILL.md")
 
 
 async def test_what_is_not_text_and_what_is_asked_for_twice_are_errors_in_the_answer(filled: Any):
@@ -140,12 +140,12 @@ async def test_what_is_not_text_and_what_is_asked_for_twice_are_errors_in_the_an
 
 async def test_every_load_is_told_with_its_fields_and_none_with_an_endless_name(filled: Any):
     async with filled.open() as engine:
-        session = await engine.session("chat")
+        session = await engine.sessions.open("chat")
         await engine.load("triage", reference="locks.md", session="chat")
         await engine.load("triage", script="gone.sh", session=session)
         await engine.load("a\0b" + "x" * 100_000)
     async with filled.open() as engine:
-        events = await engine.events(names=["skill_loaded"])
+        events = await engine.events.list(names=["skill_loaded"])
         first, second, third = [event.data for event in events]
         assert [event.session for event in events] == [session.id, session.id, ""]
         assert all(list(data) == list(first) for data in (second, third))
@@ -165,14 +165,14 @@ async def test_every_load_is_told_with_its_fields_and_none_with_an_endless_name(
 
 async def test_a_file_that_is_read_as_a_resource_is_a_load_too(filled: Any):
     async with filled.open(ANN) as engine:
-        session = await engine.session("chat")
-        await engine.resource("triage", "SKILL.md", session=session)
-        await engine.resource("triage", "scripts/top.sh")
+        session = await engine.sessions.open("chat")
+        await engine.skills.resource("triage", "SKILL.md", session=session)
+        await engine.skills.resource("triage", "scripts/top.sh")
         for name, path in (("triage", "gone.md"), ("nothing", "SKILL.md")):
             with pytest.raises(NotFound):
-                await engine.resource(name, path)
+                await engine.skills.resource(name, path)
     async with filled.open(ANN) as engine:
-        events = await engine.events(names=["skill_loaded"])
+        events = await engine.events.list(names=["skill_loaded"])
         told = [(event.data["name"], event.data["reference"], event.data["script"]) for event in events]
         assert told == [
             ("triage", "SKILL.md", None),
@@ -183,40 +183,40 @@ async def test_a_file_that_is_read_as_a_resource_is_a_load_too(filled: Any):
         assert [event.session for event in events] == [session.id, "", "", ""]
         assert [event.data["error"] is None for event in events] == [True, True, False, False]
         assert events[0].data["source"].startswith("workspace:")
-        assert [card.slug for card, _ in await engine.unused(days=1)] == ["other"]
-        assert b'skill_load_total{name="triage",source="workspace"} 2.0' in await engine.metrics()
+        assert [card.slug for card, _ in await engine.skills.unused(days=1)] == ["other"]
+        assert b'skill_load_total{name="triage",source="workspace"} 2.0' in await engine.events.metrics()
 
 
 async def test_a_skill_that_needs_approval_is_not_loaded_before_it(filled: Any):
     async with filled.open(ANN) as engine:
-        await engine.set_policy("skill_enablement_policy", "prompt-user")
-        await engine.session("chat")
-        waits = await engine.load("triage", session="chat", actor=AGENT)
+        await engine.policy.set("skill_enablement_policy", "prompt-user")
+        await engine.sessions.open("chat")
+        waits = await engine.as_actor(AGENT).load("triage", session="chat")
         assert (waits["body"], bool(waits["hint"])) == (None, True)
-        (row,) = await engine.approvals()
+        (row,) = await engine.approvals.list()
         assert waits["approval_id"] == row.id
         for options in ({"reference": "locks.md"}, {"script": "top.sh"}):
-            told = await engine.load("triage", session="chat", actor=AGENT, **options)
+            told = await engine.as_actor(AGENT).load("triage", session="chat", **options)
             assert (told["approval_id"], told["reference_content"], told["script_content"]) == (row.id, None, None)
         with pytest.raises(Refused):
-            await engine.resource("triage", "assets/logo.png", session="chat", actor=AGENT)
+            await engine.as_actor(AGENT).skills.resource("triage", "assets/logo.png", session="chat")
         with pytest.raises(Refused) as same:
-            await engine.enable("chat", "triage", actor=AGENT)
+            await engine.as_actor(AGENT).enable("triage", session="chat")
         assert same.value.approval_id == row.id
-        await engine.resolve(row.id, approved=True)
-        assert (await engine.load("triage", session="chat", actor=AGENT))["error"] is None
-        assert (await engine.load("triage", script="top.sh", actor=AGENT))["error"] is None
+        await engine.approvals.resolve(row.id, approved=True)
+        assert (await engine.as_actor(AGENT).load("triage", session="chat"))["error"] is None
+        assert (await engine.as_actor(AGENT).load("triage", script="top.sh"))["error"] is None
         (filled.workspace / ".agents/skills/triage/scripts/top.sh").write_text("rm -rf /\n")
-        told = await engine.load("triage", script="top.sh", session="chat", actor=AGENT)
+        told = await engine.as_actor(AGENT).load("triage", script="top.sh", session="chat")
         assert (told["script_content"], "not what was approved" in told["error"]) == (None, True)
-        assert (await engine.load("triage", session="chat", actor=AGENT))["body"] is None
+        assert (await engine.as_actor(AGENT).load("triage", session="chat"))["body"] is None
 
 
 async def test_an_administrators_skill_is_not_loaded_for_an_agent(place: Any):
     place.skill("triage")
     async with place.open(ANN) as engine:
-        await engine.set_policy("skill_enablement_policy", "admin-only")
-        told = await engine.load("triage", actor=AGENT)
+        await engine.policy.set("skill_enablement_policy", "admin-only")
+        told = await engine.as_actor(AGENT).load("triage")
         assert (told["body"], "approval_id" in told) == (None, False)
         assert "administrator" in told["hint"].lower()
         assert (await engine.load("triage"))["error"] is None
@@ -228,7 +228,7 @@ async def test_a_hidden_skill_is_loaded_by_its_scope(place: Any):
         folder = place.workspace.parent / "given" / "triage"
         folder.mkdir(parents=True)
         (folder / "SKILL.md").write_text("---\nname: triage\ndescription: Far.\n---\n\nFar.\n")
-        await engine.import_path(folder, scope="account")
+        await engine.skills.import_path(folder, scope="account")
         assert (await engine.load("account:triage"))["body"] == "Far."
         assert (await engine.load("triage"))["body"] == "# triage\n\nNear."
 
@@ -242,4 +242,4 @@ async def test_a_file_that_was_exchanged_with_its_old_date_is_seen_as_it_is(plac
         file.write_text("Rocks.")
         os.utime(file, ns=(moment.st_atime_ns, moment.st_mtime_ns))
         assert (await engine.load("triage", reference="locks.md"))["reference_content"] == "Rocks."
-        assert await engine.resource("triage", "references/locks.md") == b"Rocks."
+        assert await engine.skills.resource("triage", "references/locks.md") == b"Rocks."

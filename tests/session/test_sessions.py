@@ -37,31 +37,33 @@ def anyio_backend() -> str:
 
 async def test_a_session_has_the_defaults_of_its_organization(each_place: Any):
     async with each_place.open() as engine:
-        session = await engine.session("chat")
+        session = await engine.sessions.open("chat")
         assert (session.budget.limit, session.budget.used, session.enabled, session.role) == (16_000, 0, (), "")
         assert session.conversation == "chat"
-        assert (await engine.session("chat")).id == session.id
-        assert (await engine.session()).id != (await engine.session()).id
+        assert (await engine.sessions.open("chat")).id == session.id
+        assert (await engine.sessions.open()).id != (await engine.sessions.open()).id
 
 
 async def test_an_organizations_budget_holds_for_its_new_sessions_and_a_session_can_have_its_own(place: Any):
     async with place.open() as engine:
-        await engine.set_policy("skills_max_prompt_chars", 500)
-        assert (await engine.session("a")).budget.limit == 500
-        assert (await engine.session("b", budget=70)).budget.limit == 70
-        assert (await engine.change_session("b", budget=90)).budget.limit == 90
+        await engine.policy.set("skills_max_prompt_chars", 500)
+        assert (await engine.sessions.open("a")).budget.limit == 500
+        assert (await engine.sessions.open("b", budget=70)).budget.limit == 70
+        assert (await engine.sessions.change("b", budget=90)).budget.limit == 90
 
 
 async def test_what_is_enabled_survives_a_restart(each_place: Any):
     each_place.skill("triage")
     async with each_place.open() as engine:
-        before = await engine.enable(await engine.session("chat", model="m", window=1_000, role="scout"), "triage")
+        before = await engine.enable(
+            "triage", session=await engine.sessions.open("chat", model="m", window=1_000, role="scout")
+        )
         prompt = await engine.prompt("chat")
     async with each_place.open() as engine:
-        assert await engine.get_session("chat") == before
+        assert await engine.sessions.get("chat") == before
         assert await engine.prompt("chat") == prompt
-        assert [session.id for session in await engine.sessions()] == [before.id]
-        assert (await engine.disable("chat", "triage")).budget.used == 0
+        assert [session.id for session in await engine.sessions.list()] == [before.id]
+        assert (await engine.disable("triage", session="chat")).budget.used == 0
 
 
 _OTHER_PROCESS = """
@@ -76,12 +78,12 @@ async def main():
         for _ in range(6):
             for slug in sys.argv[1:]:
                 try:
-                    await engine.enable("chat", slug)
+                    await engine.enable(slug, session="chat")
                 except BudgetExceeded:
                     pass
                 else:
-                    await engine.disable("chat", slug)
-        await engine.enable("chat", "shared")
+                    await engine.disable(slug, session="chat")
+        await engine.enable("shared", session="chat")
 
 asyncio.run(main())
 """
@@ -91,8 +93,8 @@ async def test_two_processes_use_one_session_at_once(each_place: Any):
     for slug in ("one", "two", "three", "four", "shared"):
         each_place.skill(slug)
     async with each_place.open() as engine:
-        size = (await engine.enable(await engine.session("probe"), "three")).budget.used
-        session = await engine.session("chat", budget=2 * size + 10)
+        size = (await engine.enable("three", session=await engine.sessions.open("probe"))).budget.used
+        session = await engine.sessions.open("chat", budget=2 * size + 10)
         with subprocess.Popen(  # noqa: ASYNC220  (the other process is written to and read from in turns)
             [sys.executable, "-c", _OTHER_PROCESS, "one", "two"],
             env={**os.environ, **each_place.environment},
@@ -106,16 +108,16 @@ async def test_two_processes_use_one_session_at_once(each_place: Any):
             for _ in range(6):
                 for slug in ("three", "four"):
                     try:
-                        state = await engine.enable(session, slug)
+                        state = await engine.enable(slug, session=session)
                     except BudgetExceeded:
                         continue
                     assert state.budget.used <= state.budget.limit
-                    await engine.disable(session, slug)
+                    await engine.disable(slug, session=session)
         assert other.returncode == 0
-        now = await engine.get_session(session)
+        now = await engine.sessions.get(session)
         assert [skill.slug for skill in now.enabled] == ["shared"]
         assert now.budget.used == len(await engine.prompt(session))
-        events = await engine.events(limit=1_000)
+        events = await engine.events.list(limit=1_000)
         assert [event.number for event in events] == list(range(1, len(events) + 1))
 
 
@@ -131,16 +133,16 @@ async def test_two_processes_use_one_session_at_once(each_place: Any):
 async def test_somebody_elses_session_is_answered_exactly_as_an_unknown_one(each_place: Any, other: Actor):
     each_place.skill("triage")
     async with each_place.open(ANN) as engine:
-        session = await engine.enable(await engine.session("chat"), "triage")
+        session = await engine.enable("triage", session=await engine.sessions.open("chat"))
         calls = [
-            lambda which: engine.get_session(which, actor=other),
-            lambda which: engine.enable(which, "triage", actor=other),
-            lambda which: engine.disable(which, "triage", actor=other),
-            lambda which: engine.prompt(which, actor=other),
-            lambda which: engine.change_session(which, budget=1, actor=other),
-            lambda which: engine.close_session(which, actor=other),
-            lambda which: engine.why("triage", session=which, actor=other),
-            lambda which: engine.index(session=which, actor=other),
+            engine.as_actor(other).sessions.get,
+            lambda which: engine.as_actor(other).enable("triage", session=which),
+            lambda which: engine.as_actor(other).disable("triage", session=which),
+            engine.as_actor(other).prompt,
+            lambda which: engine.as_actor(other).sessions.change(which, budget=1),
+            engine.as_actor(other).sessions.close,
+            lambda which: engine.as_actor(other).why("triage", session=which),
+            lambda which: engine.as_actor(other).index(session=which),
         ]
         unknown = session.id[::-1]
         for call in calls:
@@ -150,9 +152,9 @@ async def test_somebody_elses_session_is_answered_exactly_as_an_unknown_one(each
                     await call(which)
                 told.append((type(caught.value), caught.value.message.replace(which, "ID"), caught.value.hint))
             assert told[0] == told[1]
-        assert await engine.sessions(actor=other) == []
-        assert await engine.get_session(session) == session
-        own = await engine.session("chat", actor=other)
+        assert await engine.as_actor(other).sessions.list() == []
+        assert await engine.sessions.get(session) == session
+        own = await engine.as_actor(other).sessions.open("chat")
         assert (own.id != session.id, own.enabled) == (True, ())
 
 
@@ -160,64 +162,64 @@ async def test_a_load_that_names_somebody_elses_session_is_not_told_in_it(place:
     place.skill("triage")
     bob = Actor(name="bob", organization="acme", user="bob")
     async with place.open(ANN) as engine:
-        session = await engine.session("chat")
-        assert (await engine.load("triage", session=session, actor=bob))["error"] is None
+        session = await engine.sessions.open("chat")
+        assert (await engine.as_actor(bob).load("triage", session=session))["error"] is None
         assert (await engine.load("triage", session="chat"))["error"] is None
     async with place.open(ANN) as engine:
-        told = [(event.user, event.session) for event in await engine.events(names=["skill_loaded"])]
+        told = [(event.user, event.session) for event in await engine.events.list(names=["skill_loaded"])]
         assert told == [("bob", ""), ("ann", session.id)]
-        assert len(await engine.events(session=session.id)) == 1
+        assert len(await engine.events.list(session=session.id)) == 1
 
 
 async def test_a_load_is_told_in_the_organization_of_who_loads(each_place: Any):
     each_place.skill("triage")
     rival = Actor(name="eve", organization="rival", user="eve")
     async with each_place.open(ANN) as engine:
-        await engine.load("triage", actor=rival)
+        await engine.as_actor(rival).load("triage")
         await engine.load("triage")
     async with each_place.open(ANN) as engine:
-        assert [event.user for event in await engine.events()] == ["ann"]
+        assert [event.user for event in await engine.events.list()] == ["ann"]
     async with each_place.open(rival) as engine:
-        assert [event.user for event in await engine.events()] == ["eve"]
+        assert [event.user for event in await engine.events.list()] == ["eve"]
 
 
 async def test_the_agent_of_a_person_works_in_that_persons_sessions(place: Any):
     place.skill("triage")
     async with place.open(ANN) as engine:
-        session = await engine.session("chat")
-        await engine.enable("chat", "triage", actor=agent_of(ANN))
-        assert (await engine.get_session(session)).has("triage")
+        session = await engine.sessions.open("chat")
+        await engine.as_actor(agent_of(ANN)).enable("triage", session="chat")
+        assert (await engine.sessions.get(session)).has("triage")
 
 
 async def test_a_closed_session_refuses_and_can_be_opened_again(each_place: Any):
     each_place.skill("triage")
     async with each_place.open() as engine:
-        await engine.set_policy("skill_enablement_policy", "prompt-user")
-        session = await engine.session("chat", budget=5_000)
-        await engine.close_session(session)
-        await engine.close_session(session)
+        await engine.policy.set("skill_enablement_policy", "prompt-user")
+        session = await engine.sessions.open("chat", budget=5_000)
+        await engine.sessions.close(session)
+        await engine.sessions.close(session)
         for call in (
-            engine.enable(session, "triage"),
-            engine.disable(session, "triage"),
+            engine.enable("triage", session=session),
+            engine.disable("triage", session=session),
             engine.prompt(session),
-            engine.change_session(session, budget=1),
+            engine.sessions.change(session, budget=1),
         ):
             with pytest.raises(Invalid, match="is closed"):
                 await call
-        assert await engine.approvals() == []
-        assert await engine.events() == []
-        assert await engine.sessions() == []
-        again = await engine.session("chat")
+        assert await engine.approvals.list() == []
+        assert await engine.events.list() == []
+        assert await engine.sessions.list() == []
+        again = await engine.sessions.open("chat")
         assert (again.id, again.budget.limit, again.enabled) == (session.id, 16_000, ())
         assert await engine.prompt(again) == ""
 
 
 async def test_a_session_by_no_proper_name_is_not_there(each_place: Any):
     async with each_place.open() as engine:
-        await engine.session("chat")
+        await engine.sessions.open("chat")
         for name in HOSTILE:
             with pytest.raises(NotFound) as caught:
-                await engine.get_session(name)
+                await engine.sessions.get(name)
             assert len(caught.value.message) < 400
 
 
@@ -225,22 +227,25 @@ async def test_a_session_is_not_opened_with_what_no_session_can_have(each_place:
     async with each_place.open() as engine:
         for wrong in WRONG:
             with pytest.raises(Invalid) as caught:
-                await engine.session(**{"conversation": "chat", **wrong})
+                await engine.sessions.open(**{"conversation": "chat", **wrong})
             assert caught.value.hint
-        assert await engine.sessions() == []
+        assert await engine.sessions.list() == []
 
 
 async def test_a_session_of_an_unknown_role_is_not_opened(place: Any):
     async with place.open() as engine:
         with pytest.raises(NotFound, match="role"):
-            await engine.session("chat", role="emperor")
+            await engine.sessions.open("chat", role="emperor")
 
 
 async def test_a_session_is_for_who_may_read_skills(place: Any):
     nobody = Actor(name="bob", permissions=frozenset())
     async with place.open(ANN) as engine:
-        await engine.session("chat")
-        for call in (engine.session("other", actor=nobody), engine.change_session("chat", model="m", actor=nobody)):
+        await engine.sessions.open("chat")
+        for call in (
+            engine.as_actor(nobody).sessions.open("other"),
+            engine.as_actor(nobody).sessions.change("chat", model="m"),
+        ):
             with pytest.raises(Refused, match=r"skills\.read"):
                 await call
 
@@ -250,13 +255,13 @@ async def test_only_an_administrator_gives_a_session_more_room_than_the_organiza
     async with each_place.open(ANN) as engine:
         for who in (member, agent_of(ANN)):
             with pytest.raises(Refused, match="16,000") as caught:
-                await engine.session("chat", budget=16_001, actor=who)
+                await engine.as_actor(who).sessions.open("chat", budget=16_001)
             assert caught.value.hint
-            session = await engine.session("chat", budget=100, actor=who)
+            session = await engine.as_actor(who).sessions.open("chat", budget=100)
             with pytest.raises(Refused):
-                await engine.change_session(session, budget=16_001, actor=who)
-            assert (await engine.change_session(session, budget=16_000, actor=who)).budget.limit == 16_000
-            await engine.close_session(session)
-        await engine.session("chat")
-        assert (await engine.change_session("chat", budget=20_000)).budget.limit == 20_000
-        assert (await engine.change_session("chat", budget=18_000, actor=member)).budget.limit == 18_000
+                await engine.as_actor(who).sessions.change(session, budget=16_001)
+            assert (await engine.as_actor(who).sessions.change(session, budget=16_000)).budget.limit == 16_000
+            await engine.sessions.close(session)
+        await engine.sessions.open("chat")
+        assert (await engine.sessions.change("chat", budget=20_000)).budget.limit == 20_000
+        assert (await engine.as_actor(member).sessions.change("chat", budget=18_000)).budget.limit == 18_000

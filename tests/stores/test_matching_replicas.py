@@ -69,15 +69,15 @@ def test_each_of_two_engines_sees_what_the_other_imports_and_deletes(replica, cl
         ):
             for engine in (one, two):
                 assert await engine.match(PLANTS) == []
-            await one.import_path(written(tmp_path / "incoming", "plant-care"), scope="account")
-            await two.import_path(written(tmp_path / "incoming", "composer"), scope="account")
+            await one.skills.import_path(written(tmp_path / "incoming", "plant-care"), scope="account")
+            await two.skills.import_path(written(tmp_path / "incoming", "composer"), scope="account")
             clock[0] += 10
             for engine in (one, two):
                 assert slugs(await engine.match(PLANTS)) == ["plant-care"]
                 assert slugs(await engine.match(MUSIC)) == ["composer"]
                 assert slugs(await engine.match(QUERIES)) == ["sql-tuner"]
-            assert await one.rank(PLANTS) == await two.rank(PLANTS)
-            await two.delete("plant-care")
+            assert await one.skills.rank(PLANTS) == await two.skills.rank(PLANTS)
+            await two.skills.delete("plant-care")
             assert await two.match(PLANTS) == []
             clock[0] += 10
             assert await one.match(PLANTS) == []

@@ -78,7 +78,7 @@ async def test_a_function_that_is_mended_is_a_tool_again(place: Any, box: Callab
         toolbox = box(engine)
         assert await names(toolbox) == []
         place.write("counter", devai(GOOD))
-        await engine.reload()
+        await engine.skills.reload()
         assert await names(toolbox) == ["skill_counter"]
 
 
@@ -90,8 +90,8 @@ async def test_code_that_cannot_be_run_is_refused_with_its_line_and_nothing_chan
         refused = await toolbox.call("skill_create", {**NEW, "code": BAD})
         assert refused.data["error"]["code"] == "invalid"
         assert "line 3" in refused.data["error"]["message"]
-        assert await engine.cards() == []
+        assert await engine.skills.cards() == []
         assert (await toolbox.call("skill_create", NEW)).ok
         refused = await toolbox.call("skill_update", {"id": "counter", "code": "def count(args, ctx): ...\n"})
         assert "defines no function execute" in refused.data["error"]["message"]
-        assert (await engine.skill("counter")).artifact("execute").content == GOOD
+        assert (await engine.skills.get("counter")).artifact("execute").content == GOOD

@@ -30,7 +30,7 @@ async def test_an_agent_enables_lists_and_disables(each_place: Any, box: Callabl
         }
         listed = (await toolbox.call("list_enabled_skills", {})).data
         assert listed == {
-            **(await engine.get_session("chat")).state,
+            **(await engine.sessions.get("chat")).state,
             "budget_used_tokens": listed["budget_used_tokens"],
             "budget_left_chars": 16_000 - length,
         }
@@ -54,7 +54,7 @@ async def test_an_agent_whose_prompt_is_not_ours_is_handed_the_block(
         toolbox = box(engine, hands_over=True)
         await toolbox.call("enable_skill", {"skill_slug": "other"})
         told = (await toolbox.call("enable_skill", {"skill_slug": "workspace:triage"})).data
-        blocks = await engine.prompt_blocks("chat")
+        blocks = await engine.sessions.blocks("chat")
         assert told["content"] == blocks[1]
         assert told["content_length"] == len(told["content"])
         assert "hint" not in told
@@ -63,7 +63,7 @@ async def test_an_agent_whose_prompt_is_not_ours_is_handed_the_block(
         assert "More." in again["content"]
         listed = (await toolbox.call("list_enabled_skills", {"content": True})).data
         assert listed["content"] == await engine.prompt("chat")
-        assert listed["budget_used_chars"] == sum(map(len, await engine.prompt_blocks("chat")))
+        assert listed["budget_used_chars"] == sum(map(len, await engine.sessions.blocks("chat")))
 
 
 async def test_listing_with_the_text_tells_the_state_that_the_text_has(
@@ -85,12 +85,12 @@ async def test_over_budget_an_agent_is_told_what_to_disable_and_that_works(
     place.skill("large", "x" * 200)
     place.skill("new", "y" * 150)
     async with place.open(ann) as engine:
-        await engine.session("chat", budget=600)
+        await engine.sessions.open("chat", budget=600)
         toolbox = box(engine)
         for slug in ("small", "large"):
             await toolbox.call("enable_skill", {"skill_slug": slug})
         refused = await toolbox.call("enable_skill", {"skill_slug": "new"})
-        used = (await engine.get_session("chat")).budget.used
+        used = (await engine.sessions.get("chat")).budget.used
         assert refused.data["error"]["code"] == "budget-exceeded"
         assert refused.data["budget"] == {
             "limit": 600,
@@ -108,14 +108,14 @@ async def test_an_agent_that_waits_for_a_person_is_told_so_and_enters_later(
 ):
     each_place.skill("triage")
     async with each_place.open(ann) as engine:
-        await engine.set_policy("skill_enablement_policy", "prompt-user")
+        await engine.policy.set("skill_enablement_policy", "prompt-user")
         toolbox = box(engine)
         waits = await toolbox.call("enable_skill", {"skill_slug": "triage", "reason": "the database is slow"})
         assert waits.data["error"]["code"] == "approval-required"
-        row = await engine.approval(waits.data["approval_id"])
+        row = await engine.approvals.get(waits.data["approval_id"])
         assert (row.reason, row.requester, row.state) == ("the database is slow", "agent:agent", "pending")
         assert (await toolbox.call("load_skill", {"name": "triage"})).data["approval_id"] == row.id
-        await engine.resolve(row.id, approved=True)
+        await engine.approvals.resolve(row.id, approved=True)
         assert (await toolbox.call("enable_skill", {"skill_slug": "triage"})).ok
         other = await box(engine, name="another").call("load_skill", {"name": "triage"})
         assert other.data["approval_id"] != row.id
@@ -138,13 +138,13 @@ async def test_listing_opens_no_session_and_tells_the_budget_there_would_be(
         assert (await toolbox.call("list_enabled_skills", {"content": True})).data == {**nothing, "content": ""}
         refused = await toolbox.call("disable_skill", {"skill_slug": "triage"})
         assert (refused.data["error"]["code"], refused.data["hint"]) == ("not-found", "Enabled: none.")
-        assert await engine.sessions() == []
-        await engine.set_policy("skills_max_prompt_chars", 900)
+        assert await engine.sessions.list() == []
+        await engine.policy.set("skills_max_prompt_chars", 900)
         assert (await toolbox.call("enable_skill", {"skill_slug": "triage"})).ok
-        await engine.close_session("chat")
+        await engine.sessions.close("chat")
         told = (await box(engine).call("list_enabled_skills", {})).data
         assert (told["enabled_skills"], told["budget_max_chars"]) == ([], 900)
-        assert await engine.sessions() == []
+        assert await engine.sessions.list() == []
 
 
 async def test_a_skill_is_disabled_by_the_address_it_was_enabled_by(

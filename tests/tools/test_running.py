@@ -43,7 +43,7 @@ async def test_an_agent_gets_what_came_out_and_which_checks_did_not_pass(
             answer = await box(engine, spare=model).call("run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}})
         assert answer.ok
         (part,) = answer.data["parts"]
-        trace = await engine.trace(part["trace"])
+        trace = await engine.traces.get(part["trace"])
     assert answer.data["output"] == "Good morning, Ada."
     assert (part["artifact"], part["kind"], part["status"]) == ("greet", "prompt_template", "ok")
     assert [(one["check"], one["severity"]) for one in part["failed"]] == [("ends loudly", "soft")]
@@ -78,7 +78,7 @@ async def test_a_run_belongs_to_the_conversation_of_the_agent(greeter: Any, box:
         toolbox = box(engine, spare=ScriptedModel(["Hello!"]))
         session = await toolbox.desk.session()
         await toolbox.call("run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}})
-        (row,) = await engine.traces()
+        (row,) = await engine.traces.list()
     assert row.session_id == session.id
 
 
@@ -104,11 +104,11 @@ async def test_what_cannot_be_run_is_said_with_what_to_do(
 async def test_a_person_is_asked_first_where_the_policy_says_so(greeter: Any, box: Callable[..., Toolbox], ann: Actor):
     call = ("run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}})
     async with greeter.open(ann) as engine:
-        await engine.set_policy("skill_enablement_policy", "prompt-user")
+        await engine.policy.set("skill_enablement_policy", "prompt-user")
         toolbox = box(engine, spare=ScriptedModel(["Hello!"]))
         asked = await toolbox.call(*call)
         assert asked.data["error"]["code"] == "approval-required"
-        await engine.resolve(asked.data["approval_id"], approved=True)
+        await engine.approvals.resolve(asked.data["approval_id"], approved=True)
         assert (await toolbox.call(*call)).data["output"] == "Hello!"
 
 
@@ -152,14 +152,14 @@ async def test_a_script_runs_once_a_person_has_agreed_with_arguments_that_no_she
         toolbox = box(engine)
         asked = await toolbox.call(*call)
         assert asked.data["error"]["code"] == "approval-required"
-        assert await engine.traces() == []
-        await engine.resolve(asked.data["approval_id"], approved=True)
+        assert await engine.traces.list() == []
+        await engine.approvals.resolve(asked.data["approval_id"], approved=True)
         answer = await toolbox.call(*call)
         assert answer.ok
         assert answer.data["output"] == "['$HOME; ls', '-x'] in beside\n"
         assert answer.data["result"]["exit_code"] == 0
         (part,) = answer.data["parts"]
-        assert (part["kind"], (await engine.trace(part["trace"])).status) == ("script", "ok")
+        assert (part["kind"], (await engine.traces.get(part["trace"])).status) == ("script", "ok")
 
 
 @pytest.mark.parametrize("asked", [{"skill": "echo", "script": "word.md"}, {"skill": "nothing", "script": "echo.py"}])
@@ -170,7 +170,7 @@ async def test_a_script_that_there_is_not_is_said_with_those_there_are(
         answer = await box(engine).call("run_skill_script", asked)
         assert answer.data["error"]["code"] == "not-found"
         assert "echo" in answer.data["hint"] or asked["skill"] == "nothing"
-        assert await engine.approvals() == []
+        assert await engine.approvals.list() == []
 
 
 @pytest.mark.parametrize(

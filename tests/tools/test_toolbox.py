@@ -127,7 +127,7 @@ async def test_every_wrong_argument_is_refused_with_a_hint(place: Any, box: Call
             hold(await toolbox.call("search_skills", arguments))  # pyright: ignore[reportArgumentType]
         for limit in (0, 51, -1, "5", 1.5, True):
             hold(await toolbox.call("search_skills", {"limit": limit}))
-        assert await engine.events() == []
+        assert await engine.events.list() == []
 
 
 @pytest.mark.parametrize("name", ["", "nothing", "x" * 100_000, "skill_triage", "call", "__class__", "a\0b"])
@@ -164,7 +164,7 @@ async def test_hostile_values_are_refused_and_never_raise(each_place: Any, box: 
             for name, key in [("search_skills", "query"), ("list_skills", "scope"), ("list_skills", "cursor")]:
                 answer = await toolbox.call(name, {key: value})
                 assert answer.ok or answer.data["hint"]
-        assert [card.slug for card in await engine.cards()] == ["triage"]
+        assert [card.slug for card in await engine.skills.cards()] == ["triage"]
 
 
 async def test_what_makes_no_sense_is_not_offered(place: Any, box: Callable[..., Toolbox], ann: Actor):
@@ -172,14 +172,14 @@ async def test_what_makes_no_sense_is_not_offered(place: Any, box: Callable[...,
         writing = ["skill_create", "skill_update", "skill_delete", "skill_reload", "skill_list"]
         assert offered_of(await box(engine).offered()) == writing
         place.skill("triage")
-        await engine.reload()
+        await engine.skills.reload()
         without = ("read_skill_resource", "run_skill_script")
         assert offered_of(await box(engine).offered()) == [name for name in NAMES if name not in without]
         place.skill("files", files={"references/locks.md": "Locks."})
-        await engine.reload()
+        await engine.skills.reload()
         assert offered_of(await box(engine).offered()) == [name for name in NAMES if name != "run_skill_script"]
         place.skill("scripts", files={"scripts/top.sh": "ps"})
-        await engine.reload()
+        await engine.skills.reload()
         assert offered_of(await box(engine).offered()) == NAMES
         alone = offered_of(await box(engine, conversation="").offered())
         assert alone == [name for name in NAMES if "enable" not in name and "disable" not in name]
@@ -212,7 +212,7 @@ async def test_an_organization_can_narrow_a_role_and_an_unknown_role_gets_nothin
 ):
     place.skill("triage")
     async with place.open(ann) as engine:
-        await engine.set_policy("roles", {"clerk": {"tools": ["list_*"], "actions": ["load"]}})
+        await engine.policy.set("roles", {"clerk": {"tools": ["list_*"], "actions": ["load"]}})
         toolbox = box(engine, role="clerk")
         assert offered_of(await toolbox.offered()) == ["list_enabled_skills", "list_skills"]
         hold(await toolbox.call("load_skill", {"name": "triage"}))
@@ -231,7 +231,7 @@ async def test_no_text_of_a_skill_is_in_any_tool(place: Any, box: Callable[..., 
                 f"scripts/{CANARY}.sh": CANARY,
             },
         )
-        await engine.reload()
+        await engine.skills.reload()
         offered = await box(engine).offered()
         assert [(tool.name, tool.description, tool.parameters, tool.result) for tool in offered] == before
         assert CANARY not in str(before)
@@ -259,8 +259,8 @@ async def test_half_a_surrogate_pair_is_refused_in_every_argument(
             hold(answer)
             assert key in answer.data["error"]["message"]
             json.dumps(answer.data).encode()
-        assert [card.slug for card in await engine.cards()] == ["triage"]
-        assert await engine.sessions() == []
+        assert [card.slug for card in await engine.skills.cards()] == ["triage"]
+        assert await engine.sessions.list() == []
 
 
 class Broken(MemoryStore):
@@ -274,7 +274,7 @@ async def test_what_nobody_foresaw_is_logged_and_told_without_its_inside(
     place: Any, box: Callable[..., Toolbox], ann: Actor, caplog: pytest.LogCaptureFixture
 ):
     async with place.open(ann) as engine:
-        engine.catalog = Catalog([Broken()])
+        engine._context.resources.catalog = Catalog([Broken()])
         answer = await box(engine).call("list_skills", {})
         hold(answer)
         assert answer.data["error"]["code"] == "error"
@@ -290,8 +290,8 @@ async def test_the_role_of_the_session_limits_an_agent_that_has_none(
     async with each_place.open(ann) as engine:
         toolbox = box(engine)
         assert offered_of(await toolbox.offered()) == NAMES
-        assert await engine.sessions() == []
-        await engine.session("chat", role="scout")
+        assert await engine.sessions.list() == []
+        await engine.sessions.open("chat", role="scout")
         refused = [name for name in NAMES if not find_role("scout", OrgPolicy()).offers(name)]
         assert offered_of(await toolbox.offered()) == [name for name in NAMES if name not in refused]
         for name in refused:
@@ -301,32 +301,32 @@ async def test_the_role_of_the_session_limits_an_agent_that_has_none(
         assert (await toolbox.call("load_skill", {"name": "triage"})).ok
         assert offered_of(await box(engine, conversation="other").offered()) == NAMES
         assert offered_of(await box(engine, role="builder").offered()) == NAMES
-        await engine.close_session("chat")
+        await engine.sessions.close("chat")
         assert offered_of(await toolbox.offered()) == [name for name in NAMES if name not in refused]
 
 
 async def test_the_role_of_the_session_limits_what_is_written_too(place: Any, box: Callable[..., Toolbox], ann: Actor):
     async with place.open(ann) as engine:
-        await engine.set_policy("roles", {"reader": {"tools": ["*"], "actions": ["load"]}})
-        await engine.session("chat", role="reader")
+        await engine.policy.set("roles", {"reader": {"tools": ["*"], "actions": ["load"]}})
+        await engine.sessions.open("chat", role="reader")
         answer = await box(engine).call("skill_create", GOOD["skill_create"])
         assert answer.data["error"]["code"] == "refused"
-        assert await engine.cards() == []
+        assert await engine.skills.cards() == []
 
 
 async def test_what_there_is_can_be_looked_up_once_for_many(place: Any, box: Callable[..., Toolbox], ann: Actor):
     async with place.open(ann) as engine:
-        assert await engine.holdings() == Inventory(skills=False, files=False)
+        assert await engine.skills.inventory() == Inventory(skills=False, files=False)
         folder = place.skill("triage")
-        assert await engine.holdings() == Inventory(skills=True, files=False)
+        assert await engine.skills.inventory() == Inventory(skills=True, files=False)
         place.skill("files", files={"scripts/run.sh": "true"})
-        found = await engine.holdings()
+        found = await engine.skills.inventory()
         assert found == Inventory(skills=True, files=True, scripts=True)
         assert offered_of(await box(engine).offered(found)) == NAMES
         nothing = await box(engine).offered(Inventory(skills=False, files=False))
         assert "search_skills" not in offered_of(nothing)
         shutil.rmtree(folder.parent)
-        assert await engine.holdings() == Inventory(skills=False, files=False)
+        assert await engine.skills.inventory() == Inventory(skills=False, files=False)
 
 
 async def test_the_list_with_status_comes_in_pages(place: Any, box: Callable[..., Toolbox], ann: Actor):

@@ -71,10 +71,10 @@ def ask(place, question):
 
 def test_the_last_begun_stands_first_without_its_texts(each_place, keep):
     keep(trace("a", ago=30), trace("b", ago=10), trace("c", ago=20))
-    found = ask(each_place, lambda prowess: prowess.traces(actor=ANN))
+    found = ask(each_place, lambda prowess: prowess.as_actor(ANN).traces.list())
     assert [one.id for one in found] == ["b", "c", "a"]
     assert (found[0].inputs, found[0].rendered_input, found[0].raw_output) == ({}, None, None)
-    assert [one.id for one in ask(each_place, lambda prowess: prowess.traces(actor=ANN, limit=1))] == ["b"]
+    assert [one.id for one in ask(each_place, lambda prowess: prowess.as_actor(ANN).traces.list(limit=1))] == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_what_is_wanted_is_all_that_is_given(each_place, keep, wanted, ids):
         trace("c", ago=20, status="failed"),
         trace("d", ago=10, session_id="s1", model_id="m"),
     )
-    assert [one.id for one in ask(each_place, lambda prowess: prowess.traces(**wanted, actor=ANN))] == ids
+    assert [one.id for one in ask(each_place, lambda prowess: prowess.as_actor(ANN).traces.list(**wanted))] == ids
 
 
 def test_an_actor_sees_its_own_user_and_an_administrator_the_organization(each_place, keep):
@@ -105,9 +105,9 @@ def test_an_actor_sees_its_own_user_and_an_administrator_the_organization(each_p
 
     def seen(actor: Actor) -> tuple[list[str], int, int]:
         async def all_doors(prowess: Prowess) -> tuple[list[str], int, int]:
-            listed = [one.id for one in await prowess.traces(actor=actor)]
-            exported = [row async for row in prowess.export_traces(actor=actor)]
-            return listed, (await prowess.stats(actor=actor)).total.runs, len(exported)
+            listed = [one.id for one in await prowess.as_actor(actor).traces.list()]
+            exported = [row async for row in prowess.as_actor(actor).traces.export()]
+            return listed, (await prowess.as_actor(actor).traces.stats()).total.runs, len(exported)
 
         return ask(each_place, all_doors)
 
@@ -124,44 +124,44 @@ def test_the_id_of_another_answers_as_an_unknown_one(each_place, keep):
 
     def told(id: str) -> str:
         with pytest.raises(NotFound) as failed:
-            ask(each_place, lambda prowess: prowess.trace(id, actor=ANN))
+            ask(each_place, lambda prowess: prowess.as_actor(ANN).traces.get(id))
         return failed.value.message.replace(id, "ID")
 
     assert told("bbbb1") == told("bbbb") == told("cccc1") == told("nobody has this") == told("bb") == told("%")
-    assert ask(each_place, lambda prowess: prowess.trace("bbbb1", actor=ADMIN)).user_id == "bob"
+    assert ask(each_place, lambda prowess: prowess.as_actor(ADMIN).traces.get("bbbb1")).user_id == "bob"
 
 
 def test_a_trace_is_found_by_the_beginning_of_its_id_if_no_other_begins_so(each_place, keep):
     keep(trace("abcd-1"), trace("abcd-2"), trace("abcd-2%"), trace("efgh-1", user_id="bob"), trace("efgh-2"))
-    whole = ask(each_place, lambda prowess: prowess.trace("ABCD-1", actor=ANN))
+    whole = ask(each_place, lambda prowess: prowess.as_actor(ANN).traces.get("ABCD-1"))
     assert (whole.id, whole.raw_output, whole.inputs) == ("abcd-1", "None contradict.", {"entity": "Mara"})
-    assert ask(each_place, lambda prowess: prowess.trace("efgh", actor=ANN)).id == "efgh-2"
-    assert ask(each_place, lambda prowess: prowess.trace("abcd-2", actor=ANN)).id == "abcd-2"
+    assert ask(each_place, lambda prowess: prowess.as_actor(ANN).traces.get("efgh")).id == "efgh-2"
+    assert ask(each_place, lambda prowess: prowess.as_actor(ANN).traces.get("abcd-2")).id == "abcd-2"
     for start in ("abcd", "efgh"):
         with pytest.raises(Invalid, match="More than one"):
-            ask(each_place, lambda prowess, start=start: prowess.trace(start, actor=ADMIN))
+            ask(each_place, lambda prowess, start=start: prowess.as_actor(ADMIN).traces.get(start))
     with pytest.raises(NotFound):
-        ask(each_place, lambda prowess: prowess.trace("abc", actor=ANN))
+        ask(each_place, lambda prowess: prowess.as_actor(ANN).traces.get("abc"))
 
 
 def test_without_records_there_is_nothing_and_nothing_is_made(place, home):
     async def everything(prowess: Prowess) -> list[Any]:
-        rows = [row async for row in prowess.export_traces("dspy")]
-        return [await prowess.traces(), (await prowess.stats("day")).rows, rows]
+        rows = [row async for row in prowess.traces.export("dspy")]
+        return [await prowess.traces.list(), (await prowess.traces.stats("day")).rows, rows]
 
     assert ask(place, everything) == [[], (), []]
     with pytest.raises(NotFound):
-        ask(place, lambda prowess: prowess.trace("some"))
+        ask(place, lambda prowess: prowess.traces.get("some"))
     assert not (home / ".prowess/agents.db").exists()
 
 
 def test_what_there_are_no_figures_or_formats_for_is_refused(place):
     async def export(prowess: Prowess) -> None:
-        async for _ in prowess.export_traces("xml"):
+        async for _ in prowess.traces.export("xml"):
             pass
 
     with pytest.raises(Invalid, match="week"):
-        ask(place, lambda prowess: prowess.stats("week"))
+        ask(place, lambda prowess: prowess.traces.stats("week"))
     with pytest.raises(Invalid, match="xml"):
         ask(place, export)
 
@@ -171,7 +171,7 @@ def test_every_trace_is_exported_once_in_order_also_where_many_began_at_once(eac
     keep(*(trace(f"id-{number:04}", started_at=moment) for number in range(120)), trace("first", ago=100))
 
     async def ids(prowess: Prowess) -> list[str]:
-        return [row["id"] async for row in prowess.export_traces(actor=ANN)]
+        return [row["id"] async for row in prowess.as_actor(ANN).traces.export()]
 
     assert ask(each_place, ids) == ["first", *(f"id-{number:04}" for number in range(120))]
 
@@ -196,7 +196,7 @@ def followed(place, *deeds, **wanted: Any) -> list[tuple[str, str]]:
     told: list[tuple[str, str]] = []
 
     async def follow(prowess: Prowess) -> None:
-        async for one in prowess.follow_traces(pause=Looks(*deeds), actor=ANN, **wanted):
+        async for one in prowess.as_actor(ANN).traces.follow(pause=Looks(*deeds), **wanted):
             told.append((one.id, one.status))  # noqa: PERF401  (it ends with an exception, and what was told stays)
 
     with pytest.raises(Looks.Over):

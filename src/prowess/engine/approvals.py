@@ -1,115 +1,146 @@
-"""Approvals, the organization's policy, the audit log and events."""
+"""Who may do what: approvals, the organization's policy, environment grants and the audit log."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from prowess.engine.parts import Frame
-from prowess.events import Event
-from prowess.policy.actor import Actor
+from prowess.engine.context import Context
+from prowess.errors import NotFound
+from prowess.threads import offload
 
 if TYPE_CHECKING:
+    from prowess.policy.grants import EnvGrant
     from prowess.policy.organization import OrgPolicy
     from prowess.storage.approvals import ApprovalRow, ApprovalState
     from prowess.storage.ledger import AuditRow, AuditVerdict
 
 
-class Deciding(Frame):
-    """The part of the engine that asks, answers, remembers and tells."""
+class Approvals:
+    """What people were asked, and their answers."""
 
-    async def approvals(
-        self, states: Sequence[ApprovalState] = ("pending",), *, actor: Actor | None = None
-    ) -> list[ApprovalRow]:
-        """What people are, or were, asked; the newest first."""
-        return await self._blocking(lambda: self._approvals.list(actor or self.actor, states))
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
-    async def approval(self, approval_id: str, *, actor: Actor | None = None) -> ApprovalRow:
-        """One question, with everything that a person needs to answer it."""
-        return await self._blocking(lambda: self._approvals.get(actor or self.actor, approval_id))
+    async def list(self, states: Sequence[ApprovalState] = ("pending",)) -> list[ApprovalRow]:
+        """Return the approvals in these states, newest first."""
+        context = self._context
+        return await offload(lambda: context.resources.approvals.list(context.actor, states))
 
-    async def resolve(
-        self, approval_id: str, *, approved: bool, note: str = "", actor: Actor | None = None
-    ) -> ApprovalRow:
-        """Answer a question, once and for all. A person does this; an agent is refused."""
-        return await self._blocking(
-            lambda: self._approvals.resolve(actor or self.actor, approval_id, approved=approved, note=note)
+    async def get(self, approval_id: str) -> ApprovalRow:
+        """Return one approval with everything that a person needs to answer it."""
+        context = self._context
+        return await offload(lambda: context.resources.approvals.get(context.actor, approval_id))
+
+    async def resolve(self, approval_id: str, *, approved: bool, note: str = "") -> ApprovalRow:
+        """Approve or deny, once and for all. Raise `Refused` for an agent: only a person can answer."""
+        context = self._context
+        return await offload(
+            lambda: context.resources.approvals.resolve(context.actor, approval_id, approved=approved, note=note)
         )
 
-    async def revoke(self, approval_id: str, *, note: str = "", actor: Actor | None = None) -> ApprovalRow:
-        """Take back a question or a yes; what a yes let into a prompt leaves it at the next turn."""
-        return await self._blocking(lambda: self._approvals.revoke(actor or self.actor, approval_id, note=note))
+    async def revoke(self, approval_id: str, *, note: str = "") -> ApprovalRow:
+        """Withdraw a pending or approved request. A skill that it let into a prompt leaves it at the next turn."""
+        context = self._context
+        return await offload(lambda: context.resources.approvals.revoke(context.actor, approval_id, note=note))
 
-    async def policy(self, *, actor: Actor | None = None) -> OrgPolicy:
-        """What the organization has decided about its skills."""
-        return await self._blocking(lambda: self._policy_of(actor or self.actor))
 
-    async def set_policy(self, name: str, value: Any, *, actor: Actor | None = None) -> OrgPolicy:
-        """Change one setting of the organization; a person with `skills.admin` does this. None: back to the default."""
+class Policy:
+    """The policy of the actor's organization."""
 
-        def work() -> OrgPolicy:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def get(self) -> OrgPolicy:
+        """Return the organization's policy."""
+        return await offload(self._context.read_policy)
+
+    async def set(self, name: str, value: Any) -> OrgPolicy:
+        """Change one setting, or reset it to its default with None. Only a person with `skills.admin` can."""
+        resources = self._context.resources
+
+        def change() -> OrgPolicy:
             try:
-                return self._policies.change(actor or self.actor, name, value)
+                return resources.policies.change(self._context.actor, name, value)
             finally:
-                self._gate.forget()
+                # The gate remembers policies for a moment; this process must see its own change at once.
+                resources.gate.forget()
 
-        return await self._blocking(work)
-
-    async def audit(self, *, after: int = 0, limit: int = 100, actor: Actor | None = None) -> list[AuditRow]:
-        """What was decided, by whom, about which bytes; oldest first."""
-        return await self._blocking(lambda: self._audit.rows(actor or self.actor, after=after, limit=limit))
-
-    async def last_audit(self, *, actor: Actor | None = None) -> int:
-        """The number of the newest row of the audit, 0 where there is none."""
-        return await self._blocking(lambda: self._audit.last(actor or self.actor))
-
-    async def verify_audit(self, *, head: str = "", actor: Actor | None = None) -> AuditVerdict:
-        """Whether no row of the audit was altered, removed or moved; with `head`, also that none is missing at its end."""
-        return await self._blocking(lambda: self._audit.verify(actor or self.actor, head=head))
-
-    async def events(
-        self,
-        *,
-        after: int = 0,
-        limit: int = 200,
-        names: Sequence[str] = (),
-        session: str = "",
-        actor: Actor | None = None,
-    ) -> list[Event]:
-        """What happened after an event's number, in order: to the actor's user, or, for an administrator, to anybody."""
-        who = actor or self.actor
-        user = _visible_user(who)
-        feed = self._parts.feed(who.organization)
-        return await self._blocking(lambda: feed.read(after, limit, names=names, session_id=session, user=user))
-
-    async def last_event(self, *, actor: Actor | None = None) -> int:
-        """The number of the organization's newest event, 0 where there is none."""
-        who = actor or self.actor
-        who.require("skills.read")
-        return await self._blocking(self._parts.feed(who.organization).last)
-
-    async def follow(
-        self,
-        *,
-        after: int | None = None,
-        names: Sequence[str] = (),
-        session: str = "",
-        actor: Actor | None = None,
-    ) -> AsyncGenerator[Event]:
-        """What happens, as it happens, in this process or another; with `after`, from that number on. None is lost.
-
-        As in `events`, an actor who is no administrator is told what happens to its own user.
-        """
-        who = actor or self.actor
-        user = _visible_user(who)
-        feed = self._parts.feed(who.organization)
-        async with aclosing(feed.follow(after, names=names, session_id=session, user=user)) as events:
-            async for event in events:
-                yield event
+        return await offload(change)
 
 
-def _visible_user(actor: Actor) -> str | None:
-    """Whose events an actor sees: those of its own user; None, of all, for an administrator."""
-    actor.require("skills.read")
-    return None if actor.admin else actor.user
+class Environment:
+    """Which skills may read which environment variables, each for exactly its current bytes."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def allow(self, slug: str, name: str) -> EnvGrant:
+        """Let a skill, as it is now, read a variable that it declares. Only an administrator can."""
+        from prowess.policy.grants import EnvGrant
+        from prowess.skill.needs import read_needs
+
+        context = self._context
+
+        def allow() -> EnvGrant:
+            skill = context.catalog.find(slug)[1]
+            context.resources.env_grants.allow(
+                context.actor, slug=skill.slug, digest=skill.digest, asked=read_needs(skill).env, name=name
+            )
+            is_set = name in context.resources.environment
+            return EnvGrant(slug=skill.slug, name=name, state="allowed" if is_set else "unset")
+
+        return await offload(allow)
+
+    async def forbid(self, slug: str, name: str) -> None:
+        """Take the permission back, whatever the skill's bytes are by now. Only an administrator can."""
+        context = self._context
+        await offload(
+            lambda: context.resources.env_grants.forbid(context.actor, slug=slug.rpartition(":")[2], name=name)
+        )
+
+    async def list(self, slug: str = "") -> list[EnvGrant]:
+        """Return what a skill declares and is allowed; without a slug, that of every skill that was allowed something."""
+
+        def read() -> list[EnvGrant]:
+            self._context.actor.require("skills.read")
+            policy = self._context.read_policy()
+            slugs = [slug] if slug else list(policy.skill_env)
+            return [grant for each in slugs for grant in self._read_grants(each, policy)]
+
+        return await offload(read)
+
+    def _read_grants(self, address: str, policy: OrgPolicy) -> Sequence[EnvGrant]:
+        from prowess.policy.grants import list_env_grants
+        from prowess.skill.needs import read_needs
+
+        try:
+            skill = self._context.catalog.find(address)[1]
+        except NotFound:
+            if address not in policy.skill_env:
+                raise
+            return list_env_grants(address, "", (), policy.skill_env[address], there=())
+        allowed, environment = policy.skill_env.get(skill.slug, {}), self._context.resources.environment
+        return list_env_grants(skill.slug, skill.digest, read_needs(skill).env, allowed, there=environment)
+
+
+class AuditLog:
+    """The audit log of the actor's organization. Only an administrator can read it."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def rows(self, *, after: int = 0, limit: int = 100) -> list[AuditRow]:
+        """Return what was decided, by whom and about which bytes; oldest first."""
+        context = self._context
+        return await offload(lambda: context.resources.audit.rows(context.actor, after=after, limit=limit))
+
+    async def last(self) -> int:
+        """Return the number of the newest row, or 0."""
+        context = self._context
+        return await offload(lambda: context.resources.audit.last(context.actor))
+
+    async def verify(self, *, head: str = "") -> AuditVerdict:
+        """Check that no row was altered, removed or moved. With `head`, also that none is missing at the end."""
+        context = self._context
+        return await offload(lambda: context.resources.audit.verify(context.actor, head=head))

@@ -1,38 +1,258 @@
-"""The engine: everything that a door can ask for, over one catalog."""
+"""The engine: one object with the everyday verbs, and a part for everything else that an interface can ask for."""
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
-from prowess.engine.approvals import Deciding
-from prowess.engine.grants import Granting
-from prowess.engine.registry import Registering
-from prowess.engine.runs import Calling, Running
-from prowess.engine.search import Accounting, Finding
-from prowess.engine.sessions import Activating
-from prowess.engine.skills import Keeping, Writing
-from prowess.engine.traces import Reporting, Tracing
+from prowess.catalog.catalog import Catalog
+from prowess.engine.context import Context, Resources, session_key
 from prowess.errors import RunFailed
+from prowess.policy.actor import Actor
+from prowess.threads import offload
+
+if TYPE_CHECKING:
+    from prowess.engine.approvals import Approvals, AuditLog, Environment, Policy
+    from prowess.engine.events import Events
+    from prowess.engine.registry import Registry
+    from prowess.engine.runs import Runs
+    from prowess.engine.sessions import Roles, Sessions
+    from prowess.engine.skills import Skills
+    from prowess.engine.traces import Traces
+    from prowess.llm.model import Model
+    from prowess.match.recommendation import Recommendation
+    from prowess.run.request import StepListener
+    from prowess.run.result import RunResult
+    from prowess.session.explanation import Explanation
+    from prowess.session.index import IndexPlan
+    from prowess.session.session import Session
 
 
-class Engine(
-    Keeping,
-    Writing,
-    Finding,
-    Activating,
-    Deciding,
-    Accounting,
-    Reporting,
-    Registering,
-    Running,
-    Calling,
-    Granting,
-    Tracing,
-):
-    """Keeps, finds, admits, runs and gives out skills. Opened by `prowess.Prowess.open`; close it, or use `async with`.
+class Engine:
+    """Keeps, matches, enables and runs skills for one actor. Open it with `prowess.Prowess.open`, as a context manager.
 
-    Each part stands on the frame alone and knows no other.
+    A part is imported and made when it is first used, so that a short command does not pay for the others.
     """
+
+    def __init__(self, resources: Resources, actor: Actor) -> None:
+        self._context = Context(resources=resources, actor=actor)
+
+    @property
+    def actor(self) -> Actor:
+        """Who acts."""
+        return self._context.actor
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog of skills in reach, for code that reads it directly. Blocking."""
+        return self._context.catalog
+
+    def as_actor(
+        self,
+        actor: Actor | None = None,
+        *,
+        organization: str | None = None,
+        user: str | None = None,
+        role: str | None = None,
+    ) -> Self:
+        """Return this engine for another actor, or for the same one in another organization, user or role.
+
+        Both engines share everything that is open. Closing one closes both.
+        """
+        given = {"organization": organization, "user": user, "role": role}
+        changes = {name: value for name, value in given.items() if value is not None}
+        who = actor or self.actor
+        who = replace(who, **changes) if changes else who
+        if who == self.actor:
+            return self
+        other = object.__new__(type(self))
+        Engine.__init__(other, self._context.resources, who)
+        return other
+
+    @cached_property
+    def skills(self) -> Skills:
+        """Read, check, search, write and export skills."""
+        from prowess.engine.skills import Skills
+
+        return Skills(self._context)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """Open, list, change and close sessions."""
+        from prowess.engine.sessions import Sessions
+
+        return Sessions(self._context)
+
+    @cached_property
+    def runs(self) -> Runs:
+        """Run skills."""
+        from prowess.engine.runs import Runs
+
+        return Runs(self._context)
+
+    @cached_property
+    def approvals(self) -> Approvals:
+        """List and answer approvals."""
+        from prowess.engine.approvals import Approvals
+
+        return Approvals(self._context)
+
+    @cached_property
+    def policy(self) -> Policy:
+        """Read and change the organization's policy."""
+        from prowess.engine.approvals import Policy
+
+        return Policy(self._context)
+
+    @cached_property
+    def env(self) -> Environment:
+        """Grant skills access to environment variables."""
+        from prowess.engine.approvals import Environment
+
+        return Environment(self._context)
+
+    @cached_property
+    def audit(self) -> AuditLog:
+        """Read and verify the audit log."""
+        from prowess.engine.approvals import AuditLog
+
+        return AuditLog(self._context)
+
+    @cached_property
+    def traces(self) -> Traces:
+        """Read, count, export and follow the traces of runs."""
+        from prowess.engine.traces import Traces
+
+        return Traces(self._context)
+
+    @cached_property
+    def events(self) -> Events:
+        """Read and follow events, and export metrics."""
+        from prowess.engine.events import Events
+
+        return Events(self._context)
+
+    @cached_property
+    def registry(self) -> Registry:
+        """Find, check, add and remove prompts and rubrics."""
+        from prowess.engine.registry import Registry
+
+        return Registry(self._context)
+
+    @cached_property
+    def roles(self) -> Roles:
+        """Build the prompts of roles."""
+        from prowess.engine.sessions import Roles
+
+        return Roles(self._context)
+
+    async def match(
+        self, message: str, *, limit: int = 5, tags: Collection[str] = (), context: str = ""
+    ) -> list[Recommendation]:
+        """Return the skills worth offering for a message, best first, with reasons. No model is asked.
+
+        `context` is what was said before; it counts less than the message. With `tags`, only skills that have all of
+        them are considered.
+        """
+        resources = self._context.resources
+        return await offload(lambda: resources.matcher.match(message, limit=limit, tags=tags, context=context))
+
+    async def enable(self, slug: str, *, session: Session | str, reason: str = "") -> Session:
+        """Put a skill's text into the prompt of a session and return the changed session.
+
+        Raise `BudgetExceeded` (which says what would make room), `ApprovalRequired` (a person has been asked) or another
+        `Refused`. Enabling a skill twice changes nothing.
+        """
+        context = self._context
+        return await offload(
+            lambda: context.resources.activation.enable(context.actor, session_key(session), slug, reason=reason)
+        )
+
+    async def disable(self, slug: str, *, session: Session | str) -> Session:
+        """Take a skill's text out of the prompt of a session; its budget is free again."""
+        context = self._context
+        return await offload(lambda: context.resources.activation.disable(context.actor, session_key(session), slug))
+
+    async def prompt(
+        self,
+        session: Session | str,
+        *,
+        into: str = "",
+        policies: str = "",
+        memory: str = "",
+        graph_context: str = "",
+    ) -> str:
+        """Return the system prompt of a session as one text. With `into`, replace our older blocks in that prompt."""
+        from prowess.session.prompt import join_blocks, replace_blocks
+
+        blocks = await self.sessions.blocks(session, policies=policies, memory=memory, graph_context=graph_context)
+        return replace_blocks(into, blocks) if into else join_blocks(blocks)
+
+    async def load(
+        self, slug: str, *, reference: str | None = None, script: str | None = None, session: Session | str = ""
+    ) -> dict[str, Any]:
+        """Return one text of a skill: its instructions, a reference or a script. An error is returned in `error`.
+
+        Every load is recorded and announced as `skill_loaded`.
+        """
+        from prowess.engine.sessions import load_text
+
+        return await load_text(self._context, slug, reference=reference, script=script, session=session_key(session))
+
+    async def run(
+        self,
+        slug: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        artifacts: str | Sequence[str] = (),
+        session: Session | str = "",
+        model: Model | str = "",
+        evaluation_model: Model | str = "",
+        timeout: float | None = None,  # noqa: ASYNC109  (the deadline of the run, which its trace records too)
+        resume: str = "",
+        dry_run: bool = False,
+        watch: StepListener | None = None,
+    ) -> RunResult:
+        """Run a skill, or some of its artifacts, and return the result; raise the reason if it gave nothing good.
+
+        Artifacts run in ordinal order; each gets the outputs of those before it among its inputs. `watch` receives
+        states and text as a model writes it. With `dry_run` nothing is sent: the parts of the result say what would be.
+        Every run of an artifact leaves a trace. `resume` is the trace of a run that was interrupted after a checkpoint:
+        its artifact and those after it run with the inputs it had, and answers from before the checkpoint are reused.
+        """
+        result = await self.runs.attempt(
+            slug,
+            inputs,
+            artifacts=artifacts,
+            session=session,
+            model=model,
+            evaluation_model=evaluation_model,
+            timeout=timeout,
+            resume=resume,
+            dry_run=dry_run,
+            watch=watch,
+        )
+        if result.error is not None:
+            raise result.error
+        return result
+
+    async def why(self, message: str, *, session: Session | str = "", limit: int = 10) -> Explanation:
+        """Explain why each skill was or was not offered for a message, and what enabling it would do. Changes nothing."""
+        from prowess.engine.search import explain
+
+        return await offload(explain, self._context, message, session=session, limit=limit)
+
+    async def index(self, message: str = "", *, session: Session | str = "", budget: int | None = None) -> IndexPlan:
+        """Return the list of available skills for a system prompt, within a budget of characters.
+
+        Skills that match the message best and were used most keep their description; the others are shortened. The
+        default budget is a share of the session's context window, or 8,000 characters.
+        """
+        from prowess.engine.search import plan_for_prompt
+
+        return await offload(plan_for_prompt, self._context, message, session=session, budget=budget)
 
     async def __aenter__(self) -> Self:
         return self
@@ -41,15 +261,15 @@ class Engine(
         try:
             await self.close()
         except RunFailed:
-            if kind is None:  # otherwise what ended the block is the news
+            if kind is None:  # otherwise the exception that ended the block matters more
                 raise
 
     async def close(self) -> None:
-        """Let go of models, workers, databases and files.
+        """Close models, workers, databases and files.
 
-        `RunFailed`, after all of that, where a script that answers for a model was not asked for all of its steps.
+        Raise `RunFailed`, after everything is closed, if a scripted model was not asked for all of its steps.
         """
         try:
-            await self._parts.aclose()
+            await self._context.resources.aclose()
         finally:
-            await self._blocking(self._parts.close)
+            await offload(self._context.resources.close)

@@ -1,78 +1,78 @@
-"""Prompts and rubrics: find, check, register and remove them."""
+"""Prompts and rubrics by id and version: find, check, add and remove them."""
 
 from __future__ import annotations
 
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prowess.engine.parts import Frame
+from prowess.engine.context import Context
 from prowess.errors import Invalid
-from prowess.policy.actor import Actor
+from prowess.threads import offload
 
 if TYPE_CHECKING:
-    from prowess.prompts.database_shelf import RegistryWriter
     from prowess.prompts.shelf import EntryKind, RegistryEntry
 
 
-class Registering(Frame):
-    """The part of the engine that knows prompts and rubrics by id and version."""
+class Registry:
+    """The prompts and rubrics that skills refer to."""
 
-    async def registered(self, kind: EntryKind, *, actor: Actor | None = None) -> list[RegistryEntry]:
-        """Every prompt or rubric in reach, nearest first, those with problems too; each says where it is from."""
-        who = actor or self.actor
-        who.require("skills.read")
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
-        def work() -> list[RegistryEntry]:
-            registry = self._parts.registry()
+    async def list(self, kind: EntryKind) -> list[RegistryEntry]:
+        """Return every prompt or rubric in reach, nearest first, including those with problems."""
+        actor = self._context.actor
+        actor.require("skills.read")
+
+        def read() -> list[RegistryEntry]:
+            registry = self._context.resources.registry()
             find = registry.prompts if kind == "prompt" else registry.rubrics
-            return find(organization=who.organization)
+            return find(organization=actor.organization)
 
-        return await self._blocking(work)
+        return await offload(read)
 
-    async def registry_entry(
-        self, kind: EntryKind, id: str, version: str | None = None, *, skill: str = "", actor: Actor | None = None
-    ) -> RegistryEntry:
-        """The entry that serves an id: its latest release, or exactly this version; with `skill`, as that skill finds it.
+    async def get(self, kind: EntryKind, id: str, version: str | None = None, *, skill: str = "") -> RegistryEntry:
+        """Return the latest release of an id, or exactly this version; with `skill`, as that skill finds it.
 
-        An entry without a value has problems that say why; `NotFound` where there is none.
+        Raise `NotFound` if there is none. An entry without a value has problems that say why.
         """
-        who = actor or self.actor
-        who.require("skills.read")
+        actor = self._context.actor
+        actor.require("skills.read")
 
-        def work() -> RegistryEntry:
-            of = self.catalog.get(skill) if skill else None
-            return self._parts.registry().find(kind, id, version, skill=of, organization=who.organization)
+        def read() -> RegistryEntry:
+            referring = self._context.catalog.get(skill) if skill else None
+            registry = self._context.resources.registry()
+            return registry.find(kind, id, version, skill=referring, organization=actor.organization)
 
-        return await self._blocking(work)
+        return await offload(read)
 
-    async def check_entries(self, kind: EntryKind, *paths: Path) -> list[RegistryEntry]:
-        """The entries in these files, or in the files directly in these folders, good and bad."""
+    async def check(self, kind: EntryKind, *paths: Path) -> list[RegistryEntry]:
+        """Return the entries in these files, or in the files directly in these folders, with their problems."""
         from prowess.prompts.folder_shelf import read_entry_files
 
-        return await self._blocking(lambda: list(read_entry_files(kind, paths, self._limits)))
+        return await offload(lambda: list(read_entry_files(kind, paths, self._context.resources.limits)))
 
-    async def register(self, kind: EntryKind, path: Path, *, actor: Actor | None = None) -> tuple[RegistryEntry, bool]:
-        """Keep a prompt or rubric from a file for the organization; with it, whether it is new. A person does this.
+    async def add(self, kind: EntryKind, path: Path) -> tuple[RegistryEntry, bool]:
+        """Store a prompt or rubric from a file for the organization; return it, and True if it is new.
 
-        `Conflict` where this version is kept with other content.
+        Only a person can. Raise `Conflict` if this version is stored with other content.
         """
+        from prowess.prompts.database_shelf import RegistryWriter
         from prowess.prompts.folder_shelf import read_entry_files
 
-        def work() -> tuple[RegistryEntry, bool]:
-            found = list(read_entry_files(kind, [path], self._limits))
+        resources = self._context.resources
+
+        def add() -> tuple[RegistryEntry, bool]:
+            found = list(read_entry_files(kind, [path], resources.limits))
             if len(found) != 1:
                 raise Invalid(f"{str(path)!r} is not one {kind}.", hint="Name one file.")
-            return found[0], self._registry_writer.add(actor or self.actor, found[0])
+            return found[0], RegistryWriter(resources.records).add(self._context.actor, found[0])
 
-        return await self._blocking(work)
+        return await offload(add)
 
-    async def unregister(self, kind: EntryKind, id: str, version: str, *, actor: Actor | None = None) -> None:
-        """Forget one version that the organization keeps. A person does this; files are left alone."""
-        await self._blocking(lambda: self._registry_writer.remove(actor or self.actor, kind, id, version))
-
-    @cached_property
-    def _registry_writer(self) -> RegistryWriter:
+    async def remove(self, kind: EntryKind, id: str, version: str) -> None:
+        """Remove one version that the organization has stored. Only a person can; files stay."""
         from prowess.prompts.database_shelf import RegistryWriter
 
-        return RegistryWriter(self._parts.records)
+        writer = RegistryWriter(self._context.resources.records)
+        await offload(lambda: writer.remove(self._context.actor, kind, id, version))

@@ -4,78 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from prowess.engine.parts import Frame, session_key
+from prowess.engine.context import Context, session_key
 from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
-from prowess.policy.actor import Actor
+from prowess.threads import offload
 
 if TYPE_CHECKING:
-    from prowess.engine.callables import CallableIndex, CallableSkill, Inventory
+    from prowess.engine.callables import CallableSkill
     from prowess.llm.model import Model
     from prowess.policy.rules import Ruling
     from prowess.policy.subject import Subject
     from prowess.run.call import Call, Run
     from prowess.run.checkpoints import Checkpoint
-    from prowess.run.request import RunRequest, StepListener
+    from prowess.run.request import Inputs, RunRequest, StepListener
     from prowess.run.result import RunPart, RunResult
     from prowess.session.session import Session
     from prowess.skill.model import Skill
 
 
-class Running(Frame):
-    """The part of the engine that runs."""
+class Runs:
+    """Runs skills for the actor."""
 
-    _interpreter_is_ready = False
-
-    async def run(
-        self,
-        session: Session | str,
-        slug: str,
-        artifact: str | Sequence[str] = (),
-        *,
-        inputs: Mapping[str, Any] | None = None,
-        model: Model | str = "",
-        evaluation_model: Model | str = "",
-        timeout: float | None = None,  # noqa: ASYNC109  (the deadline of the run, which its trace has too)
-        resume: str = "",
-        dry_run: bool = False,
-        watch: StepListener | None = None,
-        actor: Actor | None = None,
-    ) -> RunResult:
-        """Run a skill, or these artifacts of it, and give what came out; raise why where nothing good did.
-
-        `session` may be '' for a run outside any conversation. The artifacts run in ordinal order, each with the outputs of
-        those before it among its inputs. `watch` is told of states and, as a model writes it, of text. With `dry_run` nothing
-        is sent: the parts of the result have what would be. Every run of an artifact leaves a trace, however it ends.
-        `resume` is the trace of a run that was interrupted after a checkpoint: its artifact and those that were to follow it run
-        with the inputs that it had, and what it was answered before the checkpoint is not asked again.
-        """
-        result = await self.attempt(
-            session,
-            slug,
-            artifact,
-            inputs=inputs,
-            model=model,
-            evaluation_model=evaluation_model,
-            timeout=timeout,
-            resume=resume,
-            dry_run=dry_run,
-            watch=watch,
-            actor=actor,
-        )
-        if result.error is not None:
-            raise result.error
-        return result
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     async def attempt(
         self,
-        session: Session | str,
         slug: str,
-        artifact: str | Sequence[str] = (),
+        inputs: Inputs | None = None,
         *,
-        inputs: Mapping[str, Any] | None = None,
+        artifacts: str | Sequence[str] = (),
+        session: Session | str = "",
         model: Model | str = "",
         evaluation_model: Model | str = "",
         spare: Model | None = None,
@@ -85,23 +45,23 @@ class Running(Frame):
         watch: StepListener | None = None,
         each: Callable[[RunPart], None] | None = None,
         progress: Callable[[str], None] = lambda _: None,
-        actor: Actor | None = None,
         started_by: Call | None = None,
     ) -> RunResult:
-        """The same, with a run that failed as a result whose `error` says why; its parts have what came out by then.
+        """Run a skill like `Prowess.run`, but return a failed run as a result whose `error` says why.
 
-        `each` is told of every part when it has ended, `progress` of what takes long before the first begins: the interpreter
-        of the sandbox is built where it is needed and missing. `started_by` is the call whose code wants the run.
+        `each` receives every part when it has ended. `progress` receives messages about slow preparations: the sandbox's
+        interpreter is built if it is needed and missing. `spare` is the model to ask if none is configured. `started_by`
+        is the call whose code wants this run.
 
-        What keeps the run from beginning is raised: a skill or artifact that is not there, the gate, inputs that are no JSON.
+        Raise what keeps the run from starting: an unknown skill or artifact, the gate, inputs that are not JSON.
         """
         from prowess.run.request import RunRequest, ignore_part, ignore_step
 
         request = RunRequest(
             slug=slug,
-            artifacts=tuple(name for name in ([artifact] if isinstance(artifact, str) else artifact) if name),
+            artifacts=tuple(name for name in ([artifacts] if isinstance(artifacts, str) else artifacts) if name),
             inputs=inputs or {},
-            actor=actor or self.actor,
+            actor=self._context.actor,
             session=session_key(session),
             model=model,
             evaluation_model=evaluation_model,
@@ -114,25 +74,24 @@ class Running(Frame):
             on_setup=progress,
             started_by=started_by,
         )
-        run = await self._blocking(self._resolve, request)
-        if not dry_run and not self._interpreter_is_ready and _needs_interpreter(run):
+        run = await offload(self._resolve, request)
+        if not dry_run and not self._context.resources.is_sandbox_built and _needs_interpreter(run):
             with suppress(Unavailable):  # the run itself says so, or a fallback serves
                 await self.build_sandbox(request.on_setup)
-        return await self._parts.runner().run(run)
+        return await self._context.resources.runner().run(run)
 
-    async def _run_for_script(self, call: Call, slug: str, inputs: Mapping[str, Any]) -> Any:
+    async def run_for_script(self, call: Call, slug: str, inputs: Mapping[str, Any]) -> Any:
         """What another skill gives that the script of a call runs: for the same actor, in the same session, through the gate.
 
         What the call may spend and ask counts for both. Code that is not local runs a skill that reaches beyond the sandbox
         only where its own skill names that one, so that whoever agreed to it has seen so.
         """
         result = await self.attempt(
-            call.run.session,
             slug,
-            inputs=inputs,
+            inputs,
+            session=call.run.session,
             model=call.request.model,
             evaluation_model=call.request.evaluation_model,
-            actor=call.actor,
             started_by=call,
         )
         if result.error is not None:
@@ -144,24 +103,32 @@ class Running(Frame):
 
         `Unavailable` where the extra `sandbox` is not installed.
         """
-        await self._blocking(self._parts.build_sandbox, progress)
-        self._interpreter_is_ready = True
+        await offload(self._context.resources.build_sandbox, progress)
+        self._context.resources.is_sandbox_built = True
 
-    async def can_resume(self, trace: str, *, actor: Actor | None = None) -> bool:
+    async def can_resume(self, trace: str) -> bool:
         """Whether there is a checkpoint that a run can go on from, by the id of its trace."""
         try:
-            await self._blocking(self._left_at, actor or self.actor, trace)
+            await offload(self._find_checkpoint, trace)
         except NotFound:
             return False
         return True
 
-    def _left_at(self, actor: Actor, trace: str) -> Checkpoint:
+    async def preview(self, skills: Sequence[CallableSkill]) -> tuple[Ruling, ...]:
+        """Return what the gate would decide about calling each skill now, in their order. Ask and write nothing."""
+        context = self._context
+        subjects = [skill.subject for skill in skills]
+        return await offload(
+            lambda: context.resources.gate.foresee_all(context.actor, subjects, context.read_policy(), "run")
+        )
+
+    def _find_checkpoint(self, trace: str) -> Checkpoint:
         """Where a run was interrupted."""
         from prowess.run.checkpoints import find_checkpoint, unknown_checkpoint
 
-        if not self._parts.has_records():
+        if not self._context.resources.has_records():
             raise unknown_checkpoint(trace)
-        return find_checkpoint(self._parts.records, actor.owner, trace)
+        return find_checkpoint(self._context.resources.records, self._context.actor.owner, trace)
 
     def _resolve(self, request: RunRequest) -> Run:
         """Look up everything that a run needs, and pass the gate. Blocking."""
@@ -172,12 +139,13 @@ class Running(Frame):
         artifacts, checkpoint = request.artifacts, None
         if request.resume:
             _check_resume_arguments(request)
-            checkpoint = self._left_at(request.actor, request.resume)
+            checkpoint = self._find_checkpoint(request.resume)
             artifacts = (checkpoint.artifact, *checkpoint.following)
-        inside = self._gate.inside(request.actor, request.session)
-        store, skill = self.catalog.find(request.slug)
+        gate = self._context.resources.gate
+        inside = gate.inside(request.actor, request.session)
+        store, skill = self._context.catalog.find(request.slug)
         inputs = request.inputs(skill) if callable(request.inputs) else request.inputs
-        runner = self._parts.runner()
+        runner = self._context.resources.runner()
         facts = runner.facts(skill)
         limits = read_allowance(skill, seconds=runner.seconds, asked=request.timeout)
         subject = facts.subject(find_author(store, facts.outline), artifacts)
@@ -185,9 +153,9 @@ class Running(Frame):
             _check_declared_tool(request.started_by, subject)
         needs = facts.needs
         # A run that may be granted something uses the policy of this moment: what was just revoked stays revoked.
-        policy = self._gate.read_policy(inside.actor, fresh=bool(needs.as_json()))
+        policy = gate.read_policy(inside.actor, fresh=bool(needs.as_json()))
         action = "load" if request.dry_run else "run"
-        self._gate.check(inside.actor, action, subject, session=inside.session, policy=policy)
+        gate.check(inside.actor, action, subject, session=inside.session, policy=policy)
         if checkpoint is not None:
             _check_same_skill(checkpoint, skill)
             inputs = checkpoint.inputs
@@ -249,28 +217,3 @@ def _check_same_skill(left: Checkpoint, skill: Skill) -> None:
         raise Conflict(
             f"The skill {skill.slug!r} {why}, so the run cannot be resumed.", hint="Run it from the beginning."
         )
-
-
-class Calling(Frame):
-    """The part of the engine that knows what can be called."""
-
-    async def holdings(self) -> Inventory:
-        """What there is for agents to work on; read again only where it changed."""
-        return await self._blocking(self._callables.look)
-
-    @property
-    def held(self) -> Inventory:
-        """The same as of the last look, at no cost: nothing is held before the first one."""
-        return self._callables.seen
-
-    async def foresee_runs(self, skills: Sequence[CallableSkill], *, actor: Actor | None = None) -> tuple[Ruling, ...]:
-        """What would become of calling each of them now, in their order; nothing is asked or written."""
-        who = actor or self.actor
-        subjects = [skill.subject for skill in skills]
-        return await self._blocking(lambda: self._gate.foresee_all(who, subjects, self._policy_of(who), "run"))
-
-    @cached_property
-    def _callables(self) -> CallableIndex:
-        from prowess.engine.callables import CallableIndex
-
-        return CallableIndex(self.catalog)

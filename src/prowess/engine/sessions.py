@@ -1,212 +1,226 @@
-"""Sessions: what is enabled in them, their prompt, and single texts of skills."""
+"""Sessions: what is enabled in them, their prompt, single texts of skills, and the prompts of roles."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prowess.engine.parts import Frame, session_key
-from prowess.policy.actor import Actor
+from prowess.engine.context import Context, session_key
 from prowess.policy.text import clean_text
+from prowess.threads import offload
 
 if TYPE_CHECKING:
+    from prowess.policy.actor import Actor
     from prowess.session.load import LoadResult, ResourceResult
+    from prowess.session.role_prompt import RolePrompt, RolePrompts
     from prowess.session.session import Session
     from prowess.skill.package import Package
 
 _RECORDED_CHARS = 200
-"""So many characters of a name that was asked for are kept."""
+"""How much of a name is recorded. Names come from callers, who may send anything."""
 
 
-class Activating(Frame):
-    """The part of the engine that lets skills into prompts. `actor` is who acts; without one, whoever opened the engine.
+class Sessions:
+    """The actor's sessions. A session is given as itself, by its id or by its conversation."""
 
-    A session is given as itself, or by its id or its conversation.
-    """
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
-    async def session(
+    async def open(
         self,
         conversation: str = "",
         *,
-        actor: Actor | None = None,
         role: str = "",
         model: str = "",
         window: int | None = None,
         budget: int | None = None,
     ) -> Session:
-        """The session of a conversation: the one there is, or a new one; without a name, always a new one.
+        """Return the open session of a conversation, or create it. Without a name, always create one.
 
-        `budget` is in characters; without one it is what the organization has set, 16,000 by default.
+        `budget` is in characters; the default is the organization's, 16,000 unless it was changed.
         """
-        return await self._blocking(
-            lambda: self._sessions.open(
-                actor or self.actor, conversation, role=role, model=model, window=window, budget=budget
+        context = self._context
+        return await offload(
+            lambda: context.resources.sessions.open(
+                context.actor, conversation, role=role, model=model, window=window, budget=budget
             )
         )
 
-    async def sessions(self, *, actor: Actor | None = None) -> list[Session]:
-        """The open sessions, the last changed first."""
-        return await self._blocking(lambda: self._sessions.listed(actor or self.actor))
+    async def create(
+        self, *, role: str = "", model: str = "", window: int | None = None, budget: int | None = None
+    ) -> Session:
+        """Create a session that belongs to no named conversation."""
+        return await self.open(role=role, model=model, window=window, budget=budget)
 
-    async def get_session(self, session: Session | str, *, actor: Actor | None = None) -> Session:
-        """A session as it is now."""
-        return await self._blocking(lambda: self._sessions.get(actor or self.actor, session_key(session)))
+    async def list(self) -> list[Session]:
+        """Return the open sessions, last changed first."""
+        context = self._context
+        return await offload(lambda: context.resources.sessions.listed(context.actor))
 
-    async def find_session(self, conversation: str, *, actor: Actor | None = None) -> Session | None:
-        """The open session of a conversation, or of that id; None where there is none, and none is made."""
-        who = actor or self.actor
-        _, session = await self._blocking(self._gate.within, who, conversation)
-        return await self.get_session(session, actor=who) if session else None
+    async def get(self, session: Session | str) -> Session:
+        """Return a session as it is now, or raise `NotFound`."""
+        context = self._context
+        return await offload(lambda: context.resources.sessions.get(context.actor, session_key(session)))
 
-    async def acting(self, conversation: str, *, actor: Actor | None = None) -> Actor:
-        """The actor as it acts in a conversation: with the role of its session, where it has none of its own."""
-        return (await self._blocking(self._gate.within, actor or self.actor, conversation))[0]
+    async def find(self, conversation: str) -> Session | None:
+        """Return the open session of a conversation, or None. Create nothing."""
+        context = self._context
+        _, session = await offload(context.resources.gate.within, context.actor, conversation)
+        return await self.get(session) if session else None
 
-    async def change_session(
+    async def acting(self, conversation: str) -> Actor:
+        """Return the actor as it acts in a conversation: with the session's role if it has none of its own."""
+        context = self._context
+        return (await offload(context.resources.gate.within, context.actor, conversation))[0]
+
+    async def change(
         self,
         session: Session | str,
         *,
         budget: int | None = None,
         model: str | None = None,
         window: int | None = None,
-        actor: Actor | None = None,
     ) -> Session:
-        """Change the budget, the model or the context window. A budget below what is used takes nothing away."""
-        return await self._blocking(
-            lambda: self._sessions.change(
-                actor or self.actor, session_key(session), budget=budget, model=model, window=window
+        """Change the budget, the model or the context window. A budget below what is used removes nothing."""
+        context = self._context
+        return await offload(
+            lambda: context.resources.sessions.change(
+                context.actor, session_key(session), budget=budget, model=model, window=window
             )
         )
 
-    async def close_session(self, session: Session | str, *, actor: Actor | None = None) -> None:
-        """End a session: nothing is enabled in it any more."""
-        await self._blocking(lambda: self._sessions.close(actor or self.actor, session_key(session)))
-
-    async def enable(
-        self, session: Session | str, slug: str, *, reason: str = "", actor: Actor | None = None
-    ) -> Session:
-        """Put a skill's text into the prompt of a session; `Refused` in one of its forms where it may not enter.
-
-        `BudgetExceeded` says what would make room, `ApprovalRequired` that a person has been asked. Enabling what is
-        enabled already changes nothing.
-        """
-        return await self._blocking(
-            lambda: self._activation.enable(actor or self.actor, session_key(session), slug, reason=reason)
-        )
+    async def close(self, session: Session | str) -> None:
+        """End a session and disable everything in it."""
+        context = self._context
+        await offload(lambda: context.resources.sessions.close(context.actor, session_key(session)))
 
     async def enable_fetched(
-        self, session: Session | str, package: Package, *, origin: str, reason: str = "", actor: Actor | None = None
+        self, package: Package, *, session: Session | str, origin: str, reason: str = ""
     ) -> Session:
-        """Put a skill that was fetched for this conversation into its prompt; no store keeps it."""
-        return await self._blocking(
-            lambda: self._activation.enable_fetched(
-                actor or self.actor, session_key(session), package, origin=origin, reason=reason, limits=self._limits
+        """Enable a skill that was fetched for this session. No store keeps it."""
+        context = self._context
+        return await offload(
+            lambda: context.resources.activation.enable_fetched(
+                context.actor,
+                session_key(session),
+                package,
+                origin=origin,
+                reason=reason,
+                limits=context.resources.limits,
             )
         )
 
-    async def disable(self, session: Session | str, slug: str, *, actor: Actor | None = None) -> Session:
-        """Take a skill's text out of the prompt; its room is free again."""
-        return await self._blocking(lambda: self._activation.disable(actor or self.actor, session_key(session), slug))
+    async def text(self, slug: str, *, session: Session | str) -> str:
+        """Return the prompt block of one enabled skill, as it was admitted.
 
-    async def enabled_text(self, session: Session | str, slug: str, *, actor: Actor | None = None) -> str:
-        """The block of one enabled skill, as it was admitted; `NotFound` where it is not enabled, or no longer may be."""
-        name = slug.rpartition(":")[2]
-        return await self._blocking(lambda: self._activation.text(actor or self.actor, session_key(session), name))
+        Raise `NotFound` if the skill is not enabled, or may no longer be.
+        """
+        context, name = self._context, slug.rpartition(":")[2]
+        return await offload(lambda: context.resources.activation.text(context.actor, session_key(session), name))
 
-    async def prompt_blocks(
-        self,
-        session: Session | str,
-        *,
-        policies: str = "",
-        memory: str = "",
-        graph_context: str = "",
-        actor: Actor | None = None,
+    async def blocks(
+        self, session: Session | str, *, policies: str = "", memory: str = "", graph_context: str = ""
     ) -> tuple[str, ...]:
-        """The system blocks of a turn, in order: policies, memory, graph context, then the enabled skills.
+        """Return the system blocks of a turn in order: policies, memory, graph context, then the enabled skills.
 
-        Every skill is there with the very bytes that were admitted; one whose files changed since passes the gate again
+        Each skill has exactly the bytes that were admitted. A skill whose files have changed since passes the gate again
         or is left out.
         """
         from prowess.session.prompt import assemble_blocks
 
-        _, skills = await self._blocking(lambda: self._activation.blocks(actor or self.actor, session_key(session)))
+        context = self._context
+        _, skills = await offload(lambda: context.resources.activation.blocks(context.actor, session_key(session)))
         return assemble_blocks(policies=policies, memory=memory, graph_context=graph_context, skills=skills)
 
+
+class Roles:
+    """The prompts of roles."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
     async def prompt(
-        self,
-        session: Session | str,
-        *,
-        into: str = "",
-        policies: str = "",
-        memory: str = "",
-        graph_context: str = "",
-        actor: Actor | None = None,
-    ) -> str:
-        """The same as one text. With `into`, a prompt that may have older blocks of ours: they are replaced."""
-        from prowess.session.prompt import join_blocks, replace_blocks
+        self, role: str, *, templates: Path | None = None, values: Mapping[str, str] | None = None
+    ) -> RolePrompt:
+        """Return the prompt of a role: its pack below the index of skills, its older template, or one sentence.
 
-        blocks = await self.prompt_blocks(
-            session, policies=policies, memory=memory, graph_context=graph_context, actor=actor
-        )
-        return replace_blocks(into, blocks) if into else join_blocks(blocks)
-
-    async def load(
-        self,
-        name: str,
-        *,
-        reference: str | None = None,
-        script: str | None = None,
-        session: Session | str = "",
-        actor: Actor | None = None,
-    ) -> dict[str, Any]:
-        """One text of a skill: its instructions, a reference or a script. What went wrong stands in `error`.
-
-        Every load is recorded and announced as `skill_loaded`.
+        `templates` has packs in `skills/` and older templates in `roles/`. Roles that it does not have are looked up in
+        the packs that come with Prowess. `values` fill the placeholders of a template.
         """
-        who = actor or self.actor
-        began = time.perf_counter()
-        loaded = await self._blocking(
-            lambda: self._loading.load(who, name, reference=reference, script=script, session=session_key(session))
-        )
-        self._record(who, name, reference, script, loaded, error=loaded.error, began=began)
-        return loaded.as_json()
+        return await offload(lambda: self._prompts(templates).resolve(role, values))
 
-    async def resource(self, name: str, path: str, *, session: Session | str = "", actor: Actor | None = None) -> bytes:
-        """One file of a skill by its exact path in the manifest, through the gate. It is recorded as a load of that path."""
-        who = actor or self.actor
-        began = time.perf_counter()
-        handed = await self._blocking(lambda: self._loading.resource(who, name, path, session=session_key(session)))
-        reference, script = (None, path) if handed.is_script else (path, None)
-        error = handed.error.message if handed.error else None
-        self._record(who, name, reference, script, handed, error=error, began=began)
-        if handed.error is not None:
-            raise handed.error
-        return handed.content
+    def _prompts(self, templates: Path | None) -> RolePrompts:
+        from prowess.session.role_prompt import RolePrompts
 
-    def _record(
-        self,
-        actor: Actor,
-        name: str,
-        reference: str | None,
-        script: str | None,
-        answer: LoadResult | ResourceResult,
-        *,
-        error: str | None,
-        began: float,
-    ) -> None:
-        """Have a load written down, with no more of what was asked for than is worth keeping."""
-        from prowess.feed.event_recorder import SkillLoad
-
-        self._parts.recorder().record(
-            SkillLoad(
-                name=clean_text(name, limit=_RECORDED_CHARS),
-                reference=None if reference is None else clean_text(reference, limit=_RECORDED_CHARS),
-                script=None if script is None else clean_text(script, limit=_RECORDED_CHARS),
-                source=answer.source,
-                duration_s=round(time.perf_counter() - began, 6),
-                error=None if error is None else clean_text(error),
-                session_id=answer.session_id,
-                user_id=actor.user,
-                organization_id=actor.organization,
+        context = self._context
+        # The index inside a prompt is that of the organization, so prompts are cached for each.
+        key = (context.actor.organization, templates)
+        known = context.resources.role_prompts.get(key)
+        if known is None:
+            known = RolePrompts(
+                templates=templates,
+                packs=context.resources.packs,
+                index=self._index_text,
+                limits=context.resources.limits,
             )
+            context.resources.role_prompts[key] = known
+        return known
+
+    def _index_text(self) -> str:
+        from prowess.session.prompt import index_block
+
+        context = self._context
+        return index_block(context.resources.planner.plan(context.actor, context.catalog.cards())[0])
+
+
+async def load_text(
+    context: Context, slug: str, *, reference: str | None, script: str | None, session: str
+) -> dict[str, Any]:
+    """Load the instructions, a reference or a script of a skill, and record that."""
+    began = time.perf_counter()
+    loaded = await offload(
+        lambda: context.resources.loader.load(context.actor, slug, reference=reference, script=script, session=session)
+    )
+    _record_load(context, slug, reference, script, loaded, error=loaded.error, began=began)
+    return loaded.as_json()
+
+
+async def load_file(context: Context, slug: str, path: str, *, session: str) -> bytes:
+    """Load one file of a skill by its exact path, and record that."""
+    began = time.perf_counter()
+    loaded = await offload(lambda: context.resources.loader.resource(context.actor, slug, path, session=session))
+    reference, script = (None, path) if loaded.is_script else (path, None)
+    error = loaded.error.message if loaded.error else None
+    _record_load(context, slug, reference, script, loaded, error=error, began=began)
+    if loaded.error is not None:
+        raise loaded.error
+    return loaded.content
+
+
+def _record_load(
+    context: Context,
+    slug: str,
+    reference: str | None,
+    script: str | None,
+    loaded: LoadResult | ResourceResult,
+    *,
+    error: str | None,
+    began: float,
+) -> None:
+    from prowess.feed.event_recorder import SkillLoad
+
+    context.resources.recorder().record(
+        SkillLoad(
+            name=clean_text(slug, limit=_RECORDED_CHARS),
+            reference=None if reference is None else clean_text(reference, limit=_RECORDED_CHARS),
+            script=None if script is None else clean_text(script, limit=_RECORDED_CHARS),
+            source=loaded.source,
+            duration_s=round(time.perf_counter() - began, 6),
+            error=None if error is None else clean_text(error),
+            session_id=loaded.session_id,
+            user_id=context.actor.user,
+            organization_id=context.actor.organization,
         )
+    )

@@ -92,7 +92,7 @@ async def skill_create(
         artifacts=tuple(artifacts),
         extra=_merge_needs({}, runtime=runtime, hosts=hosts, env=env, roots=roots, requirements=requirements),
     )
-    return await _describe_written(desk, await desk.engine.create_skill(skill, actor=await desk.acting()))
+    return await _describe_written(desk, await desk.engine.as_actor(await desk.acting()).skills.create(skill))
 
 
 async def skill_update(
@@ -115,7 +115,7 @@ async def skill_update(
 
     A skill that you did not write yourself is changed only after a person has agreed.
     """
-    skill = await desk.engine.skill(id)
+    skill = await desk.engine.skills.get(id)
     given = {
         "title": None if name is None else _check_title(name),
         "description": description,
@@ -137,12 +137,12 @@ async def skill_update(
     if not changes and artifacts == skill.artifacts:
         raise Invalid("Nothing to change was given.", hint="Give at least one of the other arguments.")
     changed = skill.model_copy(update={**changes, "artifacts": artifacts})
-    return await _describe_written(desk, await desk.engine.update_skill(changed, actor=await desk.acting()))
+    return await _describe_written(desk, await desk.engine.as_actor(await desk.acting()).skills.update(changed))
 
 
 async def skill_delete(desk: ToolContext, id: _Id) -> dict[str, Any]:
     """Remove a skill. A person has to agree first; it can be brought back later."""
-    removed = await desk.engine.delete(id, actor=await desk.acting())
+    removed = await desk.engine.as_actor(await desk.acting()).skills.delete(id)
     return {"deleted": removed.slug}
 
 
@@ -156,7 +156,7 @@ async def _describe_written(desk: ToolContext, kept: Skill) -> dict[str, Any]:
 async def _check_slug_free(desk: ToolContext, id: str, *, called: bool) -> None:
     """An agent's skill stands in for nobody else's, in whatever scope that is, nor does its tool where it is `called`."""
     try:
-        taken = await desk.engine.skill(id)
+        taken = await desk.engine.skills.get(id)
     except NotFound:
         await _check_tool_free(desk, id) if called else None
         return

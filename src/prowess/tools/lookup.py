@@ -30,7 +30,7 @@ async def search_skills(
     found; `decision` is "offer" for a good fit, "maybe" for a possible one and "no" for a poor one. Then call
     enable_skill to work with one for the rest of the conversation, or load_skill to read it once.
     """
-    found = await desk.engine.search(query, limit=limit, tags=tags)
+    found = await desk.engine.skills.search(query, limit=limit, tags=tags)
     told: dict[str, Any] = {"skills": [_describe_match(item, scored=bool(query.strip())) for item in found]}
     if not found:
         told["hint"] = "Nothing was found. Try other words, or list_skills to see everything."
@@ -50,7 +50,7 @@ async def list_skills(
     wanted = {tag.casefold() for tag in tags}
     cards = [
         card
-        for card in await desk.engine.cards()
+        for card in await desk.engine.skills.cards()
         if (not scope or card.scope == scope) and wanted <= {tag.casefold() for tag in card.tags}
     ]
     after = [card for card in cards if card.slug > cursor]
@@ -71,7 +71,7 @@ async def load_skill(
     Load the instructions first; they say when a reference is worth reading. A script is only shown, not run. `error`
     says why nothing was loaded.
     """
-    return await desk.engine.load(name, reference=reference, script=script, session=desk.conversation, actor=desk.actor)
+    return await desk.engine.load(name, reference=reference, script=script, session=desk.conversation)
 
 
 async def read_skill_resource(
@@ -82,7 +82,7 @@ async def read_skill_resource(
     ],
 ) -> dict[str, Any]:
     """Read one file of a skill by its exact path. Text comes as `text`, anything else as base64 in `data`."""
-    content = await desk.engine.resource(skill_name, resource_name, session=desk.conversation, actor=desk.actor)
+    content = await desk.engine.skills.resource(skill_name, resource_name, session=desk.conversation)
     told: dict[str, Any] = {"skill": skill_name, "path": resource_name, "size": len(content)}
     try:
         return {**told, "text": content.decode()}
@@ -99,8 +99,8 @@ async def skill_list(
 
     A skill that you can call as a tool has the name of that `tool`; `no_tool` says why another that is for calling is none.
     """
-    cards, faults = await desk.engine.look()
-    disabled = (await desk.engine.policy(actor=desk.actor)).disabled_skills
+    cards, faults = await desk.engine.skills.look()
+    disabled = (await desk.engine.policy.get()).disabled_skills
     skills = [_describe_status(card, disabled) for card in cards] + [_describe_fault(fault) for fault in faults]
     keyed = _sort_by_key([skill for skill in skills if status in ("", skill["status"])])
     after = [(key, skill) for key, skill in keyed if key > cursor]
@@ -115,7 +115,7 @@ async def skill_list(
 
 async def skill_reload(desk: ToolContext) -> dict[str, Any]:
     """Look at all skill folders again. Call it after skill files were changed by hand; all other changes are seen at once."""
-    cards, faults = await desk.engine.reload()
+    cards, faults = await desk.engine.skills.reload()
     told: dict[str, Any] = {"active": len(cards), "errors": len(faults)}
     if faults:
         told["hint"] = "skill_list says what is wrong with the others."

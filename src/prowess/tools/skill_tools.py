@@ -74,12 +74,12 @@ def name_skill_tools(skills: tuple[CallableSkill, ...], reserved: frozenset[str]
 
 async def read_skill_tools(desk: ToolContext) -> SkillTools:
     """The same, of the skills that there are now."""
-    return name_skill_tools((await desk.engine.holdings()).functions, desk.reserved)
+    return name_skill_tools((await desk.engine.skills.inventory()).functions, desk.reserved)
 
 
 async def find_callable(desk: ToolContext, name: str) -> CallableSkill | None:
     """The skill whose tool has a name: by what was last seen, and only where that does not have it by what there is now."""
-    seen = name_skill_tools(desk.engine.held.functions, desk.reserved).by_name.get(name)
+    seen = name_skill_tools(desk.engine.skills.last_inventory.functions, desk.reserved).by_name.get(name)
     return seen or (await read_skill_tools(desk)).by_name.get(name)
 
 
@@ -100,13 +100,13 @@ async def read_tool_status(desk: ToolContext, slugs: Collection[str]) -> dict[st
 
     A `hint` says that a person is asked when the tool is called.
     """
-    there = (await desk.engine.holdings()).functions
+    there = (await desk.engine.skills.inventory()).functions
     skills = [skill for skill in there if skill.slug in slugs]
     if not skills:
         return {}
     nameless, acting = name_skill_tools(there, desk.reserved).nameless, await desk.acting()
-    role = find_role(acting.role, await desk.engine.policy(actor=desk.actor)) if acting.role else None
-    rulings = await desk.engine.foresee_runs(skills, actor=acting)
+    role = find_role(acting.role, await desk.engine.policy.get()) if acting.role else None
+    rulings = await desk.engine.as_actor(acting).runs.preview(skills)
     return {
         skill.slug: _tool_status(skill, ruling, nameless.get(skill.slug, "") or _role_refusal(skill, role), acting)
         for skill, ruling in zip(skills, rulings, strict=True)
@@ -168,14 +168,8 @@ def _clean_schema(value: Any) -> Any:
 
 async def _call_skill(skill: CallableSkill, desk: ToolContext, arguments: Mapping[str, Any]) -> ToolAnswer:
     check_text(tool_name(skill.slug), arguments)
-    result = await desk.engine.attempt(
-        desk.conversation,
-        skill.slug,
-        skill.artifact,
-        inputs=arguments,
-        spare=desk.spare,
-        watch=desk.watch,
-        actor=desk.actor,
+    result = await desk.engine.runs.attempt(
+        skill.slug, arguments, artifacts=skill.artifact, session=desk.conversation, spare=desk.spare, watch=desk.watch
     )
     trace = {"trace": result.parts[-1].trace} if result.parts else {}
     if result.error is not None:

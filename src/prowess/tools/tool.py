@@ -42,7 +42,6 @@ class ToolContext:
     """
 
     engine: Engine
-    actor: Actor
     conversation: str = ""
     hands_over: bool = False
     watch: StepListener = ignore_step
@@ -50,11 +49,16 @@ class ToolContext:
     reserved: frozenset[str] = frozenset()
     _session: str = field(default="", init=False)
 
+    @property
+    def actor(self) -> Actor:
+        """Who calls the tools."""
+        return self.engine.actor
+
     async def found(self) -> Session | None:
         """The session of the conversation, where one is open; none is opened for this."""
         if not self.conversation:
             return None
-        return await self.engine.find_session(self._session or self.conversation, actor=self.actor)
+        return await self.engine.sessions.find(self._session or self.conversation)
 
     async def role(self) -> str:
         """The name of the role that the agent works in: its own, else that of its session; '' for none."""
@@ -64,14 +68,14 @@ class ToolContext:
         """The agent in that role."""
         if self.actor.role or not self.conversation:
             return self.actor
-        return await self.engine.acting(self._session or self.conversation, actor=self.actor)
+        return await self.engine.sessions.acting(self._session or self.conversation)
 
     async def session(self) -> Session:
         """The session of the conversation, as it is now."""
         if self._session:
-            return await self.engine.get_session(self._session, actor=self.actor)
+            return await self.engine.sessions.get(self._session)
         self.require_conversation()
-        session = await self.engine.session(self.conversation, actor=self.actor, role=self.actor.role)
+        session = await self.engine.sessions.open(self.conversation, role=self.actor.role)
         self._session = session.id
         return session
 

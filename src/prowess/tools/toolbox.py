@@ -16,7 +16,7 @@ from prowess.engine.callables import Inventory
 from prowess.engine.engine import Engine
 from prowess.errors import NotFound, ProwessError, Refused
 from prowess.llm.model import Model
-from prowess.policy.actor import Actor
+from prowess.policy.actor import Actor, agent_of
 from prowess.policy.roles import Role, find_role
 from prowess.policy.text import clean_text
 from prowess.run.request import StepListener, ignore_step
@@ -59,21 +59,20 @@ _TOOL_TABLE: tuple[tuple[ToolFunction, Effect, Need], ...] = (
 
 
 class Toolbox:
-    """The tools of one agent in one conversation."""
+    """The tools of one agent in one conversation. The default actor is an agent of the engine's actor."""
 
     def __init__(
         self,
         engine: Engine,
         *,
-        actor: Actor,
+        actor: Actor | None = None,
         conversation: str = "",
         hands_over: bool = False,
         watch: StepListener = ignore_step,
         spare: Model | None = None,
     ) -> None:
         self.desk = ToolContext(
-            engine=engine,
-            actor=actor,
+            engine=engine.as_actor(actor or _default_agent(engine.actor)),
             conversation=conversation,
             hands_over=hands_over,
             watch=watch,
@@ -91,7 +90,7 @@ class Toolbox:
             return []
         acting = await desk.acting()
         role = await self._role(acting)
-        held = holdings or await desk.engine.holdings()
+        held = holdings or await desk.engine.skills.inventory()
         there = _available_needs(held, desk)
         ours = [
             tool
@@ -106,7 +105,7 @@ class Toolbox:
         skills = [skill for name, skill in sorted(named.items()) if role is None or role_offers_skill(role, name)]
         if not skills:
             return []
-        rulings = await self.desk.engine.foresee_runs(skills, actor=acting)
+        rulings = await self.desk.engine.as_actor(acting).runs.preview(skills)
         return [
             make_skill_tool(skill)
             for skill, ruling in zip(skills, rulings, strict=True)
@@ -151,7 +150,7 @@ class Toolbox:
         """The role that counts: the actor's own, else that of the session, if there is one; no session is opened."""
         if not acting.role:
             return None
-        return find_role(acting.role, await self.desk.engine.policy(actor=self.desk.actor))
+        return find_role(acting.role, await self.desk.engine.policy.get())
 
     async def _permit(self, tool: Tool) -> None:
         actor = self.desk.actor
@@ -170,6 +169,11 @@ class Toolbox:
 def builtin_tools() -> dict[str, Tool]:
     """Every tool, by name."""
     return {function.__name__: _make_tool(function, effect, needs) for function, effect, needs in _TOOL_TABLE}
+
+
+def _default_agent(actor: Actor) -> Actor:
+    """Return an agent that works for a person; tools are called by a model, which must not act with a person's rights."""
+    return agent_of(actor) if actor.is_person else actor
 
 
 def _error_answer(error: ProwessError) -> ToolAnswer:

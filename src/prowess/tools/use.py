@@ -25,7 +25,7 @@ async def enable_skill(
     it; disable one of them first. Where a person has to approve, the answer says so: go on with something else and call
     again later.
     """
-    session = await desk.engine.enable(await desk.session(), skill_slug, reason=reason, actor=desk.actor)
+    session = await desk.engine.enable(skill_slug, session=await desk.session(), reason=reason)
     enabled = next(skill for skill in session.enabled if skill.slug == skill_slug.rpartition(":")[2])
     told: dict[str, Any] = {
         "enabled": enabled.slug,
@@ -34,7 +34,7 @@ async def enable_skill(
         **_describe_budget(session),
     }
     if desk.hands_over:
-        return {**told, "content": await desk.engine.enabled_text(session, enabled.slug, actor=desk.actor)}
+        return {**told, "content": await desk.engine.sessions.text(enabled.slug, session=session)}
     return {**told, "hint": "Its instructions are part of your system prompt from the next turn on."}
 
 
@@ -51,7 +51,7 @@ async def disable_skill(
         raise NotFound(
             f"The skill {skill_slug[:80]!r} is not enabled in this conversation.", hint=f"Enabled: {there or 'none'}."
         )
-    after = await desk.engine.disable(session, held.slug, actor=desk.actor)
+    after = await desk.engine.disable(held.slug, session=session)
     return {"disabled": held.slug, **_describe_budget(after)}
 
 
@@ -64,15 +64,15 @@ async def list_enabled_skills(
     session = await desk.found()
     if session is None:
         return await _describe_empty(desk, content=content)
-    text = await desk.engine.prompt(session, actor=desk.actor) if content else None
-    now = await desk.engine.get_session(session, actor=desk.actor)
+    text = await desk.engine.prompt(session) if content else None
+    now = await desk.engine.sessions.get(session)
     told: dict[str, Any] = {**now.state, "budget_used_tokens": now.tokens, "budget_left_chars": now.budget.left}
     return told if text is None else {**told, "content": text}
 
 
 async def _describe_empty(desk: ToolContext, *, content: bool) -> dict[str, Any]:
     """What a conversation tells in which nothing was enabled yet; its budget is the one that it would get."""
-    limit = (await desk.engine.policy(actor=desk.actor)).skills_max_prompt_chars
+    limit = (await desk.engine.policy.get()).skills_max_prompt_chars
     told: dict[str, Any] = {
         "enabled_skills": [],
         "budget_used_chars": 0,
@@ -118,14 +118,8 @@ async def run_skill(
     load_skill. `output` is what the last part gave; `parts` tells how each fared, and which checks did not pass. This may
     take a while and cost money.
     """
-    result = await desk.engine.attempt(
-        desk.conversation,
-        skill,
-        artifact,
-        inputs=inputs,
-        spare=desk.spare,
-        watch=desk.watch,
-        actor=desk.actor,
+    result = await desk.engine.runs.attempt(
+        skill, inputs, artifacts=artifact, session=desk.conversation, spare=desk.spare, watch=desk.watch
     )
     return ToolAnswer(data=_describe_run(result), error=result.error)
 
@@ -144,22 +138,17 @@ async def run_skill_script(
     A person agrees first, to exactly these files. The script has no network, and of this machine only what its skill
     declares and was granted. Read it before with load_skill; the skill's instructions say when it is of use.
     """
-    outline = await desk.engine.outline(skill)
+    outline = await desk.engine.skills.outline(skill)
     if outline is None:
-        await desk.engine.skill(skill)  # says what there is instead
+        await desk.engine.skills.get(skill)  # says what there is instead
     found = outline.file_part("script", script) if outline else None
     if outline is None or found is None:
         there = ", ".join(part.name for part in outline.of_kind("script")[:_NAMED_SCRIPTS]) if outline else ""
         raise NotFound(
             f"The skill {skill[:80]!r} has no script {script[:80]!r}.", hint=f"Its scripts are {there or 'none'}."
         )
-    result = await desk.engine.attempt(
-        desk.conversation,
-        skill,
-        found.name,
-        inputs={"args": args, "stdin": stdin},
-        watch=desk.watch,
-        actor=desk.actor,
+    result = await desk.engine.runs.attempt(
+        skill, {"args": args, "stdin": stdin}, artifacts=found.name, session=desk.conversation, watch=desk.watch
     )
     ended = result.output.result if result.output else {}
     return ToolAnswer(data={**_describe_run(result), **({"result": ended} if ended else {})}, error=result.error)

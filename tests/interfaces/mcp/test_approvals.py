@@ -23,7 +23,7 @@ CALLS = [
 @pytest.fixture
 async def guarded(engine):
     """An organization in which a person approves every skill."""
-    await engine.set_policy("skill_enablement_policy", "prompt-user", actor=local_person("ann"))
+    await engine.as_actor(local_person("ann")).policy.set("skill_enablement_policy", "prompt-user")
     return engine
 
 

@@ -16,11 +16,11 @@ pytestmark = pytest.mark.anyio
 
 STRICT = """
 import asyncio, sys
-from prowess.open import Prowess
+from prowess import Prowess
 
 async def main():
     async with Prowess.open(sys.argv[1]) as prowess:
-        await prowess.set_policy("skill_enablement_policy", "prompt-user")
+        await prowess.policy.set("skill_enablement_policy", "prompt-user")
 
 asyncio.run(main())
 """

@@ -63,7 +63,7 @@ async def test_the_client_names_the_agent_only_where_the_caller_lets_it(in_memor
     given = replace(caller, named_by_client=named)
     async with in_memory(mode, caller=given, client_info=client_info("Some\u202eClient@home")) as client:
         await client.call_tool("skill_create", DRAFT)
-    (version,) = await engine.history("draft")
+    (version,) = await engine.skills.history("draft")
     assert version.actor == ("agent:some client home" if named else "agent:agent")
 
 
@@ -94,7 +94,7 @@ async def test_a_conversation_that_cannot_be_one_is_refused(in_memory, engine, m
     assert refused.value.error.code == INVALID_PARAMS
     assert CONVERSATION_META in refused.value.error.message
     assert "200 characters" in refused.value.error.data["hint"]
-    assert await engine.sessions() == []
+    assert await engine.sessions.list() == []
 
 
 @pytest.mark.anyio
@@ -103,4 +103,4 @@ async def test_a_conversation_of_200_characters_is_one(in_memory, engine, mode):
     named = "é" * 200
     async with in_memory(mode) as client:
         await client.call_tool("enable_skill", {"skill_slug": "release-notes"}, meta={CONVERSATION_META: named})
-    assert [session.conversation for session in await engine.sessions()] == [named]
+    assert [session.conversation for session in await engine.sessions.list()] == [named]

@@ -45,7 +45,7 @@ def open_conversations(workspace):
 
     async def listed() -> list[str]:
         async with Prowess.open(workspace) as engine:
-            return [session.conversation for session in await engine.sessions()]
+            return [session.conversation for session in await engine.sessions.list()]
 
     return lambda: asyncio.run(listed())
 

@@ -98,21 +98,21 @@ async def test_a_tool_that_is_disabled_is_announced_and_gone(engine, in_memory, 
     write_function("add-up")
     async with in_memory("auto") as client, client.listen(tools_list_changed=True) as events:
         assert await skill_tools(client) == ["skill_add_up"]
-        await engine.set_policy("disabled_skills", ["add-up"], actor=local_person("ann"))
+        await engine.as_actor(local_person("ann")).policy.set("disabled_skills", ["add-up"])
         assert await asyncio.wait_for(anext(aiter(events)), PATIENCE) == ToolsListChanged()
         assert await skill_tools(client) == []
 
 
 async def test_a_tool_that_a_person_has_agreed_to_is_announced(engine, in_memory):
     ann = local_person("ann")
-    await engine.create_skill(written(), actor=agent_of(ann, name="maker"))
+    await engine.as_actor(agent_of(ann, name="maker")).skills.create(written())
     caller = Caller(actor=agent_of(ann, name="other"))
     async with in_memory("auto", caller=caller) as client, client.listen(tools_list_changed=True) as events:
         assert await skill_tools(client) == []
         asked = await client.call_tool("skill_add_up", {"a": 1})
         assert asked.is_error
         assert asked.structured_content["success"] is False
-        await engine.resolve(asked.structured_content["approval_id"], approved=True, actor=ann)
+        await engine.as_actor(ann).approvals.resolve(asked.structured_content["approval_id"], approved=True)
         assert await asyncio.wait_for(anext(aiter(events)), PATIENCE) == ToolsListChanged()
         assert await skill_tools(client) == ["skill_add_up"]
 
@@ -126,7 +126,7 @@ def written() -> Skill:
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_person_who_says_no_is_told_as_a_failure_of_the_tool(engine, in_memory, mode):
     ann = local_person("ann")
-    await engine.create_skill(written(), actor=agent_of(ann, name="maker"))
+    await engine.as_actor(agent_of(ann, name="maker")).skills.create(written())
 
     async def refuse(context, params):
         return ElicitResult(action="accept", content={"approve": False})

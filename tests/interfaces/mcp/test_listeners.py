@@ -87,7 +87,7 @@ async def test_a_role_that_comes_back_is_announced(engine, notices):
     scout = Peer(engine, agent_of(local_person("eve"), role="rare"))
     await notices.connect(scout.toolbox, scout.context)
     role = {"tools": ["search_skills"], "actions": ["load"], "skill_tags": [], "description": "Looks."}
-    await engine.set_policy("roles", {"rare": role}, actor=local_person("ann"))
+    await engine.as_actor(local_person("ann")).policy.set("roles", {"rare": role})
     await scout.told_of(TOOLS)
 
 

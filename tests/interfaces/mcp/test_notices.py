@@ -60,7 +60,7 @@ async def test_other_tools_are_announced_to_those_whose_tools_they_are(engine, i
     async with in_memory("auto", caller=caller) as client, client.listen(tools_list_changed=True) as events:
         before = {tool.name for tool in (await client.list_tools()).tools}
         roles = {"scout": {"tools": ["search_skills"], "actions": ["load"], "skill_tags": [], "description": "Looks."}}
-        await engine.set_policy("roles", roles, actor=ann)
+        await engine.as_actor(ann).policy.set("roles", roles)
         assert await asyncio.wait_for(anext(aiter(events)), PATIENCE) == ToolsListChanged()
         after = {tool.name for tool in (await client.list_tools()).tools}
     assert after == {"search_skills"} < before

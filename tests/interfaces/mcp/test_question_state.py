@@ -17,7 +17,7 @@ YES = {"approval": ElicitResult(action="accept", content={"approve": True})}
 
 @pytest.fixture
 async def guarded(engine):
-    await engine.set_policy("skill_enablement_policy", "prompt-user", actor=local_person("ann"))
+    await engine.as_actor(local_person("ann")).policy.set("skill_enablement_policy", "prompt-user")
     return engine
 
 

@@ -66,7 +66,7 @@ async def silence(greeter, monkeypatch):
 
 async def finished(engine):
     """The next run that ends."""
-    async with aclosing(engine.follow(names=("run_finished",), after=0)) as events:
+    async with aclosing(engine.events.follow(names=("run_finished",), after=0)) as events:
         return await asyncio.wait_for(anext(events), PATIENCE)
 
 
@@ -144,7 +144,7 @@ async def test_a_cancelled_call_ends_the_run_and_its_trace_says_so(silence, in_m
         await cancelled_while_it_waits(client, silence)
         event = await finished(engine)
     assert event.data["status"] == "cancelled"
-    (row,) = await engine.traces()
+    (row,) = await engine.traces.list()
     assert row.status == "cancelled"
 
 
@@ -195,7 +195,7 @@ async def test_where_no_model_is_configured_the_clients_own_is_asked(greeter, in
     (asked,) = sampling.asked
     assert [(turn.role, turn.content.text) for turn in asked.messages] == [("user", "Greet Ada.")]
     assert follower.sound
-    (row,) = await engine.traces()
+    (row,) = await engine.traces.list()
     assert (row.status, row.model_id) == ("ok", "sampling:mcp")
     assert (row.input_tokens, row.output_tokens) == (None, None)
 
@@ -251,7 +251,7 @@ async def test_a_person_is_asked_before_a_run_where_the_policy_says_so(scripted,
     async def agree(context, params):
         return ElicitResult(action="accept", content={"approve": True})
 
-    await engine.set_policy("skill_enablement_policy", "prompt-user")
+    await engine.policy.set("skill_enablement_policy", "prompt-user")
     async with in_memory(mode, elicitation_callback=agree) as client:
         answer = await client.call_tool(*CALL)
     assert answer.structured_content["output"] == ANSWER
@@ -279,7 +279,7 @@ async def test_a_run_may_ask_the_clients_model_again_and_again(greeter, write_sk
     async with in_memory(mode, sampling_callback=sampling) as client:
         answer = await client.call_tool(*CALL)
     assert (answer.structured_content["output"], answers) == (ANSWER, [])
-    (row,) = await engine.traces()
+    (row,) = await engine.traces.list()
     assert (row.status, row.assertions_passed) == ("ok", 1)
 
 

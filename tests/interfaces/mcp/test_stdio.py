@@ -43,11 +43,11 @@ async def test_the_sdk_client_starts_it_and_uses_tools_and_skills(over_stdio, mo
 async def test_its_own_conversation_ends_with_it_and_a_named_one_stays(over_stdio, mode, engine):
     async with over_stdio(mode) as client:
         await client.call_tool("enable_skill", {"skill_slug": "release-notes"})
-        assert [session.conversation[:4] for session in await engine.sessions()] == ["mcp:"]
-    assert await engine.sessions() == []
+        assert [session.conversation[:4] for session in await engine.sessions.list()] == ["mcp:"]
+    assert await engine.sessions.list() == []
     async with over_stdio(mode, "--conversation", "talk") as client:
         await client.call_tool("enable_skill", {"skill_slug": "release-notes"})
-    assert [session.conversation for session in await engine.sessions()] == ["talk"]
+    assert [session.conversation for session in await engine.sessions.list()] == ["talk"]
 
 
 @pytest.fixture

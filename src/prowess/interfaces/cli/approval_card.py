@@ -90,9 +90,9 @@ def ask_for_approval(work: Callable[[], T], *, workspace: str | None, question: 
 def _ask_person(approval_id: str, workspace: str | None, question: str, refusal: str) -> None:
     from prowess.errors import ApprovalDenied
 
-    print_approval_card(with_engine(workspace, lambda prowess: prowess.approval(approval_id)))
+    print_approval_card(with_engine(workspace, lambda prowess: prowess.approvals.get(approval_id)))
     click.echo("")
     yes = click.confirm(question, default=False)
-    with_engine(workspace, lambda prowess: prowess.resolve(approval_id, approved=yes))
+    with_engine(workspace, lambda prowess: prowess.approvals.resolve(approval_id, approved=yes))
     if not yes:
         raise ApprovalDenied(refusal, hint="Call it again to be asked again.")

@@ -37,7 +37,7 @@ async def explain_refused_env(prowess: Prowess, slug: str, receipts: Iterable[Ma
     if not refused:
         return []
     try:
-        grants = {grant.name: grant for grant in await prowess.env_grants(slug)}
+        grants = {grant.name: grant for grant in await prowess.env.list(slug)}
     except ProwessError:
         return []
     return [_format_refused_env(slug, name, grants[name].state) for name in refused if name in grants]
@@ -171,14 +171,14 @@ class RunAttempt:
         from prowess.interfaces.cli.run_inputs import read_inputs
 
         order, screen = self._order, self._screen
-        skill = await prowess.skill(order.slug)
+        skill = await prowess.skills.get(order.slug)
         self._saving.check(skill)
         given = {} if order.resume and not order.inputs else read_inputs(order.inputs, skill.parameters)
-        result = await prowess.attempt(
-            order.session,
+        result = await prowess.runs.attempt(
             order.slug,
-            order.artifacts,
-            inputs=given,
+            given,
+            artifacts=order.artifacts,
+            session=order.session,
             model=order.model,
             evaluation_model=order.evaluation_model,
             timeout=order.timeout,
@@ -195,8 +195,8 @@ class RunAttempt:
     async def _tell_how_to_go_on(self, prowess: Prowess) -> None:
         """Say how the run goes on that was just interrupted, where it can."""
         slug = self._order.slug
-        last = await prowess.traces(skill=slug.rpartition(":")[2], status="cancelled", limit=1)
-        if last and await prowess.can_resume(last[0].id):
+        last = await prowess.traces.list(skill=slug.rpartition(":")[2], status="cancelled", limit=1)
+        if last and await prowess.runs.can_resume(last[0].id):
             click.echo(f"It goes on from its last checkpoint with: {resume_command(slug, last[0].id)}", err=True)
 
 

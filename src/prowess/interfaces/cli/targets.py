@@ -74,15 +74,15 @@ def _read(path: Path) -> bytes:
 
 
 async def _from_catalog(prowess: Prowess, address: str) -> SkillTarget:
-    skill = await prowess.skill(address)
+    skill = await prowess.skills.get(address)
     paths = find_eval_paths(entry.path for entry in skill.manifest)
-    files = {path: await prowess.read_file(address, path) for path in paths}
+    files = {path: await prowess.skills.read_file(address, path) for path in paths}
     hidden = address.partition(":")[0] in SCOPES and ":" in address
     return SkillTarget(skill=skill, evals=read_trigger_set(files), joins=hidden)
 
 
 async def _from_path(prowess: Prowess, path: Path) -> list[SkillTarget]:
-    checked = await prowess.check(path)
+    checked = await prowess.skills.check(path)
     found: dict[str, SkillTarget] = {}
     for subject in (_from_check(item) for item in checked if item.ok):
         if subject is not None:

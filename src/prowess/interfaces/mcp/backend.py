@@ -61,9 +61,9 @@ class Backend:
     async def leave(self, caller: Caller, conversation: str) -> None:
         """End the session of a conversation that is over; where it had none, nothing is written."""
         try:
-            session = await self.engine.find_session(conversation, actor=caller.actor)
+            session = await self.engine.as_actor(caller.actor).sessions.find(conversation)
             if session is not None:
-                await self.engine.close_session(session, actor=caller.actor)
+                await self.engine.as_actor(caller.actor).sessions.close(session)
         except ProwessError as error:
             _log.warning("The session of %s stays open: %s", conversation, error.message)
 
@@ -72,4 +72,4 @@ class Backend:
 
         It passes the same gate as loading the skill does.
         """
-        return await self.engine.resource(slug, path, actor=caller.actor)
+        return await self.engine.as_actor(caller.actor).skills.resource(slug, path)

@@ -54,7 +54,7 @@ async def request_approval(
     if person is None or "skills.approve" not in person.permissions or not can_ask(context):
         return "open"
     try:
-        approval = await door.engine.approval(approval_id, actor=person)
+        approval = await door.engine.as_actor(person).approvals.get(approval_id)
     except ProwessError:
         return "open"
     request = ElicitRequestFormParams(message=build_question(approval), requested_schema=ANSWER_SCHEMA)
@@ -136,7 +136,7 @@ async def _record_answer(door: Backend, person: Actor, approval_id: str, answer:
         return "open"
     approved = answer.action == "accept" and (answer.content or {}).get("approve") is True
     try:
-        await door.engine.resolve(approval_id, approved=approved, actor=person, note=APPROVAL_NOTE)
+        await door.engine.as_actor(person).approvals.resolve(approval_id, approved=approved, note=APPROVAL_NOTE)
     except ProwessError:
         # Somebody else was quicker, or time ran out: the next attempt shows what holds.
         return "approved"

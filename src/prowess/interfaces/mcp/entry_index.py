@@ -167,11 +167,11 @@ class EntryIndex:
     async def _entry(self, slug: str, slugs: Collection[str]) -> SkillEntry | None:
         """The entry of a skill as it is now; None where it went away, or changes right now."""
         known = self.listing.entries
-        outline = await self._engine.outline(slug)
+        outline = await self._engine.skills.outline(slug)
         if outline is None or (slug in known and known[slug].digest == outline.digest):
             return known[slug] if outline else None
         try:
-            content = await self._engine.read_file(slug, SKILL_MD) if outline.file(SKILL_MD) else b""
+            content = await self._engine.skills.read_file(slug, SKILL_MD) if outline.file(SKILL_MD) else b""
         except ProwessError:
             return None
         entry = _entry_of_outline(outline, content, slugs)

@@ -76,7 +76,7 @@ class Endpoint:
         if path == self._path:
             await self._serve(scope, receive, send)
         elif path == METRICS_PATH and scope["method"] == "GET" and _may_read_metrics(scope):
-            exposition = await self._engine.metrics()
+            exposition = await self._engine.events.metrics()
             await Response(exposition, headers={"content-type": CONTENT_TYPE})(scope, receive, send)
         else:
             await PlainTextResponse("There is nothing here.", 404)(scope, receive, send)

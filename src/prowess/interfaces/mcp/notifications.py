@@ -174,7 +174,7 @@ class ChangeNotifier:
     async def _tools(self, toolbox: Toolbox) -> object:
         """What tells whether the tools of a listener are still the same; a refusal is an answer too."""
         if self._holdings is None:
-            self._holdings = await self._engine.holdings()
+            self._holdings = await self._engine.skills.inventory()
         try:
             return tuple((tool.name, tool.digest) for tool in await toolbox.offered(self._holdings))
         except ProwessError as error:
@@ -183,7 +183,7 @@ class ChangeNotifier:
     async def _follow(self) -> None:
         """Look at once when something happens, here or in another process."""
         try:
-            async for event in self._engine.follow(names=_RELEVANT_EVENTS):
+            async for event in self._engine.events.follow(names=_RELEVANT_EVENTS):
                 self._is_decided = self._is_decided or event.name == _APPROVAL_RESOLVED
                 self._woken.set()
         except Exception:  # noqa: BLE001  whatever it is, there is another way
@@ -236,7 +236,7 @@ class ChangeNotifier:
         changed = False
         for actor in {actor.organization: actor for actor in actors if _may_read(actor)}.values():
             before = await self._policy_before(actor)
-            self._policies[actor.organization] = await self._engine.policy(actor=actor)
+            self._policies[actor.organization] = await self._engine.as_actor(actor).policy.get()
             changed = changed or before != self._policies[actor.organization]
         decided, self._is_decided = self._is_decided or changed, False
         return decided
@@ -245,7 +245,7 @@ class ChangeNotifier:
         """What an actor's organization had decided when that was last looked at; what it has by now where it never was."""
         known = self._policies.get(actor.organization)
         if known is None and _may_read(actor):
-            known = self._policies[actor.organization] = await self._engine.policy(actor=actor)
+            known = self._policies[actor.organization] = await self._engine.as_actor(actor).policy.get()
         return known
 
     async def _look_after(self, listener: _Listener, tools: dict[Actor, object], *, moved: bool, decided: bool) -> None:

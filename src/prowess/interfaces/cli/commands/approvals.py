@@ -28,7 +28,7 @@ def approvals_command(ctx: click.Context, every: bool, workspace: str | None, as
     from prowess.interfaces.cli.approval_card import format_time
     from prowess.interfaces.cli.output import one_line, print_json, print_table
 
-    found = with_engine(workspace, lambda prowess: prowess.approvals(APPROVAL_STATES if every else ("pending",)))
+    found = with_engine(workspace, lambda prowess: prowess.approvals.list(APPROVAL_STATES if every else ("pending",)))
     if as_json:
         print_json([asdict(row) for row in found])
         return
@@ -95,7 +95,7 @@ def revoke(id: str, note: str, workspace: str | None, as_json: bool) -> None:
     from prowess.interfaces.cli.output import clean, print_json
 
     async def work(prowess: Prowess) -> ApprovalRow:
-        return await prowess.revoke((await _find_approval(prowess, id)).id, note=note)
+        return await prowess.approvals.revoke((await _find_approval(prowess, id)).id, note=note)
 
     row = with_engine(workspace, work)
     if as_json:
@@ -110,7 +110,7 @@ def _resolve(id: str, note: str, workspace: str | None, *, approved: bool, as_js
 
     async def work(prowess: Prowess) -> ApprovalRow:
         found = await _find_approval(prowess, id)
-        return await prowess.resolve(found.id, approved=approved, note=note)
+        return await prowess.approvals.resolve(found.id, approved=approved, note=note)
 
     row = with_engine(workspace, work)
     if as_json:
@@ -126,9 +126,9 @@ async def _find_approval(prowess: Prowess, id: str) -> ApprovalRow:
     from prowess.errors import Invalid
 
     if len(id) >= 4:
-        every = [row for row in await prowess.approvals(APPROVAL_STATES) if row.id.startswith(id.lower())]
+        every = [row for row in await prowess.approvals.list(APPROVAL_STATES) if row.id.startswith(id.lower())]
         if len(every) > 1:
             raise Invalid(f"{len(every)} approvals begin with {id[:40]!r}.", hint="Give more of the id.")
         if every:
             return every[0]
-    return await prowess.approval(id)
+    return await prowess.approvals.get(id)

@@ -31,7 +31,7 @@ def decide_command(subject: str, workspace: str | None, as_json: bool) -> None:
     if not subject:
         _print_rule(as_json=as_json)
     elif _is_path(subject):
-        _print_skills(with_engine(workspace, lambda prowess: prowess.check(Path(subject))), as_json=as_json)
+        _print_skills(with_engine(workspace, lambda prowess: prowess.skills.check(Path(subject))), as_json=as_json)
     elif _looks_like_path(subject):
         raise NotFound(
             f"There is no file {escape_path(subject)}.",

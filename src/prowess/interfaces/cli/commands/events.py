@@ -71,15 +71,15 @@ def events_command(
 async def _read_events(prowess: Prowess, after: int | None, names: tuple[str, ...], limit: int) -> Sequence[Event]:
 
     if after is not None:
-        return await prowess.events(after=after, limit=limit, names=names)
-    last = await prowess.last_event()
+        return await prowess.events.list(after=after, limit=limit, names=names)
+    last = await prowess.events.last()
     return await read_latest(
-        lambda after, limit: prowess.events(after=after, limit=limit, names=names), limit, last=last
+        lambda after, limit: prowess.events.list(after=after, limit=limit, names=names), limit, last=last
     )
 
 
 async def _follow_events(prowess: Prowess, after: int | None, names: tuple[str, ...], *, as_json: bool) -> None:
-    async with aclosing(prowess.follow(after=after, names=names)) as events:
+    async with aclosing(prowess.events.follow(after=after, names=names)) as events:
         async for event in events:
             _print_event(event, as_json=as_json)
 
@@ -151,9 +151,9 @@ def audit_command(ctx: click.Context, after: int | None, limit: int, workspace: 
 async def _read_audit(prowess: Prowess, after: int | None, limit: int) -> Sequence[AuditRow]:
 
     if after is not None:
-        return await prowess.audit(after=after, limit=limit)
-    last = await prowess.last_audit()
-    return await read_latest(lambda after, limit: prowess.audit(after=after, limit=limit), limit, last=last)
+        return await prowess.audit.rows(after=after, limit=limit)
+    last = await prowess.audit.last()
+    return await read_latest(lambda after, limit: prowess.audit.rows(after=after, limit=limit), limit, last=last)
 
 
 def _audit_reason(row: AuditRow) -> str:
@@ -176,7 +176,7 @@ def verify_audit(head: str, workspace: str | None, as_json: bool) -> None:
     """
     from prowess.interfaces.cli.output import clean, print_json
 
-    verdict = with_engine(workspace, lambda prowess: prowess.verify_audit(head=head))
+    verdict = with_engine(workspace, lambda prowess: prowess.audit.verify(head=head))
     if as_json:
         print_json(asdict(verdict))
     elif verdict.ok:

@@ -69,7 +69,7 @@ async def _documents(
     from prowess.catalog.store import SearchDocument
     from prowess.interfaces.cli.targets import find_skills
 
-    documents = {document.slug: document for document in await prowess.documents()}
+    documents = {document.slug: document for document in await prowess.skills.documents()}
     subjects = [subject for target in targets for subject in await find_skills(prowess, target)]
     joining = {subject.skill.slug: SearchDocument.of(subject.skill) for subject in subjects if subject.joins}
     among = {subject.skill.slug for subject in subjects} if targets else None

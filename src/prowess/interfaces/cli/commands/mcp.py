@@ -85,7 +85,7 @@ async def _local_caller(prowess: Prowess, role: str, agent: str, conversation: s
     from prowess.policy.roles import find_role
 
     if role:
-        find_role(role, await prowess.policy())
+        find_role(role, await prowess.policy.get())
     return Caller(
         actor=agent_of(prowess.actor, name=agent or "agent", role=role),
         person=prowess.actor,

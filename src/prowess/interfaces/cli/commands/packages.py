@@ -43,7 +43,7 @@ def validate_command(
     with progress_bar("Checking") as watch:
 
         async def work(prowess: Prowess) -> list[CheckResult]:
-            return await prowess.check(*map(Path, paths or (".",)), profile=profile, watch=watch)
+            return await prowess.skills.check(*map(Path, paths or (".",)), profile=profile, watch=watch)
 
         checked = with_engine(workspace, work)
     for item in checked:
@@ -107,7 +107,7 @@ def import_command(paths: tuple[str, ...], scope: Any, replace: bool, workspace:
     with progress_bar("Importing") as watch:
 
         async def work(prowess: Prowess) -> list[ImportResult]:
-            keep = partial(prowess.import_path, scope=scope, replace=replace, watch=watch)
+            keep = partial(prowess.skills.import_path, scope=scope, replace=replace, watch=watch)
             return [done for path in paths for done in await keep(Path(path))]
 
         outcome = with_engine(workspace, work)
@@ -219,7 +219,7 @@ def export_command(
 
     done = with_engine(
         workspace,
-        lambda prowess: prowess.export(slug, Path(folder), form=form, profile=profile, replace=replace),
+        lambda prowess: prowess.skills.export(slug, Path(folder), form=form, profile=profile, replace=replace),
     )
     if as_json:
         left_out = [asdict(problem) for problem in done.left_out]

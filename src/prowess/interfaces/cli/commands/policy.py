@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def policy_command(ctx: click.Context, workspace: str | None, as_json: bool) -> None:
     """Show the policy: when skills may be enabled, by whom, and how much of a prompt they may take."""
     if not delegate_to_subcommand(ctx, workspace, as_json=as_json):
-        _print_policy(with_engine(workspace, lambda prowess: prowess.policy()), as_json=as_json)
+        _print_policy(with_engine(workspace, lambda prowess: prowess.policy.get()), as_json=as_json)
 
 
 @policy_command.command("set")
@@ -53,7 +53,7 @@ def list_roles(workspace: str | None, as_json: bool) -> None:
     from prowess.interfaces.cli.output import one_line, print_json, print_table
     from prowess.policy.roles import find_role, role_names
 
-    policy = with_engine(workspace, lambda prowess: prowess.policy())
+    policy = with_engine(workspace, lambda prowess: prowess.policy.get())
     found = [find_role(name, policy) for name in role_names(policy)]
     if as_json:
         print_json([asdict(role) for role in found])
@@ -69,7 +69,7 @@ def _change_setting(name: str, value: Any, workspace: str | None, *, as_json: bo
     from prowess.interfaces.cli.output import one_line
 
     async def work(prowess: Prowess) -> tuple[OrgPolicy, OrgPolicy]:
-        return await prowess.policy(), await prowess.set_policy(name, value)
+        return await prowess.policy.get(), await prowess.policy.set(name, value)
 
     before, after = with_engine(workspace, work)
     if as_json:
@@ -141,7 +141,7 @@ def allow_env(slug: str, name: str, workspace: str | None, as_json: bool) -> Non
     """Let the skill SLUG, exactly as it is now, read NAME. When it changes, it has to be allowed again."""
     from prowess.interfaces.cli.output import print_json
 
-    grant = with_engine(workspace, lambda prowess: prowess.allow_env(slug, name))
+    grant = with_engine(workspace, lambda prowess: prowess.env.allow(slug, name))
     if as_json:
         print_json(asdict(grant))
     else:
@@ -158,7 +158,7 @@ def forbid_env(slug: str, name: str, workspace: str | None, as_json: bool) -> No
     """Take it back: the skill SLUG no longer reads NAME."""
     from prowess.interfaces.cli.output import clean, print_json
 
-    with_engine(workspace, lambda prowess: prowess.forbid_env(slug, name))
+    with_engine(workspace, lambda prowess: prowess.env.forbid(slug, name))
     if as_json:
         print_json({"slug": slug, "name": name, "state": "forbidden"})
     else:
@@ -169,7 +169,7 @@ def _print_env(slug: str, workspace: str | None, *, as_json: bool) -> None:
     from prowess.interfaces.cli.output import clean, print_json, print_table
     from prowess.interfaces.cli.run_attempt import ENV_STATES
 
-    found: list[EnvGrant] = with_engine(workspace, lambda prowess: prowess.env_grants(slug))
+    found: list[EnvGrant] = with_engine(workspace, lambda prowess: prowess.env.list(slug))
     if as_json:
         print_json([asdict(grant) for grant in found])
         return

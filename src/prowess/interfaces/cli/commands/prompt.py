@@ -65,7 +65,7 @@ async def _assemble_prompt(
         blocks = assemble_blocks(**parts)
         return replace_blocks(text, blocks) if text else join_blocks(blocks), None, []
     prompt = await prowess.prompt(held, into=text, **parts)
-    after = await prowess.get_session(held)
+    after = await prowess.sessions.get(held)
     return prompt, session_json(after), [skill.slug for skill in held.enabled if not after.has(skill.slug)]
 
 
@@ -133,7 +133,7 @@ def role_command(
     from prowess.interfaces.cli.output import clean, print_json
 
     given = _parse_values(values)
-    prompt = with_engine(workspace, lambda prowess: prowess.role_prompt(name, templates=templates, values=given))
+    prompt = with_engine(workspace, lambda prowess: prowess.roles.prompt(name, templates=templates, values=given))
     if as_json:
         print_json(asdict(prompt))
     else:
@@ -193,7 +193,7 @@ async def _error_of_answer(
     missing = reference if reference is not None else script
     there = answer["available_references" if reference is not None else "available_scripts"]
     try:
-        await prowess.skill(answer["name"])
+        await prowess.skills.get(answer["name"])
         kind: type[ProwessError] = NotFound if missing is not None and missing not in there else Refused
     except ProwessError as error:
         kind = type(error)

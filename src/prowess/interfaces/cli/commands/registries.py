@@ -49,9 +49,7 @@ def _add_read_commands(group: click.Group, kind: EntryKind) -> None:
         from prowess.prompts.registry import unusable_entry
 
         named, _, version = reference.partition("@")
-        entry = with_engine(
-            workspace, lambda prowess: prowess.registry_entry(kind, named, version or None, skill=skill)
-        )
+        entry = with_engine(workspace, lambda prowess: prowess.registry.get(kind, named, version or None, skill=skill))
         if entry.value is None:
             raise unusable_entry(entry)
         _print_entry(entry, as_json=as_json)
@@ -61,7 +59,7 @@ def _add_read_commands(group: click.Group, kind: EntryKind) -> None:
     @common_options
     def validate(paths: tuple[str, ...], workspace: str | None, as_json: bool) -> None:
         def work(prowess: Prowess) -> Any:
-            return prowess.check_entries(kind, *map(Path, paths)) if paths else prowess.registered(kind)
+            return prowess.registry.check(kind, *map(Path, paths)) if paths else prowess.registry.list(kind)
 
         _print_checks(kind, with_engine(workspace, work), as_json=as_json)
 
@@ -71,7 +69,7 @@ def _add_write_commands(group: click.Group, kind: EntryKind) -> None:
     @click.argument("file", metavar="FILE")
     @common_options
     def add(file: str, workspace: str | None, as_json: bool) -> None:
-        entry, new = with_engine(workspace, lambda prowess: prowess.register(kind, Path(file)))
+        entry, new = with_engine(workspace, lambda prowess: prowess.registry.add(kind, Path(file)))
         _print_outcome(entry.label, "added" if new else "unchanged", kind, as_json=as_json)
 
     @group.command("remove", help=f"Forget one version of a {kind} that the organization keeps; files are left alone.")
@@ -81,14 +79,14 @@ def _add_write_commands(group: click.Group, kind: EntryKind) -> None:
         named, mark, version = reference.partition("@")
         if not (mark and version):
             raise click.UsageError(f"Name the version as well: {reference}@1.0.0.")
-        with_engine(workspace, lambda prowess: prowess.unregister(kind, named, version))
+        with_engine(workspace, lambda prowess: prowess.registry.remove(kind, named, version))
         _print_outcome(reference, "removed", kind, as_json=as_json)
 
 
 def _print_entries(kind: EntryKind, workspace: str | None, *, as_json: bool) -> None:
     from prowess.interfaces.cli.output import one_line, print_json, print_table
 
-    found = with_engine(workspace, lambda prowess: prowess.registered(kind))
+    found = with_engine(workspace, lambda prowess: prowess.registry.list(kind))
     if as_json:
         print_json([entry_json(entry) for entry in found])
         return

@@ -38,7 +38,7 @@ async def find_session(prowess: Prowess, name: str) -> Session | None:
     from prowess.errors import NotFound
 
     try:
-        return await prowess.get_session(name)
+        return await prowess.sessions.get(name)
     except NotFound:
         return None
 
@@ -98,7 +98,7 @@ def sessions_command(ctx: click.Context, workspace: str | None, as_json: bool) -
     from prowess.interfaces.cli.approval_card import format_time
     from prowess.interfaces.cli.output import one_line, print_json, print_table
 
-    found = with_engine(workspace, lambda prowess: prowess.sessions())
+    found = with_engine(workspace, lambda prowess: prowess.sessions.list())
     if as_json:
         print_json([session_json(session) for session in found])
         return
@@ -125,7 +125,7 @@ def show_session(name: str, workspace: str | None, as_json: bool) -> None:
     """Show one conversation: what is enabled in it, and the room that is left."""
     from prowess.interfaces.cli.output import print_json
 
-    session = with_engine(workspace, lambda prowess: prowess.get_session(name))
+    session = with_engine(workspace, lambda prowess: prowess.sessions.get(name))
     if as_json:
         print_json(session_json(session))
     else:
@@ -146,8 +146,8 @@ def open_session(
     from prowess.interfaces.cli.output import print_json
 
     async def work(prowess: Prowess) -> Session:
-        session = await prowess.session(name, role=role, model=model, window=window, budget=budget)
-        return await prowess.change_session(session, budget=budget, model=model or None, window=window)
+        session = await prowess.sessions.open(name, role=role, model=model, window=window, budget=budget)
+        return await prowess.sessions.change(session, budget=budget, model=model or None, window=window)
 
     session = with_engine(workspace, work)
     if as_json:
@@ -163,7 +163,7 @@ def close_session(name: str, workspace: str | None, as_json: bool) -> None:
     """End a conversation: nothing is enabled in it any more."""
     from prowess.interfaces.cli.output import clean, print_json
 
-    with_engine(workspace, lambda prowess: prowess.close_session(name))
+    with_engine(workspace, lambda prowess: prowess.sessions.close(name))
     if as_json:
         print_json({"closed": name})
     else:
@@ -186,9 +186,9 @@ def enable_command(slug: str, reason: str, session: str, workspace: str | None, 
     async def work(prowess: Prowess) -> tuple[Session, bool]:
         known = await find_session(prowess, session)
         if known is None:
-            await prowess.skill(slug)  # a wrong slug begins no conversation
-        before = await prowess.session(known.conversation if known else session)
-        after = await prowess.enable(before, slug, reason=reason)
+            await prowess.skills.get(slug)  # a wrong slug begins no conversation
+        before = await prowess.sessions.open(known.conversation if known else session)
+        after = await prowess.enable(slug, session=before, reason=reason)
         return after, after.enabled != before.enabled
 
     held, is_new = ask_for_approval(
@@ -213,7 +213,7 @@ def disable_command(slug: str, session: str, workspace: str | None, as_json: boo
     """Take a skill out of the prompt of a conversation; its room is free again."""
     from prowess.interfaces.cli.output import clean, print_json
 
-    changed = with_engine(workspace, lambda prowess: prowess.disable(session, slug))
+    changed = with_engine(workspace, lambda prowess: prowess.disable(slug, session=session))
     if as_json:
         print_json(session_json(changed))
     else:

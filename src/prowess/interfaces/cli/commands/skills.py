@@ -31,7 +31,7 @@ def list_command(tags: tuple[str, ...], scope: str | None, workspace: str | None
     from prowess.interfaces.cli.output import print_json
 
     async def work(prowess: Prowess) -> tuple[list[SkillCard], list[Fault]]:
-        return await prowess.look()
+        return await prowess.skills.look()
 
     with spinner("Reading skills …"):
         cards, faults = with_engine(workspace, work)
@@ -105,7 +105,7 @@ def show_command(
         _print_part(slug, wanted[0], kind, workspace=workspace, as_json=as_json)
         return
     with spinner("Reading skills …"):
-        skill = with_engine(workspace, lambda prowess: prowess.skill(slug))
+        skill = with_engine(workspace, lambda prowess: prowess.skills.get(slug))
     if as_json:
         from prowess.interfaces.cli.output import print_json
 
@@ -118,7 +118,7 @@ def _print_part(slug: str, name: str, kind: Kind | None, *, workspace: str | Non
     from prowess.interfaces.cli.output import clean, print_json
 
     async def work(prowess: Prowess) -> tuple[str, bytes]:
-        found, data = await prowess.part(slug, name, kind=kind)
+        found, data = await prowess.skills.part(slug, name, kind=kind)
         return found.path or found.name, data
 
     path, data = with_engine(workspace, work)
@@ -222,7 +222,7 @@ def _list_unused(days: float, *, system: bool, workspace: str | None, as_json: b
     from prowess.interfaces.cli.output import print_json
 
     with spinner("Reading skills …"):
-        found = with_engine(workspace, lambda prowess: prowess.unused(days=days, system=system))
+        found = with_engine(workspace, lambda prowess: prowess.skills.unused(days=days, system=system))
     if as_json:
         print_json([_unused_json(card, use) for card, use in found])
     else:

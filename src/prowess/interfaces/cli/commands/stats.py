@@ -46,7 +46,7 @@ def stats_command(
 
     if as_csv + as_json + bool(chart) > 1:
         raise click.UsageError("Choose one of --chart, --csv and --json.")
-    report = with_engine(workspace, lambda prowess: prowess.stats(by, skill=skill, days=since))
+    report = with_engine(workspace, lambda prowess: prowess.traces.stats(by, skill=skill, days=since))
     if as_json:
         print_json(report.as_json())
     elif as_csv:
@@ -141,7 +141,7 @@ def metrics_command(output: Path | None, workspace: str | None, as_json: bool) -
     """
     from prowess.interfaces.cli.output import print_json
 
-    text = with_engine(workspace, lambda prowess: prowess.metrics())
+    text = with_engine(workspace, lambda prowess: prowess.events.metrics())
     if output is not None:
         _write_metrics(output, text)
     if as_json:

@@ -228,7 +228,7 @@ def list_traces(
 
     found = with_engine(
         workspace,
-        lambda prowess: prowess.traces(
+        lambda prowess: prowess.traces.list(
             skill=skill, artifact=artifact, status=status or "", session=session, run=run, days=since, limit=limit
         ),
     )
@@ -253,9 +253,9 @@ def show_trace(id: str, workspace: str | None, as_json: bool) -> None:
     from prowess.interfaces.cli.output import print_json
 
     async def work(prowess: Prowess) -> tuple[Trace, bool]:
-        found = await prowess.trace(id)
+        found = await prowess.traces.get(id)
         over = found.status not in ("ok", "running")
-        return found, over and await prowess.can_resume(found.id)
+        return found, over and await prowess.runs.can_resume(found.id)
 
     trace, resumable = with_engine(workspace, work)
     if as_json:
@@ -288,7 +288,7 @@ def follow_traces(
     import asyncio
 
     async def follow(prowess: Prowess) -> None:
-        found = prowess.follow_traces(
+        found = prowess.traces.follow(
             skill=skill,
             artifact=artifact,
             status=status or "",
@@ -347,7 +347,7 @@ def export_traces(
     async def work(prowess: Prowess) -> int:
         written = 0
         with open_line_writer(out) as write:
-            rows = prowess.export_traces(format, skill=skill, artifact=artifact, status=status or "", days=since)
+            rows = prowess.traces.export(format, skill=skill, artifact=artifact, status=status or "", days=since)
             async with aclosing(rows):
                 async for row in rows:
                     write(row)

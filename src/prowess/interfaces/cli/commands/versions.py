@@ -14,7 +14,7 @@ def history_command(slug: str, workspace: str | None, as_json: bool) -> None:
     """List the versions of a skill, oldest first; also of one that was deleted."""
     from prowess.interfaces.cli.output import one_line, print_json, print_table
 
-    versions = with_engine(workspace, lambda prowess: prowess.history(slug))
+    versions = with_engine(workspace, lambda prowess: prowess.skills.history(slug))
     if as_json:
         print_json([version.model_dump(mode="json") for version in versions])
         return
@@ -53,7 +53,7 @@ def diff_command(
     """
     from prowess.interfaces.cli.output import clean, print_json
 
-    found = with_engine(workspace, lambda prowess: prowess.diff(slug, before, after))
+    found = with_engine(workspace, lambda prowess: prowess.skills.diff(slug, before, after))
     if as_json:
         changes = [change.model_dump(mode="json") for change in found.changes]
         print_json({"slug": found.slug, "before": found.before, "after": found.after, "changes": changes})
@@ -76,7 +76,7 @@ def rollback_command(slug: str, version: int, note: str, workspace: str | None, 
     """Make VERSION of a skill current again, as a new version. Nothing is lost; a deleted skill comes back."""
     from prowess.interfaces.cli.output import print_json
 
-    skill = with_engine(workspace, lambda prowess: prowess.rollback(slug, version, note=note))
+    skill = with_engine(workspace, lambda prowess: prowess.skills.rollback(slug, version, note=note))
     if as_json:
         print_json(skill.card.model_dump(mode="json"))
         return
@@ -91,7 +91,7 @@ def delete_command(slug: str, note: str, workspace: str | None, as_json: bool) -
     """Remove a skill. Its versions stay, so `prowess rollback` brings it back."""
     from prowess.interfaces.cli.output import clean, print_json
 
-    deleted = with_engine(workspace, lambda prowess: prowess.delete(slug, note=note))
+    deleted = with_engine(workspace, lambda prowess: prowess.skills.delete(slug, note=note))
     if as_json:
         print_json({"slug": deleted.slug, "version": deleted.number, "digest": deleted.digest})
         return

@@ -1,0 +1,204 @@
+"""What the parts of the engine share: the resources that are opened once, and the actor that is bound to each part."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prowess.catalog.catalog import Catalog
+from prowess.catalog.store import Store
+from prowess.policy.actor import Actor
+from prowess.skill.limits import Limits
+from prowess.skill.model import Scope
+
+if TYPE_CHECKING:
+    from prowess.engine.callables import CallableIndex
+    from prowess.engine.search import IndexPlanner
+    from prowess.feed.event_feed import EventFeed
+    from prowess.feed.event_recorder import EventRecorder
+    from prowess.feed.metrics import Metrics
+    from prowess.match.matcher import Matcher
+    from prowess.policy.approvals import Approvals
+    from prowess.policy.audit import Audit
+    from prowess.policy.configuration import Policies
+    from prowess.policy.grants import EnvGrants
+    from prowess.policy.organization import OrgPolicy
+    from prowess.prompts.registry import Registry
+    from prowess.run.runner import Runner
+    from prowess.session.activate import Activation
+    from prowess.session.admission import Gate
+    from prowess.session.load import Loader
+    from prowess.session.role_prompt import RolePrompts
+    from prowess.session.session import Session
+    from prowess.session.sessions import Sessions
+    from prowess.storage.database import Connections
+
+
+@dataclass(kw_only=True, eq=False)
+class Resources:
+    """Everything that an engine opens once and shares between actors. Slow things are opened on first use.
+
+    All of it is plain blocking code, safe to call from several threads.
+    """
+
+    catalog: Catalog
+    limits: Limits
+    packs: Path
+    """The folder of skills that come with Prowess."""
+    writable: Callable[[Scope], Store]
+    """Return the store that keeps new skills of a scope."""
+    open_matcher: Callable[[], Matcher]
+    records: Callable[[], Connections]
+    """Return the database of sessions, approvals, events and the audit log; create it on first use."""
+    has_records: Callable[[], bool]
+    feed: Callable[[str], EventFeed]
+    """Return the event feed of an organization."""
+    wake: Callable[[str], None]
+    """Tell subscribers of an organization that there may be new events."""
+    recorder: Callable[[], EventRecorder]
+    runner: Callable[[], Runner]
+    registry: Callable[[], Registry]
+    """Return the registry of prompts and rubrics."""
+    build_sandbox: Callable[[Callable[[str], None]], None]
+    """Build the interpreter that scripts run in if it is missing, and report progress."""
+    environment: Mapping[str, str] = field(repr=False)
+    """Environment variables that skills may be granted."""
+    aclose: Callable[[], Awaitable[None]]
+    """Close models and workers."""
+    close: Callable[[], None]
+    is_sandbox_built: bool = field(default=False, init=False)
+    """True once this process has made sure that the interpreter of the sandbox exists."""
+    role_prompts: dict[tuple[str, Path | None], RolePrompts] = field(
+        default_factory=dict["tuple[str, Path | None]", "RolePrompts"], init=False, repr=False
+    )
+    """The role prompts of each organization and folder of templates that was asked for."""
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
+    _opened_matcher: Matcher | None = field(default=None, init=False, repr=False)
+    _metrics: dict[str, Metrics] = field(default_factory=dict[str, "Metrics"], init=False, repr=False)
+
+    @property
+    def matcher(self) -> Matcher:
+        """The matcher over the catalog."""
+        with self._lock:
+            if self._opened_matcher is None:
+                self._opened_matcher = self.open_matcher()
+            return self._opened_matcher
+
+    def mark_changed(self) -> None:
+        """Make the next match see what was just written."""
+        # A matcher that was never opened reads everything when it is.
+        if self._opened_matcher is not None:
+            self._opened_matcher.look_again()
+
+    def metrics(self, organization: str) -> Metrics:
+        """Return the metrics of an organization. They are kept, so that only new events are counted next time."""
+        from prowess.feed.metrics import Metrics
+
+        with self._lock:
+            if organization not in self._metrics:
+                self._metrics[organization] = Metrics(self.records(), organization)
+            return self._metrics[organization]
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """Reads and writes sessions."""
+        from prowess.session.sessions import Sessions
+
+        return Sessions(records=self.records())
+
+    @cached_property
+    def activation(self) -> Activation:
+        """Enables and disables skills."""
+        from prowess.session.activate import Activation
+
+        return Activation(records=self.records(), catalog=self.catalog, wake=self.wake)
+
+    @cached_property
+    def gate(self) -> Gate:
+        """Decides about actions outside a session change."""
+        from prowess.session.admission import Gate
+
+        return Gate(records=self.records(), present=self.has_records, wake=self.wake)
+
+    @cached_property
+    def loader(self) -> Loader:
+        """Loads texts and files of skills."""
+        from prowess.session.load import Loader
+
+        return Loader(catalog=self.catalog, gate=self.gate)
+
+    @cached_property
+    def approvals(self) -> Approvals:
+        """Reads and answers approvals."""
+        from prowess.policy.approvals import Approvals
+
+        return Approvals(self.records(), wake=self.wake)
+
+    @cached_property
+    def policies(self) -> Policies:
+        """Reads and changes the policies of organizations."""
+        from prowess.policy.configuration import Policies
+
+        return Policies(self.records())
+
+    @cached_property
+    def env_grants(self) -> EnvGrants:
+        """Changes which skills may read which environment variables."""
+        from prowess.policy.grants import EnvGrants
+
+        return EnvGrants(self.records())
+
+    @cached_property
+    def audit(self) -> Audit:
+        """Reads the audit log."""
+        from prowess.policy.audit import Audit
+
+        return Audit(self.records())
+
+    @cached_property
+    def planner(self) -> IndexPlanner:
+        """Plans the index of skills for a prompt."""
+        from prowess.engine.search import IndexPlanner
+
+        return IndexPlanner(matcher=lambda: self.matcher, records=self.records, has_records=self.has_records)
+
+    @cached_property
+    def callables(self) -> CallableIndex:
+        """Knows the skills that can be called as tools."""
+        from prowess.engine.callables import CallableIndex
+
+        return CallableIndex(self.catalog)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What one part of the engine works with: the shared resources, and who acts."""
+
+    resources: Resources
+    actor: Actor
+
+    @property
+    def catalog(self) -> Catalog:
+        """The skills in reach of the actor."""
+        return self.resources.catalog
+
+    def read_policy(self) -> OrgPolicy:
+        """Return the policy of the actor's organization, or the defaults if nothing was ever recorded. Blocking."""
+        if self.resources.has_records():
+            return self.resources.policies.read(self.actor)
+        from prowess.policy.organization import OrgPolicy
+
+        return OrgPolicy()
+
+    def find_session(self, session: Session | str) -> Session | None:
+        """Return a session as it is now, or None for ''. Blocking."""
+        return self.resources.sessions.get(self.actor, session_key(session)) if session else None
+
+
+def session_key(session: Session | str) -> str:
+    """Return the id of a session. A session can be given as itself, by its id or by its conversation."""
+    return session if isinstance(session, str) else session.id
