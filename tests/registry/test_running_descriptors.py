@@ -101,7 +101,7 @@ async def test_what_one_organization_keeps_no_other_is_served(outliner, tmp_path
     ann, bob = Actor(name="ann", organization="acme"), Actor(name="bob", organization="other")
     async with outliner.open() as prowess:
         await prowess.as_actor(ann).registry.add("prompt", prompt_file(tmp_path / "files", "1.0.0", "Acme {{topic}}."))
-        assert await asked(prowess, actor=ann) == "Acme cats."
+        assert await asked(prowess.as_actor(ann)) == "Acme cats."
         with pytest.raises(NotFound):
             await prowess.as_actor(bob).run("outliner", {"topic": "cats"}, model=ScriptedModel([]))
 

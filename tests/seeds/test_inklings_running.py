@@ -44,7 +44,7 @@ def kept(place) -> Callable[[dict[str, Any]], Prowess]:
         settings = read_settings(place.environment)
         package = Package.of_texts("consistency-checker.json", {"consistency-checker.json": json.dumps(document)})
         engine = Prowess.open(settings=settings)
-        engine._parts.writable("workspace").save(package)
+        engine._context.resources.writable("workspace").save(package)
         return engine
 
     return keep

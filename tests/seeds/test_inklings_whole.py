@@ -66,7 +66,7 @@ async def test_the_printed_script_runs_through_the_engine(sample, place, printed
     document["name"] = "Printed Checker"
     package = Package.of_texts("printed-checker.json", {"printed-checker.json": json.dumps(document)})
     async with sample() as prowess:
-        prowess._parts.writable("workspace").save(package)
+        prowess._context.resources.writable("workspace").save(package)
         model = ScriptedModel([f"- claim {number}" for number in range(20)])
         result = await prowess.run(
             "printed-checker", {"entity_type": "character"}, artifacts="Cross-Reference Script", model=model

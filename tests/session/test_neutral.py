@@ -214,14 +214,14 @@ def test_the_work_grows_with_the_length_alone(piece: str, monkeypatch: pytest.Mo
     from prowess.session import tags
 
     folds = 0
-    fold = tags.fold
+    fold = tags.fold_char
 
     def counted(char: str) -> str:
         nonlocal folds
         folds += 1
         return fold(char)
 
-    monkeypatch.setattr(tags, "fold", counted)
+    monkeypatch.setattr(tags, "fold_char", counted)
     text = "<s" + piece * 2000
     neutralize(text)
     assert folds <= 2 * len(text)

@@ -105,7 +105,7 @@ def test_the_index_stands_in_its_tag_and_an_empty_one_is_nothing() -> None:
 
 
 SITES: dict[str, Callable[[str], str]] = {
-    "assemble": lambda text: join_blocks(assemble_blocks(policies=text, memory=text, graph_context=text)),
+    "assemble_blocks": lambda text: join_blocks(assemble_blocks(policies=text, memory=text, graph_context=text)),
     "graph_block": graph_block,
     "index_block": lambda text: index_block(plan_index([IndexCard(text, text, 1.0)], 100_000)),
     "memory_block": memory_block,
@@ -114,7 +114,7 @@ SITES: dict[str, Callable[[str], str]] = {
 }
 """Every function of the renderer that makes a block out of text, with that text in all of its places."""
 
-GIVEN_BLOCKS = {"inject", "joined", "strip_blocks"}
+GIVEN_BLOCKS = {"join_blocks", "remove_blocks", "replace_blocks", "strip_blocks"}
 """Those that only put together what others rendered."""
 
 
@@ -149,7 +149,7 @@ def test_no_other_module_writes_a_tag_of_ours() -> None:
     """A new place that puts skill text into a prompt must take it from the renderer."""
     written = re.compile(rf"</?(?:{'|'.join(OUR_TAGS)})[\s>]")
     root = Path(prowess.__file__).parent
-    allowed = {"session/render.py", "session/removal.py"}
+    allowed = {"session/prompt.py"}
     offenders = [
         f"{path.relative_to(root)}:{node.lineno}"
         for path in root.rglob("*.py")
