@@ -72,7 +72,7 @@ async def test_looking_changes_nothing(place: Any):
         await engine.policy.set("skill_enablement_policy", "prompt-user")
         session = await engine.sessions.open("chat")
         before = len(await engine.audit.rows())
-        account = await told(engine, session=session, actor=AGENT)
+        account = await told(engine.as_actor(AGENT), session=session)
         await engine.index(MESSAGE, session=session)
         assert account["steps"][0]["choice"] == "needs approval"
         assert await engine.approvals.list() == []
@@ -85,10 +85,10 @@ async def test_an_account_says_what_is_not_as_it_was(place: Any):
     fill(place)
     async with place.open(ANN) as engine:
         session = await engine.sessions.open("chat", budget=200)
-        first = await told(engine, session=session, actor=AGENT)
+        first = await told(engine.as_actor(AGENT), session=session)
 
         async def changed() -> list[str]:
-            return diff_explanations(first, await told(engine, session=session, actor=AGENT))
+            return diff_explanations(first, await told(engine.as_actor(AGENT), session=session))
 
         await engine.enable("postgres-triage", session=session)
         now = await changed()
@@ -98,12 +98,12 @@ async def test_an_account_says_what_is_not_as_it_was(place: Any):
         assert await changed() == []
         await engine.sessions.change(session, budget=10)
         assert "the prompt budget is another one" in await changed()
-        assert (await told(engine, session=session, actor=AGENT))["steps"][0]["choice"] == "no room"
+        assert (await told(engine.as_actor(AGENT), session=session))["steps"][0]["choice"] == "no room"
         await engine.sessions.change(session, budget=200)
         await engine.policy.set("skill_enablement_policy", "admin-only")
         now = await changed()
         assert "the policy is another one" in now
-        assert (await told(engine, session=session, actor=AGENT))["steps"][0]["choice"] == "refused"
+        assert (await told(engine.as_actor(AGENT), session=session))["steps"][0]["choice"] == "refused"
         await engine.policy.set("skill_enablement_policy", None)
         place.skill("another-triage", "Triage of Postgres locks.")
         await engine.skills.reload()

@@ -50,7 +50,7 @@ async def test_the_person_is_asked_once_and_the_call_goes_on(in_memory, guarded,
     (question,) = person.questions
     assert "invoice-reader" in question
     assert "agent:agent" in question
-    (approval,) = await guarded.approvals(("approved",), actor=local_person("ann"))
+    (approval,) = await guarded.as_actor(local_person("ann")).approvals.list(("approved",))
     assert approval.resolver == "ann"
 
 
@@ -72,14 +72,14 @@ async def test_no_is_final(in_memory, guarded, mode, person):
             await client.read_resource("skill://release-notes/SKILL.md")
     assert answer.is_error
     assert answer.structured_content["error"]["code"] == "approval-denied"
-    assert not await guarded.approvals(("approved",), actor=local_person("ann"))
-    assert len(await guarded.approvals(("denied",), actor=local_person("ann"))) == 2
+    assert not await guarded.as_actor(local_person("ann")).approvals.list(("approved",))
+    assert len(await guarded.as_actor(local_person("ann")).approvals.list(("denied",))) == 2
 
 
 async def test_a_question_that_is_put_away_stays_open(in_memory, guarded, mode):
     async with in_memory(mode, elicitation_callback=Person("cancel")) as client:
         answer = await client.call_tool("enable_skill", {"skill_slug": "invoice-reader"})
-    (pending,) = await guarded.approvals(actor=local_person("ann"))
+    (pending,) = await guarded.as_actor(local_person("ann")).approvals.list()
     assert answer.is_error
     assert answer.structured_content["hint"].count(f"prowess approvals approve {pending.id[:8]}") == 1
 
@@ -90,7 +90,7 @@ async def test_a_client_that_cannot_ask_gets_the_command_for_the_person(in_memor
         answer = await client.call_tool(name, arguments)
         with pytest.raises(MCPError) as refused:
             await client.read_resource("skill://invoice-reader/SKILL.md")
-    (first, *_) = await guarded.approvals(actor=local_person("ann"))
+    (first, *_) = await guarded.as_actor(local_person("ann")).approvals.list()
     assert answer.is_error
     assert answer.structured_content["hint"].count("prowess approvals approve ") == 1
     assert first.slug == "invoice-reader"
@@ -105,7 +105,7 @@ async def test_an_agent_without_a_person_cannot_answer_itself(in_memory, guarded
         answer = await client.call_tool("enable_skill", {"skill_slug": "invoice-reader"})
     assert answer.is_error
     assert person.questions == []
-    assert not await guarded.approvals(("approved",), actor=local_person("ann"))
+    assert not await guarded.as_actor(local_person("ann")).approvals.list(("approved",))
 
 
 async def test_the_question_about_changed_content_says_which_files_differ(in_memory, guarded, mode, workspace):

@@ -56,7 +56,7 @@ async def test_the_question_is_the_same_when_it_is_put_again(in_memory, guarded)
 async def test_an_answer_without_the_state_of_its_question_counts_for_nothing(in_memory, guarded):
     again = await answered(in_memory, None)
     assert isinstance(again, InputRequiredResult)
-    assert not await guarded.approvals(("approved",), actor=local_person("ann"))
+    assert not await guarded.as_actor(local_person("ann")).approvals.list(("approved",))
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ async def test_a_state_of_another_key_call_or_caller_is_rejected(in_memory, guar
     question = await asked(in_memory)
     refused = await answered(in_memory, question.request_state, **other)
     assert refused.message == "Invalid or expired requestState"
-    assert not await guarded.approvals(("approved",), actor=local_person("ann"))
+    assert not await guarded.as_actor(local_person("ann")).approvals.list(("approved",))
 
 
 async def test_a_skill_that_changed_under_the_question_is_asked_about_anew(in_memory, guarded, write_skill):
     question = await asked(in_memory)
     write_skill("invoice-reader", "---\nname: invoice-reader\ndescription: Another.\n---\n\nSomething else.\n")
-    await guarded.reload()
+    await guarded.skills.reload()
     again = await answered(in_memory, question.request_state)
     assert isinstance(again, InputRequiredResult)
-    assert not await guarded.approvals(("approved",), actor=local_person("ann"))
+    assert not await guarded.as_actor(local_person("ann")).approvals.list(("approved",))
