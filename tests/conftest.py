@@ -41,10 +41,12 @@ if TYPE_CHECKING:
 settings.register_profile("prowess", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("prowess")
 
-# A script starts its background jobs with SIGINT ignored, and so do all processes that those start. Tests that interrupt a
-# command need the usual disposition.
+# A script starts its background jobs with SIGINT ignored, and nohup with SIGHUP ignored. Children inherit that, so tests
+# that send these signals to a command would wait for ever. They do not inherit handlers.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 
