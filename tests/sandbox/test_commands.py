@@ -121,13 +121,13 @@ def test_it_opens_a_few_hundred_files_at_most(run):
 
 def test_files_that_are_removed_count_while_they_are_mapped(run):
     code = """
-import ctypes, os, time
+import ctypes, os, signal
 libc, long = ctypes.CDLL(None), ctypes.c_long
 for _ in range(4):
     with open('x', 'wb') as file: file.write(b'x' * (3 << 20))
     with open('x', 'rb') as file: libc.mmap(None, long(3 << 20), 1, 1, file.fileno(), long(0))
     os.unlink('x')
-time.sleep(600)
+signal.pause()
 """
     done = run(*python(code), limits={"seconds": 10, "file_bytes": 4 * MIB})
     assert (done.ended, done.detail) == ("killed", "files")
@@ -256,7 +256,7 @@ def test_output_that_just_fits_is_no_limit_met(run):
 def test_memory_is_bounded_for_one_process_and_for_all_together(run):
     one = run(*python("x = bytearray(400 << 20)"), limits={"memory_bytes": 128 * MIB})
     assert (one.exit_code, b"MemoryError" in one.stderr) == (1, True)
-    code = "import os, time\nfor _ in range(8): os.fork() or (globals().update(x=os.urandom(1) * (60 << 20)), time.sleep(60))\ntime.sleep(60)"
+    code = "import os, signal\nfor _ in range(8): os.fork() or (globals().update(x=os.urandom(1) * (60 << 20)), signal.pause())\nsignal.pause()"
     several = run(*python(code), limits={"memory_bytes": 160 * MIB})
     assert (several.ended, several.detail) == ("killed", "memory")
 
@@ -271,18 +271,18 @@ def test_files_are_bounded_one_by_one_and_all_together(run):
 
 def test_files_that_have_no_name_count_too(run):
     code = """
-import os, time
+import os, signal
 held = []
 for n in range(9):
     held.append(open("x", "wb")); os.unlink("x"); held[-1].write(b"x" * (1 << 19)); held[-1].flush()
-time.sleep(60)
+signal.pause()
 """
     done = run(*python(code), limits={"file_bytes": MIB})
     assert (done.ended, done.detail) == ("killed", "files")
 
 
 def test_processes_are_bounded(run):
-    code = "import os, time\nfor n in range(30): os.fork() or time.sleep(60)\ntime.sleep(60)"
+    code = "import os, signal\nfor n in range(30): os.fork() or signal.pause()\nsignal.pause()"
     done = run(*python(code), limits={"processes": 10})
     assert done.ended == "killed" or b"BlockingIOError" in done.stderr
 

@@ -400,7 +400,7 @@ FLOODING = {
         "time",
     ),
     "sleep": ("import time; time.sleep(600)", "time"),
-    "threads": ("import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(600,)).start()", ""),
+    "threads": ("import threading\nwhile True: threading.Thread(target=threading.Event().wait).start()", ""),
 }
 
 

@@ -216,7 +216,9 @@ threads = [threading.Thread(target=prowess.get_page, args=('a',)) for _ in range
 for one in threads: one.start()
 for one in threads: one.join()
 """
-THREAD_BOMB = "import threading, time\nfor _ in range(10_000): threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
+THREAD_BOMB = (
+    "import threading\nfor _ in range(10_000): threading.Thread(target=threading.Event().wait, daemon=True).start()"
+)
 MEMORY = "x = []\nwhile True: x.append(bytearray(1 << 22))"
 MAPPED = "import mmap\nx = []\nwhile True: x.append(mmap.mmap(-1, 1 << 24))"
 HUGE_NUMBER = "9 ** 9 ** 9"
