@@ -1,1 +1,1 @@
-"""Models: asking one, whoever serves it, within limits."""
+"""Ask language models of any provider, within time, retry and rate limits."""

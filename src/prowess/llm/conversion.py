@@ -18,7 +18,7 @@ from prowess.llm.model import Message, Reply, Request, ToolCall, Usage, enforces
 
 
 def convert_messages(messages: Sequence[Message]) -> list[theirs.ModelMessage]:
-    """The conversation: what is said to the model and what it said, in turn."""
+    """Return the conversation as alternating requests and responses."""
     turns: list[theirs.ModelMessage] = []
     for by_model, group in groupby(messages, key=lambda message: message.role == "assistant"):
         if by_model:
@@ -42,7 +42,7 @@ def _request_part(message: Message) -> theirs.ModelRequestPart:
 
 
 def convert_parameters(request: Request, *, structured: bool) -> ModelRequestParameters:
-    """Its tools, and the schema that the answer is held to where the model can be held to one."""
+    """Return the request's tools, and its schema if the provider enforces it."""
     tools = [
         ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.parameters)
         for tool in request.tools
@@ -54,7 +54,7 @@ def convert_parameters(request: Request, *, structured: bool) -> ModelRequestPar
 
 
 def convert_settings(request: Request, profile: ModelProfile) -> ModelSettings:
-    """How the answer is to be made. A temperature is left out for a model that takes none, as reasoning ones do not."""
+    """Return temperature and token limit; the temperature is dropped for models that reject one (reasoning models do)."""
     settings = ModelSettings()
     if request.temperature is not None and _supports_temperature(cast("Mapping[str, Any]", profile)):
         settings["temperature"] = request.temperature
@@ -69,12 +69,14 @@ def _supports_temperature(profile: Mapping[str, Any]) -> bool:
     if not profile.get("openai_supports_reasoning"):
         return True
     efforts = profile.get("openai_reasoning_efforts")
-    can_rest = "none" in efforts if efforts is not None else profile.get("openai_supports_reasoning_effort_none")
-    return bool(can_rest) and not profile.get("thinking_enabled_by_default")
+    can_skip_reasoning = (
+        "none" in efforts if efforts is not None else profile.get("openai_supports_reasoning_effort_none")
+    )
+    return bool(can_skip_reasoning) and not profile.get("thinking_enabled_by_default")
 
 
 def convert_reply(response: theirs.ModelResponse, *, model: str, text: str | None = None) -> Reply:
-    """What was answered; `RunFailed` where the model refused, or calls a tool with what is no object."""
+    """Return the reply, or raise `RunFailed` if the model refused or called a tool with something other than an object."""
     if response.finish_reason == "content_filter":
         raise RunFailed(f"{model} refuses to answer.", hint="Change the request, or use another model.")
     written = [part.content for part in response.parts if isinstance(part, theirs.TextPart)]

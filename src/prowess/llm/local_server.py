@@ -19,17 +19,17 @@ from prowess.llm import local_program
 
 CONTEXT_TOKENS: Final = 8192
 MAX_ANSWER_TOKENS: Final = 4096
-"""The most tokens that one answer has."""
+"""The length limit of a reply."""
 LOADING_SECONDS: Final = 180.0
 ENDING_SECONDS: Final = 5.0
 
 _ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR")
-"""All that the process sees of our environment; keys are not among it."""
+"""The variables that the process gets; API keys are not among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerProcess:
-    """A process that answers at `url` to who knows the `key`; `alias` is what it calls the model."""
+    """A server process at `url` that requires the `key`; `alias` is its name for the model."""
 
     url: str
     alias: str
@@ -38,12 +38,12 @@ class ServerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process is still there."""
+        """True while the process runs."""
         return self.process.alive
 
 
 class LocalServer:
-    """Serves one GGUF file to this process. Its own process ends when nobody holds the server any more, or with ours."""
+    """The server of one GGUF file. Its process ends when the last reference to this object is gone, or with our process."""
 
     def __init__(self, file: Path, *, sha256: str = "") -> None:
         self._file = file
@@ -53,14 +53,14 @@ class LocalServer:
 
     @property
     def serving(self) -> ServerProcess | None:
-        """The process that serves, where one does."""
+        """The running process, or None."""
         serving = self._serving
         return serving if serving is not None and serving.alive else None
 
     def start(self) -> ServerProcess:
-        """The process that serves, which is started where none does. Takes as long as the file takes to load.
+        """Return the running process; start one if there is none, and block until the file is loaded.
 
-        Raises `Unavailable` where the file is not there, not the one that it is said to be, or not a model.
+        Raise `Unavailable` if the file is missing, has another digest, or is not a model.
         """
         with self._lock:
             serving = self.serving
@@ -76,7 +76,7 @@ _servers_lock = Lock()
 
 
 def get_server(file: Path, *, sha256: str = "") -> LocalServer:
-    """The one server of a file in this process."""
+    """Return the server of a file, shared by all models of this process that use it."""
     with _servers_lock:
         server = _servers.get(file)
         if server is None:
@@ -85,7 +85,7 @@ def get_server(file: Path, *, sha256: str = "") -> LocalServer:
 
 
 def check_model_file(file: Path, sha256: str) -> None:
-    """Raise `Unavailable` where a file cannot be read, is no GGUF, or is not the one with that digest, if one is given."""
+    """Raise `Unavailable` if the file cannot be read, is not GGUF, or does not have the given digest."""
     try:
         with file.open("rb") as content:
             if content.read(4) != b"GGUF":
@@ -122,7 +122,7 @@ def _server_options(file: Path) -> dict[str, Any]:
     return {
         "model": str(file.absolute()),  # the process has another working folder
         "alias": file.stem,
-        # The other half of the processors is left to whoever asks: threads that wait for each other take far longer.
+        # Leave half of the processors to the caller: busy-waiting threads that have to share a core are far slower.
         "threads": max(1, (os.cpu_count() or 1) // 2),
         "context": CONTEXT_TOKENS,
         "tokens": MAX_ANSWER_TOKENS,

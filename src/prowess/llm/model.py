@@ -11,10 +11,10 @@ from typing import Any, Literal, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """Which models are used where none is named, and how they are reached. Keys are never shown.
+    """The default models, and how to reach models. The representation shows no keys.
 
-    `base_url` and `key` belong to the one OpenAI-compatible server that `compatible:` names; the keys of other providers
-    are read from `environment`. Nothing limits the requests where `requests_per_minute` is None.
+    `base_url` and `key` are those of the OpenAI-compatible server behind `compatible:`; the keys of other providers come
+    from `environment`. `requests_per_minute=None` means no limit.
     """
 
     default: str = ""
@@ -46,10 +46,10 @@ _FAMILIES: tuple[tuple[tuple[str, ...], str], ...] = (
 
 
 def family_of(provider: str, name: str) -> str:
-    """The family of a model by its name; its provider where the name tells nothing."""
+    """Return the family of a model by its name, or its provider if the name is not known."""
     bare = name.lower().replace("\\", "/").rpartition("/")[2]
-    for beginnings, family in _FAMILIES:
-        if bare.startswith(beginnings):
+    for prefixes, family in _FAMILIES:
+        if bare.startswith(prefixes):
             return family
     return provider
 
@@ -68,7 +68,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A call that the model asks for."""
+    """A tool call that the model requests."""
 
     id: str
     name: str
@@ -77,22 +77,25 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One turn. `calls` are those that an assistant's turn asked for; `call_id` is the one that a tool's turn answers."""
+    """One turn of a conversation.
+
+    `calls` are the tool calls an assistant turn requests; `call_id` and `name` are the call and the tool that a tool turn
+    answers.
+    """
 
     role: Role
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     name: str = ""
-    """The tool that a tool's turn is from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is sent to a model.
+    """A request to a model.
 
-    With a `schema` the answer is to be JSON that satisfies it. A model that can be held to it is, and any other is told it
-    in words, by itself: whoever asks need not. No answer has been checked against the schema.
+    With a `schema`, the reply should be JSON that satisfies it. Providers that enforce schemas do so; for any other model
+    the schema is added to the prompt, so callers need not. Replies are not validated against it here.
     """
 
     messages: tuple[Message, ...]
@@ -104,7 +107,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """How many tokens were read and written, in how many requests."""
+    """Tokens read and written, and the number of requests."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -120,9 +123,9 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a model answered. `model` is the name under which the provider answered, where it says so.
+    """A model's reply. `model` is the name the provider reports, '' if it reports none.
 
-    An answer that was cut at the limit of its length is not `complete`.
+    `complete` is False if the reply was cut off at its length limit.
     """
 
     text: str = ""
@@ -133,56 +136,56 @@ class Reply:
 
 
 class Model(Protocol):
-    """One model.
+    """A language model.
 
-    `Unavailable` is raised where it cannot be reached, is overloaded or not configured (a fallback may serve), `RunFailed`
-    where it refuses the request, `AnswerUnusable` where it answers with nothing that can be used, `TimedOut` where it takes too
-    long, `Refused` where a limit of ours stands in the way. No other exception leaves a model, and none of its messages holds a key.
+    Raises `Unavailable` if it cannot be reached, is overloaded or not configured (a fallback may work), `RunFailed` if it
+    rejects the request, `AnswerUnusable` if its reply cannot be used, `TimedOut` if it takes too long, and `Refused` if one
+    of our limits forbids the request. It raises nothing else, and no message contains an API key.
     """
 
     @property
     def name(self) -> str:
-        """What it is called here, such as `anthropic:claude-haiku-5-5`."""
+        """Its full name, such as `anthropic:claude-haiku-5-5`."""
         ...
 
     @property
     def family(self) -> str:
-        """Whose prompts suit it, such as `anthropic` for every Claude, whoever serves it."""
+        """The family whose prompts suit it: `anthropic` for every Claude, whoever serves it."""
         ...
 
     @property
     def structured(self) -> bool:
-        """Whether it can be held to a schema."""
+        """True if the provider enforces a JSON schema on replies."""
         ...
 
     async def complete(self, request: Request) -> Reply:
-        """The whole answer."""
+        """Return the whole reply."""
         ...
 
     def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
-        """The answer piece by piece: texts as they come, and last the whole `Reply`."""
+        """Yield the reply's text in chunks as it arrives, and the whole `Reply` last."""
         ...
 
 
 def enforces_schema(request: Request, *, structured: bool) -> bool:
-    """Whether the answer is held to the request's schema: providers do so for a schema of an object, and no other."""
+    """Return True if the provider enforces the request's schema; providers do so only for object schemas."""
     return structured and request.schema is not None and request.schema.get("type") == "object"
 
 
 def fit_schema(request: Request, *, structured: bool) -> Request:
-    """The request as a model has to be asked: with its schema in words where the answer is not held to it."""
+    """Return the request with its schema in the prompt, unless the provider enforces it."""
     if request.schema is None or enforces_schema(request, structured=structured):
         return request
     return add_schema_text(request)
 
 
 def add_schema_text(request: Request) -> Request:
-    """The request with its schema also in words, at the end of what the user says last."""
-    words = f"Answer with nothing but JSON that satisfies this JSON Schema:\n{json.dumps(request.schema, ensure_ascii=False)}"
+    """Return the request with its schema appended to the last user message."""
+    text = f"Answer with nothing but JSON that satisfies this JSON Schema:\n{json.dumps(request.schema, ensure_ascii=False)}"
     messages = list(request.messages)
-    place = next((at for at in reversed(range(len(messages))) if messages[at].role == "user"), None)
-    if place is None:
-        messages.append(Message(role="user", text=words))
+    last = next((index for index in reversed(range(len(messages))) if messages[index].role == "user"), None)
+    if last is None:
+        messages.append(Message(role="user", text=text))
     else:
-        messages[place] = replace(messages[place], text=f"{messages[place].text}\n\n{words}")
+        messages[last] = replace(messages[last], text=f"{messages[last].text}\n\n{text}")
     return replace(request, messages=tuple(messages))

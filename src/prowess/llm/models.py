@@ -17,9 +17,9 @@ Sleep = Callable[[float], Awaitable[object]]
 
 
 class RateLimit:
-    """Lets requests start evenly: at most so many in a minute, with the same time between two of them.
+    """Spaces requests evenly, at most `per_minute` a minute.
 
-    Whoever comes too early waits for a turn, in the order of coming. Safe for many threads and event loops.
+    Callers that come too early wait in order of arrival. Safe to share between threads and event loops.
     """
 
     def __init__(
@@ -33,6 +33,7 @@ class RateLimit:
 
     async def turn(self) -> None:
         """Wait until the next request may start."""
+        # Each caller reserves its start time under the lock and sleeps outside it: no queue, no fairness to arrange.
         with self._lock:
             now = self._clock()
             start = max(now, self._next)
@@ -46,18 +47,18 @@ UNKNOWN_MODEL = "a model that is still to be chosen"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnopenedModel:
-    """Stands for a model that is not opened, as in a dry run: no key and no installed part is needed for it."""
+    """Stands in for a model in a dry run: it needs no API key and no installed extra, and cannot be asked."""
 
     name: str = UNKNOWN_MODEL
     family: str = ""
     structured: bool = True
 
     async def complete(self, request: Request) -> Reply:  # noqa: ARG002
-        """Nothing can be asked."""
+        """Raise `Unavailable`."""
         raise Unavailable(f"{self.name} is known by its name alone.", hint="Open the model to ask it.")
 
     async def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
-        """Nothing can be asked."""
+        """Raise `Unavailable`."""
         yield await self.complete(request)
 
 
@@ -77,49 +78,50 @@ _PREFIXES = (
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _LONGEST = 4_096
 _SCHEMA_AS_TEXT = frozenset({"ollama", "compatible"})
-"""Providers that are told a schema in words too."""
+"""Providers whose servers may ignore a schema, so it goes into the prompt as well."""
 
 
 class Models:
-    """Opens models, each once, within the limits of the configuration. Opening one may import much: it blocks."""
+    """Opens models by name, each once, with the configured limits.
+
+    Opening a model blocks: it may import the provider's library. Safe to use from many threads.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         self._config = config
         self._opened: dict[str, Model] = {}
-        self._asked_for: dict[str, Model] = {}
-        """The same by the names that they were asked for by, which may be shorter."""
+        self._by_alias: dict[str, Model] = {}  # by the names callers used, which may lack the provider
         self._lock = threading.Lock()
 
     @property
     def default(self) -> str:
-        """The name of the model that is asked where none is named; '' for none."""
+        """The name of the default model, or ''."""
         return self._config.default
 
     @property
     def evaluation(self) -> str:
-        """The name of the model that judges; '' where none is set apart for that."""
+        """The name of the model for reviews and semantic assertions, or '' to use the run's own."""
         return self._config.evaluation
 
     def open(self, name: str) -> Model:
-        """The model of that name.
+        """Return the model of that name.
 
-        `NoModel` for '', `Invalid` for what is no name of a model, `Unavailable` where its key or the part that reaches it
-        is missing.
+        Raise `NoModel` for '', `Invalid` for a malformed name, and `Unavailable` if its API key or extra is missing.
         """
         provider, model = _parse_name(name)
         full = f"{provider.name}:{model}"
         with self._lock:
             if full not in self._opened:
                 self._opened[full] = self._guarded(provider, _open_model(provider, model, self._config))
-            self._asked_for[name] = self._opened[full]
+            self._by_alias[name] = self._opened[full]
             return self._opened[full]
 
     def opened(self, name: str) -> Model | None:
-        """The model of that name where it is open already; takes no time."""
-        return self._asked_for.get(name)
+        """Return the model of that name if it is open already, else None; never blocks."""
+        return self._by_alias.get(name)
 
     def named(self, name: str) -> Model:
-        """The model of that name without opening it, for a look at what it would be sent; '' for none that is chosen."""
+        """Return a stand-in for the model of that name, to show what it would be sent; '' means not chosen yet."""
         if not name:
             return UnopenedModel()
         provider, model = _parse_name(name)
@@ -130,12 +132,12 @@ class Models:
         )
 
     def check(self, name: str) -> None:
-        """`Invalid` for what is no name of a model, without opening it; '' is none, and in order."""
+        """Raise `Invalid` for a malformed name, without opening the model; '' is accepted."""
         if name:
             _parse_name(name)
 
     def check_named_by_skill(self, name: str) -> None:
-        """`Refused` for a name that only a person may give: one of a file, or of no plain model of a provider."""
+        """Raise `Refused` for a model that a skill may not choose, because its name is a path on this machine."""
         provider, model = _parse_name(name)
         if not provider.plain and not (provider.name == "local" and re.fullmatch(r"[a-z0-9][a-z0-9-]*", model)):
             raise Refused(
@@ -144,9 +146,9 @@ class Models:
             )
 
     async def close(self) -> None:
-        """Close the connections of the running event loop. What is opened stays usable.
+        """Close the connections of the running event loop; the models stay usable.
 
-        `RunFailed` where a script was asked for some of its steps and not for all; every other model is closed by then.
+        Raise `RunFailed`, after closing all, if a scripted model was used and has steps left.
         """
         from prowess.llm.wrappers import Closeable
 

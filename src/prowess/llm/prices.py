@@ -1,4 +1,4 @@
-"""What requests cost, from a price list that is part of an installed package: nothing is fetched."""
+"""The price of requests, from a price list in an installed package: nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, Provider
 
 PRICED = frozenset({"openai", "anthropic", "google"})
-"""The providers whose list prices are known; a server of one's own has none."""
+"""The providers with list prices; a self-hosted server has none."""
 
 DEFAULT_MAX_TOKENS = 8_192
-"""How long an answer is taken to become where the request does not limit it."""
+"""The assumed length of a reply if the request sets no limit."""
 
 
 def cost_of(model_name: str, usage: Usage) -> float | None:
-    """US dollars for what was used of a model such as `openai:gpt-5`; None where no price is known."""
+    """Return the cost in US dollars of using a model such as `openai:gpt-5`, or None if its price is unknown."""
     priced = _find_price(model_name)
     if priced is None:
         return None
-    from genai_prices import Usage as Used
+    from genai_prices import Usage as PricedUsage
 
     provider, model = priced
-    used = Used(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+    used = PricedUsage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
     return float(model.calc_price(used, provider).total_price)
 
 
 def max_cost(model_name: str, input_tokens: int, max_tokens: int | None) -> float | None:
-    """US dollars that a request costs at most, with as long an answer as it allows; None where no price is known."""
+    """Return the highest possible cost of a request in US dollars, or None if the price is unknown."""
     most = DEFAULT_MAX_TOKENS if max_tokens is None else max_tokens
     return cost_of(model_name, Usage(input_tokens=input_tokens, output_tokens=most, requests=1))
 
 
 def lacks_price(model_name: str) -> bool:
-    """Whether a model costs money and nobody here knows how much."""
+    """Return True if the model costs money but its price is unknown."""
     return model_name.partition(":")[0] in PRICED and _find_price(model_name) is None
 
 
 @lru_cache(maxsize=256)
 def _find_price(model_name: str) -> tuple[Provider, ModelInfo] | None:
     provider, _, name = model_name.partition(":")
-    name = name.rpartition("/")[2]  # Google takes `models/NAME` for NAME
+    name = name.rpartition("/")[2]  # Google accepts `models/NAME` for NAME
     if provider not in PRICED or not name:
         return None
     try:

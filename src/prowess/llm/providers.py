@@ -1,4 +1,4 @@
-"""The providers of models: one row each."""
+"""The table of model providers: one row each."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Opener = Callable[["Provider", str, ModelConfig], Model]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """Where models come from: what has to be installed, which variables have the key, and how a model is opened.
+    """A model provider: the extra to install, the environment variables with the API key, and how to open a model.
 
-    Where `plain`, its models have names only; otherwise a name can be a path, and is no skill's business.
+    `plain` providers have model names only. For the others a name can be a path, which a skill may not choose.
     """
 
     name: str
@@ -29,19 +29,19 @@ class Provider:
     open: Opener
     extra: str = ""
     modules: tuple[str, ...] = ()
-    """What the extra installs."""
+    """The modules that the extra installs."""
     keys: tuple[str, ...] = ()
     plain: bool = True
     least_seconds: float = 0
-    """The time that an answer is given at least: on one's own machine a model may have to be read first, and is slow."""
+    """The shortest timeout: a model on this machine is slow, and may have to be loaded first."""
 
     @property
     def installed(self) -> bool:
-        """Whether what it needs is there."""
+        """True if its modules are installed."""
         return all(map(_is_installed, self.modules))
 
     def key(self, config: ModelConfig) -> str:
-        """The key; `Unavailable` that names the variable where there is none."""
+        """Return the API key, or raise `Unavailable` naming the variable to set."""
         found = next((value for name in self.keys if (value := config.environment.get(name, "").strip())), "")
         if self.keys and not found:
             raise Unavailable(
@@ -51,14 +51,14 @@ class Provider:
         return found
 
     def has_key(self, config: ModelConfig) -> bool:
-        """Whether a key is there, or none is needed."""
+        """Return True if the API key is set, or none is needed."""
         return not self.keys or any(config.environment.get(name, "").strip() for name in self.keys)
 
 
 def _is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except (ModuleNotFoundError, ValueError):  # a part of a package that is not there itself
+    except (ModuleNotFoundError, ValueError):  # the parent package is missing
         return False
 
 
@@ -109,43 +109,43 @@ def _open_local(provider: Provider, model: str, config: ModelConfig) -> Model:
     return open_local(f"{provider.name}:{model}", config)
 
 
-def _open_scripted(provider: Provider, model: str, config: ModelConfig) -> Model:  # noqa: ARG001  (every row opens alike)
+def _open_scripted(provider: Provider, model: str, config: ModelConfig) -> Model:  # noqa: ARG001  (the signature of every opener)
     from prowess.llm.scripted import read_script
 
     return read_script(Path(model))
 
 
 def _open_remote(
-    provider: Provider, model: str, config: ModelConfig, url: str, line: Callable[[str, str, str], ProviderClient]
+    provider: Provider, model: str, config: ModelConfig, url: str, connect: Callable[[str, str, str], ProviderClient]
 ) -> Model:
     key = provider.key(config)
     return RemoteModel(
         name=f"{provider.name}:{model}",
         family=family_of(provider.name, model),
-        connect=lambda: line(model, url, key),
+        connect=lambda: connect(model, url, key),
         secrets=(key,),
         key_hint=f"Check {' or '.join(provider.keys)}, and what the key may be used for.",
     )
 
 
-def _base_url(config: ModelConfig, variable: str, usual: str) -> str:
-    return _check_url(variable, config.environment.get(variable, "").strip() or usual)
+def _base_url(config: ModelConfig, variable: str, default: str) -> str:
+    return _check_url(variable, config.environment.get(variable, "").strip() or default)
 
 
 def _check_url(variable: str, url: str) -> str:
     try:
         parts = urlsplit(url)
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        sound = False
-    if not sound:
+        valid = False
+    if not valid:
         raise Invalid(f"{variable} is no address of a server.", hint="Give one such as https://models.example.com/v1.")
     return url
 
 
 _LOCAL_SECONDS = 300
 _LAYER = "pydantic_ai"
-"""What speaks with every provider."""
+"""The library that talks to every provider."""
 
 _ROWS = (
     Provider(

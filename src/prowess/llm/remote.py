@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model as Underlying
 
 _MAX_TOKENS = 100_000_000
-"""More than this nobody has read and written for one answer."""
+"""A higher token count in a reply is taken for a mistake of the server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ProviderClient:
-    """A way to a provider: the model as the library has it, and the connections it uses."""
+    """A pydantic-ai model, and the HTTP client it uses."""
 
     model: Underlying
     client: httpx2.AsyncClient
 
 
 class RemoteModel:
-    """A model of a provider, asked once per request: time-outs and further tries are a guard's matter.
+    """A provider's model. Sends each request once: timeouts and retries belong to `GuardedModel`.
 
-    It can be used from several event loops, one after the other or at once; each has connections of its own. The key is
-    only inside the connections; it is not in the `repr`, nor in an error.
+    It can be used from several event loops, also at the same time; each gets its own connections, because those of an
+    HTTP client belong to one loop. The API key is in the connections only, not in the `repr` or in errors.
     """
 
     def __init__(
@@ -52,56 +52,57 @@ class RemoteModel:
         self._connect = connect
         self._secrets = secrets
         self._key_hint = key_hint or "Check the key, and what it may be used for."
-        self._lines: WeakKeyDictionary[asyncio.AbstractEventLoop, ProviderClient] = WeakKeyDictionary()
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, ProviderClient] = WeakKeyDictionary()
         self._lock = threading.Lock()
+        # Connect now, so that a missing library or a wrong setting fails when the model is opened.
         self._spare: ProviderClient | None = connect()
         self.structured = bool(self._spare.model.profile.get("supports_json_schema_output"))
 
     def __repr__(self) -> str:
-        return f"<ProvidedModel {self.name}>"
+        return f"<RemoteModel {self.name}>"
 
     async def complete(self, request: Request) -> Reply:
-        """The whole answer."""
+        """Return the whole reply."""
         from prowess.llm.conversion import convert_messages, convert_parameters, convert_settings
         from prowess.llm.transport import new_exchange
 
         exchange = new_exchange()
         try:
             request = fit_schema(request, structured=self.structured)
-            model = self._line().model
+            model = self._client().model
             parameters = convert_parameters(request, structured=self.structured)
             settings = convert_settings(request, model.profile)
             response = await model.request(convert_messages(request.messages), settings, parameters)
             return self._read(response)
-        except Exception as error:  # noqa: BLE001  (whatever a provider's library raises is told in our words)
-            fault = self._translated(error, answered=exchange.answered)
-        raise fault
+        except Exception as error:  # noqa: BLE001  (providers' libraries raise anything)
+            failure = self._translate(error, answered=exchange.answered)
+        # Raised outside the handler: the original, which may contain a key, must not become its context.
+        raise failure
 
     async def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
-        """The answer piece by piece, and last the whole."""
+        """Yield the reply's text in chunks, and the whole `Reply` last."""
         from prowess.llm.transport import new_exchange
 
-        # What was raised must not be the context of the error of ours: it may have a key in it.
-        fault: ProwessError
-        begun = False
+        failure: ProwessError
+        started = False
         exchange = new_exchange()
         async with aclosing(self._pieces(request)) as pieces:
             try:
                 async for piece in pieces:
-                    begun = True
+                    started = True
                     yield piece
             except Exception as error:  # noqa: BLE001
-                fault = self._translated(error, answered=exchange.answered, begun=begun)
+                failure = self._translate(error, answered=exchange.answered, started=started)
             else:
                 return
-        raise fault
+        raise failure  # outside the handler, as in `complete`
 
     async def _pieces(self, request: Request) -> AsyncGenerator[str | Reply]:
         from prowess.llm.conversion import convert_messages, convert_parameters, convert_settings
 
         written: list[str] = []
         request = fit_schema(request, structured=self.structured)
-        model = self._line().model
+        model = self._client().model
         parameters = convert_parameters(request, structured=self.structured)
         settings = convert_settings(request, model.profile)
         async with model.request_stream(convert_messages(request.messages), settings, parameters) as response:
@@ -117,20 +118,20 @@ class RemoteModel:
     async def close(self) -> None:
         """Close the connections of the running event loop; the next request opens new ones."""
         with self._lock:
-            lines = [self._lines.pop(asyncio.get_running_loop(), None), self._spare]
+            clients = [self._clients.pop(asyncio.get_running_loop(), None), self._spare]
             self._spare = None
-        for line in lines:
-            if line is not None:
-                await line.client.aclose()
+        for client in clients:
+            if client is not None:
+                await client.client.aclose()
 
-    def _line(self) -> ProviderClient:
+    def _client(self) -> ProviderClient:
         loop = asyncio.get_running_loop()
         with self._lock:
-            line = self._lines.get(loop)
-            if line is None:
+            client = self._clients.get(loop)
+            if client is None:
                 spare, self._spare = self._spare, None
-                line = self._lines[loop] = spare or self._connect()
-            return line
+                client = self._clients[loop] = spare or self._connect()
+            return client
 
     def _read(self, response: ModelResponse, *, text: str | None = None) -> Reply:
         from prowess.llm.conversion import convert_reply
@@ -145,20 +146,20 @@ class RemoteModel:
         raise self._unusable(response, message, hint=hint)
 
     def _unusable(self, response: ModelResponse, message: str, *, hint: str) -> AnswerUnusable:
-        """The error that says what such an answer took, where the count can be believed."""
+        """Return the error, with the tokens and the cost of the reply if the server's count is plausible."""
         read, written = tokens = response.usage.input_tokens, response.usage.output_tokens
         if min(tokens) < 0 or not 0 < read + written <= _MAX_TOKENS:
             return AnswerUnusable(message, hint=hint)
         cost = cost_of(self.name, Usage(input_tokens=read, output_tokens=written))
         return AnswerUnusable(message, hint=hint, tokens=tokens, cost=cost)
 
-    def _translated(self, error: Exception, *, answered: bool, begun: bool = False) -> ProwessError:
+    def _translate(self, error: Exception, *, answered: bool, started: bool = False) -> ProwessError:
         from prowess.llm.transport import interrupted, translate_error
 
-        fault = translate_error(
+        failure = translate_error(
             error, model=self.name, secrets=self._secrets, key_hint=self._key_hint, answered=answered
         )
-        return interrupted(fault, model=self.name) if begun else fault
+        return interrupted(failure, model=self.name) if started else failure
 
 
 def _text_of(event: ModelResponseStreamEvent) -> str:
@@ -172,7 +173,7 @@ def _text_of(event: ModelResponseStreamEvent) -> str:
 
 
 def open_compatible(model_name: str, *, name: str, base_url: str, key: str, family: str) -> Model:
-    """A model of a server that speaks OpenAI's chat API, under the name that it is called here."""
+    """Open a model of a server with OpenAI's chat API."""
     from prowess.llm.transport import compatible_client
 
     return RemoteModel(

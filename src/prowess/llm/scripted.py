@@ -17,7 +17,7 @@ Condition = str | Callable[[Request], bool]
 ScriptedReply = str | Reply | Exception | Mapping[str, Any]
 
 CHUNK_CHARACTERS = 24
-"""How many characters a streamed piece has."""
+"""The length of a streamed chunk."""
 
 _MAX_SHOWN = 400
 _STEPS_HINT = "Give a list whose steps are texts, mappings that are JSON, replies, exceptions or answers for requests."
@@ -25,7 +25,7 @@ _STEPS_HINT = "Give a list whose steps are texts, mappings that are JSON, replie
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A step for one kind of request: `when` is a text that occurs in what is asked, or says yes to the request."""
+    """A step for certain requests: `when` is a text that the request must contain, or a predicate on the request."""
 
     when: Condition
     reply: ScriptedReply
@@ -37,10 +37,11 @@ Step = ScriptedReply | Answer
 class ScriptedModel:
     """Answers requests from a script, step by step.
 
-    A step is a text, a mapping (which is answered as JSON), a whole `Reply`, an exception to raise, or an `Answer` that says
-    which request it is for. Steps are taken in order; with `unordered`, the first that fits is, so that several may ask at
-    once. What does not fit is `RunFailed` that shows what was asked and what the script expected; `finish`, or leaving its
-    `with` block, raises the same where steps are left. `Invalid` for steps that are none. Tokens are estimated at four characters each where a `Reply` says none.
+    A step is a text, a mapping (sent as JSON), a whole `Reply`, an exception to raise, or an `Answer` for certain requests.
+    Steps are used in order; with `unordered`, the first that matches, for concurrent requests. A request that no step
+    matches raises `RunFailed` with what was asked and what was expected; `finish`, and leaving the `with` block, raise it if
+    steps are left. The constructor raises `Invalid` for malformed steps. Tokens are estimated at four characters each,
+    unless a `Reply` counts them.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class ScriptedModel:
         self.family = family
         self.structured = structured
         self.requests: list[Request] = []
-        """What was asked, in order; with the schema in words where the answer is not held to it."""
+        """The requests so far, with the schema in the prompt if `structured` is False."""
         self._steps = _check_steps(steps)
         self._unordered = unordered
 
@@ -72,11 +73,11 @@ class ScriptedModel:
 
     @property
     def left(self) -> int:
-        """How many steps have not been asked for."""
+        """The number of unused steps."""
         return len(self._steps)
 
     def finish(self) -> None:
-        """`RunFailed` where a step has not been asked for."""
+        """Raise `RunFailed` if steps are left."""
         if self._steps:
             raise RunFailed(
                 f"{self.left} steps of the script {self.name} were never asked for. The next is {_describe_step(self._steps[0])}.",
@@ -84,16 +85,16 @@ class ScriptedModel:
             )
 
     async def close(self) -> None:
-        """`RunFailed` where some of the script was asked for and some was not."""
+        """Raise `RunFailed` if the model was used and steps are left."""
         if self.requests:
             self.finish()
 
     async def complete(self, request: Request) -> Reply:
-        """The answer of the step that this request is for."""
+        """Return the reply of the matching step."""
         return self._next(request)
 
     async def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
-        """The same, in pieces."""
+        """Yield the reply's text in chunks, and the whole `Reply` last."""
         reply = self._next(request)
         for start in range(0, len(reply.text), CHUNK_CHARACTERS):
             yield reply.text[start : start + CHUNK_CHARACTERS]
@@ -116,7 +117,7 @@ class ScriptedModel:
 
 
 def _check_steps(steps: object) -> list[Step]:
-    """The steps; what only looks like a list of them, such as a text, is refused."""
+    """Return the steps as a list, or raise `Invalid`; a string is a sequence, too, but not a list of steps."""
     if isinstance(steps, (str, bytes, Mapping)) or not isinstance(steps, Iterable):
         shown = _shorten(repr(cast("object", steps)))
         raise Invalid(f"A script is a list of steps, and {shown} is none.", hint=_STEPS_HINT)
@@ -165,7 +166,7 @@ def _estimate_usage(request: Request, reply: Reply) -> Usage:
 
 
 def request_text(request: Request) -> str:
-    """All that is said in a request."""
+    """Return the text of all messages."""
     return "\n".join(message.text for message in request.messages)
 
 
@@ -238,7 +239,10 @@ class _Script(_Part):
 
 
 def read_script(path: Path) -> ScriptedModel:
-    """The model whose script is in this file; `NotFound` or `Invalid` where it cannot be read."""
+    """Return the model whose script is in this JSON file, or raise `NotFound` or `Invalid`.
+
+    The file holds a list of steps, or an object with `steps` and the model's properties.
+    """
     document = _parse_script(path)
     try:
         script = _Script.model_validate({"steps": document} if isinstance(document, list) else document)
@@ -278,8 +282,8 @@ def _parse_script(path: Path) -> object:
 
 
 def _build_step(step: _Step) -> Step:
-    answered = _build_reply(step)
-    return Answer(when=step.when, reply=answered) if step.when else answered
+    reply = _build_reply(step)
+    return Answer(when=step.when, reply=reply) if step.when else reply
 
 
 def _build_reply(step: _Step) -> ScriptedReply:

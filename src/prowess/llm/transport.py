@@ -24,27 +24,27 @@ from prowess.llm.remote import ProviderClient
 
 @dataclass(slots=True)
 class Exchange:
-    """One request and its answer: whether the server has begun to give one that is no error."""
+    """The state of one request: `answered` once the server has started a successful response."""
 
     answered: bool = False
 
 
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
-"""How many bytes an answer may have."""
 
 _current_exchange: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
 _TIMEOUT = httpx2.Timeout(600, connect=10)
 
 
 def new_exchange() -> Exchange:
-    """The exchange that the next request of this task belongs to."""
+    """Start an exchange for the next request of this task."""
+    # The libraries hide the response from us; a context variable reaches our hook in the HTTP client through them.
     exchange = Exchange()
     _current_exchange.set(exchange)
     return exchange
 
 
 def http_client(url: str, *, limit: int = MAX_ANSWER_BYTES) -> httpx2.AsyncClient:
-    """A client for this server. To one on this machine it goes past any proxy that the environment names."""
+    """Return a client for this server. A server on this machine is reached without the environment's proxy."""
 
     async def check(response: httpx2.Response) -> None:
         exchange = _current_exchange.get()
@@ -71,17 +71,18 @@ def http_client(url: str, *, limit: int = MAX_ANSWER_BYTES) -> httpx2.AsyncClien
 
 @lru_cache(maxsize=1)
 def _default_tls() -> ssl.SSLContext:
-    """Whose certificates are trusted: reading them takes long, so they are read once."""
+    """Return the default TLS context, shared because loading the certificates is slow."""
     return httpx2.create_ssl_context()
 
 
 @lru_cache(maxsize=1)
 def _empty_tls() -> ssl.SSLContext:
+    """Return a context for plain HTTP, where httpx would otherwise load the certificates for nothing."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def is_loopback(url: str) -> bool:
-    """Whether the address is one of this machine."""
+    """Return True if the URL's host is this machine."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -90,7 +91,7 @@ def is_loopback(url: str) -> bool:
 
 
 class _LimitedStream(httpx2.AsyncByteStream):
-    """A stream of bytes that ends with `AnswerUnusable` where it grows too long."""
+    """A byte stream that raises `AnswerUnusable` beyond its limit."""
 
     def __init__(self, stream: httpx2.AsyncByteStream | httpx2.SyncByteStream | None, limit: int) -> None:
         self._stream = stream
@@ -123,17 +124,17 @@ _TRANSIENT_ERRORS = (
 )
 _MAX_SHOWN = 300
 _KEY_FRAGMENT = 8
-"""So many characters of a key in a row give it away."""
+"""This many consecutive characters of a key count as a leak."""
 
 
 def translate_error(
     error: Exception, *, model: str, secrets: Sequence[str], key_hint: str, answered: bool = False
 ) -> ProwessError:
-    """The error of ours that tells of this one. It does not hold on to the original, which may have a key in it.
+    """Return the Prowess error for a provider's error, without a reference to the original, which may contain a key.
 
-    Where the provider has `answered`, what went wrong is its answer, and no refusal of the request.
+    If the provider has `answered`, the reply is to blame, not the request.
     """
-    own = next((one for one in _causes(error) if isinstance(one, ProwessError)), None)
+    own = next((cause for cause in _causes(error) if isinstance(cause, ProwessError)), None)
     if own is not None:
         return own
     said = _provider_text(error, secrets)
@@ -155,7 +156,7 @@ def translate_error(
 
 
 def interrupted(error: ProwessError, *, model: str) -> ProwessError:
-    """The same for what went wrong after a part of the answer was there: nobody is asked again for the rest of it."""
+    """Return the error for a stream that failed halfway: one that is not retried, because text was delivered already."""
     if isinstance(error, RunFailed):
         return error
     return AnswerUnusable(f"The answer of {model} broke off: {error.message}", hint=error.hint)
@@ -194,8 +195,8 @@ def _is_transport(error: BaseException) -> bool:
 
 
 def _provider_text(error: Exception, secrets: Sequence[str]) -> str:
-    """What the provider says about it, as ` (…)`, or '' where it says nothing or repeats a key."""
-    # The further lines of an error are about the insides of a library.
+    """Return the provider's own message as ` (…)`, or '' if there is none; a message with the key is withheld."""
+    # Later lines of an error message are about the internals of a library.
     is_answer = isinstance(error, theirs.ModelHTTPError)
     message = _body_message(error.body) if is_answer else str(error).strip().partition("\n")[0]
     plain = " ".join("".join(letter if letter.isprintable() else " " for letter in message[:4_000]).split())
@@ -231,11 +232,11 @@ ANTHROPIC_URL = "https://api.anthropic.com"
 GOOGLE_URL = "https://generativelanguage.googleapis.com"
 
 PLACEHOLDER_KEY = "none"
-"""What a server is sent that needs no key."""
+"""The key for servers that need none: the library insists on one."""
 
 
 def openai_client(model: str, url: str, key: str) -> ProviderClient:
-    """To OpenAI."""
+    """Connect to OpenAI."""
     from openai import AsyncOpenAI
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
@@ -246,41 +247,41 @@ def openai_client(model: str, url: str, key: str) -> ProviderClient:
 
 
 def compatible_client(model: str, url: str, key: str) -> ProviderClient:
-    """To any server that speaks OpenAI's chat API; nothing of an OpenAI account is sent there."""
+    """Connect to any server with OpenAI's chat API, without the headers of an OpenAI account."""
     from openai import AsyncOpenAI, Omit
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.profiles.openai import OpenAIModelProfile
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
     client = http_client(url)
-    theirs = {"OpenAI-Organization": Omit(), "OpenAI-Project": Omit()}
-    speaking = AsyncOpenAI(
+    no_account = {"OpenAI-Organization": Omit(), "OpenAI-Project": Omit()}
+    openai = AsyncOpenAI(
         base_url=url,
         api_key=key or PLACEHOLDER_KEY,
         http_client=client,
         max_retries=0,
-        default_headers=theirs,  # pyright: ignore[reportArgumentType]
+        default_headers=no_account,  # pyright: ignore[reportArgumentType]
     )
     profile = OpenAIModelProfile(supports_json_schema_output=True, openai_chat_supports_max_completion_tokens=False)
-    provider = OpenAICompatibleProvider("compatible", openai_client=speaking, profile=profile)
+    provider = OpenAICompatibleProvider("compatible", openai_client=openai, profile=profile)
     return ProviderClient(model=OpenAIChatModel(model, provider=provider), client=client)
 
 
 def anthropic_client(model: str, url: str, key: str) -> ProviderClient:
-    """To Anthropic."""
+    """Connect to Anthropic."""
     from anthropic import AsyncAnthropic
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
     client = http_client(url)
-    speaking = AsyncAnthropic(base_url=url, api_key=key, http_client=client, max_retries=0, open_telemetry=False)
+    anthropic = AsyncAnthropic(base_url=url, api_key=key, http_client=client, max_retries=0, open_telemetry=False)
     return ProviderClient(
-        model=AnthropicModel(model, provider=AnthropicProvider(anthropic_client=speaking)), client=client
+        model=AnthropicModel(model, provider=AnthropicProvider(anthropic_client=anthropic)), client=client
     )
 
 
 def google_client(model: str, url: str, key: str) -> ProviderClient:
-    """To Google's Gemini."""
+    """Connect to Google's Gemini."""
     from google.genai.types import HttpRetryOptions
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider

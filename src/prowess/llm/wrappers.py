@@ -15,7 +15,7 @@ from prowess.llm.model import Model, Reply, Request, add_schema_text, enforces_s
 from prowess.llm.models import RateLimit, Sleep
 
 MAX_WAIT_SECONDS = 30.0
-"""Seconds that a further try is waited for; where a provider asks for more, there is none."""
+"""The longest wait before a retry. If a provider asks for a longer one, the request fails instead."""
 
 _T = TypeVar("_T")
 _backoff = wait_random_exponential(multiplier=0.5, max=MAX_WAIT_SECONDS)
@@ -23,26 +23,26 @@ _backoff = wait_random_exponential(multiplier=0.5, max=MAX_WAIT_SECONDS)
 
 @runtime_checkable
 class Closeable(Protocol):
-    """A model that holds something open."""
+    """A model that holds resources, such as connections."""
 
     async def close(self) -> None:
-        """Let go of it."""
+        """Release them."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenedStream:
-    """A stream that has begun."""
+    """A stream whose first chunk has arrived."""
 
     pieces: AsyncGenerator[str | Reply]
     first: str | Reply
 
 
 class GuardedModel:
-    """Asks a model with a time-out, further tries after faults that pass, and at a pace.
+    """Adds a timeout, retries after transient errors, and a rate limit to a model.
 
-    The time-out is for a whole answer, or for each piece of one that is streamed. A further try waits for a random time
-    that grows with each, and at least as long as the provider asks. A stream is tried again only before its first piece.
+    The timeout is for a whole reply, or for each chunk of a stream. Retries back off exponentially with jitter, and wait
+    at least as long as the provider asks. A stream is retried only before its first chunk: the caller may have shown it.
     """
 
     def __init__(
@@ -65,25 +65,25 @@ class GuardedModel:
 
     @property
     def name(self) -> str:
-        """What the model is called."""
+        """The name of the wrapped model."""
         return self.inner.name
 
     @property
     def family(self) -> str:
-        """Whose prompts suit it."""
+        """The family of the wrapped model."""
         return self.inner.family
 
     @property
     def structured(self) -> bool:
-        """Whether it can be held to a schema."""
+        """True if the provider enforces a JSON schema on replies."""
         return self.inner.structured
 
     async def complete(self, request: Request) -> Reply:
-        """The whole answer."""
+        """Return the whole reply."""
         return await self._retried(self._once, request)
 
     async def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
-        """The answer piece by piece, and last the whole."""
+        """Yield the reply's text in chunks, and the whole `Reply` last."""
         opened = await self._retried(self._opened, request)
         pieces = opened.pieces
         piece: str | Reply | None = opened.first
@@ -93,7 +93,7 @@ class GuardedModel:
                 piece = await self._in_time(anext(pieces, None))
 
     async def close(self) -> None:
-        """Let go of what the model holds open."""
+        """Release what the wrapped model holds."""
         if isinstance(self.inner, Closeable):
             await self.inner.close()
 
@@ -128,9 +128,9 @@ class GuardedModel:
             ) from None
 
     async def _retried(self, ask: Callable[[Request], Awaitable[_T]], request: Request) -> _T:
-        """Ask, and again after a fault that may pass."""
+        """Send the request, and retry after transient errors."""
         # Most requests succeed at once, and tenacity costs as much as all our other wrappers together: it takes over
-        # only after a fault, which is replayed as its first attempt so that it counts and waits as if it had asked.
+        # only after an error, which is replayed as its first attempt so that it counts and backs off as usual.
         try:
             return await ask(request)
         except TryLater as error:
@@ -166,84 +166,86 @@ def _retry_wait(state: RetryCallState) -> float:
 
 
 class CautiousModel:
-    """Asks for an answer to a schema in words too, since some servers pass a schema over without a word.
+    """Puts the schema into the prompt as well, because some servers ignore schemas silently.
 
-    Where a server refuses the first request that has one, the words alone do from then on.
+    If a server rejects the first request with a schema, later requests have it in the prompt only.
     """
 
     def __init__(self, inner: Model) -> None:
         self.inner = inner
-        self._holds = False
-        self._refuses = False
+        self._accepts_schemas = False
+        self._rejects_schemas = False
 
     def __repr__(self) -> str:
         return f"<CautiousModel over {self.inner!r}>"
 
     @property
     def name(self) -> str:
-        """What the model is called."""
+        """The name of the wrapped model."""
         return self.inner.name
 
     @property
     def family(self) -> str:
-        """Whose prompts suit it."""
+        """The family of the wrapped model."""
         return self.inner.family
 
     @property
     def structured(self) -> bool:
-        """Whether it can be held to a schema, as far as is known."""
-        return self.inner.structured and not self._refuses
+        """True unless the server is known not to support schemas."""
+        return self.inner.structured and not self._rejects_schemas
 
     async def complete(self, request: Request) -> Reply:
-        """The whole answer."""
+        """Return the whole reply."""
         if not self._is_doubtful(request):
             return await self.inner.complete(request)
         *_, last = [piece async for piece in self._with_schema(request, stream=False)]
-        assert isinstance(last, Reply)  # noqa: S101  (the last of all pieces)
+        assert isinstance(last, Reply)  # noqa: S101  (the last chunk)
         return last
 
     async def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
-        """The answer piece by piece, and last the whole."""
-        told = self._with_schema if self._is_doubtful(request) else self._told
-        async with aclosing(told(request, stream=True)) as pieces:
+        """Yield the reply's text in chunks, and the whole `Reply` last."""
+        send = self._with_schema if self._is_doubtful(request) else self._send
+        async with aclosing(send(request, stream=True)) as pieces:
             async for piece in pieces:
                 yield piece
 
     async def close(self) -> None:
-        """Let go of what the model holds open."""
+        """Release what the wrapped model holds."""
         if isinstance(self.inner, Closeable):
             await self.inner.close()
 
     def _is_doubtful(self, request: Request) -> bool:
-        """Whether the server is asked to hold the answer to a schema; any other schema is in words already."""
+        """Return True if the request relies on the server to enforce its schema."""
         return enforces_schema(request, structured=self.inner.structured)
 
     async def _with_schema(self, request: Request, *, stream: bool) -> AsyncGenerator[str | Reply]:
-        worded = add_schema_text(request)
-        refusal: RunFailed | None = None
-        if not self._refuses:
-            begun = False
+        prompted = add_schema_text(request)
+        rejection: RunFailed | None = None
+        if not self._rejects_schemas:
+            started = False
             try:
-                async with aclosing(self._told(worded, stream=stream)) as pieces:
+                async with aclosing(self._send(prompted, stream=stream)) as pieces:
                     async for piece in pieces:
-                        begun = True
+                        started = True
                         yield piece
             except RunFailed as error:
-                if begun or self._holds or isinstance(error, TimedOut):
+                # Once a schema was accepted, or text has arrived, the failure has another reason.
+                if started or self._accepts_schemas or isinstance(error, TimedOut):
                     raise
-                refusal = error
+                rejection = error
             else:
-                self._holds = True
+                self._accepts_schemas = True
                 return
         try:
-            async with aclosing(self._told(replace(worded, schema=None), stream=stream)) as pieces:
+            async with aclosing(self._send(replace(prompted, schema=None), stream=stream)) as pieces:
                 async for piece in pieces:
                     yield piece
         except ProwessError as error:
-            raise refusal or error from None
-        self._refuses = True
+            # The request fails without a schema, too: the first error says why.
+            raise rejection or error from None
+        self._rejects_schemas = True
 
-    async def _told(self, request: Request, *, stream: bool) -> AsyncGenerator[str | Reply]:
+    async def _send(self, request: Request, *, stream: bool) -> AsyncGenerator[str | Reply]:
         if not stream:
             yield await self.inner.complete(request)
             return
