@@ -27,14 +27,14 @@ DATABASE_ORIGIN = "database"
 
 
 class DatabaseShelf:
-    """What was added to an organization's registry. Where there is no database yet, there is nothing, and none is made."""
+    """What an organization added to its registry. Reading never creates the database."""
 
     def __init__(self, records: Callable[[], Connections], present: Callable[[], bool]) -> None:
         self._records = records
         self._present = present
 
     def entries(self, kind: EntryKind, organization: str, id: str | None = None) -> Sequence[RegistryEntry]:
-        """What the organization has added; nobody else's."""
+        """Return the entries that this organization added."""
         if not self._present():
             return []
         records = self._records()
@@ -44,25 +44,25 @@ class DatabaseShelf:
 
 
 def entry_from_row(kind: EntryKind, row: RegistryRow, location: str) -> RegistryEntry:
-    """A row as an entry."""
+    """Return a row as an entry."""
     name = f"{row.entry_id}@{row.version}.json"
     return read_entry(kind, name, row.content.encode(errors="replace"), origin=DATABASE_ORIGIN, location=location)
 
 
-_WHERE_FROM = "origin"
+_ORIGIN_FIELD = "origin"
 
 
 class RegistryWriter:
-    """Changes what an organization keeps in the database. A version stays as it is: what differs needs another version."""
+    """Changes an organization's registry in the database. Versions are immutable: other content needs another version."""
 
     def __init__(self, records: Callable[[], Connections]) -> None:
         self._records = records
 
     def add(self, actor: Actor, entry: RegistryEntry) -> bool:
-        """Keep an entry for the actor's organization; False where exactly this is kept already.
+        """Add an entry for the actor's organization; return False if exactly this entry is there already.
 
-        `Invalid` for one that breaks a rule or has no semantic version, `Refused` for an agent and for whoever may not
-        write, `Conflict` where this version is kept with other content.
+        Raise `Invalid` for an entry that breaks a rule or has no semantic version, `Refused` for an agent or without
+        permission to write, and `Conflict` if this version exists with other content.
         """
         if entry.value is None:
             raise unusable_entry(entry)
@@ -86,7 +86,7 @@ class RegistryWriter:
         return outcome == "added"
 
     def remove(self, actor: Actor, kind: EntryKind, id: str, version: str) -> None:
-        """Forget one version for the actor's organization; `NotFound` where it does not keep it."""
+        """Remove one version for the actor's organization; raise `NotFound` if it has none."""
         entry = RegistryEntry(kind=kind, id=id, version=version, origin="database", value=None)
         with self._records().write() as connection:
             kept = registry.get_entry(connection, actor.organization, kind, id, version)
@@ -105,17 +105,17 @@ class RegistryWriter:
 
 
 def _content(entry: RegistryEntry) -> str:
-    """The entry as it is kept: JSON that says all of it, its id and version too."""
+    """Return the entry as JSON, with its id and version."""
     if entry.value is None:
         raise unusable_entry(entry)
     told = entry.value.as_json()
-    return json_text({name: value for name, value in told.items() if name != _WHERE_FROM and value is not None})
+    return json_text({name: value for name, value in told.items() if name != _ORIGIN_FIELD and value is not None})
 
 
 def _keep(
     connection: sa.Connection, actor: Actor, entry: RegistryEntry, content: str
 ) -> Literal["added", "same", "conflict"]:
-    """Keep it, or say what is kept already; of two that add one version at once, the first to commit is kept."""
+    """Insert the entry, or compare it with what is there. If two add the same version, the first commit wins."""
     key = (actor.organization, entry.kind, entry.id, entry.version)
     if registry.add_entry(connection, *key, content=content, by=actor.label):
         return "added"
@@ -126,7 +126,7 @@ def _keep(
 def _refusal(
     connection: sa.Connection, actor: Actor, action: Action, entry: RegistryEntry, content: str
 ) -> Refused | None:
-    """Why this actor may not; None for a person who may write, whose role goes that far."""
+    """Return why the actor may not do this; None for a person with permission."""
     if not actor.is_person:
         return Refused(f"An agent does not change the registry of {entry.kind}s.", hint="Ask a person to do this.")
     subject = Subject(slug=entry.id, digest=_digest(content), source="user", source_type="manual")

@@ -21,12 +21,12 @@ from prowess.storage.files.freshness import Stamp, is_settled, make_stamp
 from prowess.storage.files.safe_read import open_folder, read_regular_file
 from prowess.storage.files.skill_paths import read_error
 
-# descriptors and strings, as in storage/reading.py: files are opened relative to the folder that was listed
+# Files are opened relative to the descriptor of the folder that was listed: a path could lead elsewhere by then.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """A file of a shelf as it was listed."""
+    """A file of a shelf, as listed."""
 
     descriptor: int
     name: str
@@ -35,7 +35,7 @@ class _File:
 
 
 class FolderShelf:
-    """The prompts and rubrics in some folders below `root`, '' for itself; no part of the way from there to a file may be a link."""
+    """The prompts and rubrics in some folders below `root` ('' for itself). No path from there to a file may have a link."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class FolderShelf:
         self._known: dict[EntryKind, dict[str, tuple[Stamp, RegistryEntry]]] = {}
 
     def entries(self, kind: EntryKind, organization: str, id: str | None = None) -> Sequence[RegistryEntry]:  # noqa: ARG002
-        """What lies there now; of two files with the same id and version, the first by path counts."""
+        """Return the entries that are there now; of two with the same id and version, the first by path counts."""
         known = self._known.get(kind, {})
         fresh: dict[str, tuple[Stamp, RegistryEntry]] = {}
         found: list[RegistryEntry] = []
@@ -89,11 +89,11 @@ class FolderShelf:
             os.close(descriptor)
 
     def _walk(self, kind: EntryKind, descriptor: int, location: str, depth: int) -> Iterator[_File]:
-        """The files that hold entries by their names, with their folders open; hidden ones are passed by."""
+        """Yield the files whose names suggest entries, while their folder is open; skip hidden ones."""
         for name in sorted(os.listdir(descriptor)):
             try:
                 status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            except OSError:  # it is gone again
+            except OSError:  # it was deleted meanwhile
                 continue
             below = f"{location}/{name}"
             if is_entry_name(kind, name) and not stat.S_ISDIR(status.st_mode):
@@ -150,7 +150,7 @@ class FolderShelf:
 
 
 def _each_once(entries: Sequence[RegistryEntry]) -> Iterator[RegistryEntry]:
-    """The entries, those whose id and version came before without a value."""
+    """Yield the entries; one whose id and version came before loses its value."""
     first: dict[tuple[str, str], RegistryEntry] = {}
     for entry in entries:
         other = first.setdefault((entry.id, entry.version), entry)
@@ -167,7 +167,7 @@ def _unreadable(message: str, hint: str, field: str) -> Problem:
 
 
 def _shown(path: str) -> str:
-    """A path as text that can be written anywhere, whatever bytes it has."""
+    """Return a path as valid text, whatever bytes it has."""
     return path.encode(errors="replace").decode(errors="replace")
 
 
@@ -177,9 +177,9 @@ FILE_ORIGIN = "file"
 def read_entry_files(
     kind: EntryKind, paths: Sequence[Path], limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[RegistryEntry]:
-    """The entries in files and below folders; `NotFound` for a path with nothing, `Invalid` for a file of another type.
+    """Yield the entries in files and folders; raise `NotFound` for an empty path, `Invalid` for a file of another type.
 
-    A path may be a link, since a person chose it; what lies below may not.
+    A path itself may be a link, because a person chose it; nothing below it may.
     """
     for path in paths:
         if path.is_dir():

@@ -15,7 +15,7 @@ SYNTAXES: tuple[Syntax, ...] = ("jinja", "mustache")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """One version of one prompt. `version` is '' for one that has none; `origin` says where it was found."""
+    """One version of a prompt. `version` may be empty; `origin` says where the prompt was found."""
 
     id: str
     version: str = ""
@@ -28,17 +28,17 @@ class Prompt:
 
     @property
     def label(self) -> str:
-        """What it is called together with its version."""
+        """The id with the version."""
         return f"{self.id}@{self.version}" if self.version else self.id
 
     def as_json(self) -> dict[str, Any]:
-        """The prompt as a prompt file has it, and where it was found."""
+        """Return the prompt as in a prompt file, with its origin."""
         told = asdict(self)
         return {"prompt_id": told.pop("id"), **told}
 
 
 def prompt_from_artifact(artifact: PromptTemplate, origin: str = "") -> Prompt:
-    """The prompt that an artifact of a skill is; older versions of one carry theirs in their name."""
+    """Return the prompt that an artifact holds. Older versions have their version in the artifact's name."""
     name = artifact.name
     if artifact.version:
         name = name.removesuffix(f"@{artifact.version}")
@@ -59,7 +59,7 @@ ScoringMode = Literal["binary", "weighted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Criterion:
-    """One thing to judge, and what makes it pass or fail; `weight` counts in a weighted rubric."""
+    """One thing to judge, and when it passes or fails. `weight` counts in weighted rubrics only."""
 
     id: str
     name: str
@@ -71,10 +71,9 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rubric:
-    """One version of one rubric, which has at least one criterion, and no id of a criterion twice.
+    """One version of a rubric. It has at least one criterion, and the ids of its criteria are unique.
 
-    `version` is '' for one that has none, `pass_threshold` None where the rubric says nothing, and `origin` says where it
-    was found.
+    `version` may be empty, `pass_threshold` None, and `origin` says where the rubric was found.
     """
 
     id: str
@@ -88,17 +87,17 @@ class Rubric:
 
     @property
     def label(self) -> str:
-        """What it is called together with its version."""
+        """The id with the version."""
         return f"{self.id}@{self.version}" if self.version else self.id
 
     def as_json(self) -> dict[str, Any]:
-        """The rubric as a rubric file has it, and where it was found."""
+        """Return the rubric as in a rubric file, with its origin."""
         told = asdict(self)
         return {"rubric_id": told.pop("id"), **told, "criteria": [asdict(one) for one in self.criteria]}
 
 
 def rubric_from_document(document: JsonObject, id: str, version: str, origin: str = "") -> Rubric:
-    """The rubric that a document without errors holds, under this id and version."""
+    """Return the rubric in a valid document, under this id and version."""
     criteria = [cast("JsonObject", one) for one in document["criteria"]]
     threshold, schema = document.get("pass_threshold"), document.get("output_schema")
     return Rubric(
@@ -124,14 +123,11 @@ def _criterion(document: JsonObject) -> Criterion:
 
 
 DEFAULT_VARIANT = "default"
-"""What a variant may be called that is written for no family in particular; one without a name is the same."""
+"""The name of the variant for any family of models; a variant without a name is the same."""
 
 
 def choose_variant(candidates: Sequence[Artifact], family: str) -> Artifact:
-    """The candidate that is written for the family, else the default one, else the first by ordinal.
-
-    Of several that would do, the first by ordinal is taken, and of equal ordinals the one that comes first.
-    """
+    """Return the candidate for the family, else the default one, else the first; ties go to the lowest ordinal."""
     if not candidates:
         raise NotFound("There is no variant to choose from.", hint="Name an artifact that the skill has.")
     ordered = sorted(candidates, key=lambda artifact: artifact.ordinal)

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 ARTIFACT_KINDS: Mapping[EntryKind, Kind] = {"prompt": "prompt_template", "rubric": "review"}
-"""Which kind of artifact holds entries of a kind."""
+"""The kind of artifact that holds each kind of entry."""
 
 SKILL_ORIGIN = "skill:"
-"""How the origin of such an entry begins."""
+"""Prefix of the origin of a skill's own entries."""
 
 
 def skill_entries(skill: Skill, kind: EntryKind) -> list[RegistryEntry]:
-    """The skill's own entries; of a prompt's variants, the one for any model."""
+    """Return the skill's own entries; of a prompt's variants, the default one."""
     return _prompts(skill) if kind == "prompt" else _rubrics(skill)
 
 
@@ -66,7 +66,7 @@ def _rubrics(skill: Skill) -> list[RegistryEntry]:
 
 
 def _rubric(artifact: Review, origin: str) -> RegistryEntry:
-    """The rubric in a review's text, under the id by which the skill knows it."""
+    """Return the rubric in a review's text, under the id that the skill uses."""
     problems: list[Problem] = []
     ending = ".json" if artifact.content.lstrip("\ufeff \t\r\n").startswith("{") else ".yaml"
     path = artifact.path if artifact.path and is_data(artifact.path) else f"{artifact.rubric_id}{ending}"
@@ -92,11 +92,12 @@ _VERSIONS = 8
 class Registry:
     """Finds prompts and rubrics: first among the skill's own, then on each shelf in turn.
 
-    Without a version, the nearest place that has the id gives the latest release it has; a pre-release is given only where
-    there is nothing else. With a version, the nearest place that has exactly that version gives it; what a skill brings
-    itself without any version serves that skill under each. Entries of other skills
-    are found only as `slug/id`, so that no skill stands in the way of another. `NotFound` names what there is instead; `Invalid` has every problem of an entry that breaks
-    a rule, since nothing farther off stands in for it.
+    Without a version, the nearest place with the id decides: its latest release, or a pre-release if it has no other. With
+    a version, the nearest place with exactly that version decides; a skill's own entry without a version serves every
+    version. Entries of other skills are found as `slug/id` only, so that no skill can shadow another's.
+
+    Raise `NotFound`, with what exists instead, and `Invalid`, with every problem, for an unusable entry: a farther place
+    never stands in for it.
     """
 
     def __init__(self, shelves: Callable[[], Sequence[Shelf]], catalog: Catalog | None = None) -> None:
@@ -104,38 +105,38 @@ class Registry:
         self._catalog = catalog
 
     def without_other_skills(self) -> Registry:
-        """The registry as a run sees it: what belongs to another skill is behind that skill's own gate."""
+        """Return the registry for runs: other skills' entries are behind those skills' own gate."""
         return Registry(self._shelves)
 
     def prompt(self, id: str, version: str | None = None, *, skill: Skill | None = None, organization: str) -> Prompt:
-        """One prompt for a skill, or for nobody in particular, as an organization sees it."""
+        """Return a prompt for a skill, or in general, as an organization sees it."""
         entry = self.find("prompt", id, version, skill=skill, organization=organization)
         if isinstance(entry.value, Prompt):
             return entry.value
         raise unusable_entry(entry)
 
     def rubric(self, id: str, version: str | None = None, *, skill: Skill | None = None, organization: str) -> Rubric:
-        """One rubric for a skill, or for nobody in particular, as an organization sees it."""
+        """Return a rubric for a skill, or in general, as an organization sees it."""
         entry = self.find("rubric", id, version, skill=skill, organization=organization)
         if isinstance(entry.value, Rubric):
             return entry.value
         raise unusable_entry(entry)
 
     def prompts(self, *, organization: str) -> list[RegistryEntry]:
-        """Every prompt there is, also those of skills, each with where it is from; nearest first, then by id and version."""
+        """Return all prompts, including those of skills; nearest first, then by id and version."""
         return self._all("prompt", organization)
 
     def rubrics(self, *, organization: str) -> list[RegistryEntry]:
-        """Every rubric there is, as for prompts."""
+        """Return all rubrics, in the same order."""
         return self._all("rubric", organization)
 
     def find(
         self, kind: EntryKind, id: str, version: str | None = None, *, skill: Skill | None = None, organization: str
     ) -> RegistryEntry:
-        """The entry that serves an id and version, also one that cannot be used; `NotFound` where there is none."""
+        """Return the entry for an id and version, even if it is unusable; raise `NotFound` if there is none."""
         there: list[RegistryEntry] = []
         for entries in self._places(kind, id, skill, organization):
-            found = _chosen(entries, version) if entries else None
+            found = _choose(entries, version) if entries else None
             if found is not None:
                 return found
             there += entries
@@ -144,7 +145,7 @@ class Registry:
     def _places(
         self, kind: EntryKind, id: str, skill: Skill | None, organization: str
     ) -> Iterator[Sequence[RegistryEntry]]:
-        """The entries of this id in each place, nearest first; a place is asked when the nearer ones did not serve."""
+        """Yield the entries of this id in each place, nearest first; farther places are read only if needed."""
         yield [entry for entry in skill_entries(skill, kind) if entry.id == id] if skill else []
         for shelf in self._shelves():
             yield shelf.entries(kind, organization, id)
@@ -153,7 +154,7 @@ class Registry:
             yield [entry for entry in self._of_skill(slug, kind) if entry.id == rest]
 
     def _of_skill(self, slug: str, kind: EntryKind) -> list[RegistryEntry]:
-        """The entries of one skill in reach; none where there is no such skill."""
+        """Return the entries of one skill; empty if there is no such skill."""
         try:
             return skill_entries(self._catalog.get(slug), kind) if self._catalog is not None else []
         except NotFound:
@@ -176,7 +177,7 @@ class Registry:
             versions = sorted({entry.version for entry in there}, key=version_key, reverse=True)
             shown = ", ".join(one or "one without a version" for one in versions[:_VERSIONS])
             return NotFound(f"There is no version {version!r} of the {kind} {id!r}.", hint=f"There is: {shown}.")
-        ids = sorted({_reached_by(entry) for entry in self._all(kind, organization) if entry.value is not None})
+        ids = sorted({_global_name(entry) for entry in self._all(kind, organization) if entry.value is not None})
         same = [one for one in ids if one.rpartition("/")[2] == id]
         near = same or difflib.get_close_matches(id[:200], ids, n=_NEAR) or ids[:_NEAR]
         if same:
@@ -186,8 +187,8 @@ class Registry:
         return NotFound(f"There is no {kind} {id[:200]!r}.", hint=hint)
 
 
-def _chosen(entries: Sequence[RegistryEntry], version: str | None) -> RegistryEntry | None:
-    """The entry of a place that serves a version; a skill's own one without a version has that of its package."""
+def _choose(entries: Sequence[RegistryEntry], version: str | None) -> RegistryEntry | None:
+    """Return the entry for a version; a skill's own entry without a version has the version of its package."""
     wanted = version or latest_version(entry.version for entry in entries)
     by_version = {entry.version: entry for entry in reversed(entries)}
     unversioned = by_version.get("")
@@ -197,7 +198,7 @@ def _chosen(entries: Sequence[RegistryEntry], version: str | None) -> RegistryEn
 
 
 def unusable_entry(entry: RegistryEntry) -> Invalid:
-    """The error for an entry that cannot be used."""
+    """Return the error for an unusable entry."""
     errors = [problem for problem in entry.problems if problem.severity == "error"]
     first = errors[0].message if errors else "it cannot be read."
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
@@ -206,8 +207,8 @@ def unusable_entry(entry: RegistryEntry) -> Invalid:
     return Invalid(message, hint=hint, problems=entry.problems)
 
 
-def _reached_by(entry: RegistryEntry) -> str:
-    """The name by which anybody finds it: one of a skill's own only with the skill's slug."""
+def _global_name(entry: RegistryEntry) -> str:
+    """Return the name that finds an entry from anywhere; a skill's own entry needs the slug."""
     slug = entry.origin.removeprefix(SKILL_ORIGIN)
     return entry.id if slug == entry.origin else f"{slug}/{entry.id}"
 
@@ -217,13 +218,13 @@ def _order(entry: RegistryEntry) -> tuple[str, object]:
 
 
 UNKNOWN_CODES = ("prompt-unknown", "rubric-unknown")
-"""The codes of problems on which only the registry has the last word."""
+"""Problems that only the registry can decide."""
 
 
 def add_reference_problems(
     skill: Skill, problems: Sequence[Problem], registry: Registry, organization: str
 ) -> tuple[Problem, ...]:
-    """The problems of a skill, with what the registry says in place of what its package alone could say; worst first."""
+    """Return the problems of a skill, with the registry's findings in place of the package's guesses; errors first."""
     told = [problem for problem in problems if problem.code not in UNKNOWN_CODES]
     found = list(find_unresolved(skill, registry, organization))
     return (
@@ -234,7 +235,7 @@ def add_reference_problems(
 
 
 def find_unresolved(skill: Skill, registry: Registry, organization: str) -> Iterator[Problem]:
-    """A problem for each prompt or rubric that the skill names and that nobody has, or that cannot be used. Blocking."""
+    """Yield a problem for each prompt or rubric that the skill names and that is missing or unusable. Blocking."""
     for artifact in skill.artifacts:
         reference = _reference(artifact)
         if reference is None:
@@ -245,7 +246,7 @@ def find_unresolved(skill: Skill, registry: Registry, organization: str) -> Iter
             entry = registry.find(kind, named, version, skill=skill, organization=organization)
         except NotFound as fault:
             yield error(f"{kind}-unknown", fault.message, fault.hint, field=field)
-        except ProwessError as fault:  # a database that does not answer leaves it open
+        except ProwessError as fault:  # a database that does not answer proves nothing
             yield Problem(
                 code=f"{kind}-unknown", severity="warning", message=fault.message, hint=fault.hint, field=field
             )

@@ -26,7 +26,7 @@ _LISTED = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderFault:
-    """Why a template gave no text: the worker's word for it, and the line and the piece of the template it is about."""
+    """Why a rendering failed: the worker's code for it, and the line and piece of the template."""
 
     kind: str
     template: str
@@ -39,24 +39,24 @@ class RenderFault:
 
     @property
     def error(self) -> ProwessError:
-        """What to raise."""
+        """The error to raise."""
         return _ERRORS.get(self.kind, _value)(self)
 
     @property
     def where(self) -> str:
-        """The line, to follow a phrase."""
+        """The line, as the end of a phrase."""
         return f" in line {self.line}" if self.line else ""
 
     @property
     def what(self) -> str:
-        """The expression that it is about, with the beginning that belongs to it."""
+        """The expression at fault, with the beginning of its path."""
         source = self.template.encode()
         before = _ROOT.search(source[: self.start].decode(errors="replace")[-200:])
         return (before[0] if before else "") + source[self.start : self.end].decode(errors="replace")
 
     @property
     def takes(self) -> str:
-        """Which inputs the template takes."""
+        """The inputs that the template takes, as a hint."""
         try:
             names = sorted(find_variables(self.template, self.syntax))
         except Invalid:

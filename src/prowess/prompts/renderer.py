@@ -17,7 +17,7 @@ from prowess.skill.text.hidden import quote_source
 from prowess.threads import offload
 
 _SMALL = 100_000
-"""About as many characters are written in a millisecond."""
+"""About as many characters as are encoded in a millisecond."""
 _TEXT = frozenset({str})
 _SCALARS = frozenset({int, float, bool, type(None)})
 _HINT = "Pass texts, numbers, booleans, null, and lists and objects of these, with texts as keys."
@@ -26,9 +26,9 @@ _HINT = "Pass texts, numbers, booleans, null, and lists and objects of these, wi
 def encode_request(
     template: str, values: Mapping[str, Any], syntax: TemplateSyntax, limits: RenderLimits, *, checked: bool = False
 ) -> bytes:
-    """The request; `Invalid` where the template is too large or the values are no JSON, too large or too deep.
+    """Return the request; raise `Invalid` if the template is too large or the values are not JSON, too large or too deep.
 
-    Values that are small need no further check.
+    `checked` says that `is_small` accepted the values.
     """
     check_template(template, syntax)
     plain = dict(values)
@@ -38,14 +38,14 @@ def encode_request(
         encoded = json.dumps(plain, ensure_ascii=False, allow_nan=False).encode()
         head = json.dumps({"template": template, "syntax": syntax}, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
-        raise _not_json(_odd_one(plain), "cannot be written as JSON") from None
+        raise _not_json(_find_invalid_input(plain), "cannot be written as JSON") from None
     if len(encoded) > limits.values_bytes:
         raise _too_large(limits, f"{len(encoded):,} bytes")
     return head[:-1] + b', "values": ' + encoded + b"}"
 
 
 def is_small(values: Mapping[str, Any], limits: RenderLimits) -> bool:
-    """Whether the values are plain at first sight, within the limits, and so few that writing them takes no time."""
+    """Return True if the values are plain JSON within the limits, and small enough to encode on the event loop."""
     room, depth = _SMALL, 0
     level: list[Any] = [dict(values)]
     while level:
@@ -67,7 +67,7 @@ def is_small(values: Mapping[str, Any], limits: RenderLimits) -> bool:
 
 
 def _check_values(values: dict[str, Any], limits: RenderLimits) -> None:
-    """Walk the values, and no longer than their JSON may be: lists that hold themselves end there too."""
+    """Check the values. The walk ends at the size limit, so lists that contain themselves end it too."""
     room = limits.values_bytes
     waiting: list[tuple[Any, str, int]] = [(values, "", 0)]
     while waiting:
@@ -79,7 +79,7 @@ def _check_values(values: dict[str, Any], limits: RenderLimits) -> None:
         if not isinstance(value, str | list | tuple | dict):
             raise _not_json(name, f"is or holds a {type(value).__name__}")
         inner = cast("str | list[Any] | dict[Any, Any]", value)
-        room -= len(inner) * (1 if isinstance(inner, str) else 2) + 2  # at the least
+        room -= len(inner) * (1 if isinstance(inner, str) else 2) + 2  # its JSON has at least this size
         if room < 0:
             raise _too_large(limits, "more")
         if isinstance(inner, dict):
@@ -95,8 +95,8 @@ def _members(members: dict[Any, Any], name: str, depth: int) -> list[tuple[Any, 
     return [(item, name or key, depth) for key, item in members.items()]
 
 
-def _odd_one(values: dict[str, Any]) -> str:
-    """The first of the inputs that cannot be written by itself."""
+def _find_invalid_input(values: dict[str, Any]) -> str:
+    """Return the first input that cannot be encoded."""
     for name, value in values.items():
         try:
             json.dumps({name: value}, ensure_ascii=False, allow_nan=False).encode()
@@ -116,27 +116,27 @@ def _too_large(limits: RenderLimits, size: str) -> Invalid:
 
 
 class Renderer(Protocol):
-    """Whatever makes a text of a template and its values.
-
-    `Invalid` is raised where the template cannot be read, lacks an input or cannot do what it says with one, and where the
-    values are not plain JSON; its problems name the line and the input, and never a value. `TimedOut` and `RunFailed`
-    are raised where a limit is met, `Unavailable` where nothing can be rendered at all. Values are not changed.
-    """
+    """Renders templates."""
 
     async def render(self, template: str, values: Mapping[str, Any], *, syntax: TemplateSyntax = "jinja") -> str:
-        """The text."""
+        """Return the rendered text. The values are not changed.
+
+        Raise `Invalid` if the template cannot be parsed, lacks an input or misuses one, or if the values are not plain JSON; its
+        problems name lines and inputs, never values. Raise `TimedOut` or `RunFailed` at a limit, and `Unavailable` if nothing
+        can be rendered.
+        """
         ...
 
     async def close(self) -> None:
-        """Give back what is held; a later rendering takes it again."""
+        """Release everything; a later rendering starts again."""
         ...
 
 
 class WorkerRenderer:
-    """Renders in up to `limits.workers` processes for each event loop; they start when needed and end with this process.
+    """Renders in up to `limits.workers` processes for each event loop. They start on demand and end with this process.
 
-    A rendering that meets a limit costs its worker, not the next rendering. Any number may be asked for at once; they wait
-    for a worker in the order in which they came.
+    A rendering that hits a limit costs its worker, not the next rendering. Concurrent renderings wait for a worker in the
+    order of arrival.
     """
 
     def __init__(self, limits: RenderLimits = DEFAULT_RENDER_LIMITS) -> None:
@@ -148,7 +148,7 @@ class WorkerRenderer:
         weakref.finalize(self, self._idle.end)
 
     async def render(self, template: str, values: Mapping[str, Any], *, syntax: TemplateSyntax = "jinja") -> str:
-        """The text."""
+        """Return the rendered text; see `Renderer.render`."""
         if is_small(values, self._limits):
             request = encode_request(template, values, syntax, self._limits, checked=True)
         else:
@@ -160,7 +160,7 @@ class WorkerRenderer:
         raise RenderFault(template=template, syntax=syntax, limits=self._limits, **answer).error
 
     async def close(self) -> None:
-        """End the workers that are idle."""
+        """End the idle workers."""
         await offload(self._idle.end)
 
     def _turn(self) -> asyncio.Semaphore:
@@ -171,14 +171,14 @@ class WorkerRenderer:
         return found
 
     async def _ask(self, request: bytes) -> RenderAnswer:
-        """The answer of a worker, or of a second one where the first is ended from outside."""
+        """Return a worker's answer, or a second worker's if the first was killed from outside."""
         for _ in range(2):
             worker = self._idle.take() or await RenderWorker.start(self._limits)
             try:
                 answer = await worker.ask(request)
             except WorkerDied:
                 continue
-            if isinstance(answer, dict) and answer["kind"] == "memory":  # little of it may be left
+            if isinstance(answer, dict) and answer["kind"] == "memory":  # its heap may be full
                 worker.end()
             else:
                 self._idle.put(worker, most=self._limits.workers)
@@ -203,7 +203,7 @@ class _IdleWorkers:
         return None
 
     def put(self, worker: RenderWorker, *, most: int) -> None:
-        """Keep a worker, unless there are enough."""
+        """Keep a worker, or end it if there are enough."""
         with self._workers.locked() as workers:
             if len(workers) < most:
                 workers.append(worker)
@@ -211,5 +211,5 @@ class _IdleWorkers:
         worker.end()
 
     def end(self) -> None:
-        """End them all."""
+        """End all workers."""
         self._workers.end()

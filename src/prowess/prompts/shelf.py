@@ -36,9 +36,9 @@ ENTRY_KINDS: tuple[EntryKind, ...] = ("prompt", "rubric")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryEntry:
-    """One version of one prompt or rubric on a shelf; `value` is None where a problem keeps it from being used.
+    """One version of a prompt or rubric on a shelf; `value` is None if a problem makes it unusable.
 
-    `origin` says which shelf it is from, as in `workspace` or `skill:SLUG`, and `location` the file or database.
+    `origin` names the shelf, such as `workspace` or `skill:SLUG`; `location` is the file or database.
     """
 
     kind: EntryKind
@@ -51,20 +51,20 @@ class RegistryEntry:
 
     @property
     def label(self) -> str:
-        """What it is called together with its version."""
+        """The id with the version."""
         return f"{self.id}@{self.version}" if self.version else self.id
 
 
 class Shelf(Protocol):
-    """Somewhere that prompts and rubrics are kept. Blocking; bad content is an entry with problems and raises nothing."""
+    """A place that keeps prompts and rubrics. Blocking. Bad content raises nothing: it becomes an entry with problems."""
 
     def entries(self, kind: EntryKind, organization: str, id: str | None = None) -> Sequence[RegistryEntry]:
-        """What an organization finds here, or what it finds here under one id; in no order."""
+        """Return the entries that an organization sees here, or those with one id, in no particular order."""
         ...
 
 
 class MemoryShelf:
-    """Prompts and rubrics that are handed over as values."""
+    """Prompts and rubrics in memory, for tests and for embedding Prowess."""
 
     def __init__(self, *values: Prompt | Rubric, origin: str = "memory") -> None:
         self._entries = [
@@ -79,12 +79,12 @@ class MemoryShelf:
         ]
 
     def entries(self, kind: EntryKind, organization: str, id: str | None = None) -> Sequence[RegistryEntry]:  # noqa: ARG002
-        """Those of the kind, whoever asks."""
+        """Return the entries of the kind, for every organization."""
         return [entry for entry in self._entries if entry.kind == kind and id in (None, entry.id)]
 
 
 TEMPLATE_SUFFIXES: dict[str, Syntax] = {".mustache": "mustache", ".j2": "jinja", ".jinja": "jinja"}
-"""Files that are a prompt's template and nothing else; their names say the rest, as in `outline@1.2.0.mustache`."""
+"""Files that hold nothing but a template; their names hold id and version, as in `outline@1.2.0.mustache`."""
 
 _ENDINGS = {"prompt": (*DATA_SUFFIXES, *TEMPLATE_SUFFIXES), "rubric": DATA_SUFFIXES}
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}")
@@ -93,14 +93,14 @@ _SHOWN = 20
 
 
 def is_entry_name(kind: EntryKind, name: str) -> bool:
-    """Whether a file of this name holds an entry of the kind, as far as the name says."""
+    """Return True if a file of this name may hold an entry of the kind."""
     return name.endswith(_ENDINGS[kind]) and not name.startswith(".")
 
 
 def read_entry(
     kind: EntryKind, name: str, data: bytes, *, origin: str = "", location: str = "", limits: Limits = DEFAULT_LIMITS
 ) -> RegistryEntry:
-    """The entry in a file of this name; where it breaks a rule, it has no value and every problem."""
+    """Return the entry in a file; if it breaks a rule, the entry has no value and every problem."""
     problems: list[Problem] = []
     document = _document(kind, name, data, problems, limits)
     if document is None:
@@ -119,7 +119,7 @@ def read_entry(
 def failed_entry(
     kind: EntryKind, name: str, problems: Sequence[Problem], *, origin: str, location: str
 ) -> RegistryEntry:
-    """The entry for a file that could not even be read; what it is called says its name."""
+    """Return an entry for a file that could not be read, with the id in its name."""
     entry_id, version = parse_entry_name(name)
     return RegistryEntry(
         kind=kind, id=entry_id, version=version, origin=origin, location=location, value=None, problems=tuple(problems)
@@ -127,14 +127,14 @@ def failed_entry(
 
 
 def parse_entry_name(name: str) -> tuple[str, str]:
-    """The id and version that a file's name gives: `outline@1.2.0.json` both, `outline.v2.json` only the id."""
+    """Return the id and version in a file name: `outline@1.2.0.json` has both, `outline.v2.json` only an id."""
     bare = next((name[: -len(ending)] for ending in _ENDINGS["prompt"] if name.endswith(ending)), name)
     entry_id, mark, version = bare.partition("@")
     return (entry_id, version) if mark and entry_id else (file_stem(name), "")
 
 
 def check_prompt(path: str, document: JsonObject, problems: list[Problem]) -> None:
-    """Report every rule that a prompt's document breaks."""
+    """Add a problem for every rule that a prompt's document breaks."""
     settings = prompt_settings(path, document, problems)
     syntax = document.get("syntax", "mustache")
     if syntax not in SYNTAXES:
@@ -146,7 +146,7 @@ def check_prompt(path: str, document: JsonObject, problems: list[Problem]) -> No
 
 
 def _check_template(path: str, document: JsonObject, syntax: Syntax, problems: list[Problem]) -> None:
-    """Whether the template can be read, and which names it uses that its own vars_schema does not have."""
+    """Report a template that cannot be parsed, and names that its vars_schema does not declare."""
     try:
         used = find_variables(document["template"], syntax)
     except Invalid as fault:
@@ -176,7 +176,7 @@ def _check_schema(path: str, document: JsonObject, field: str, problems: list[Pr
 
 
 def _document(kind: EntryKind, name: str, data: bytes, problems: list[Problem], limits: Limits) -> JsonObject | None:
-    """What the file says; a template that stands alone says it in its name."""
+    """Return the document in a file; a bare template becomes a document of its own."""
     if len(data) > limits.file_bytes:
         problems.append(too_large_problem(name, len(data), limits.file_bytes))
         return None

@@ -18,19 +18,19 @@ from prowess.skill.limits import MIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderLimits:
-    """Caps on one rendering, with room to spare for honest templates, and how many go on at once."""
+    """Limits of one rendering, generous for honest templates, and the number of workers."""
 
     seconds: float = 2.0
     memory_bytes: int = 256 * MIB
     output_bytes: int = MIB
     values_bytes: int = 4 * MIB
     depth: int = 64
-    """How deep the values may nest."""
+    """Nesting depth of the values."""
     steps: int = 5_000_000
-    """How many instructions a MiniJinja template may take."""
+    """Instructions of a MiniJinja template."""
     workers: int = 2
     start_seconds: float = 30.0
-    """How long a worker may take until it is ready."""
+    """Seconds until a new worker must be ready."""
 
 
 DEFAULT_RENDER_LIMITS = RenderLimits()
@@ -39,23 +39,20 @@ DEFAULT_RENDER_LIMITS = RenderLimits()
 _PROGRAM = Path(__file__).with_name("worker_program.py")
 _PACKAGES = ("minijinja", "combustache")
 _FAULT_BYTES = 1 << 16
-"""How large a description of a fault may be, which does not count as output."""
+"""Size of a fault's description, which does not count as output."""
 _ENDED_BY_OTHERS = {0, -signal.SIGHUP, -signal.SIGINT, -signal.SIGKILL, -signal.SIGTERM}
 
 
 RenderAnswer = str | dict[str, Any]
-"""The text, or what is wrong with the template."""
+"""The text, or the fault of the template."""
 
 
 class WorkerDied(Exception):
-    """The worker was ended by somebody else before it answered; another one may be asked."""
+    """The worker was killed from outside before it answered; another one may be asked."""
 
 
 class RenderWorker:
-    """A worker process. It does one request at a time, and none after it has ended.
-
-    Each request may come from another event loop.
-    """
+    """A worker process. It serves one request at a time; each may come from another event loop."""
 
     def __init__(self, child: ChildProcess, limits: RenderLimits) -> None:
         self._limits = limits
@@ -105,11 +102,11 @@ class RenderWorker:
         self._child.end()
 
     def abandon(self) -> None:
-        """Let go of it without ending it, in a process that was forked from the one that it belongs to."""
+        """Forget the worker without ending it, in a process that was forked from its owner."""
         self._child.abandon()
 
     async def _receive(self, deadline: float, request: bytes | None = None) -> RenderAnswer:
-        """Return the next answer, to a request where one is given; raise `TimedOut` at the deadline."""
+        """Send the request, if any, and return the next answer; raise `TimedOut` at the deadline."""
         loop = asyncio.get_running_loop()
         reply = self._reply = loop.create_future()
         timer = loop.call_at(deadline, self._fail, _timeout_error(self._limits))
@@ -150,7 +147,7 @@ class RenderWorker:
 
 
 def out_of_memory_error(limits: RenderLimits) -> RunFailed:
-    """The error for a rendering that needs too much memory."""
+    """Return the error for a rendering that needs too much memory."""
     mebibytes = limits.memory_bytes >> 20
     return RunFailed(
         f"Rendering the template takes more than the {mebibytes} MiB of memory that it may.",

@@ -33,12 +33,12 @@ from combustache.nodes import Block, Interpolation, Node, Parent, Partial, Secti
 
 Values = dict[str, Any]
 Rendering = Callable[[Values], str]
-"""A template that has been read: from its values to its text."""
+"""A parsed template: turns values into text."""
 
 CACHED, CACHED_CHARS = 100, 256 * 1024
-"""How many templates are kept ready, and how long they may be together."""
+"""Parsed templates in the cache, and their total length."""
 IDLE_SECONDS = 10.0
-"""How often an idle worker looks whether its parent is still there."""
+"""How often an idle worker checks that its parent is alive."""
 ABOUT_TEMPLATE = frozenset(
     {
         "MissingArgument",
@@ -50,13 +50,13 @@ ABOUT_TEMPLATE = frozenset(
         "UnknownTest",
     }
 )
-"""Errors of MiniJinja whose details speak of the template and never of a value."""
+"""Errors of MiniJinja whose details quote the template, never a value."""
 METHOD = "<built-in method "
-"""How a method of a value looks in a text."""
+"""How Python prints a bound method: a template printed one by mistake."""
 
 
 class Fault(Exception):
-    """Why there is no text: a word for it, and the place in the template, as a line and from byte to byte."""
+    """Why a rendering failed: a code, and the place in the template as line and byte range."""
 
     def __init__(
         self, kind: str, *, line: int | None = None, place: tuple[int, int] | None = None, detail: str = ""
@@ -68,14 +68,14 @@ class Fault(Exception):
 
 
 class Renderings:
-    """Templates that have been read; the ones that were not used for longest are forgotten."""
+    """Parsed templates; the least recently used are dropped."""
 
     def __init__(self) -> None:
         self._ready: dict[tuple[str, str], Rendering] = {}
         self._chars = 0
 
     def get(self, template: str, syntax: str) -> Rendering:
-        """The template, read now or before."""
+        """Return the parsed template."""
         key = (syntax, template)
         found = self._ready.pop(key, None)
         if found is None:
@@ -90,7 +90,7 @@ class Renderings:
 
 
 def read_jinja(template: str) -> Rendering:
-    """A template in an environment of its own: strict, nothing to include, nothing that shows what else is there."""
+    """Parse a template in its own environment: strict, without includes, and without `debug`, which prints the context."""
     environment = minijinja.Environment(
         undefined_behavior="strict", fuel=LIMITS["steps"], debug=False, pycompat=False, auto_escape_callback=unescaped
     )
@@ -110,22 +110,22 @@ def read_jinja(template: str) -> Rendering:
 
 
 def unescaped(_name: str) -> bool:
-    """Prompts are not HTML."""
+    """Return False: prompts are not HTML."""
     return False
 
 
 def jinja_fault(error: minijinja.TemplateError) -> Fault:
-    """What MiniJinja says, without what could hold a value."""
+    """Return the fault that MiniJinja reports, without details that could hold a value."""
     detail = (error.detail or "") if error.kind in ABOUT_TEMPLATE else ""
     return Fault(error.kind, line=error.line, place=error.range, detail=detail)
 
 
 class PlainData(Ctx):
-    """Looks names up in objects and lists only: attributes of values are no data, and nothing is called."""
+    """Looks names up in objects and lists only; never reads attributes of Python values, never calls anything."""
 
     @staticmethod
     def deep_get(item: Any, key: str) -> Any:
-        """What the item has under the key."""
+        """Return what the item has under the key."""
         if isinstance(item, dict):
             return cast("Values", item).get(key, MISSING)
         if isinstance(item, list) and key.isascii() and key.isdigit() and len(key) < 10:
@@ -135,7 +135,7 @@ class PlainData(Ctx):
 
 
 def read_mustache(template: str) -> Rendering:
-    """A template that fails where it lacks data, without partials and without escapes for HTML."""
+    """Parse a template that fails on missing data, without partials and without HTML escapes."""
     try:
         parsed: Any = Template(template)
     except CombustacheError as error:
@@ -146,12 +146,14 @@ def read_mustache(template: str) -> Rendering:
 
 
 def strict(template: Any) -> None:
-    """Make every name that is to be printed a required one; a section without its name is left out."""
+    """Make every printed name required; a section whose name is missing is left out."""
     nodes: list[Any] = template._list  # noqa: SLF001 - there is no other way to see what it consists of
     for node in filter(lambda node: isinstance(node, Node), nodes):
         if isinstance(node, Partial | Parent | Block):
             raise mustache_fault("TemplateNotFound", node)
-        node.before = node.after = ""  # the rest of its line, which only reading needs
+        node.before = node.after = (
+            ""  # the rest of the line; only the parser needs it, and it would keep the whole template alive
+        )
         if isinstance(node, Section):
             node.closing_tag.before = node.closing_tag.after = ""
             node.handle = optional(node, node.handle)
@@ -161,7 +163,7 @@ def strict(template: Any) -> None:
 
 
 def optional(node: Any, handle: Callable[..., str]) -> Callable[..., str]:
-    """How a section is rendered: `#` only where its name is there, `^` also where it is not."""
+    """Return how to render a section: `#` only if its name exists, `^` in any case."""
 
     def handled(data: PlainData, *rest: Any) -> str:
         absent = node.left == "#" and data.get(node.contents) is MISSING
@@ -171,7 +173,7 @@ def optional(node: Any, handle: Callable[..., str]) -> Callable[..., str]:
 
 
 def required(node: Any, handle: Callable[..., str]) -> Callable[..., str]:
-    """How a name is rendered."""
+    """Return how to render a name that must exist."""
 
     def handled(data: PlainData, *rest: Any) -> str:
         if data.get(node.contents) is MISSING:
@@ -182,14 +184,14 @@ def required(node: Any, handle: Callable[..., str]) -> Callable[..., str]:
 
 
 def mustache_fault(kind: str, node: Any) -> Fault:
-    """A fault at a tag."""
+    """Return a fault at a tag."""
     before, tag = node.template[: node.tag_start], node.template[node.tag_start : node.tag_end]
     start = len(before.encode())
     return Fault(kind, line=before.count("\n") + 1, place=(start, start + len(tag.encode())))
 
 
 def as_text(value: Any) -> str:
-    """A text as it is, nothing for null, and everything else as JSON."""
+    """Return text unchanged, nothing for null, and everything else as JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, ensure_ascii=False)
@@ -215,7 +217,7 @@ def answer(request: bytes, renderings: Renderings) -> tuple[int, bytes]:
 
 
 def confine() -> None:
-    """Take away what rendering does not need. A limit that the system does not know is passed over."""
+    """Give up every resource that rendering does not need. Skip limits that the system does not know."""
     limits = {
         "RLIMIT_AS": LIMITS["memory_bytes"],
         "RLIMIT_CORE": 0,
@@ -231,7 +233,7 @@ def confine() -> None:
 
 
 def requests(source: BinaryIO) -> Any:
-    """Every request, until the input ends or the parent is gone."""
+    """Yield every request until the input ends or the parent is gone."""
     while True:
         ready, _, _ = select.select([source], [], [], IDLE_SECONDS)
         if not ready:
@@ -251,13 +253,15 @@ def send(target: BinaryIO, kind: int, payload: bytes = b"") -> None:
 
 
 def main() -> NoReturn:
-    """Answer requests."""
+    """Answer requests until the input ends."""
     source, target = sys.stdin.buffer, sys.stdout.buffer
     confine()
     renderings = Renderings()
     send(target, READY)
     for request in requests(source):
-        signal.setitimer(signal.ITIMER_REAL, LIMITS["seconds"] + 1)  # whose signal ends this process, whatever it is at
+        signal.setitimer(
+            signal.ITIMER_REAL, LIMITS["seconds"] + 1
+        )  # SIGALRM kills this process, even inside native code
         send(target, *answer(request, renderings))
         signal.setitimer(signal.ITIMER_REAL, 0)
     os._exit(0)
