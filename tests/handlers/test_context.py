@@ -319,14 +319,14 @@ def test_nothing_happens_any_more_once_the_run_has_ended(served, call, tmp_path,
 
 def test_a_run_that_is_ended_while_it_writes_ends_after_that(served, call, tmp_path, temporary, monkeypatch):
     begun, go_on = threading.Event(), threading.Event()
-    written = safe_files.write
+    written = safe_files.write_file
 
     def slow(*args) -> None:
         begun.set()
         go_on.wait(10)
         written(*args)
 
-    monkeypatch.setattr(safe_files, "write", slow)
+    monkeypatch.setattr(safe_files, "write_file", slow)
     context = served(roots=(Root(name="data", path=tmp_path.resolve(), writable=True),))
 
     async def run() -> None:

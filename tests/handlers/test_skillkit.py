@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from prowess import skillkit
-from prowess.sandbox.guest import context
+from prowess.sandbox.guest import bridge as context
 
 
 def _members(kind: type) -> set[str]:

@@ -90,7 +90,7 @@ prowess.submit([text for text in reached if inputs['part'] + '-of-the' in text])
 """
 TAMPERING = """
 import builtins, json, sys, prowess
-import guest.bridge, guest.runner, guest.filling
+import guest.bridge, guest.runner, guest.task
 class Evil:
     def __getattr__(self, name): return self
     def __call__(self, *args, **kwargs): return self

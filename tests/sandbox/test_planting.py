@@ -135,13 +135,13 @@ def test_nothing_is_removed_over_a_link_that_takes_the_place_of_a_folder_meanwhi
     (outside / ".ssh").mkdir()
     weeding = WriteGuard([root])
     (data / "sub" / ".ssh").mkdir(parents=True)
-    top = safe_files.top
+    top = safe_files.open_root
 
     def exchanged(path: str):
         (data / "sub").rename(data / "moved")
         (data / "sub").symlink_to(outside)
         return top(path)
 
-    monkeypatch.setattr(safe_files, "top", exchanged)
+    monkeypatch.setattr(safe_files, "open_root", exchanged)
     assert weeding.clear() == ["data/sub/.ssh"]
     assert (outside / ".ssh").is_dir()

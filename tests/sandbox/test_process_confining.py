@@ -37,8 +37,8 @@ def confined(code: str, **lock: object) -> subprocess.CompletedProcess[str]:
         "file_bytes": 1 << 20,
         **lock,
     }
-    start = "import sys; sys.path.append(sys.argv[1]); from prowess.sandbox.confine.lockdown import lock\n"
-    command = [sys.executable, "-ISB", "-c", f"{start}reached = lock(**{locking!r})\n{code}", str(SOURCES)]
+    start = "import sys; sys.path.append(sys.argv[1]); from prowess.sandbox.confine.lockdown import lock_down\n"
+    command = [sys.executable, "-ISB", "-c", f"{start}reached = lock_down(**{locking!r})\n{code}", str(SOURCES)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -315,4 +315,4 @@ def test_it_runs_without_bubblewrap_too(monkeypatch, native):
 
 def test_this_processor_is_known_or_nothing_is_run():
     assert machine() in {*MACHINES, ""}
-    assert seccomp.keep_only(b"") is False
+    assert seccomp.install_filter(b"") is False

@@ -234,8 +234,8 @@ def test_a_file_that_is_read_only_is_not_replaced(folders, place):
 
 
 def test_a_write_that_fails_leaves_nothing_behind(place):
-    with safe_files.top(str(place / "own")) as own, pytest.raises(OSError, match="name"):
-        safe_files.write(own, "n" * 256, b"x")
+    with safe_files.open_root(str(place / "own")) as own, pytest.raises(OSError, match="name"):
+        safe_files.write_file(own, "n" * 256, b"x")
     assert os.listdir(place / "own") == []
 
 
@@ -250,11 +250,11 @@ def test_no_descriptor_stays_open(folders, place):
 
 
 def test_a_folder_that_is_swapped_for_a_link_after_it_was_opened_does_not_matter(place):
-    with safe_files.top(str(place / "in")) as root, safe_files.folder(root, ["sub"]) as sub:
+    with safe_files.open_root(str(place / "in")) as root, safe_files.open_folder(root, ["sub"]) as sub:
         (place / "in" / "sub").rename(place / "in" / "moved")
         (place / "in" / "sub").symlink_to(place / "out")
-        assert safe_files.read(sub, "b.bin", most=10) == b"\xff\x00"
-        safe_files.write(sub, "secret.txt", b"mine")
+        assert safe_files.read_file(sub, "b.bin", most=10) == b"\xff\x00"
+        safe_files.write_file(sub, "secret.txt", b"mine")
     assert (place / "out" / "secret.txt").read_bytes() == OUTSIDE
     assert (place / "in" / "moved" / "secret.txt").read_bytes() == b"mine"
 
@@ -303,8 +303,8 @@ def test_both_ways_of_opening_a_folder_agree(tmp_path_factory, names):
         os.mkfifo(top / "in" / "pipe")
         (top / "in" / "way").symlink_to("sub")
         (top / "in" / "sub" / "up").symlink_to("../..")
-    with safe_files.top(str((top / "in").resolve())) as root:
-        assert _opened(safe_files.at_once, root, names) == _opened(safe_files.step_by_step, root, names)
+    with safe_files.open_root(str((top / "in").resolve())) as root:
+        assert _opened(safe_files.open_at_once, root, names) == _opened(safe_files.open_step_by_step, root, names)
 
 
 def _opened(way, root: int, names: list[str]) -> object:

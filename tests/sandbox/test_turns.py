@@ -32,7 +32,7 @@ async def within(turns: list[RunSlots], work: Any) -> None:
     if not turns:
         await work()
         return
-    async with turns[0].taken():
+    async with turns[0].hold():
         await within(turns[1:], work)
 
 
@@ -70,7 +70,7 @@ async def test_turns_of_two_sandboxes_within_each_other_wait_for_nothing_forever
     both = asyncio.Barrier(2)
 
     async def run(first: RunSlots, second: RunSlots) -> None:
-        async with first.taken():
+        async with first.hold():
             await both.wait()
             await within([second, first], lambda: asyncio.sleep(0))
 

@@ -19,14 +19,14 @@ from prowess.sandbox.removal import remove_tree
 
 FOLDER_PREFIX = "prowess-run-"
 SETTLED_SECONDS = 60.0
-"""A folder that was touched later than this may not have its lock yet."""
+"""A younger folder may not have its lock yet: its owner makes it first and locks it then."""
 
 _held_locks: dict[Path, int] = {}
 """The descriptors that hold the locks of this process."""
 
 
 def new_folder() -> Path:
-    """An empty folder that only this user can reach. It is this process's until it is removed."""
+    """Make an empty folder that only this user can reach; it belongs to this process until it is removed."""
     folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX)).resolve()
     with suppress(OSError):
         _held_locks[folder] = _lock_folder(folder, fcntl.LOCK_SH)
@@ -34,7 +34,7 @@ def new_folder() -> Path:
 
 
 def sweep_folders() -> list[Path]:
-    """Remove the folders of this user whose process has ended without doing so, and say which they were."""
+    """Remove folders of this user whose process has ended without removing them, and return their paths."""
     swept: list[Path] = []
     with suppress(OSError):
         for folder in Path(tempfile.gettempdir()).resolve().glob(f"{FOLDER_PREFIX}*"):
@@ -60,7 +60,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 def _lock_folder(folder: Path, how: int) -> int:
-    """A descriptor that holds a lock on a folder; `BlockingIOError` where another holds one that excludes it."""
+    """Lock a folder and return the descriptor that holds the lock; `BlockingIOError` if another lock excludes it."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(opened, how | fcntl.LOCK_NB)
@@ -71,7 +71,7 @@ def _lock_folder(folder: Path, how: int) -> int:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder that nothing works in any more, and let go of it."""
+    """Remove a folder that nobody uses any more, and release its lock."""
     remove_tree(folder)
     lock = _held_locks.pop(folder, None)
     if lock is not None:
@@ -79,9 +79,10 @@ def remove_folder(folder: Path) -> None:
 
 
 def private_folder(path: Path, what: str) -> Path:
-    """The folder, made where it is missing; `Refused` where it is not ours alone, `Unavailable` where it cannot be had.
+    """Return a folder that only this user can write to, made if missing.
 
-    `what` is kept in it, and begins the sentence that says so: "The sandbox", "Packages".
+    Raise `Refused` if others can write to it, since what is in it is executed, and `Unavailable` if it cannot be made. `what`
+    starts the message: "The sandbox", "Packages".
     """
     folder = path.absolute()
     try:
@@ -98,7 +99,7 @@ def private_folder(path: Path, what: str) -> Path:
 
 
 def keep_error(folder: Path, what: str, error: OSError) -> Unavailable:
-    """That nothing can be kept there, and why."""
+    """Return the error for a folder that cannot be written to."""
     return Unavailable(
         f"{what} cannot be kept in {str(folder)!r}: {error.strerror or error}.",
         hint="Check the permissions there and the space on the disk.",

@@ -11,16 +11,16 @@ from prowess.sandbox.script import MAX_DEPTH, Script, json_depth
 from prowess.threads import offload
 
 MAX_VALUES = 100_000
-"""How many values one text may have; each costs more to read than its characters."""
+"""How many values one JSON text may have: each costs far more memory and time than its characters."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _TYPE_CHARS, _MESSAGE_CHARS, _TRACE_CHARS, _DETAIL_CHARS = 100, 4_000, 8_000, 200
 _END_REASONS = frozenset(get_args(EndReason))
 
 
 def parse_json(text: str, *, around: int = 0) -> Any:
-    """A JSON value that can be kept anywhere: finite numbers, whole characters, not too deep, not too much of it.
+    """Parse JSON that can be stored anywhere: finite numbers, whole characters, limited depth and size.
 
-    `ValueError` otherwise. What lies `around` it, so many levels, does not count.
+    Raise `ValueError` otherwise. The outermost `around` levels do not count.
     """
     if _has_too_many_values(text):
         raise ValueError(f"it has more than {MAX_VALUES:,} values")
@@ -34,7 +34,7 @@ def parse_json(text: str, *, around: int = 0) -> Any:
 
 
 def parse_outcome(payload: bytes, script: Script, calls: int, limits: SandboxLimits = DEFAULT_LIMITS) -> ScriptOutcome:
-    """What came of a run, from what the worker says about it and what the guest said; `ValueError` where it is nonsense."""
+    """Return the outcome of a run, from the report of the worker and that of the guest; raise `ValueError` if it is malformed."""
     head, _, said = payload.partition(b"\n")
     told = _require_object(json.loads(head))
     word = str(told.get("word"))
@@ -61,7 +61,7 @@ def parse_outcome(payload: bytes, script: Script, calls: int, limits: SandboxLim
 
 
 def _has_too_many_values(text: str) -> bool:
-    """Whether there are more values in a JSON text than are read; this takes far less time than to read it."""
+    """Return True if a JSON text has too many values. Counting commas outside strings is far cheaper than parsing."""
     if text.count(",") < MAX_VALUES:
         return False
     unescaped = text.replace("\\\\", "").replace('\\"', "")
@@ -97,7 +97,7 @@ def _reject_constant(constant: str) -> NoReturn:
 
 
 def _replace_surrogates(value: Any) -> Any:
-    """The value without halves of characters."""
+    """Return the value with lone surrogates replaced: they cannot be encoded, so they could not be stored."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
@@ -110,25 +110,25 @@ def _replace_surrogates(value: Any) -> Any:
 
 
 OFFLOAD_SIZE: Final = 64 * 1024
-"""From how many characters or values on a text is read or written beside the event loop, which goes on meanwhile."""
+"""From this many characters or values on, JSON is parsed or written in a thread: it would hold up the event loop."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 async def encode_answer(value: Any) -> bytes:
-    """The answer that gives a value; `TypeError` or `ValueError` where JSON cannot say it."""
+    """Return the answer with a value; raise `TypeError` or `ValueError` if it is not a JSON value."""
     answer = {"value": value}
     text = await offload(_encode_incrementally, answer) if is_large(value) else _ENCODER.encode(answer)
     return text.encode(errors="replace")
 
 
 def encode_refusal(message: str, code: str) -> bytes:
-    """The answer that is an error in the script."""
+    """Return the answer that raises an error in the script."""
     return json.dumps({"error": {"message": message, "code": code}}).encode()
 
 
 def is_large(value: Any) -> bool:
-    """Whether there is so much in a value that to write it takes a while; looking takes none."""
+    """Return True if writing a value takes long. It looks at no more than `OFFLOAD_SIZE` values, so it is quick itself."""
     room, unseen = OFFLOAD_SIZE, [value]
     while unseen and room >= 0:
         item = unseen.pop()
@@ -144,5 +144,5 @@ def is_large(value: Any) -> bool:
 
 
 def _encode_incrementally(answer: dict[str, Any]) -> str:
-    """The JSON of it, written so that other threads have their turn between two values."""
+    """Return the JSON of an answer. The C encoder would keep the GIL for all of it; this releases it between values."""
     return "".join(_ENCODER.iterencode(answer))

@@ -12,40 +12,40 @@ from pathlib import Path
 from prowess.errors import NotFound
 
 SEARCH_PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")
-"""Where programs are looked for; nothing that this process has been told about that counts."""
+"""Where programs are looked for. The `PATH` of this process does not count: a skill must not depend on who starts it."""
 
 PROGRAM_FOLDERS = (
     *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64"),
     *("/usr/libexec", "/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/usr/local/libexec"),
 )
-"""Folders of programs, and of what they are made of."""
+"""Folders of programs and their libraries."""
 
 DATA_PATHS = (
     *("/usr/share", "/usr/local/share", "/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/ld.so.conf"),
     *("/etc/ld.so.conf.d", "/etc/localtime", "/etc/timezone", "/etc/mime.types", "/etc/ssl/openssl.cnf"),
     *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
 )
-"""What programs read besides; nothing in it is about this machine's people."""
+"""What else programs read; nothing in it is private."""
 
 WRITABLE_DEVICES = ("/dev/null", "/dev/full")
 
 PYTHON = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
-"""The interpreter that this one is made of, without the packages that are installed beside Prowess."""
+"""The interpreter that the virtual environment was made from, without the packages that are installed beside Prowess."""
 
 _STORES = (Path("/opt"), Path("/nix/store"), Path("/gnu/store"))
-"""Folders in which each entry is the home of one program."""
+"""Folders in which each entry holds one program: only that entry becomes readable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A program: the file, and the folders besides the system's that it is made of."""
+    """A program, and the folders outside those of the system that it needs."""
 
     path: str
     made_of: tuple[str, ...] = ()
 
 
 def find_program(name: str, searched: Sequence[str] = SEARCH_PATH) -> Program:
-    """The program of a name, or at an absolute path; `NotFound` where there is none."""
+    """Find a program by name or absolute path; raise `NotFound` if there is none."""
     found = shutil.which(name, path=os.pathsep.join(searched)) if "/" not in name else _program_at(name)
     if not found:
         raise NotFound(
@@ -56,7 +56,7 @@ def find_program(name: str, searched: Sequence[str] = SEARCH_PATH) -> Program:
 
 
 def existing_paths(places: Iterable[str]) -> list[str]:
-    """Those of the places that there are."""
+    """Return the paths that exist, each once."""
     return [place for place in dict.fromkeys(places) if Path(place).exists()]
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder that nothing works in any more, whatever lies in it; without following links.
+    """Remove a folder that nobody uses any more, whatever is in it, without following links.
 
-    No path that is used is longer than two names below the folder, so that neither deep trees nor long names can stop it.
+    Paths never go deeper than two names below the folder: a hostile tree can be deeper than a path may be long, or than a
+    recursion can go. Inner folders are moved up before their parent is removed.
     """
     numbers = itertools.count()
     while True:
@@ -29,7 +30,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def _remove_entry(entry: Path, numbers: itertools.count[int]) -> bool:
-    """Whether an entry was removed; folders that it had in it come to lie beside it."""
+    """Remove an entry, after moving the folders in it up beside it; return True if that worked."""
     try:
         if not _is_folder(entry):
             entry.unlink()

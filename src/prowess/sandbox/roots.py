@@ -71,13 +71,13 @@ class FileLocation:
 
     def read(self, *, most: int = MAX_READ_BYTES) -> bytes:
         """The content of the file."""
-        return self._there(lambda parent: safe_files.read(parent, self.names[-1], most=most), most=most)
+        return self._there(lambda parent: safe_files.read_file(parent, self.names[-1], most=most), most=most)
 
     def write(self, content: bytes, *, most: int = MAX_WRITE_BYTES) -> None:
         """Put a file there, whole or not at all; folders that are missing are made."""
         if len(content) > most:
             raise Invalid(f"{self.path!r} would have {len(content):,} bytes; {most:,} are written at once.")
-        self._there(lambda parent: safe_files.write(parent, self.names[-1], content), most=most, make=True)
+        self._there(lambda parent: safe_files.write_file(parent, self.names[-1], content), most=most, make=True)
 
     def holds_something(self) -> bool:
         """Whether anything is there."""
@@ -90,8 +90,8 @@ class FileLocation:
     def _there(self, work: Callable[[int], _T], *, most: int, make: bool = False) -> _T:
         try:
             with (
-                safe_files.top(str(self.root.path)) as opened,
-                safe_files.folder(opened, self.names[:-1], make=make) as parent,
+                safe_files.open_root(str(self.root.path)) as opened,
+                safe_files.open_folder(opened, self.names[:-1], make=make) as parent,
             ):
                 return work(parent)
         except OSError as error:

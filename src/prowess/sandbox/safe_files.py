@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import Any
 
 _OPENAT2 = 437
-"""The number of the system call, the same on every machine that has it, but for one that nobody builds any more."""
+"""The number of the system call, the same on all architectures but Alpha."""
 _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
 _ANY_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER = _ANY_FOLDER | os.O_NOFOLLOW
@@ -30,14 +30,14 @@ _CHUNK = 1 << 20
 
 
 class _How(ctypes.Structure):
-    """What is asked of `openat2`."""
+    """The `open_how` argument of `openat2`."""
 
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 @contextmanager
-def folder(root: int, names: Sequence[str], *, make: bool = False) -> Generator[int]:
-    """The descriptor of a folder beneath another; with `make`, folders that are missing are made."""
+def open_folder(root: int, names: Sequence[str], *, make: bool = False) -> Generator[int]:
+    """Yield the descriptor of a folder below another; with `make`, missing folders are created."""
     opened = _opened(root, names, make=make)
     try:
         yield opened
@@ -46,18 +46,19 @@ def folder(root: int, names: Sequence[str], *, make: bool = False) -> Generator[
 
 
 @contextmanager
-def top(path: str) -> Generator[int]:
-    """The descriptor of a folder by its whole path, in which no link is followed either."""
+def open_root(path: str) -> Generator[int]:
+    """Yield the descriptor of a folder by its absolute path, without following links on the way."""
     start = os.open("/", _FOLDER)
     try:
-        with folder(start, [name for name in path.split("/") if name]) as opened:
+        with open_folder(start, [name for name in path.split("/") if name]) as opened:
             yield opened
     finally:
         os.close(start)
 
 
-def read(parent: int, name: str, *, most: int) -> bytes:
-    """The content of a file in an open folder; `EFBIG` where it has more than so many bytes."""
+def read_file(parent: int, name: str, *, most: int) -> bytes:
+    """Return the content of a file in an open folder; `EFBIG` if it is larger than `most`."""
+    # Looked at first: merely opening a device or a pipe can block or have effects. It is checked again once it is open.
     _check_kind(os.stat(name, dir_fd=parent, follow_symlinks=False))
     file = os.open(name, _READ, dir_fd=parent)
     try:
@@ -70,8 +71,8 @@ def read(parent: int, name: str, *, most: int) -> bytes:
         os.close(file)
 
 
-def write(parent: int, name: str, content: bytes) -> None:
-    """Put a file into an open folder, whole or not at all; one that is there is replaced, unless it is read-only."""
+def write_file(parent: int, name: str, content: bytes) -> None:
+    """Write a file in an open folder, atomically; an existing file is replaced, unless it is read-only."""
     mode = _mode_of(parent, name)
     draft = f"{secrets.token_hex(8)}.part"
     file = os.open(draft, _WRITE, 0o666, dir_fd=parent)
@@ -81,7 +82,7 @@ def write(parent: int, name: str, content: bytes) -> None:
                 os.fchmod(opened.fileno(), mode)
             opened.write(content)
             opened.flush()
-            os.fsync(opened.fileno())
+            os.fsync(opened.fileno())  # or a crash could leave an empty file under the final name
         os.replace(draft, name, src_dir_fd=parent, dst_dir_fd=parent)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -90,7 +91,7 @@ def write(parent: int, name: str, content: bytes) -> None:
 
 
 def _content(file: int, most: int) -> bytes:
-    """At most so much of an open file, whatever size it says it has."""
+    """Read an open file up to a size: it may grow meanwhile, and files in /proc say that they are empty."""
     pieces: list[bytes] = []
     left = most + 1
     while left and (piece := os.read(file, min(left, _CHUNK))):
@@ -102,7 +103,7 @@ def _content(file: int, most: int) -> bytes:
 
 
 def _mode_of(parent: int, name: str) -> int | None:
-    """The permissions of a file that is there and may be replaced; None where there is none."""
+    """Return the permissions of a file that may be replaced; None if it does not exist."""
     try:
         found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
@@ -125,15 +126,15 @@ def _opened(root: int, names: Sequence[str], *, make: bool) -> int:
     if not names:
         return os.dup(root)
     try:
-        return at_once(root, names) if has_openat2() else step_by_step(root, names)
+        return open_at_once(root, names) if has_openat2() else open_step_by_step(root, names)
     except FileNotFoundError:
         if not make:
             raise
-    return step_by_step(root, names, make=True)
+    return open_step_by_step(root, names, make=True)
 
 
-def step_by_step(root: int, names: Sequence[str], *, make: bool = False) -> int:
-    """A folder beneath another, opened one name after the other."""
+def open_step_by_step(root: int, names: Sequence[str], *, make: bool = False) -> int:
+    """Open a folder below another, one name after the other."""
     parent = os.dup(root)
     try:
         for name in names:
@@ -158,8 +159,8 @@ def _below(parent: int, name: str, *, make: bool) -> int:
         raise
 
 
-def at_once(root: int, names: Sequence[str]) -> int:
-    """A folder beneath another, opened in one call that the kernel keeps beneath it."""
+def open_at_once(root: int, names: Sequence[str]) -> int:
+    """Open a folder below another in one system call, which the kernel keeps from leaving it."""
     how = _How(flags=_ANY_FOLDER, mode=0, resolve=_BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
     path = os.fsencode("/".join(names))
     opened = _libc().syscall(_OPENAT2, root, path, ctypes.byref(how), ctypes.sizeof(how))
@@ -171,12 +172,12 @@ def at_once(root: int, names: Sequence[str]) -> int:
 
 @functools.cache
 def has_openat2() -> bool:
-    """Whether the kernel has the call, and whoever watches over this process lets it through."""
+    """Return True if the kernel has `openat2`, and no filter such as that of a container refuses it."""
     if sys.platform != "linux":
         return False
     start = os.open("/", _FOLDER)
     try:
-        os.close(at_once(start, ["."]))
+        os.close(open_at_once(start, ["."]))
     except OSError:
         return False
     finally:

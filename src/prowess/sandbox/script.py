@@ -1,9 +1,9 @@
-"""A script with the inputs of one run: `{{ name }}` is marked, and its value travels beside the text.
+"""A script with the inputs of one run.
 
-A function is a script too: its file is run first, and then the function of a name is called with the inputs.
+A function is a script, too: its file is run first, then the function is called with the inputs.
 
-No value ever becomes part of the text of a script. A mark takes the place of `{{ name }}`; once the script has been parsed,
-in the sandbox, the value takes the place of the mark: as a literal where it stands for a value, as text within a string.
+No value ever becomes part of the source. Each `{{ name }}` is replaced by a mark; in the sandbox, once the source has been
+parsed, the mark is replaced by the value: as a literal where it is an expression, as text within a string.
 """
 
 from __future__ import annotations
@@ -38,37 +38,37 @@ _HINT = "A script knows {{ name }} only, and `inputs`; whatever else is to be co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A script or a function and its inputs, as a sandbox takes them."""
+    """A script or a function, and its inputs."""
 
     source: str
-    """The text that is run, with marks."""
+    """The source with marks."""
     shown: str
-    """The text as it was written."""
+    """The source as it was written."""
     inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     marks: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The value of each mark."""
     names: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What each mark stands for, as it was written."""
+    """What each mark replaced, as it was written."""
     entry: str = ""
-    """The function that is called with the inputs and a context, and whose return value is the result; '' for none."""
+    """The function that is called with the inputs and a context, and returns the result; '' for a script."""
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """What the context has as `env`."""
+    """The `env` of the context."""
     language: Language = "python"
     file: str = "<script>"
-    """What the file is called in traces."""
+    """The name of the file in tracebacks."""
     packages: Path | None = None
     """The folder of packages that a native run can import."""
     seed: str = ""
-    """What random numbers of Python begin with, where a run is to be repeated; '' for another beginning each time."""
+    """The seed of `random`, for runs that must be repeatable; '' for another one each time."""
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The inputs that are variables of the script from the start; a function gets them as arguments."""
+        """The inputs that are variables of the script; a function gets them as arguments."""
         return tuple(name for name in self.inputs if _is_free_name(name))
 
     def task(self, functions: list[str]) -> bytes:
-        """All of it as JSON, with the functions that the script can call."""
-        told = {
+        """Return the task for the sandbox as JSON, with the names of the functions that the script can call."""
+        task = {
             "source": self.source,
             "shown": self.shown,
             "marks": self.marks,
@@ -81,17 +81,17 @@ class Script:
             "file": self.file,
             "seed": self.seed,
         }
-        return json.dumps(told).encode()
+        return json.dumps(task).encode()
 
     def unmarked(self, text: str) -> str:
-        """A text about the script, with what was written in the place of marks."""
+        """Return a text about the script with marks replaced by what was written."""
         for mark, written in self.names.items():
             text = text.replace(mark, written)
         return text
 
 
 def script_from_template(template: str, inputs: Mapping[str, Any]) -> Script:
-    """The script of a template; `Invalid` names every `{{ name }}` that no input has, and inputs that are not plain JSON."""
+    """Return the script of a template; raise `Invalid` for each `{{ name }}` without an input, and for inputs that are not JSON."""
     if len(template) > MAX_SCRIPT_CHARS:
         raise Invalid(f"The script has {len(template):,} characters; {MAX_SCRIPT_CHARS:,} are run.")
     values = _check_inputs(inputs)
@@ -110,8 +110,8 @@ def script_from_template(template: str, inputs: Mapping[str, Any]) -> Script:
 
     source = _VARIABLE.sub(mark, template)
     if problems:
-        told = " ".join(problem.message for problem in problems[:3])
-        raise Invalid(told, hint=problems[0].hint, problems=problems)
+        summary = " ".join(problem.message for problem in problems[:3])
+        raise Invalid(summary, hint=problems[0].hint, problems=problems)
     return Script(source=source, shown=template, inputs=values, marks=marks, names=names)
 
 
@@ -125,7 +125,7 @@ def script_from_function(
     file: str = "execute.py",
     packages: Path | None = None,
 ) -> Script:
-    """A function and what it is called with; its text is taken as it is, `{{ }}` included."""
+    """Return a function with its inputs; its source is used as it is, `{{ }}` included."""
     if len(code) > MAX_SCRIPT_CHARS:
         raise Invalid(f"The function has {len(code):,} characters; {MAX_SCRIPT_CHARS:,} are run.")
     return Script(
@@ -141,13 +141,13 @@ def script_from_function(
 
 
 def require_python(script: Script) -> None:
-    """`Invalid` where a script is written in anything else."""
+    """Raise `Invalid` unless a script is written in Python."""
     if script.language != "python":
         raise Invalid(f"This sandbox runs Python; the function is written in {script.language}.")
 
 
 def _check_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs, if JSON can say them."""
+    """Return a copy of the inputs; raise `Invalid` unless they are JSON values within the limits."""
     try:
         text = json.dumps(dict(inputs), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -161,7 +161,7 @@ def _check_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def json_depth(value: Any) -> int:
-    """How many lists and objects of a JSON value lie within each other."""
+    """Return how deep the lists and objects of a JSON value are nested. No recursion: the value may be hostile."""
     depth, level = 0, _containers([value])
     while level:
         depth += 1
@@ -170,7 +170,7 @@ def json_depth(value: Any) -> int:
 
 
 def _containers(values: Iterable[Any]) -> list[list[Any]]:
-    """What lies in those of the values that hold others."""
+    """Return the contents of those values that are lists or objects."""
     lists: list[list[Any]] = []
     for value in values:
         if isinstance(value, dict):
@@ -181,7 +181,7 @@ def _containers(values: Iterable[Any]) -> list[list[Any]]:
 
 
 def _mark_prefix(template: str, values: Mapping[str, Any]) -> str:
-    """How marks begin: an identifier that occurs neither in the script nor in a value."""
+    """Return a prefix for marks: an identifier that occurs neither in the script nor in a value."""
     text = json.dumps(values)
     while True:
         stem = f"_input_{secrets.token_hex(8)}_"
@@ -190,7 +190,7 @@ def _mark_prefix(template: str, values: Mapping[str, Any]) -> str:
 
 
 def _lookup(values: Mapping[str, Any], path: str) -> tuple[bool, Any]:
-    """Whether the inputs have something at a path, and what."""
+    """Return whether the inputs have a value at a path, and the value."""
     found: Any = values
     for name in path.split("."):
         if isinstance(found, Mapping) and name in found:
@@ -206,7 +206,7 @@ def _lookup(values: Mapping[str, Any], path: str) -> tuple[bool, Any]:
 
 
 def _is_free_name(name: str) -> bool:
-    """Whether a variable of that name stands in nobody's way."""
+    """Return True if a variable of that name hides nothing."""
     taken = name.startswith("_") or keyword.iskeyword(name) or name in {"inputs", *HOST_MODULES}
     return name.isidentifier() and not taken and not callable(getattr(builtins, name, None))
 

@@ -23,7 +23,7 @@ from prowess.sandbox.script_process import Peer
 from prowess.threads import offload
 
 MAX_NESTING: Final = 5
-"""How deep runs may lie within each other: the first, and those that it waits for."""
+"""How deep runs may be nested: the first, and those that it waits for."""
 _NESTED_SHARE = 4
 
 _PerLoopT = TypeVar("_PerLoopT")
@@ -32,44 +32,45 @@ _nesting: ContextVar[int] = ContextVar("level_of_run", default=0)
 
 
 class PerLoop(Generic[_PerLoopT]):
-    """One of a kind for each event loop, made when it is asked for and gone with the loop."""
+    """One value for each event loop, made on first use and gone with the loop."""
 
     def __init__(self, make: Callable[[], _PerLoopT]) -> None:
         self._make = make
-        self._kept: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _PerLoopT] = weakref.WeakKeyDictionary()
+        self._values: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _PerLoopT] = weakref.WeakKeyDictionary()
 
-    def here(self) -> _PerLoopT:
-        """That of the running event loop."""
+    def get(self) -> _PerLoopT:
+        """Return the value of the running event loop."""
         loop = asyncio.get_running_loop()
-        found = self._kept.get(loop)
-        return self._kept.setdefault(loop, self._make()) if found is None else found
+        found = self._values.get(loop)
+        return self._values.setdefault(loop, self._make()) if found is None else found
 
 
 class RunSlots:
-    """The turns of one sandbox.
+    """The slots of one sandbox: how many runs of an event loop go on at a time.
 
-    A run that is started by a host function lies within the run that called it, whichever sandbox either is in. Each level has
-    room of its own, a quarter of the first one's, so that what a run waits for always finds room in the end.
+    A run that a host function starts is nested in the run that called it, whichever sandbox either is in. Each level has its
+    own slots, a quarter of those of the first. With common slots, outer runs could hold all of them and wait for inner ones
+    for ever.
     """
 
     def __init__(self, most: int) -> None:
         self._sizes = [most, *[max(1, most // _NESTED_SHARE)] * (MAX_NESTING - 1)]
-        self._rooms = PerLoop(lambda: [asyncio.Semaphore(size) for size in self._sizes])
+        self._semaphores = PerLoop(lambda: [asyncio.Semaphore(size) for size in self._sizes])
 
     @property
     def total(self) -> int:
-        """How many runs of one event loop there can be at a time, on all levels."""
+        """How many runs of one event loop there can be at a time, on all levels together."""
         return sum(self._sizes)
 
     @asynccontextmanager
-    async def taken(self) -> AsyncGenerator[None, None]:
-        """A turn, once there is one; `Refused` where runs lie too deep within each other."""
+    async def hold(self) -> AsyncGenerator[None, None]:
+        """Hold a slot; raise `Refused` if runs are nested too deeply."""
         level = _nesting.get()
         if level >= MAX_NESTING:
             raise Refused(
                 f"Runs lie at most {MAX_NESTING} deep within each other.", hint="Run the innermost on its own."
             )
-        async with self._rooms.here()[level]:
+        async with self._semaphores.get()[level]:
             before = _nesting.set(level + 1)
             try:
                 yield
@@ -78,13 +79,13 @@ class RunSlots:
 
 
 GRACE_SECONDS = 5.0
-"""How long a worker may take to end a script whose time is over before it is ended itself."""
+"""How long a worker may take to end a script whose time is up, before it is killed itself."""
 
 
 class ScriptRun:
-    """A run that has been started. The worker is asked to keep the limits, and is not trusted to.
+    """A run that was started. The worker enforces the limits, and is not trusted to: they are checked here, too.
 
-    Host functions run in the context of whoever started it.
+    Host functions run in the context (`contextvars`) of the caller.
     """
 
     def __init__(
@@ -107,14 +108,14 @@ class ScriptRun:
         self._send(frames.RUN, _encode_limits(limits) + b"\n" + script.task(list(functions)))
 
     async def ended(self) -> ScriptOutcome:
-        """What came of it; a run that is cancelled is stopped before the cancellation goes on."""
+        """Return the outcome; a cancelled run is stopped before the cancellation goes on."""
         try:
             await self._wait()
         except asyncio.CancelledError:
             await self._stop()
             raise
         finally:
-            self._rest()
+            self._stop_timer()
             if self._call:
                 self._call.cancel()
         if self._failure is not None:
@@ -141,7 +142,7 @@ class ScriptRun:
         return await offload(read) if len(payload) > OFFLOAD_SIZE else read()
 
     async def _stop(self) -> None:
-        """Have it ended, however often the wait for that is cancelled; its worker only where it does not do so in time."""
+        """Stop the run and wait, however often this is cancelled; kill the worker only if it does not stop the run in time."""
         self._worker.send(self._number, frames.CANCEL, b"cancelled")
         now = asyncio.get_running_loop().time
         until = now() + GRACE_SECONDS
@@ -153,11 +154,11 @@ class ScriptRun:
         self._ended.exception()
 
     def _called(self, name: str, arguments: str) -> None:
-        self._rest()
+        self._stop_timer()
         self._calls += 1
         self._traffic += len(arguments)
         if self._call and not self._call.done():
-            self._worker.end()
+            self._worker.end()  # a guest waits for each answer: only a broken worker calls twice
         elif self._calls > self._limits.calls or self._traffic > self._limits.traffic_bytes:
             self._send(frames.CANCEL, b"calls")
         else:
@@ -166,7 +167,7 @@ class ScriptRun:
 
     async def _answer(self, name: str, arguments: str) -> None:
         try:
-            answer = await self._asked(name, arguments)
+            answer = await self._get_answer(name, arguments)
         except BaseException as failure:
             self._failure = failure
             self._send(frames.CANCEL, b"host")
@@ -175,10 +176,10 @@ class ScriptRun:
             return
         self._send(frames.RETURN, answer)
 
-    async def _asked(self, name: str, arguments: str) -> bytes:
-        """The answer to a call. What a host function says no to is the script's to deal with; anything else is not."""
+    async def _get_answer(self, name: str, arguments: str) -> bytes:
+        """Return the answer to a call. A `ProwessError` is an answer that the script can handle; anything else ends it."""
         try:
-            answer = await encode_answer(await self._function(name, arguments))
+            answer = await encode_answer(await self._call_function(name, arguments))
             if len(answer) > self._limits.answer_bytes:
                 raise Invalid(
                     f"{name}() would give {len(answer):,} bytes; a script is given {self._limits.answer_bytes:,}."
@@ -188,7 +189,7 @@ class ScriptRun:
         self._traffic += len(answer)
         return answer
 
-    async def _function(self, name: str, arguments: str) -> Any:
+    async def _call_function(self, name: str, arguments: str) -> Any:
         function = self._functions.get(name)
         if function is None:
             raise Invalid(f"There is no host function {name[:60]!r}.")
@@ -205,15 +206,15 @@ class ScriptRun:
         return self._signatures[name]
 
     def _send(self, kind: int, payload: bytes) -> None:
-        """Give a frame to the worker, after which it is the script's turn; nothing is to be said about a run that ended."""
-        self._rest()
+        """Send a frame, after which the script computes; nothing is sent once the run has ended."""
+        self._stop_timer()
         if self._ended.done():
             return
         seconds = self._limits.seconds + GRACE_SECONDS
         self._timer = asyncio.get_running_loop().call_later(seconds, self._worker.end)
         self._worker.send(self._number, kind, payload)
 
-    def _rest(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer:
             self._timer.cancel()
             self._timer = None
@@ -226,7 +227,7 @@ def _encode_limits(limits: SandboxLimits) -> bytes:
 
 
 def _bind_arguments(signature: inspect.Signature, text: str, most: int) -> tuple[list[Any], dict[str, Any]]:
-    """What a function of that signature is called with; `ValueError` or `TypeError` where it cannot be."""
+    """Return the arguments of a call; raise `ValueError` or `TypeError` if the function does not accept them."""
     if len(text) > most:
         raise ValueError(f"its arguments have {len(text):,} characters; {most:,} are taken")
     parts = cast("list[Any]", parse_json(text, around=2))

@@ -98,7 +98,11 @@ def _quarantine(root: Root, names: tuple[str, ...], *, known: bool) -> None:
     """Remove what is at these names, or put it aside where it was known; every folder on the way is opened, and no link followed."""
     name = names[-1]
     aside = f"{name.lstrip('.')}.refused" if known else f"{secrets.token_hex(8)}.refused"
-    with suppress(OSError), safe_files.top(str(root.path)) as top, safe_files.folder(top, names[:-1]) as parent:
+    with (
+        suppress(OSError),
+        safe_files.open_root(str(root.path)) as top,
+        safe_files.open_folder(top, names[:-1]) as parent,
+    ):
         os.rename(name, aside, src_dir_fd=parent, dst_dir_fd=parent)
         if not known:
             _delete(parent, aside)

@@ -1,4 +1,4 @@
-"""Taking away from a process, for good, what running somebody's code does not need. Standard library only.
+"""Take away from a process, for good, what running untrusted code does not need. Standard library only.
 
-It is used in processes that have nothing else of this package loaded, and imports nothing of it.
+This runs in processes that have loaded nothing else of this package, and imports nothing of it.
 """

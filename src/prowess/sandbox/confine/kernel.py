@@ -17,24 +17,24 @@ MACHINES = ("x86_64", "aarch64")
 
 @functools.cache
 def libc() -> ctypes.CDLL:
-    """The C library of this process."""
+    """Return the C library of this process."""
     return ctypes.CDLL(None, use_errno=True)
 
 
 def machine() -> str:
-    """The processor, where the numbers of its system calls are known here; '' elsewhere."""
+    """Return the processor, if the numbers of its system calls are known here; '' otherwise."""
     name = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
     return name if sys.platform == "linux" and sys.maxsize > 1 << 32 and name in MACHINES else ""
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """What `prctl` gives for numbers."""
+    """Call `prctl` with numbers."""
     given = [ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4]]
     return int(libc().prctl(ctypes.c_int(option), *given))
 
 
 def syscall(number: int, *arguments: int | bytes | None) -> int:
-    """What a system call gives; -1 with an `errno` where it fails."""
+    """Make a system call; -1 and `errno` if it fails."""
     given = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
     return int(libc().syscall(ctypes.c_long(number), *given))
 
@@ -49,20 +49,24 @@ _SET_DUMPABLE, _DROP_BOUNDING, _SET_SECURE_BITS, _NO_NEW_PRIVILEGES, _HAS_NO_NEW
 )
 _CLEAR_ALL = 4
 _ROOT_IS_NOBODY_LOCKED = 0b10_1111
-"""Being root gives nothing, nor does changing to it, and nobody can change that."""
+"""Root has no special capabilities, changing to root gives none, and these settings are locked.
+
+Without this, a process that runs as root gets all its capabilities back with the next `execve`.
+"""
 _CAPABILITIES, _SETS_BYTES = 64, 24
 _CAPABILITY_HEADER = struct.pack("=Ii", 0x20080522, 0)
-"""The version of the sets, and this process."""
+"""Version 3 of the capability sets, and process 0, which is the calling one."""
 
 
-def drop() -> list[str]:
-    """Give up capabilities and further groups, and that any program gives new ones; nobody may look into the process."""
+def drop_privileges() -> list[str]:
+    """Drop all capabilities and supplementary groups for good; no other process may attach to or inspect this one."""
     if not _are_dropped():
         _drop_all()
     return ["privileges"] if _are_dropped() else []
 
 
 def _drop_all() -> None:
+    # Not dumpable: `ptrace` and `/proc/PID/mem` are closed to processes of the same user.
     prctl(_SET_DUMPABLE, 0)
     if os.geteuid() == 0:
         with contextlib.suppress(OSError):
@@ -71,13 +75,14 @@ def _drop_all() -> None:
     prctl(_AMBIENT, _CLEAR_ALL)
     for number in range(_CAPABILITIES):
         if prctl(_DROP_BOUNDING, number) != 0:
-            break
+            break  # the kernel knows no higher capability
     libc().capset(_CAPABILITY_HEADER, bytes(_SETS_BYTES))
+    # Landlock and seccomp require this of a process without CAP_SYS_ADMIN, which is what it is from here on.
     prctl(_NO_NEW_PRIVILEGES, 1)
 
 
 def _are_dropped() -> bool:
-    """Whether there is no capability, and none can be gained."""
+    """Return True if there is no capability, and none can be gained."""
     sets = ctypes.create_string_buffer(b"\1" * _SETS_BYTES, _SETS_BYTES)
     return libc().capget(_CAPABILITY_HEADER, sets) == 0 and not any(sets.raw) and prctl(_HAS_NO_NEW_PRIVILEGES) == 1
 
@@ -89,12 +94,12 @@ _READ_ONLY, _NO_OTHER_USER = 1, 2
 
 
 def leave_network() -> bool:
-    """Whether this process has no network any more but an empty one."""
+    """Move to an empty network namespace; return True if that worked."""
     return bool(machine()) and _unshare(_NEW_NETWORK)
 
 
-def separate(write: Sequence[str]) -> list[str]:
-    """Leave the network, and have all files read-only but these, as far as the system lets; and say what was reached."""
+def enter_namespaces(write: Sequence[str]) -> list[str]:
+    """Leave the network and make all files read-only except these, as far as the system allows; return what was achieved."""
     if not machine():
         return []
     if not _unshare(_NEW_NETWORK | _NEW_MOUNTS):
@@ -103,12 +108,13 @@ def separate(write: Sequence[str]) -> list[str]:
 
 
 def _unshare(what: int) -> bool:
-    """Whether this process has its own of something, if need be as a user of its own who is who it was."""
+    """Move to new namespaces; return True if that worked. An unprivileged process also enters a user namespace."""
     if libc().unshare(what) == 0:
         return True
     user, group = os.geteuid(), os.getegid()
     if libc().unshare(_NEW_USER | what) != 0:
         return False
+    # Within the user namespace it keeps its ids. The kernel accepts a group map only once `setgroups` is denied.
     for name, line in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         with contextlib.suppress(OSError):
             Path("/proc/self", name).write_text(line)
@@ -116,10 +122,12 @@ def _unshare(what: int) -> bool:
 
 
 def _mount_read_only_except(write: Sequence[str]) -> bool:
-    """Whether every mount is read-only now, and the places to write to are not."""
+    """Make every mount read-only except these places; return True if that worked."""
     mount = libc().mount
+    # Private first: otherwise what is mounted here would appear in the namespace of the host, too.
     if mount(None, b"/", None, _RECURSIVE | _PRIVATE, None) != 0:
         return False
+    # Only a mount can have its own flags, so each writable place becomes one, before the root turns read-only.
     places = [os.fsencode(path) for path in write if Path(path).is_dir()]
     if any(mount(place, place, None, _BIND | _RECURSIVE, None) != 0 for place in places):
         return False

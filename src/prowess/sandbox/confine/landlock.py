@@ -18,7 +18,10 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHARACTER, _MAKE_SOCKET, _MAKE_FIFO, _MAKE_BLOCK = 1 << 6, 1 << 9, 1 << 10, 1 << 11
 _TRUNCATE, _DEVICE = 1 << 14, 1 << 15
 _KNOWN = ((1, (1 << 13) - 1), (2, 1 << 13), (3, _TRUNCATE), (5, _DEVICE))
-"""What is judged about files, by the version that knows it."""
+"""The file operations that Landlock checks, by the version of its interface that added them.
+
+A rule set that names an operation that the kernel does not know is rejected as a whole.
+"""
 _TCP, _SCOPES = (1 << 2) - 1, (1 << 2) - 1
 
 _READ = _READ_FILE | _READ_FOLDER
@@ -27,19 +30,20 @@ _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 
 
 def version() -> int:
-    """The version that the kernel has, 0 for none."""
+    """Return the version of Landlock in this kernel, 0 for none."""
     return max(0, syscall(_CREATE, None, 0, 1)) if machine() else 0
 
 
-def keep_only(*, read: Iterable[str], write: Iterable[str], execute: Iterable[str]) -> list[str]:
-    """Keep what lies at these paths, and say what was reached; nothing where the kernel cannot, and then nothing is kept in.
+def restrict_paths(*, read: Iterable[str], write: Iterable[str], execute: Iterable[str]) -> list[str]:
+    """Allow access below these paths only, and return what was achieved; [] if nothing was restricted.
 
-    What does not exist is left out. What may be executed or written may also be read. The process can gain no privileges.
+    Paths that do not exist are skipped. What may be executed or written may also be read. `no_new_privs` must be set.
     """
     known = version()
     if known < 1:
         return []
     judged = sum(bits for since, bits in _KNOWN if known >= since)
+    # From version 4 TCP can be closed, from version 6 signals and abstract sockets to processes outside. No rule allows any.
     fields = [judged] + [_TCP] * (known >= 4) + [_SCOPES] * (known >= 6)
     rules = struct.pack(f"={len(fields)}Q", *fields)
     ruleset = syscall(_CREATE, rules, len(rules), 0)
@@ -61,12 +65,13 @@ def keep_only(*, read: Iterable[str], write: Iterable[str], execute: Iterable[st
 
 
 def _allow(ruleset: int, path: str, access: int) -> None:
-    """Allow access to a path; where that fails it stays forbidden."""
+    """Allow access to a path; if that fails, it stays forbidden."""
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
     try:
+        # A rule for a file that names an operation on folders is rejected.
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             access &= _OF_FILES
         syscall(_ADD, ruleset, 1, struct.pack("=Qi", access, place), 0)

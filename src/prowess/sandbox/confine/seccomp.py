@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from prowess.sandbox.confine.kernel import libc, machine
 
 NEWEST: Final = 462
-"""Calls above this are not known here: they do not exist for confined code, so that programs do without them."""
+"""Calls with higher numbers are newer than this list. They answer ENOSYS, so that programs fall back to what they know."""
 
 _NUMBERS = """
 read 0 63, write 1 64, readv 19 65, writev 20 66, pread64 17 67, pwrite64 18 68, preadv 295 69, pwritev 296 70,
@@ -59,11 +59,11 @@ fsetxattr 190 7, removexattr 197 14, lremovexattr 198 15, fremovexattr 199 16, g
 fgetxattr 193 10, listxattr 194 11, llistxattr 195 12, flistxattr 196 13
 
 """
-"""Name, number on x86_64, number on aarch64."""
+"""Name, number on x86_64, number on aarch64; - where it has no such call."""
 
 
 class ArgumentTest(NamedTuple):
-    """That an argument, counted from 0, is one of some values under a mask."""
+    """A condition: an argument, counted from 0, is one of these values under a mask."""
 
     argument: int
     values: tuple[int, ...]
@@ -71,12 +71,12 @@ class ArgumentTest(NamedTuple):
 
 
 Calls = dict[str, tuple[ArgumentTest, ...]]
-"""The calls that may be made, each with what has to hold for its arguments."""
+"""The calls that are allowed, each with the conditions for its arguments."""
 
 
 @functools.cache
 def numbers(machine: str) -> dict[str, int]:
-    """The number of each call that the processor has."""
+    """Return the number of each call that the processor has."""
     column = {"x86_64": 1, "aarch64": 2}[machine]
     rows = [row.split() for row in _NUMBERS.replace("\n", " ").split(",")]
     return {row[0]: int(row[column]) for row in rows if row[column] != "-"}
@@ -105,19 +105,22 @@ getpriority sched_getattr
 """
 _ATTRIBUTES = "chown fchown lchown fchownat utime utimes utimensat futimesat"
 ABSENT: Final = "clone3 openat2 inotify_init1 inotify_init inotify_add_watch inotify_rm_watch"
-"""Calls that do not exist for confined code, so that programs do without: what they say stands where no filter can look,
-or tells of what happens in folders that cannot be opened."""
+"""Calls that answer ENOSYS, so that programs fall back to others.
+
+`clone3` and `openat2` pass their flags in memory, where no filter can look. `inotify` reports what happens in folders that
+cannot be opened.
+"""
 UNSUPPORTED: Final = """
 getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr setxattr lsetxattr fsetxattr
 removexattr lremovexattr fremovexattr
 """
-"""Calls that no file supports for confined code: they read by path, and nothing bounds the path."""
+"""Calls that answer ENOTSUP: they take a path, and Landlock does not check them. Programs such as `cp` and `ls` accept that."""
 
 _OTHER_USERS: Final = 0o6000
 
 
 def _plain_mode(argument: int) -> tuple[ArgumentTest, ...]:
-    """That a mode has no bits by which a program runs as whoever it belongs to."""
+    """Return the condition that a mode has no set-user-ID or set-group-ID bit."""
     return (ArgumentTest(argument, (0,), mask=_OTHER_USERS),)
 
 
@@ -138,22 +141,23 @@ _MODES: Calls = {
 _NAMESPACES, _THREAD = 0x7E020000, 0x00010000
 _STREAM, _PACKETS = 1, 5
 _PIPES: Calls = {"socketpair": (ArgumentTest(0, (1,)), ArgumentTest(1, (_STREAM, _PACKETS), mask=0xF))}
-"""A pair of unix sockets that are connected with each other can be connected with nothing else, unless it is of datagrams."""
+"""A pair of connected Unix sockets reaches nothing else. A datagram socket could still be connected to another address."""
 _ON_SELF: Calls = {"prlimit64": (ArgumentTest(0, (0,)),), "sched_setaffinity": (ArgumentTest(0, (0,)),)}
 _TERMINAL_SIZE, _TERMINAL, _UNREAD, _NONBLOCKING, _KEPT_OPEN, _CLOSED = 0x5413, 0x5401, 0x541B, 0x5421, 0x5450, 0x5451
 _IOCTLS = (_TERMINAL_SIZE, _TERMINAL, _UNREAD, _NONBLOCKING, _KEPT_OPEN, _CLOSED)
 _FCNTLS = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1031, 1032, 1034)
-"""Descriptors, their flags, locks, and sizes of pipes; not who gets signals, nor leases."""
+"""Duplicates, flags, locks and pipe sizes; not the owner of signals, nor leases, which could disturb other processes."""
 _NAME, _NAME_OF_MEMORY = (15, 16), 0x53564D41
 
 
 def computing() -> Calls:
-    """For code that computes, in threads too, and speaks over what it has open; it signals nobody, itself included."""
+    """Return the calls for code that computes, also in threads, and uses what it has open. It can signal nobody."""
     return {
         **dict.fromkeys(_COMPUTING.split(), ()),
         **_CREATING,
         **_PIPES,
         **_ON_SELF,
+        # Threads only, and no new namespaces: within one a process has capabilities.
         "clone": (ArgumentTest(0, (_THREAD,), mask=_NAMESPACES | _THREAD),),
         "ioctl": (ArgumentTest(1, _IOCTLS),),
         "fcntl": (ArgumentTest(1, _FCNTLS),),
@@ -162,12 +166,15 @@ def computing() -> Calls:
 
 
 def becoming() -> Calls:
-    """For what becomes one program, which computes: nothing else is started, and nobody signalled."""
+    """Return the calls for a process that executes one program: it starts no other, and signals nobody."""
     return {**computing(), "execve": ()}
 
 
 def starting(*, attributes: bool) -> Calls:
-    """For programs that start others. `attributes`: whether modes, owners and times may be changed, which no path bounds."""
+    """Return the calls for programs that start others.
+
+    `attributes` allows changes of modes, owners and times, which Landlock does not check: only where mounts are read-only.
+    """
     names = _COMPUTING.split() + _STARTING.split() + (_ATTRIBUTES.split() if attributes else [])
     return {
         **dict.fromkeys(names, ()),
@@ -184,15 +191,15 @@ def starting(*, attributes: bool) -> Calls:
 _SET_SECCOMP, _FILTER = 22, 2
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _OTHER_NUMBERS = 0x40000000
-"""Where x86_64 has a second set of calls."""
+"""From here on x86_64 has the calls of the x32 ABI, a second way to all of them."""
 _LOAD, _AND, _EQUAL, _ABOVE, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x25, 0x35, 0x06
 _ALLOW, _KILL = 0x7FFF0000, 0x80000000
 _NOT_PERMITTED, _NOT_THERE, _NOT_SUPPORTED = 0x00050001, 0x00050026, 0x0005005F
 _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
 
 
-def keep_only(program: bytes) -> bool:
-    """Let a filter judge every call from now on; whether it does. The process can gain no privileges."""
+def install_filter(program: bytes) -> bool:
+    """Apply a filter to every call from now on; return True if that worked. `no_new_privs` must be set."""
     if not program:
         return False
     kept = ctypes.create_string_buffer(program)
@@ -203,13 +210,13 @@ def keep_only(program: bytes) -> bool:
 
 @functools.cache
 def filter_for(*, may_start: bool = False, may_become: bool = False, attributes: bool = False) -> bytes:
-    """The filter for this machine; nothing where its calls are not known."""
+    """Return the filter for this machine; empty if its calls are not known."""
     calls = starting(attributes=attributes) if may_start else becoming() if may_become else computing()
     return filter_of(calls, machine()) if machine() else b""
 
 
 def filter_of(calls: Calls, known: str) -> bytes:
-    """The filter, as the kernel takes it. Calls of another architecture end the process."""
+    """Return the filter as a BPF program. A call of another architecture, where numbers mean other calls, kills the process."""
     steps = [
         _instruction(_LOAD, _ARCHITECTURE_AT),
         _instruction(_EQUAL, _ARCHITECTURES[known], 1, 0),
@@ -256,9 +263,10 @@ def _allow_ranges(allowed: Iterable[int]) -> list[bytes]:
 
 
 def _allow_call(tests: tuple[ArgumentTest, ...]) -> list[bytes]:
-    """What allows one call where all tests hold, and refuses it otherwise."""
+    """Return the steps that allow one call if all conditions hold, and refuse it otherwise."""
     steps: list[bytes] = []
     for test in tests:
+        # The lower half of the argument: the kernel itself reads these arguments as 32 bits.
         steps += [_instruction(_LOAD, _ARGUMENTS_AT + 8 * test.argument), _instruction(_AND, test.mask)]
         count = len(test.values)
         steps += [_instruction(_EQUAL, value, count - place, 0) for place, value in enumerate(test.values)]

@@ -75,7 +75,7 @@ class DenoSandbox:
 
     def __init__(self, *, program: Path | None = None) -> None:
         self._program = program
-        self._turns = RunSlots(MAX_CONCURRENT)
+        self._slots = RunSlots(MAX_CONCURRENT)
         self._swept = False
 
     async def run(
@@ -90,7 +90,7 @@ class DenoSandbox:
         if not self._swept:
             self._swept = True
             await offload(sweep_folders)
-        async with self._turns.taken():
+        async with self._slots.hold():
             started = await _start_cancellable(lambda folder: deno_command(program, script, functions, limits, folder))
             try:
                 process = os.pidfd_open(started.child.pid)

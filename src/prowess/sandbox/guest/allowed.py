@@ -1,6 +1,6 @@
-"""The modules that scripts can import: those that are loaded here, when the component is built.
+"""The modules that scripts can import: they are loaded here, when the component is built.
 
-The interpreter has no files while a script runs, so whatever is not loaded by then does not exist for it.
+The interpreter has no files while a script runs, so what is not loaded by then does not exist for it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,6 @@ tokenize tomllib traceback types typing unicodedata urllib.parse uuid warnings w
 
 
 def load() -> None:
-    """Load them all."""
+    """Import all of them."""
     for name in MODULES.split():
         importlib.import_module(name)

@@ -1,33 +1,42 @@
-"""What a script can ask of its host: a module of functions, and what it prints."""
+"""What a script can reach of its host: a module of functions, the context of a function, and what it prints.
+
+Every call on the context returns its value at once; the value can also be awaited, so that `await ctx.fetch(…)` works in
+`async def`.
+"""
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import re
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
 
 Call = Callable[[str, str], str]
-"""The only way out: the name of a host function and its arguments as JSON, answered with JSON."""
+"""The only way out: takes the name of a host function and its arguments as JSON, and returns JSON."""
 Ask = Callable[[str, Sequence[Any], Mapping[str, Any]], Any]
-"""Calls a host function with arguments; what it gives, or `HostError`."""
+"""Calls a host function with arguments and returns its value, or raises `HostError`."""
 
 PRINT = "print"
-"""The call that takes what was printed."""
+"""The name of the call that hands over printed text."""
 PENDING_CHARS, PROMPT_LINES = 512, 100
-"""How much waits to be handed over at most, and how many lines are handed over as soon as they are whole."""
+"""How many characters are held back at most, and how many lines are handed over as soon as they are complete.
+
+The first lines are prompt because somebody may watch; after that a call for each line would cost more than the script.
+"""
 ANSWERING = frozenset({"llm_query", "llm_query_batched"})
 BULLET = re.compile(r"^\s*(?:[-*\u2022]|\d{1,3}[.)])\s+")
 
 to_json = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
-"""Plain ASCII, since a lone surrogate cannot cross to the host."""
+"""ASCII only: a lone surrogate cannot cross to the host in a WIT string."""
 from_json = json.JSONDecoder().decode
 
 
 class HostError(Exception):
-    """A host function said no, or could not; `code` is a word for it."""
+    """A host function refused or failed; `code` says why."""
 
     def __init__(self, message: str, code: str = "error") -> None:
         super().__init__(message)
@@ -35,9 +44,9 @@ class HostError(Exception):
 
 
 class Answer(str):
-    """What a model answered. It is a text, except that going over it gives what it lists, not its characters.
+    """The answer of a model: a text, except that iterating gives the items that it lists, not its characters.
 
-    That is the items of a JSON array, or else the lines that are not empty, without their bullets and numbers.
+    These are the items of a JSON array, or else the non-empty lines without bullets and numbers.
     """
 
     __slots__ = ()
@@ -56,7 +65,7 @@ class Answer(str):
 
 
 class Printed(io.TextIOBase):
-    """Takes what a script prints to the host, in pieces."""
+    """Hands what a script prints over to the host, in pieces."""
 
     encoding = "utf-8"
 
@@ -67,11 +76,11 @@ class Printed(io.TextIOBase):
         self._prompt = PROMPT_LINES
 
     def writable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def write(self, text: str, /) -> int:
-        """Take a piece."""
+        """Take a piece of text."""
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         self._pending.append(text)
@@ -84,7 +93,7 @@ class Printed(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Hand over what waits."""
+        """Hand over what was held back."""
         if self._pending:
             text = "".join(self._pending)
             self._pending, self._chars = [], 0
@@ -92,18 +101,18 @@ class Printed(io.TextIOBase):
 
 
 class Result:
-    """What the script submitted; the last time counts."""
+    """What the script submitted; the last value counts."""
 
     def __init__(self) -> None:
         self.json: str | None = None
 
     def submit(self, result: Any) -> None:
-        """Give the result of the script: anything that JSON can say."""
+        """Set the result of the script: any JSON value."""
         self.json = to_json(result)
 
 
 def asking(call: Call, printed: Printed) -> Ask:
-    """What asks the host; what was printed before is handed over first."""
+    """Return the function that calls the host. Printed text is handed over first, to keep the order."""
 
     def ask(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         try:
@@ -120,7 +129,7 @@ def asking(call: Call, printed: Printed) -> Ask:
 
 
 def module(name: str, functions: Iterable[str], ask: Ask, result: Result) -> types.ModuleType:
-    """The host's functions as a module."""
+    """Return a module with the functions of the host."""
     made = types.ModuleType(name, "What this script can ask of its host.")
     for function in functions:
         setattr(made, function, _function(function, ask))
@@ -141,3 +150,134 @@ def _answers(value: Any) -> Any:
     if isinstance(value, list):
         return [_answers(item) for item in cast("list[Any]", value)]
     return Answer(value) if isinstance(value, str) else value
+
+
+NAMES = frozenset({"fetch", "read_file", "write_file", "log"})
+"""The host functions on the context, which are therefore not in the module that a function imports."""
+
+T = TypeVar("T")
+
+
+class Text(str):
+    """A text that can be awaited."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, str]:
+        return _ready(str(self))
+
+
+class Data(bytes):
+    """Bytes that can be awaited."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, bytes]:
+        return _ready(bytes(self))
+
+
+class Number(int):
+    """A number that can be awaited."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, int]:
+        return _ready(int(self))
+
+
+class Done:
+    """No value, which can be awaited."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return _ready(None)
+
+
+class Headers(dict[str, str]):
+    """Headers by name, in any case."""
+
+    def __getitem__(self, name: str) -> str:
+        return super().__getitem__(name.lower())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and super().__contains__(name.lower())
+
+    def get(self, name: str, default: Any = None, /) -> Any:
+        """Return the value, or a default."""
+        return super().get(name.lower(), default)
+
+
+class Response:
+    """The response of a host, whatever its status."""
+
+    __slots__ = ("content", "headers", "status", "url")
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.status: int = told["status"]
+        self.url: str = told["url"]
+        self.headers = Headers(told["headers"])
+        self.content: bytes = base64.b64decode(told["base64"]) if "base64" in told else told["text"].encode()
+
+    @property
+    def ok(self) -> bool:
+        """True if the status is 2xx."""
+        return 200 <= self.status < 300
+
+    def text(self) -> str:
+        """Return the body as text; invalid UTF-8 is replaced."""
+        return self.content.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        """Return the body parsed as JSON."""
+        return json.loads(self.content)
+
+    def __repr__(self) -> str:
+        return f"<Response {self.status} {self.url}>"
+
+    def __await__(self) -> Generator[Any, None, Response]:
+        return _ready(self)
+
+
+class Context:
+    """What `execute(args, ctx)` has as `ctx`."""
+
+    __slots__ = ("_ask", "env")
+
+    def __init__(self, ask: Ask, env: Mapping[str, str]) -> None:
+        self._ask = ask
+        self.env = MappingProxyType(dict(env))
+
+    def fetch(
+        self, url: str, *, method: str = "GET", headers: Mapping[str, str] | None = None, body: Any = None
+    ) -> Response:
+        """Send a request. A body that is neither text nor bytes is sent as JSON."""
+        asked = {"method": method, "headers": dict(headers or {}), "body": _sent(body)}
+        return Response(self._ask("fetch", (url,), asked))
+
+    def read_file(self, path: str) -> Text | Data:
+        """Return the text of a file, or its bytes if it is not UTF-8."""
+        told = self._ask("read_file", (str(path),), {})
+        return Data(base64.b64decode(told["base64"])) if "base64" in told else Text(told["text"])
+
+    def write_file(self, path: str, content: str | bytes) -> Number:
+        """Write a file completely, and return its size in bytes."""
+        return Number(self._ask("write_file", (str(path), _sent(content)), {})["bytes"])
+
+    def log(self, message: Any) -> Done:
+        """Add a line to the log of the run."""
+        self._ask("log", (str(message),), {})
+        return Done()
+
+
+def _sent(content: Any) -> Any:
+    """Return bytes as a JSON object with base64; anything else as it is."""
+    if isinstance(content, (bytes, bytearray)):
+        return {"base64": base64.b64encode(content).decode()}
+    return content
+
+
+def _ready(value: T) -> Generator[Any, None, T]:
+    """Return a generator for `await` whose value is there already."""
+    return value
+    yield

@@ -1,24 +1,27 @@
-"""The program in the sandbox: runs one task and says what came of it.
+"""The program in the sandbox: runs one task and reports the outcome.
 
 It is run once when the component is built; an instance starts with everything below already loaded.
 """
 
 from __future__ import annotations
 
+import asyncio
+import asyncio.events
 import gc
 import importlib
+import time
 from typing import Any
 
 import wit_world  # pyright: ignore[reportMissingImports]
 
-from . import allowed, timers
+from . import allowed
 from .bridge import from_json, to_json
 from .task import run_task
 
 World: Any = wit_world
-"""What the component is told by its WIT; there is such a module only while it is built."""
+"""The bindings that are generated from the WIT; they exist only while the component is built."""
 SKILLKIT = importlib.import_module(".skillkit", __package__)
-"""What authors import, which lies here only while the component is built."""
+"""What authors import as `prowess.skillkit`; it is copied here while the component is built."""
 
 SHORT: dict[str, Any] = {
     "source": "def each(item):\n    return item\neach(a)\n",
@@ -40,14 +43,14 @@ LONG: dict[str, Any] = {
     "entry": "execute",
 }
 REHEARSALS = 20
-"""How often it takes until the interpreter has seen what it can learn."""
+"""After so many rounds CPython has specialized the bytecode of a run; further rounds change nothing."""
 
 
 class WitWorld(World.WitWorld):
-    """What the component offers."""
+    """The exports of the component."""
 
     def prepare(self) -> None:
-        """Touch what every run touches, which is memory that no later run has to touch for the first time."""
+        """Touch the memory that every run touches: the first write to a page costs a fault, which no run should pay."""
         self.run(to_json(SHORT))
 
     def run(self, task: str) -> str:
@@ -56,18 +59,52 @@ class WitWorld(World.WitWorld):
 
 
 def nobody(name: str, payload: str) -> str:
-    """Answers while the component is built, when there is no host."""
+    """Refuse calls while the component is built, when there is no host."""
     raise OSError(f"There is nobody to answer {name} with {payload}.")
 
 
 def rehearse() -> None:
-    """Let the interpreter learn what every run does, while the component is built."""
+    """Run tasks while the component is built, so that their specialized bytecode becomes part of it."""
     for task in [SHORT, LONG] * REHEARSALS:
         run_task(from_json(to_json(task)), nobody, SKILLKIT)
 
 
+class Timers:
+    """The selector of a loop that has only timers to wait for: there is nothing to read or write."""
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        """Wait for the next timer."""
+        if timeout is None:
+            raise RuntimeError("Nothing is left that could wake this event loop.")
+        if timeout > 0:
+            time.sleep(timeout)
+        return []
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class TimerLoop(asyncio.BaseEventLoop):
+    """An event loop for coroutines that await each other and `asyncio.sleep`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._selector = Timers()
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        """Do nothing: there are no events from outside."""
+
+    def _write_to_self(self) -> None:
+        """Do nothing: there is no other thread that would have to wake the loop."""
+
+
+def install_timer_loop() -> None:
+    """Make `asyncio.run` use such a loop."""
+    asyncio.new_event_loop = asyncio.events.new_event_loop = TimerLoop
+
+
 allowed.load()
-timers.install()
+install_timer_loop()
 rehearse()
 gc.collect()
 gc.freeze()

@@ -1,34 +1,36 @@
-"""Running one task: a script, or a function of one with its arguments, and what is to be said about its end.
+"""Run one task: a script, or a function of one with its arguments, and report how it ended.
 
-It asks its host by one `call` and by nothing else, and needs nothing but the standard library, so that it is the same in
-every interpreter that runs what skills bring. It may be run once in an interpreter, which it leaves changed.
+It reaches its host through one `call` and nothing else, and needs only the standard library, so that it is the same in every
+interpreter that runs code of skills. It may be run once in an interpreter, which it leaves changed.
 """
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import inspect
+import json
+import linecache
 import random
+import re
 import sys
+import traceback
 import types
 from collections.abc import Callable
 from typing import Any, cast
 
-from . import telling
-from .bridge import Ask, Call, Printed, Result, asking, module, to_json
-from .context import NAMES, Context
-from .filling import compiled
+from .bridge import NAMES, Ask, Call, Context, HostError, Printed, Result, asking, module, to_json
 
 NO_MEMORY = '{"error":{"type":"MemoryError","message":"","line":null,"trace":""}}'
 SCRIPT, FUNCTION = "__main__", "skill"
-"""What the module is called that the text becomes."""
+"""The name of the module that the source becomes."""
 
 
-def run_task(asked: dict[str, Any], call: Call, skillkit: types.ModuleType) -> str:
-    """Run it to its end; what came of it, as JSON. `skillkit` is what is imported as `prowess.skillkit`."""
+def run_task(task: dict[str, Any], call: Call, skillkit: types.ModuleType) -> str:
+    """Run a task, and return the outcome as JSON. `skillkit` is what is imported as `prowess.skillkit`."""
     result, printed = Result(), Printed(call)
     try:
-        error = _run(asked, asking(call, printed), result, printed, skillkit)
+        error = _run(task, asking(call, printed), result, printed, skillkit)
         printed.flush()
     except BaseException:  # noqa: BLE001  (there may be no memory left to say more)
         return NO_MEMORY
@@ -38,57 +40,57 @@ def run_task(asked: dict[str, Any], call: Call, skillkit: types.ModuleType) -> s
 
 
 def _run(
-    asked: dict[str, Any], ask: Ask, result: Result, printed: Printed, skillkit: types.ModuleType
+    task: dict[str, Any], ask: Ask, result: Result, printed: Printed, skillkit: types.ModuleType
 ) -> dict[str, Any] | None:
     try:
-        main = _module(asked, ask, result, printed, skillkit)
-        file = asked["file"]
-        exec(compiled(asked["source"], asked["marks"], file), vars(main))  # noqa: S102
-        if asked["entry"]:
-            _submit(result, *_called(vars(main), asked, ask))
-    except telling.Misfit as misfit:
-        return misfit.told()
+        main = _module(task, ask, result, printed, skillkit)
+        file = task["file"]
+        exec(compile_script(task["source"], task["marks"], file), vars(main))  # noqa: S102
+        if task["entry"]:
+            _submit(result, *_called(vars(main), task, ask))
+    except FunctionMismatch as mismatch:
+        return mismatch.describe()
     except SystemExit as end:
-        return None if end.code in (None, 0) and not asked["entry"] else telling.told(end, asked)
+        return None if end.code in (None, 0) and not task["entry"] else describe_error(end, task)
     except BaseException as raised:  # noqa: BLE001
-        return telling.told(raised, asked)
+        return describe_error(raised, task)
     return None
 
 
 def _module(
-    asked: dict[str, Any], ask: Ask, result: Result, printed: Printed, skillkit: types.ModuleType
+    task: dict[str, Any], ask: Ask, result: Result, printed: Printed, skillkit: types.ModuleType
 ) -> types.ModuleType:
-    """The module that the text becomes, in an interpreter where everything else is in its place."""
-    main = types.ModuleType(FUNCTION if asked["entry"] else SCRIPT)
+    """Return the module that the source becomes, with streams, host modules and inputs in place."""
+    main = types.ModuleType(FUNCTION if task["entry"] else SCRIPT)
     sys.modules[main.__name__] = main
     sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = printed  # type: ignore[misc]
-    sys.argv = [asked["file"]]
-    functions = [name for name in asked["functions"] if not (asked["entry"] and name in NAMES)]
-    for name in asked["modules"]:
+    sys.argv = [task["file"]]
+    functions = [name for name in task["functions"] if not (task["entry"] and name in NAMES)]
+    for name in task["modules"]:
         made = sys.modules[name] = module(name, functions, ask, result)
         made.skillkit = sys.modules[f"{name}.skillkit"] = skillkit  # type: ignore[attr-defined]
-    if asked.get("seed"):
-        random.seed(asked["seed"])
-    if not asked["entry"]:
-        inputs = asked["inputs"]
-        vars(main).update({name: inputs[name] for name in asked["variables"]}, inputs=inputs)
+    if task.get("seed"):
+        random.seed(task["seed"])
+    if not task["entry"]:
+        inputs = task["inputs"]
+        vars(main).update({name: inputs[name] for name in task["variables"]}, inputs=inputs)
     return main
 
 
-def _called(scope: dict[str, Any], asked: dict[str, Any], ask: Ask) -> tuple[Any, Callable[..., Any]]:
-    """What the function returns, and the function."""
-    name, args = asked["entry"], asked["inputs"]
+def _called(scope: dict[str, Any], task: dict[str, Any], ask: Ask) -> tuple[Any, Callable[..., Any]]:
+    """Call the function, and return its value and the function."""
+    name, args = task["entry"], task["inputs"]
     function = scope.get(name)
     if not callable(function):
-        raise telling.Misfit("NameError", f"{asked['file']} has no function {name}(args, ctx).")
-    context = Context(ask, asked["env"])
+        raise FunctionMismatch("NameError", f"{task['file']} has no function {name}(args, ctx).")
+    context = Context(ask, task["env"])
     try:
         inspect.signature(function).bind(args, context)
     except TypeError:
         said = f"{name}{inspect.signature(function)} cannot be called as {name}(args, ctx)."
-        raise telling.Misfit("TypeError", said, function) from None
+        raise FunctionMismatch("TypeError", said, function) from None
     except ValueError:
-        pass  # it does not say what it takes
+        pass  # a builtin without a signature
     returned = function(args, context)
     if inspect.iscoroutine(returned):
         returned = asyncio.run(cast("Any", returned))
@@ -99,4 +101,117 @@ def _submit(result: Result, returned: Any, function: Callable[..., Any]) -> None
     try:
         result.submit(returned)
     except (TypeError, ValueError, RecursionError) as error:
-        raise telling.Misfit("TypeError", f"It returned what JSON cannot say: {error}.", function) from None
+        raise FunctionMismatch("TypeError", f"It returned what JSON cannot say: {error}.", function) from None
+
+
+def compile_script(source: str, marks: dict[str, Any], name: str) -> types.CodeType:
+    """Compile a script with every mark replaced by its value."""
+    script = InputSubstitution(marks, name).visit(ast.parse(source, name)) if marks else source
+    return compile(script, name, "exec", dont_inherit=True)
+
+
+class InputSubstitution(ast.NodeTransformer):
+    """Replaces marks in the syntax tree: by a literal where a mark is an expression, by text within a string.
+
+    This happens after parsing, so no value is ever read as code.
+    """
+
+    def __init__(self, marks: dict[str, Any], name: str) -> None:
+        self._marks = marks
+        self._name = name
+        self._pattern = re.compile("|".join(map(re.escape, marks)))
+        self._bytes = re.compile(self._pattern.pattern.encode())
+
+    def visit(self, node: ast.AST) -> Any:
+        """Replace marks below a node; a mark anywhere else, such as within a name, is a syntax error."""
+        if isinstance(node, ast.Constant):
+            return self._constant(node)
+        if isinstance(node, ast.Name) and node.id in self._marks and isinstance(node.ctx, ast.Load):
+            literal = _literal(self._marks[node.id])
+            for part in ast.walk(literal):
+                ast.copy_location(part, node)
+            return literal
+        for _, value in ast.iter_fields(node):
+            texts = cast("list[Any]", value) if isinstance(value, list) else [value]
+            if any(isinstance(text, str) and self._pattern.search(text) for text in texts):
+                raise self._misplaced(node)
+        return self.generic_visit(node)
+
+    def _constant(self, node: ast.Constant) -> ast.Constant:
+        if isinstance(node.value, str):
+            filled: str | bytes = self._pattern.sub(lambda mark: _text(self._marks[mark[0]]), node.value)
+        elif isinstance(node.value, bytes):
+            filled = self._bytes.sub(lambda mark: _text(self._marks[mark[0].decode()]).encode(), node.value)
+        else:
+            return node
+        return ast.copy_location(ast.Constant(filled), node)
+
+    def _misplaced(self, node: ast.AST) -> SyntaxError:
+        message = "an input can stand for a whole value or within a text, not here"
+        return SyntaxError(message, (self._name, getattr(node, "lineno", None), None, None))
+
+
+def _literal(value: Any) -> ast.expr:
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value)
+        return ast.Dict([ast.Constant(key) for key in items], [_literal(item) for item in items.values()])
+    if isinstance(value, list):
+        return ast.List([_literal(item) for item in cast("list[Any]", value)], ast.Load())
+    return ast.Constant(value)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+MESSAGE_CHARS, TRACE_CHARS, TRACE_FRAMES = 4_000, 8_000, 20
+
+
+class FunctionMismatch(Exception):
+    """A function that cannot be called, or whose value is not JSON; reported at the line where it begins."""
+
+    def __init__(self, type: str, message: str, function: Callable[..., Any] | None = None) -> None:
+        super().__init__(message)
+        self._type = type
+        self._code = getattr(function, "__code__", None)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what is reported."""
+        line = self._code.co_firstlineno if isinstance(self._code, types.CodeType) else None
+        return {"type": self._type, "message": str(self)[:MESSAGE_CHARS], "line": line, "trace": "", "host": False}
+
+
+def describe_error(error: BaseException, task: dict[str, Any]) -> dict[str, Any]:
+    """Return what is reported about an error of the script: type, message, and the lines of its own file."""
+    file, shown = task["file"], task["shown"]
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != file:
+        trace = trace.tb_next
+    traceback.clear_frames(trace)  # their locals may hold all memory, and the report needs some
+    lines = [frame.lineno for frame in traceback.extract_tb(trace) if frame.filename == file]
+    if isinstance(error, SyntaxError) and error.filename == file:
+        lines.append(error.lineno)
+    linecache.cache[file] = (len(shown), None, [line + "\n" for line in shown.splitlines()], file)
+    return {
+        "type": type(error).__name__,
+        "message": _message(error)[:MESSAGE_CHARS],
+        "line": lines[-1] if lines else None,
+        "trace": _trace(error, trace)[-TRACE_CHARS:],
+        "host": isinstance(error, HostError),
+    }
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, SyntaxError):
+        return error.msg or ""
+    try:
+        return str(error)
+    except BaseException:  # noqa: BLE001  (a script's own class may do anything)
+        return ""
+
+
+def _trace(error: BaseException, trace: types.TracebackType | None) -> str:
+    try:
+        return "".join(traceback.format_exception(type(error), error, trace, limit=TRACE_FRAMES))
+    except BaseException:  # noqa: BLE001
+        return ""

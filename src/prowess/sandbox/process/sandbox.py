@@ -162,13 +162,13 @@ class ProcessSandbox:
     """Runs scripts in processes that are forked from one that is warm, and confined before they see the script.
 
     A script can import the standard library and the packages that it brings. It can open nothing else, start no process,
-    make no socket, and signal nobody; see `confining.lock`. Where a process cannot be confined so, nothing is run. There is
+    make no socket, and signal nobody; see `lock_down`. Where a process cannot be confined so, nothing is run. There is
     no count of instructions: `fuel` is not limited and is 0.
     """
 
     def __init__(self) -> None:
         self._zygotes = _ZygotePool()
-        self._turns = RunSlots(MAX_CONCURRENT)
+        self._slots = RunSlots(MAX_CONCURRENT)
         weakref.finalize(self, self._zygotes.end)
 
     async def run(
@@ -176,7 +176,7 @@ class ProcessSandbox:
     ) -> ScriptOutcome:
         """Run a script to its end."""
         require_python(script)
-        async with self._turns.taken():
+        async with self._slots.hold():
             zygote = self._zygotes.ready() or await offload(self._zygotes.start)
             confinement = _confinement(script, limits)
             process = ScriptProcess(zygote.take(confinement), limits, zygote.confined)

@@ -39,7 +39,7 @@ class WasmSandbox:
         self._progress = progress
         self._spares = spares
         self._workers = _WorkerPool()
-        self._turns = RunSlots(MAX_CONCURRENT)
+        self._slots = RunSlots(MAX_CONCURRENT)
         self._starting = PerLoop(asyncio.Lock)
         weakref.finalize(self, self._workers.end)
 
@@ -48,7 +48,7 @@ class WasmSandbox:
     ) -> ScriptOutcome:
         """Run a script to its end."""
         require_python(script)
-        async with self._turns.taken():
+        async with self._slots.hold():
             (worker, number), running = await self._begin(script, functions, limits)
             try:
                 return await running.ended()
@@ -75,13 +75,13 @@ class WasmSandbox:
     async def _begin(
         self, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits
     ) -> tuple[Claim, ScriptRun]:
-        async with self._starting.here():
+        async with self._starting.get():
             claim = self._workers.claim() or await self._start()
             return claim, ScriptRun(*claim, script, functions, limits)
 
     async def _start(self) -> Claim:
         component = await offload(ensure_component, self._home, self._progress)
-        worker = await Worker.start(component, threads=self._turns.total, spares=self._spares)
+        worker = await Worker.start(component, threads=self._slots.total, spares=self._spares)
         return self._workers.add(worker)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from prowess.sandbox.commands.inside.usage import descendants, folder_size, memory_use, unlinked_bytes
-from prowess.sandbox.confine.lockdown import NEEDED, lock
+from prowess.sandbox.confine.lockdown import NEEDED, lock_down
 from prowess.sandbox.removal import remove_tree
 
 
@@ -146,7 +146,7 @@ def _exec_command(task: dict[str, Any], libc: ctypes.CDLL, tell: int) -> NoRetur
         os.closerange(tell + 1, 1024)
         os.umask(0o077)
         os.nice(_NICE)
-        confined = lock(may_start=True, **task["lock"])
+        confined = lock_down(may_start=True, **task["lock"])
         os.chdir(task["work"])
         _report(tell, confined=confined)
         missing = [word for word in (*NEEDED, "network") if word not in confined]

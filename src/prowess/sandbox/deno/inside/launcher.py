@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import Any
 
-from prowess.sandbox.confine.lockdown import NEEDED, lock
+from prowess.sandbox.confine.lockdown import NEEDED, lock_down
 
 _DIE_WITH_PARENT = 1
 
@@ -22,7 +22,7 @@ def main(told: dict[str, Any]) -> None:
     libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != told["parent"]:
         os._exit(1)
-    confined = lock(may_become=True, **told["lock"])
+    confined = lock_down(may_become=True, **told["lock"])
     os.write(tell, json.dumps(confined).encode() + b"\n")
     missing = [word for word in (*NEEDED, "network") if word not in confined]
     if missing:

@@ -25,9 +25,8 @@ from typing import Any, NoReturn
 
 from prowess import skillkit
 from prowess.child import frames
-from prowess.sandbox.confine import kernel
-from prowess.sandbox.confine.kernel import leave_network, libc, prctl
-from prowess.sandbox.confine.lockdown import NEEDED, lock
+from prowess.sandbox.confine.kernel import drop_privileges, leave_network, libc, prctl
+from prowess.sandbox.confine.lockdown import NEEDED, lock_down
 from prowess.sandbox.confine.seccomp import filter_for
 from prowess.sandbox.guest import allowed
 from prowess.sandbox.guest.bridge import PRINT
@@ -136,7 +135,7 @@ def _isolate_process(line: int) -> None:
 
 
 def _confine(confinement: Confinement) -> list[str]:
-    return lock(
+    return lock_down(
         read=confinement.read,
         write=(),
         seconds=confinement.seconds,
@@ -233,7 +232,7 @@ def main(told: dict[str, Any]) -> NoReturn:
     asked = socket.socket(fileno=os.dup(0))
     _prepare(told["folders"])
     reached = ["network"] if leave_network() else []
-    kernel.drop()
+    drop_privileges()
     probe = probe_confinement(Confinement(read=told["read"], seconds=1, memory_bytes=1 << 28))
     reached += [word for word in probe if word not in reached]
     asked.send(json.dumps(reached).encode())

@@ -24,9 +24,9 @@ from wasmtime import WasmtimeError
 from wasmtime.component import Component
 
 from prowess.child import frames
-from prowess.sandbox.confine import kernel, landlock, seccomp
-from prowess.sandbox.confine import kernel as privileges
-from prowess.sandbox.confine.kernel import machine
+from prowess.sandbox.confine.kernel import drop_privileges, leave_network, machine
+from prowess.sandbox.confine.landlock import restrict_paths
+from prowess.sandbox.confine.seccomp import filter_for, install_filter
 from prowess.sandbox.wasm.inside.engine import THREAD_BYTES, GuestClock, StopGuest, make_engine
 from prowess.sandbox.wasm.inside.guest import Guest, GuestFactory, GuestLimits, GuestOutcome
 from prowess.sandbox.wasm.started_runs import StartedRuns
@@ -43,10 +43,10 @@ def confine_thread() -> list[str]:
     os.nice(_NICE)
     if not machine():
         return []
-    reached = ["network"] if kernel.leave_network() else []
-    reached += privileges.drop()
-    reached += landlock.keep_only(read=(), write=(), execute=())
-    if seccomp.keep_only(seccomp.filter_for(may_start=False)):
+    reached = ["network"] if leave_network() else []
+    reached += drop_privileges()
+    reached += restrict_paths(read=(), write=(), execute=())
+    if install_filter(filter_for(may_start=False)):
         reached += [word for word in _CLOSED_BY_FILTER if word not in reached]
     return reached
 
