@@ -1,50 +1,75 @@
-"""Plugins: installed packages that bring skills and handlers along, found by their entry points.
+"""Plugins: installed packages that extend Prowess, found by their entry points.
 
 A package registers a function without arguments, or a `Plugin` itself, in the group `prowess.plugins`:
 
     [project.entry-points."prowess.plugins"]
     my-data-pack = "my_pack:plugin"
 
-One that is broken is named, counted and skipped; the others and Prowess itself go on.
+A plugin that is broken is named, counted and skipped; the others and Prowess itself go on.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from glob import escape, glob
 from inspect import iscoroutinefunction
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from prowess.catalog.store import Store
+    from prowess.match.vectors.embedder import Embedder
+    from prowess.run.assertions.assertion import AssertionType
     from prowess.run.handler import Handler
+    from prowess.skill.form_info import FormInfo
+    from prowess.skill.kinds import KindInfo
 
 GROUP = "prowess.plugins"
+_NAMESPACED = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)+", re.ASCII)
+_TOOL = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 _STORE_ATTRIBUTES = ("scope", "location", "list_skills", "get_outline")
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PluginTool:
+    """A tool that agents can call: an async function, named and described by its own name and docstring.
+
+    Its first parameter is the `ToolContext` of the call; the others, with their types, are the arguments that an agent gives.
+    It returns an object that JSON can hold, or raises a `ProwessError` that says what to do next.
+    """
+
+    function: Callable[..., Awaitable[dict[str, Any]]]
+    effect: Literal["reads", "changes", "destroys", "runs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plugin:
-    """What a package brings.
+    """What a package brings. Nothing of it takes the place of a part of Prowess: names of its own have a namespace.
 
     `packs` are folders of skills of the system scope, which are only read; `stores` are places of any kind, each served in
-    the scope that it names; `handlers` run artifacts, each those of one kind.
+    the scope that it names. `kinds` and `forms` are rows of the tables of kinds and forms; `handlers` run artifacts, each
+    those of one kind. `embedders` are opened by the name that the setting `embedder` gives.
     """
 
     name: str
     packs: tuple[Path, ...] = ()
     stores: tuple[Store, ...] = ()
+    kinds: tuple[KindInfo, ...] = ()
     handlers: tuple[Handler, ...] = ()
+    forms: tuple[FormInfo, ...] = ()
+    assertions: tuple[AssertionType, ...] = ()
+    embedders: Mapping[str, Callable[[], Embedder]] = field(default_factory=dict[str, "Callable[[], Embedder]"])
+    tools: tuple[PluginTool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +84,18 @@ class InstalledPlugin:
 
     @property
     def brings(self) -> str:
-        """What it brings, for people: the kinds that it runs, its folders of skills and its stores."""
+        """What it brings, in words."""
         if self.plugin is None:
             return ""
         packs = [str(pack) for pack in self.plugin.packs]
         stores = [f"{store.scope}:{store.location}" for store in self.plugin.stores]
         handlers = [f"runs {handler.kind}" for handler in self.plugin.handlers]
-        return ", ".join([*handlers, *packs, *stores]) or "nothing"
+        kinds = [f"kind {kind.name}" for kind in self.plugin.kinds]
+        forms = [f"form {form.name}" for form in self.plugin.forms]
+        others = [f"assertion {one.name}" for one in self.plugin.assertions]
+        others += [f"embedder {name}" for name in self.plugin.embedders]
+        others += [f"tool {tool.function.__name__}" for tool in self.plugin.tools]
+        return ", ".join([*kinds, *handlers, *forms, *others, *packs, *stores]) or "nothing"
 
 
 @cache
@@ -121,14 +151,55 @@ def _make_plugin(point: EntryPoint) -> Plugin:
     ]
     if strange:
         raise TypeError(f"not a store: {', '.join(strange)}")
-    useless = [type(handler).__name__ for handler in given.handlers if not _is_handler(handler)]
-    if useless:
-        raise TypeError(f"not a handler of a kind: {', '.join(useless)}")
+    strange = [type(tool).__name__ for tool in given.tools if not _is_tool(tool)]
+    if strange:
+        raise TypeError(f"not a tool: {', '.join(strange)}")
+    wrong = [name for name in given.embedders if not _NAMESPACED.fullmatch(name)]
+    if wrong:
+        raise ValueError(f"the embedder {wrong[0][:80]!r} has no namespace, as in 'acme.tiny'")
+    _register(given)
     return given
 
 
-def _is_handler(given: object) -> bool:
-    """Whether it names a kind of artifact, and has an async `run`."""
-    from prowess.skill.kinds import KINDS
+def _register(plugin: Plugin) -> None:
+    """Add the rows of a plugin to the tables of Prowess: all of them, or none where one cannot be added."""
+    if not (plugin.kinds or plugin.forms or plugin.assertions or plugin.handlers):
+        return
+    from prowess.skill.assertion_specs import ASSERTION_CHECKS, add_assertion_type
+    from prowess.skill.form_info import FORMS, MARKER_FILES, add_form
+    from prowess.skill.kinds import KINDS, add_kind
 
-    return getattr(given, "kind", None) in KINDS and iscoroutinefunction(getattr(given, "run", None))
+    tables: tuple[dict[str, Any], ...] = (KINDS, FORMS, ASSERTION_CHECKS)
+    before, markers = [dict(table) for table in tables], set(MARKER_FILES)
+    try:
+        for kind in plugin.kinds:
+            add_kind(kind)
+        for form in plugin.forms:
+            add_form(form)
+        for assertion in plugin.assertions:
+            add_assertion_type(assertion.name, assertion.checks)
+        _check_handlers(plugin, KINDS)
+    except Exception:
+        for table, rows in zip(tables, before, strict=True):
+            for name in table.keys() - rows.keys():
+                del table[name]
+        MARKER_FILES.intersection_update(markers)
+        raise
+
+
+def _check_handlers(plugin: Plugin, kinds: Mapping[str, Any]) -> None:
+    """Raise `TypeError` for a handler that does not name a kind of artifact, or has no async `run`."""
+    useless = [
+        type(handler).__name__
+        for handler in plugin.handlers
+        if getattr(handler, "kind", None) not in kinds or not iscoroutinefunction(getattr(handler, "run", None))
+    ]
+    if useless:
+        raise TypeError(f"not a handler of a kind: {', '.join(useless)}")
+
+
+def _is_tool(given: object) -> bool:
+    if not isinstance(given, PluginTool) or not iscoroutinefunction(given.function):
+        return False
+    name = given.function.__name__
+    return _TOOL.fullmatch(name) is not None and not name.startswith("skill_") and bool(given.function.__doc__)

@@ -69,6 +69,12 @@ def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install(tmp_path_factory.mktemp("kitchen"), "kitchen")
 
 
+@pytest.fixture(scope="session")
+def acme(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a plugin is installed that brings one of everything."""
+    return install(tmp_path_factory.mktemp("acme"), "acme")
+
+
 @pytest.fixture
 def prowess(tmp_path: Path, home: Path) -> Callable[..., Ran]:
     """Run a command in a process of its own, with the packages of a folder installed."""

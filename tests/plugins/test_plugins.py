@@ -12,8 +12,11 @@ PAGE = HERE.parents[1] / "docs" / "plugins.md"
 BROKEN = {
     "a-missing-folder": "no such folder",
     "a-missing-module": "ModuleNotFoundError",
+    "a-plain-embedder": "no namespace",
     "a-strange-handler": "not a handler of a kind: UnknownKind",
     "a-strange-store": "not a store: str",
+    "a-taken-folder": "the model of broken.script",
+    "a-taken-tool": "not a tool: PluginTool",
     "a-wrong-value": "gives dict, not prowess.Plugin",
     "an-error": "the licence has run out",
     "an-exit": "SystemExit: not today",
@@ -76,7 +79,7 @@ def test_broken_plugins_are_named_skipped_and_counted(prowess, sample_and_broken
     for name, words in BROKEN.items():
         assert words in problems[name]
         assert name in ran.err
-    assert "8 plugins, 7 skipped." in prowess(sample_and_broken, "plugins").out
+    assert "11 plugins, 10 skipped." in prowess(sample_and_broken, "plugins").out
 
 
 def test_everything_else_works_beside_broken_plugins(prowess, sample_and_broken):

@@ -51,6 +51,9 @@ def _open_embedder(named: str, url: str, key: str, home: str) -> Embedder:
         from prowess.match.vectors.endpoint import EndpointEmbedder
 
         return EndpointEmbedder(url, which, api_key=key)
+    for plugin in working_plugins():
+        if named in plugin.embedders:
+            return plugin.embedders[named]()
     raise Invalid(
         f"PROWESS_EMBEDDER is {named[:80]!r}.",
         hint="Give static, onnx:FOLDER, fastembed:NAME, or endpoint:MODEL with PROWESS_EMBEDDER_URL.",

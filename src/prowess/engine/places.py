@@ -47,6 +47,8 @@ class Places:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        # Before any skill is read: plugins add kinds and forms to the tables that readers look into.
+        working_plugins()
 
     @property
     def database_urls(self) -> dict[Scope, str]:

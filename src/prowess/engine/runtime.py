@@ -144,6 +144,7 @@ class RunComponents:
     @cached_property
     def runner(self) -> Runner:
         """Runs skills."""
+        from prowess.plugins import working_plugins
         from prowess.run.allowance import DEFAULT_SECONDS
         from prowess.run.assertions.evaluation import AssertionRunner
         from prowess.run.model_client import ModelClient
@@ -155,7 +156,7 @@ class RunComponents:
         asker = ModelClient(self.models, spending, self._telemetry)
         run_artifact = build_pipeline(
             self._handlers(asker),
-            assertions=AssertionRunner(asker),
+            assertions=AssertionRunner(asker, [one for plugin in working_plugins() for one in plugin.assertions]),
             traces=self.traces,
             publish=lambda event: self._recorder().record(event),
             redactor=self._redactor,

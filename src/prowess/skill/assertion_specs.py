@@ -14,7 +14,8 @@ Each may have a `severity`, `hard` unless it says `soft`, and a `description`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -23,6 +24,9 @@ from prowess.skill.kinds import Artifact, JsonObject
 from prowess.skill.linear_regex import RegexRefused, compile_regex
 from prowess.skill.schema import compile_schema
 from prowess.skill.text.hidden import quote_source
+
+SettingsCheck = Callable[[JsonObject], Iterable[Problem]]
+"""Returns what is wrong with the settings that an author gave to a check."""
 
 AssertionSeverity = Literal["hard", "soft"]
 
@@ -35,6 +39,7 @@ MAX_QUESTION_CHARS = 4_000
 MAX_EXPECTED_CHARS = 200
 _MAX_FIELD_CHARS = 200
 
+_PLUGIN_TYPE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)+", re.ASCII)
 _HINT = 'Write it like `{"type": "length", "check": "char_range", "max": 500}`.'
 
 
@@ -93,7 +98,11 @@ def _find_problems(written: Any) -> Iterator[Problem]:
     settings = cast("JsonObject", written)
     kind, check = settings.get("type"), settings.get("check")
     checks = ASSERTION_CHECKS.get(kind) if isinstance(kind, str) else None
-    if checks is None:
+    if checks is None and isinstance(kind, str) and _PLUGIN_TYPE.fullmatch(kind):
+        message = f"No installed plugin brings the assertion type {kind[:60]!r}; a run fails until one does."
+        hint = "Install the plugin that brings it."
+        yield Problem(code="assertion-not-installed", severity="warning", message=message, hint=hint)
+    elif checks is None:
         yield _unknown_problem("type", kind, ASSERTION_CHECKS)
     elif not isinstance(check, str) or check not in checks:
         yield _unknown_problem(f"{kind} check", check, checks)
@@ -178,10 +187,20 @@ def _check_question(settings: JsonObject) -> Iterator[Problem]:
         yield _problem("assertion-invalid", message, _HINT)
 
 
-ASSERTION_CHECKS: dict[str, dict[str, Callable[[JsonObject], Iterator[Problem]]]] = {
+ASSERTION_CHECKS: dict[str, Mapping[str, SettingsCheck]] = {
     "structural": {"json_schema": _check_schema, "required_fields": _check_fields, "format": _check_format},
     "length": {"char_range": _check_range, "token_range": _check_range},
     "pattern": {"match": _check_pattern, "no_match": _check_pattern},
     "semantic": {"llm_eval": _check_question},
 }
 """Every type and every check of it, with what is wrong with the settings that are given to it."""
+
+
+def add_assertion_type(name: str, checks: Mapping[str, SettingsCheck]) -> None:
+    """Add a plugin's type of assertion, for the whole process; `ValueError` says why it cannot be added."""
+    if not _PLUGIN_TYPE.fullmatch(name):
+        raise ValueError(f"the assertion type {name[:100]!r} has no namespace, as in 'acme.tone'")
+    if not checks or not all(callable(check) for check in checks.values()):
+        raise ValueError(f"the assertion type {name} has no checks")
+    if ASSERTION_CHECKS.setdefault(name, checks) is not checks:
+        raise ValueError(f"the assertion type {name} is there already")

@@ -167,8 +167,16 @@ class Toolbox:
 
 @cache
 def builtin_tools() -> dict[str, Tool]:
-    """Every tool, by name."""
-    return {function.__name__: _make_tool(function, effect, needs) for function, effect, needs in _TOOL_TABLE}
+    """Return every tool that is not a skill's, by name: those of Prowess, then those of plugins."""
+    from prowess.plugins import working_plugins
+
+    own = {function.__name__: _make_tool(function, effect, needs) for function, effect, needs in _TOOL_TABLE}
+    brought = (tool for plugin in working_plugins() for tool in plugin.tools)
+    return own | {
+        tool.function.__name__: _make_tool(tool.function, tool.effect, "")
+        for tool in brought
+        if tool.function.__name__ not in own
+    }
 
 
 def _default_agent(actor: Actor) -> Actor:

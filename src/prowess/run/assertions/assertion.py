@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -11,7 +13,7 @@ from prowess.errors import OutputInvalid
 from prowess.run.answers import extract_json
 from prowess.run.call import Call, Output, Verdict
 from prowess.run.judged_text import JudgedText
-from prowess.skill.assertion_specs import AssertionSeverity, AssertionSpec
+from prowess.skill.assertion_specs import AssertionSeverity, AssertionSpec, SettingsCheck
 from prowess.threads import offload_if_large
 
 
@@ -76,6 +78,19 @@ class Assertion(Protocol):
     async def evaluate(self, subject: CheckedOutput, call: Call, /) -> Verdict:
         """Whether it is true of the output, and why not where it is not."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssertionType:
+    """A type of assertion that a plugin brings: the settings that each of its checks takes, and what evaluates them.
+
+    `checks` has, for the name of each check, a function that returns what is wrong with the settings of an assertion. `make`
+    is only called for settings with which nothing is.
+    """
+
+    name: str
+    checks: Mapping[str, SettingsCheck]
+    make: Callable[[AssertionSpec], Assertion]
 
 
 def make_verdict(spec: AssertionSpec, description: str, fault: str = "") -> Verdict:

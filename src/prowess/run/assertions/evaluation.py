@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from prowess.errors import AssertionFailed, Invalid
-from prowess.run.assertions.assertion import Assertion, CheckedOutput
+from prowess.run.assertions.assertion import Assertion, AssertionType, CheckedOutput
 from prowess.run.assertions.length import LengthAssertion
 from prowess.run.assertions.pattern import PatternAssertion
 from prowess.run.assertions.semantic import SemanticAssertion
@@ -24,8 +24,9 @@ MAX_CONCURRENT_ASSERTIONS = 4
 class AssertionRunner:
     """Evaluates every assertion of the artifact that ran, and reports every verdict, in the order of the author."""
 
-    def __init__(self, asker: ModelClient) -> None:
+    def __init__(self, asker: ModelClient, plugin_types: Iterable[AssertionType] = ()) -> None:
         self._types: dict[str, Callable[[AssertionSpec], Assertion]] = {
+            **{one.name: one.make for one in plugin_types},
             "structural": StructuralAssertion,
             "length": LengthAssertion,
             "pattern": PatternAssertion,

@@ -13,6 +13,7 @@ from prowess.skill.limits import DEFAULT_LIMITS, Limits
 CODES: dict[str, str] = {
     "asks-for": "The skill asks for something (tools, hooks, servers, commands); nothing of it is granted by keeping it.",
     "assertion-invalid": "An assertion lacks something that its check needs, or has it in another form.",
+    "assertion-not-installed": "An assertion is of the type of a plugin that is not installed; it fails in every run.",
     "assertion-pattern": "An assertion has a regular expression that RE2 refuses, or that would cost too much.",
     "assertion-range": "An assertion asks for a length in a range that has nothing in it.",
     "assertion-schema": "An assertion has a JSON Schema that cannot be used.",

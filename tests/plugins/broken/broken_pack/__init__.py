@@ -1,9 +1,11 @@
 """Plugins that are wrong in every way that a plugin can be."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from prowess.plugins import Plugin
+from prowess.plugins import Plugin, PluginTool
+from prowess.skill.kinds import KINDS, Artifact
 
 
 def missing_folder() -> Plugin:
@@ -23,6 +25,27 @@ class UnknownKind:
 
 def strange_handler() -> Plugin:
     return Plugin(name="strange", handlers=(UnknownKind(),))
+
+
+class Query(Artifact):
+    kind: str = "broken.query"
+
+
+def taken_folder() -> Plugin:
+    """Brings a kind that is good and one whose folder belongs to another: neither is there afterwards."""
+    good = replace(KINDS["example"], name="broken.query", model=Query, folder="broken-queries")
+    return Plugin(name="taken", kinds=(good, replace(good, name="broken.script", folder="scripts")))
+
+
+def nameless_tool() -> Plugin:
+    async def skill_create(_context):
+        """Create a skill."""
+
+    return Plugin(name="nameless", tools=(PluginTool(function=skill_create, effect="changes"),))
+
+
+def plain_embedder() -> Plugin:
+    return Plugin(name="plain", embedders={"static": dict})
 
 
 def wrong_value() -> dict:

@@ -71,7 +71,12 @@ def _plugin_json(one: InstalledPlugin) -> dict[str, Any]:
         "ok": plugin is not None,
         "packs": [str(pack) for pack in plugin.packs] if plugin else [],
         "stores": [{"scope": store.scope, "location": store.location} for store in plugin.stores] if plugin else [],
+        "kinds": [kind.name for kind in plugin.kinds] if plugin else [],
         "handlers": [handler.kind for handler in plugin.handlers] if plugin else [],
+        "forms": [form.name for form in plugin.forms] if plugin else [],
+        "assertions": [one.name for one in plugin.assertions] if plugin else [],
+        "embedders": list(plugin.embedders) if plugin else [],
+        "tools": [tool.function.__name__ for tool in plugin.tools] if plugin else [],
         "problem": one.problem,
     }
 
