@@ -1,4 +1,4 @@
-"""The interpreter of the sandbox: built once from the guest's program, compiled once for this machine, and kept."""
+"""The interpreter of the sandbox: built once from the guest program, compiled once for this machine, and cached."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from prowess.sandbox.script_process import program_command
 from prowess.storage.files.folder_lock import lock_folder
 
 WASMTIME, COMPONENTIZE = "50.0.1", "0.25.1"
-"""The only versions that are used: the sandbox knows the first from within, and the second makes the interpreter."""
+"""Exactly these versions: the bindings use internals of wasmtime, and the interpreter depends on componentize-py."""
 INSTALL = "pip install 'prowess[sandbox]'"
 PATIENCE_SECONDS = 1_200.0
 """How long a build may take, and how long another process waits for it."""
 PREBUILT = Path(__file__).with_name("prebuilt")
-"""Where a package carries the interpreter, built and packed, under the name of what it is made of."""
+"""Where a wheel carries the interpreter, built and compressed, named by the digest of its sources."""
 
 Progress = Callable[[str], None]
 
 _GUEST = Path(__file__).parents[1] / "guest"
 _SKILLKIT = Path(__file__).parents[2] / "skillkit.py"
-"""What authors import, which the interpreter has too."""
+"""What authors import as `prowess.skillkit`; it is part of the interpreter."""
 _WHAT, _BUILDING = "The sandbox", ".building-"
 _OLD_SECONDS = 90 * 86_400
 _SETTINGS = "fuel,epochs,stack4"
-"""What of the engine's settings is compiled in."""
+"""The engine settings that compiled code depends on. Change this with `make_engine`."""
 
 
 def ignore_progress(message: str) -> None:
-    """Say nothing of how it goes."""
+    """Ignore a progress message."""
 
 
 def ensure_component(home: Path, progress: Progress = ignore_progress) -> Path:
-    """The interpreter, compiled for this machine, in `home`; built there where it is missing, which takes a minute or two.
+    """Return the interpreter compiled for this machine, in `home`; if it is missing, build it, which takes a minute or two.
 
-    Any number of processes may ask at once: one builds, the others wait. It is cached by what it is made of. Where a
-    package is missing it is `Unavailable`, with what installs it; a folder that others can write to is `Refused`, because
-    what lies in it is run.
+    Any number of processes may call this at once: one builds, the others wait. The cache key covers all sources and versions.
+    Raise `Unavailable` if a package is missing, with the command that installs it, and `Refused` if others can write to the
+    folder, since what is in it is executed.
     """
     check_package("wasmtime", WASMTIME)
     folder = _folder(home)
@@ -63,12 +63,12 @@ def ensure_component(home: Path, progress: Progress = ignore_progress) -> Path:
 
 
 def is_built(home: Path) -> bool:
-    """Whether `home` has the interpreter compiled for this machine."""
+    """Return True if `home` has the interpreter compiled for this machine."""
     return (home.absolute() / "sandbox" / f"{_compiled_name()}.cwasm").exists()
 
 
 def ensure_guest(home: Path, progress: Progress = ignore_progress) -> Path:
-    """The interpreter for any machine, in `home`: what came with this package, or else built there."""
+    """Return the portable interpreter in `home`: the one that came with this package, or else one built there."""
     folder = _folder(home)
     guest = folder / f"{_guest_name()}.wasm"
     packed = PREBUILT / f"{guest.name}.xz"
@@ -86,7 +86,7 @@ def ensure_guest(home: Path, progress: Progress = ignore_progress) -> Path:
 
 
 def check_package(name: str, version: str) -> None:
-    """`Unavailable`, unless exactly that version is installed."""
+    """Raise `Unavailable` unless exactly that version is installed."""
     try:
         found = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -116,7 +116,7 @@ def _folder(home: Path) -> Path:
 
 
 def _remove_stale(folder: Path, keep: Path) -> None:
-    """Remove what killed builders left, and what has not been made for so long that nobody uses it any more."""
+    """Remove what killed builds have left, and interpreters that are so old that no installed version uses them."""
     for path in folder.iterdir():
         if path.name.startswith(_BUILDING):
             shutil.rmtree(path, ignore_errors=True)
@@ -125,7 +125,7 @@ def _remove_stale(folder: Path, keep: Path) -> None:
 
 
 def _write_atomically(folder: Path, target: Path, write: Callable[[Path], None]) -> None:
-    """Have a file written in a temporary folder, and move it to its place when it is whole."""
+    """Write a file in a temporary folder, and move it to its place when it is complete."""
     building = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=folder))
     try:
         made = building / target.name
@@ -133,7 +133,7 @@ def _write_atomically(folder: Path, target: Path, write: Callable[[Path], None])
         made.chmod(0o600)
         with made.open("rb") as file:
             os.fsync(file.fileno())
-        made.replace(target)
+        made.replace(target)  # atomic: another process sees all of it or nothing
     except OSError as error:
         raise keep_error(folder, _WHAT, error) from error
     finally:
@@ -141,7 +141,7 @@ def _write_atomically(folder: Path, target: Path, write: Callable[[Path], None])
 
 
 def _copy_guest(folder: Path) -> Path:
-    """The guest's package and nothing else, in a folder of its own."""
+    """Copy the guest package, and nothing else, into a folder, and return the folder."""
     (folder / _GUEST.name).mkdir(parents=True)
     for path in _guest_files():
         shutil.copyfile(path, folder / _GUEST.name / path.name)
@@ -159,7 +159,7 @@ def _unpack(packed: Path, target: Path) -> None:
 
 
 def _build(source: Path, target: Path) -> None:
-    """Have a folder with the guest's package built, or a component compiled."""
+    """Build a folder with the guest package, or compile a component, in another process."""
     program = program_command("building", source=str(source), target=str(target))
     try:
         subprocess.run(  # noqa: S603  (our own program)

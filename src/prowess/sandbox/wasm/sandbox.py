@@ -1,4 +1,4 @@
-"""Scripts in CPython compiled to WebAssembly, each in an instance of its own, in a process of its own beside ours."""
+"""Run scripts in CPython compiled to WebAssembly, each in its own instance, in a worker process."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ from prowess.sandbox.wasm.worker import Worker
 from prowess.threads import offload
 
 MAX_CONCURRENT = 32
-"""How many scripts of one event loop are run at a time, besides those that others wait for."""
+"""How many scripts of one event loop run at a time, besides nested ones."""
 SPARES = 2
-"""How many interpreters are made before they are needed."""
+"""How many interpreters are made ahead."""
 
 Claim = tuple[Worker, int]
-"""A worker, and the number of a run that it is to be given."""
+"""A worker, and the number of a run on it."""
 
 
 class WasmSandbox:
     """Runs scripts in a worker process for each event loop, which starts when needed and ends with this process.
 
-    The interpreter is built at the first run where `home` does not have it. Up to `MAX_CONCURRENT` scripts of an event loop run at
-    once, besides those that others wait for; further ones wait their turn, which comes in the order of asking, whoever asks.
-    A worker that breaks fails the runs that it has begun, not the next; one that it had not begun is given to another worker,
-    once.
+    The interpreter is built at the first run if `home` does not have it. Up to `MAX_CONCURRENT` scripts of an event loop run
+    at a time, besides nested ones; further ones wait in order. If a worker breaks, the runs that it has started fail; a run
+    that it had not started is given to another worker, once.
     """
 
     def __init__(self, home: Path, *, progress: Progress = ignore_progress, spares: int = SPARES) -> None:
@@ -46,7 +45,7 @@ class WasmSandbox:
     async def run(
         self, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits = DEFAULT_LIMITS
     ) -> ScriptOutcome:
-        """Run a script to its end."""
+        """Run a script and return its outcome."""
         require_python(script)
         async with self._slots.hold():
             (worker, number), running = await self._begin(script, functions, limits)
@@ -60,16 +59,16 @@ class WasmSandbox:
 
     @property
     def confined(self) -> tuple[str, ...]:
-        """By what the workers are confined, besides the engine; nothing before the first has been started."""
+        """How the workers are confined, besides by the engine; empty before the first has started."""
         return self._workers.confined
 
     @property
     def pids(self) -> list[int]:
-        """The numbers of the processes that run scripts."""
+        """The process ids of the workers."""
         return self._workers.pids()
 
     async def close(self) -> None:
-        """End the workers; runs that are on their way fail."""
+        """End the workers; their runs fail."""
         self._workers.end()
 
     async def _begin(

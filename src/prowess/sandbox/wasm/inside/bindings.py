@@ -1,7 +1,7 @@
-"""What wasmtime's Python package does not wrap, by way of its C interface; the package is pinned for this module's sake.
+"""Parts of wasmtime that its Python package does not wrap, through its C API. This module is why the package is pinned.
 
-The functions that a guest calls most are bound here without the package's general conversions, which build the type of a
-function for every call and take lists of bytes apart one by one.
+The functions that a guest calls most are bound here without the general conversions of the package, which build the type of a
+function for every call and convert lists of bytes one by one.
 """
 
 # pyright: reportPrivateUsage=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -19,7 +19,7 @@ from wasmtime import Config, Store, WasmtimeError, _bindings, _ffi
 from wasmtime.component import Func, LinkerInstance
 
 Called = Callable[[str, str], str]
-"""A function from two texts to a text."""
+"""A function that takes two texts and returns a text."""
 
 _EPOCH = ctypes.CFUNCTYPE(
     ctypes.c_size_t,
@@ -30,17 +30,17 @@ _EPOCH = ctypes.CFUNCTYPE(
 )
 _FINALIZER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)()
 _kept: list[Any] = []
-"""Callbacks that C code holds: they must never be collected."""
+"""Callbacks that C code holds: if one were garbage-collected, the next call would crash the process."""
 
 
 def set_stacks(config: Config, guest_bytes: int) -> None:
-    """Let guests use so much of a thread's stack."""
+    """Set how much of a thread's stack guests may use."""
     _ffi.wasmtime_config_async_stack_size_set(config.ptr(), guest_bytes + (1 << 20))
     config.max_wasm_stack = guest_bytes
 
 
 def epoch_callback(stop: Callable[[], bool], ticks: int) -> Any:
-    """What `watch` takes: asked at every deadline whether to stop, and again so many ticks later."""
+    """Return a callback for `watch`: at every deadline it asks whether to stop, and sets the next one `ticks` later."""
 
     def reached(context, data, delta, kind):  # noqa: ARG001
         try:
@@ -57,14 +57,17 @@ def epoch_callback(stop: Callable[[], bool], ticks: int) -> Any:
 
 
 def watch(store: Store, callback: Any) -> None:
-    """Have a store's deadlines decided by a callback."""
+    """Let a callback decide at the deadlines of a store."""
     _bindings.wasmtime_store_epoch_deadline_callback(store.ptr(), callback, None, _FINALIZER)
 
 
 def add_call(
     instance: LinkerInstance, name: str, called: Called, fits: Callable[[int, int], bool], stopped: Called
 ) -> None:
-    """Define a function from two texts to a text. Where the lengths do not fit, `stopped` is called without the texts."""
+    """Define a function that takes two texts and returns a text.
+
+    `fits` gets their lengths first, so that a huge text is never copied; if it returns False, `stopped` is called instead.
+    """
 
     def run(args, results):
         first, second = args[0].of.string, args[1].of.string
@@ -79,13 +82,13 @@ def add_call(
 
 
 def call_plain(function: Func, store: Store) -> None:
-    """Call a function that takes and gives nothing; `WasmtimeError` where the guest was ended."""
+    """Call a function without arguments and result; `WasmtimeError` if the guest was ended."""
     if error := _ffi.wasmtime_component_func_call(ctypes.byref(function._func), store._context(), None, 0, None, 0):
         raise WasmtimeError._from_ptr(error)
 
 
 def call_text(function: Func, store: Store, text: str) -> str:
-    """Call a function from a text to a text; `WasmtimeError` where the guest was ended."""
+    """Call a function that takes and returns a text; `WasmtimeError` if the guest was ended."""
     told, said = _ffi.wasmtime_component_val_t(), _ffi.wasmtime_component_val_t()
     told.kind = _ffi.WASMTIME_COMPONENT_STRING
     told.of.string = _ffi.bytes_to_capi(text.encode())
@@ -104,7 +107,7 @@ def call_text(function: Func, store: Store, text: str) -> str:
 
 
 def add_nothing(instance: LinkerInstance, name: str) -> None:
-    """Define a function that gives an empty list."""
+    """Define a function that returns an empty list."""
 
     def run(args, results):  # noqa: ARG001
         results[0].kind = _ffi.WASMTIME_COMPONENT_LIST
@@ -114,7 +117,7 @@ def add_nothing(instance: LinkerInstance, name: str) -> None:
 
 
 def add_bytes(instance: LinkerInstance, name: str, make: Callable[[int], bytes]) -> None:
-    """Define a function from a number to so many bytes."""
+    """Define a function that takes a number and returns that many bytes."""
 
     def run(args, results):
         data = make(args[0].of.u64)
@@ -148,7 +151,7 @@ def _add(instance: LinkerInstance, name: str, run: Callable[[Any, Any], None]) -
 
 
 def _error() -> int | None:
-    """An error for the engine, which ends the guest; the reason is known to whoever runs it."""
+    """Return an error for the engine, which ends the guest; its clock knows the reason."""
     return ctypes.cast(_ffi.wasmtime_error_new(b"stopped"), ctypes.c_void_p).value
 
 
@@ -158,7 +161,7 @@ def _text(name: Any) -> str:
 
 @cache
 def _byte(value: int) -> bytes:
-    """One byte as the engine holds a value."""
+    """Return one byte as a value of the C API."""
     made = _ffi.wasmtime_component_val_t()
     ctypes.memset(ctypes.byref(made), 0, ctypes.sizeof(made))
     made.kind = _ffi.WASMTIME_COMPONENT_U8
@@ -167,4 +170,4 @@ def _byte(value: int) -> bytes:
 
 
 _PLACE = _byte(255).index(255)
-"""Where a byte lies within a value that holds one."""
+"""The offset of the byte within such a value; found by looking, since it depends on the layout of a C union."""

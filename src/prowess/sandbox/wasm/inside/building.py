@@ -1,4 +1,4 @@
-"""The program that builds the component from the guest's program, and the one that compiles it for this machine."""
+"""The program that builds the component from the guest package, and compiles it for this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORLD, WIT, APP = "sandbox", "guest/sandbox.wit", "guest.runner"
 
 
 def main(told: dict[str, Any]) -> None:
-    """Make `target` of `source`: machine code of a component, or a component of the folder with the guest's package."""
+    """Make `target` from `source`: machine code from a component, or a component from the folder of the guest package."""
     source, target = Path(told["source"]), Path(told["target"])
     if source.is_dir():
         _componentize(source, target)

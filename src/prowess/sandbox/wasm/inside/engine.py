@@ -13,11 +13,11 @@ from prowess.sandbox.wasm.inside.bindings import set_stacks
 
 
 class StopGuest(Exception):
-    """Ends the guest from within a function that it called."""
+    """Raised in a host function to end the guest that called it."""
 
 
 class GuestClock:
-    """The time that a guest has: it runs while the guest computes or sleeps, and stands while its host does something."""
+    """The time that a guest has: it runs while the guest computes or sleeps, and stands still while the host works for it."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -25,31 +25,31 @@ class GuestClock:
         self._since: float | None = now()
         self._cancelled = threading.Event()
         self.reason = ""
-        """Why it is to end, in one word; the first reason counts."""
+        """Why the guest must end, in one word; the first reason counts."""
 
     def cancel(self, reason: str = "cancelled") -> None:
-        """Stop the guest soon. Any thread may say so."""
+        """Stop the guest soon. Any thread may call this."""
         self.reason = self.reason or reason
         self._cancelled.set()
 
     def over(self) -> bool:
-        """Whether the guest has to end now."""
+        """Return True if the guest must end now."""
         if not self.reason and self._since is not None and self._now() - self._since >= self._left:
             self.reason = "time"
         return bool(self.reason)
 
     def check(self) -> None:
-        """End the guest if it has to end."""
+        """Raise `StopGuest` if the guest must end."""
         if self.over():
             raise StopGuest
 
     def stop(self, reason: str) -> StopGuest:
-        """The exception that ends the guest for a reason."""
+        """Return the exception that ends the guest, for a reason."""
         self.reason = self.reason or reason
         return StopGuest()
 
     def sleep_until(self, moment: int) -> None:
-        """Sleep to a moment of the monotonic clock, in nanoseconds, on the guest's time."""
+        """Sleep until a moment of the monotonic clock, in nanoseconds, on the guest's time."""
         while (left := moment / 1e9 - self._now()) > 0:
             self.check()
             since = self._since or self._now()
@@ -57,13 +57,13 @@ class GuestClock:
         self.check()
 
     def pause(self) -> None:
-        """The host does something for the guest."""
+        """Stop the time: the host works for the guest."""
         if self._since is not None:
             self._left -= self._now() - self._since
             self._since = None
 
     def go_on(self) -> None:
-        """The guest goes on."""
+        """Let the time run again."""
         self._since = self._now()
 
 
@@ -74,7 +74,7 @@ TICK_SECONDS = 0.01
 
 
 def make_engine() -> Engine:
-    """An engine that counts what guests do, and that can stop them."""
+    """Return an engine that counts the instructions of guests and can interrupt them."""
     config = Config()
     config.consume_fuel = True
     config.epoch_interruption = True
@@ -83,12 +83,12 @@ def make_engine() -> Engine:
 
 
 def precompile(component: bytes) -> bytes:
-    """The machine code of a component, for this engine on this machine."""
+    """Return the machine code of a component, for this engine on this machine."""
     return bytes(Component(make_engine(), component).serialize())
 
 
 class Ticker:
-    """Moves the engine's epochs on while any guest runs."""
+    """Advances the epoch of the engine while a guest runs. Compiled code checks its deadline at every function and loop."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -97,7 +97,7 @@ class Ticker:
         self._some = threading.Event()
 
     def start(self) -> None:
-        """Tick from now on."""
+        """Start the thread."""
         threading.Thread(target=self._tick, name="ticker", daemon=True).start()
 
     def __enter__(self) -> None:

@@ -1,4 +1,4 @@
-"""Interpreters, each in a WebAssembly instance of its own: made, prepared, and used for one script."""
+"""Interpreters, each in its own WebAssembly instance: made, prepared, and used for one script."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from prowess.sandbox.wasm.inside.engine import GuestClock, StopGuest, Ticker
 from prowess.sandbox.wasm.inside.wasi import add_wasi
 
 PRINT = "print"
-"""The call by which a guest hands over what it prints."""
+"""The name of the call that hands over printed text."""
 TICKS = 2
-"""After how many ticks a guest is looked at again."""
+"""After how many ticks a guest is checked again."""
 MAX_TABLE_ELEMENTS, MAX_INSTANCES, MAX_TABLES, MAX_MEMORIES = 100_000, 100, 20, 10
 PREPARING_SECONDS, PREPARING_FUEL, PREPARING_BYTES = 60.0, 10**10, 256 << 20
 
 Ask = Callable[[str, str], str]
-"""Asks the host: the name of a function and its arguments, answered with JSON."""
+"""Calls the host with the name of a function and its arguments as JSON, and returns JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestLimits:
-    """How much one script may take."""
+    """Limits of one script."""
 
     fuel: int
     seconds: float
@@ -39,7 +39,7 @@ class GuestLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestOutcome:
-    """How a run ended, in one word, and what the guest said."""
+    """How a run ended, in one word, and what the guest reported."""
 
     word: str
     stdout: str = ""
@@ -55,21 +55,22 @@ class GuestFactory:
         self.engine = engine
         self._component = component
         self.ticker = Ticker(engine)
-        self._here = threading.local()
+        self._here = threading.local()  # one linker serves all threads, so its functions must find their guest
         self._watch = epoch_callback(self._over, TICKS)
         self._linker = Linker(engine)
         add_wasi(self._linker, self.current)
         with self._linker.root() as root:
             add_call(root, "call", self._called, self._fits, self._too_large)
+        # CPython imports all of WASI, of which it calls little. A call of the rest ends the guest.
         self._linker.define_unknown_imports_as_traps(component)
         self._exports = [component.get_export_index(name) or name for name in ("prepare", "run")]
 
     def current(self) -> Guest:
-        """The guest that this thread runs."""
+        """Return the guest that this thread runs."""
         return self._here.guest
 
     def make(self) -> Guest:
-        """A guest that nobody has used, ready to start."""
+        """Return an unused guest, ready to run."""
         store = Store(self.engine)
         store.set_limits(PREPARING_BYTES, MAX_TABLE_ELEMENTS, MAX_INSTANCES, MAX_TABLES, MAX_MEMORIES)
         store.set_fuel(PREPARING_FUEL)
@@ -85,7 +86,7 @@ class GuestFactory:
         return guest
 
     def running(self, guest: Guest) -> _RunningGuest:
-        """While this lasts, the thread runs the guest."""
+        """Return a context in which this thread runs the guest."""
         return _RunningGuest(self._here, guest, self.ticker)
 
     def _fits(self, name: int, payload: int) -> bool:
@@ -107,6 +108,7 @@ class _RunningGuest:
 
     def __enter__(self) -> None:
         self._here.guest = self._guest
+        # One tick from now: the deadline counts from the current epoch, which may have moved far since the guest was made.
         self._guest.store.set_epoch_deadline(1)
         self._ticker.__enter__()
 
@@ -130,7 +132,7 @@ class Guest:
         self._chars = 0
 
     def run(self, task: str, limits: GuestLimits, ask: Ask, clock: GuestClock) -> GuestOutcome:
-        """Run a script; the guest is used up."""
+        """Run a script and return the outcome. A guest runs only once."""
         self._ask, self._limits, self.clock = ask, limits, clock
         self.store.set_limits(limits.memory_bytes, MAX_TABLE_ELEMENTS, MAX_INSTANCES, MAX_TABLES, MAX_MEMORIES)
         self.store.set_fuel(limits.fuel)
@@ -148,23 +150,23 @@ class Guest:
         )
 
     def close(self) -> None:
-        """Give its memory back."""
+        """Release its memory."""
         self.store.close()
 
     def fits(self, name: int, payload: int) -> bool:
-        """Whether a call of that size is taken, in bytes."""
+        """Return True if a call of that size, in bytes, is accepted."""
         limits = self._limits
         return limits is None or (name <= 1_000 and payload <= max(limits.call_bytes, 4 * limits.output_chars))
 
     def too_large(self, name: str) -> str:
-        """The answer to a call that is not taken."""
+        """Return the answer to a call that is too large."""
         if name == PRINT:
             raise self.clock.stop("output")
         message = f"{name[:60]}() was given more than the {self._limits.call_bytes if self._limits else 0:,} bytes that it takes."
         return json.dumps({"error": {"message": message, "code": "too-large"}})
 
     def called(self, name: str, payload: str) -> str:
-        """The answer to a call."""
+        """Return the answer to a call."""
         self.clock.check()
         if name == PRINT:
             return self._print(payload)
@@ -202,7 +204,7 @@ def _refuse_call(name: str, _: str) -> str:
 
 
 def _stop_reason(message: str) -> tuple[str, str]:
-    """Why the engine ended a guest, in one word, and the import that it had no right to."""
+    """Return why the engine ended a guest, in one word, and the import that it tried to use."""
     if "all fuel consumed" in message:
         return "fuel", ""
     if "call stack exhausted" in message:

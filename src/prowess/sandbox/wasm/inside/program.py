@@ -32,14 +32,18 @@ from prowess.sandbox.wasm.inside.guest import Guest, GuestFactory, GuestLimits, 
 from prowess.sandbox.wasm.started_runs import StartedRuns
 
 DATA_BYTES = 4 << 30
-"""How much memory all scripts take together, besides the stacks of their threads."""
+"""How much memory all scripts may use together, besides the stacks of their threads."""
 _NICE, _DESCRIPTORS = 5, 32
 _CLOSED_BY_FILTER = ("calls", "network", "attributes")
-"""What the filter of system calls leaves no way to."""
+"""What the system call filter closes."""
 
 
 def confine_thread() -> list[str]:
-    """Give up files, the network, privileges and most system calls; for the only thread there is, and those that it starts."""
+    """Give up files, the network, privileges and most system calls, for this thread and those that it starts later.
+
+    The engine keeps scripts in; this is what an error in the engine would meet next. What the system lacks is skipped. The
+    result uses the words of `lock_down`.
+    """
     os.nice(_NICE)
     if not machine():
         return []
@@ -52,7 +56,7 @@ def confine_thread() -> list[str]:
 
 
 def confine_process(stacks_bytes: int) -> list[str]:
-    """Bound what is left; once every thread has been started, whose stacks take so much."""
+    """Set limits, once all threads have started: no further one can start, and their stacks are known."""
     most = {"DATA": DATA_BYTES + stacks_bytes, "FSIZE": 0, "CORE": 0, "NOFILE": _DESCRIPTORS, "NPROC": 0}
     kept = {name for name, limit in most.items() if _set_limit(name, limit)}
     words = {"memory": "DATA", "sizes": "FSIZE"}
@@ -60,7 +64,7 @@ def confine_process(stacks_bytes: int) -> list[str]:
 
 
 def _set_limit(name: str, limit: int) -> bool:
-    """Whether a limit is kept."""
+    """Set a limit; return True if it is in force."""
     with contextlib.suppress(AttributeError, OSError, ValueError):
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (limit, limit))
         return True
@@ -68,14 +72,11 @@ def _set_limit(name: str, limit: int) -> bool:
 
 
 PAUSE_SECONDS = 0.002
-"""How long a used guest is left alone, so that telling what came of its run is not held up."""
+"""How long a used guest is kept, so that releasing its memory does not delay the report of its outcome."""
 
 
 class SpareGuests:
-    """Keeps a few guests ready; each is taken once.
-
-    Both is done in a thread of its own, so that nobody waits until the memory of a guest is given back.
-    """
+    """Keeps a few unused guests ready, and releases used ones; both in a thread of its own, so that no run waits for it."""
 
     def __init__(self, make: Callable[[], Guest], most: int) -> None:
         self._make = make
@@ -84,18 +85,18 @@ class SpareGuests:
         self._used: queue.SimpleQueue[Guest | None] = queue.SimpleQueue()
 
     def start(self) -> None:
-        """Make them from now on, beside whatever else goes on."""
+        """Start the thread."""
         threading.Thread(target=self._keep, name="spares", daemon=True).start()
 
     def take(self) -> Guest:
-        """A guest that is ready, or one that is made now."""
+        """Return a guest that is ready, or make one."""
         try:
             return self._ready.get_nowait()
         except queue.Empty:
             return self._make()
 
     def give_back(self, guest: Guest | None) -> None:
-        """A guest has been used: let it be cleared away, and another one be made in its place, if there are too few."""
+        """Release a used guest, and make another in its place, both later."""
         self._used.put(guest)
 
     def _keep(self) -> None:
@@ -108,7 +109,7 @@ class SpareGuests:
                 guest = None if self._used.empty() else self._used.get()
 
     def _fill(self) -> None:
-        """Make what is missing, unless there is something to clear away."""
+        """Make missing guests, unless used ones wait to be released."""
         while self._ready.qsize() < self._most and self._used.empty():
             try:
                 self._ready.put(self._make())
@@ -119,11 +120,11 @@ class SpareGuests:
 MAX_FRAME_BYTES = 1 << 30
 """The host is trusted: this only bounds what a bug could do."""
 IDLE_SECONDS = 10
-"""How often an idle worker looks whether its parent is still there."""
+"""How often an idle worker checks whether its parent is still there."""
 
 
 class GuestRun:
-    """One script on its way."""
+    """One run."""
 
     def __init__(self, number: int, payload: bytes) -> None:
         head, _, task = payload.partition(b"\n")
@@ -134,7 +135,7 @@ class GuestRun:
         self.answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def cancel(self, reason: str) -> None:
-        """Stop it, also where it waits for an answer."""
+        """Stop it, also while it waits for an answer."""
         self.clock.cancel(reason)
         self.answers.put(None)
 
@@ -160,7 +161,7 @@ class Worker:
         self._spares = SpareGuests(house.make, spares)
 
     def start(self, threads: int) -> None:
-        """Start all threads but those that receive: what is started later must find the process confined."""
+        """Start all threads. They receive nothing before `serve`."""
         threading.stack_size(THREAD_BYTES)
         for place in range(threads):
             threading.Thread(target=self._work, args=(place,), daemon=True).start()
@@ -238,7 +239,7 @@ class Worker:
 
 
 def main(told: dict[str, Any]) -> NoReturn:
-    """Serve; `told` has the precompiled component, the parent, and how many threads and spare guests there are to be."""
+    """Serve; `told` holds the compiled component, the parent, and the numbers of threads and spare guests."""
     line = socket.socket(fileno=0)
     line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", IDLE_SECONDS, 0))
     engine = make_engine()

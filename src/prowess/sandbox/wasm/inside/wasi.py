@@ -1,6 +1,6 @@
-"""The few functions of WASI that the interpreter needs: clocks, sleeping, randomness, and that there is nothing else.
+"""The few WASI functions that the interpreter needs: clocks, sleeping, randomness, and empty lists of everything else.
 
-Whatever else of WASI a guest calls ends it.
+Any other WASI call ends the guest.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _POLLABLE = 1
 
 
 class WaitingGuest(Protocol):
-    """A guest, as far as WASI knows it."""
+    """A guest, as WASI sees it."""
 
     clock: GuestClock
     timers: dict[int, int]
-    """The moments that it waits for, by the number of the resource."""
+    """The moments that it waits for, by resource number."""
 
 
 def add_wasi(linker: Linker, current: Callable[[], WaitingGuest]) -> None:
-    """Define them; `current` is the guest that calls."""
+    """Define the functions; `current` returns the calling guest."""
     with linker.root() as root:
         _add_poll(root, current)
         _add_clocks(root, current)
@@ -50,7 +50,10 @@ def _random_u64(_: Store) -> int:
 
 
 def _wrap_errors(function: Callable[..., Any]) -> Callable[..., Any]:
-    """No exception of ours may cross the engine's bindings, where another thread could meet it."""
+    """Turn every exception into an error of the engine.
+
+    The bindings keep an exception that crosses them in a global, where another thread could raise it.
+    """
 
     def call(*args: Any) -> Any:
         try:
