@@ -104,3 +104,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'prowess' has no attribute {name!r}")
     return getattr(importlib.import_module(f"prowess.{_HOMES.get(name, 'errors')}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_type_hints
@@ -168,6 +169,12 @@ def _is_broken_text(text: str) -> bool:
     return "\x00" in text or (not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text))
 
 
+SpecFormat = Literal["openai", "openai-responses", "anthropic", "json-schema"]
+"""How a model API wants its tools: OpenAI's Chat Completions or Responses, Anthropic's Messages, or plain JSON Schema."""
+
+_NAME_LIMITS: dict[SpecFormat, int] = {"openai": 64, "openai-responses": 64, "anthropic": 128}
+_API_NAME = re.compile(r"[a-zA-Z0-9_-]+")
+
 Effect = Literal["reads", "changes", "destroys", "runs"]
 Need = Literal["", "skills", "files", "scripts", "conversation", "writing"]
 
@@ -226,6 +233,32 @@ class Tool:
     title: str = ""
     digest: str = ""
     reach: Reach = ""
+
+    def spec(self, format: SpecFormat) -> dict[str, Any] | None:
+        """Return the tool as a model API wants it, or None if the API would reject its name.
+
+        One rejected name fails the whole request, so such a tool must be left out.
+        """
+        limit = _NAME_LIMITS.get(format)
+        if limit is not None and (len(self.name) > limit or not _API_NAME.fullmatch(self.name)):
+            return None
+        match format:
+            case "openai":
+                function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+                return {"type": "function", "function": function}
+            case "openai-responses":
+                # Strict mode, the default there, allows only schemas in which every property is required.
+                return {
+                    "type": "function",
+                    "name": self.name,
+                    "description": self.description,
+                    "parameters": self.parameters,
+                    "strict": False,
+                }
+            case "anthropic":
+                return {"name": self.name, "description": self.description, "input_schema": self.parameters}
+            case "json-schema":
+                return {**self.parameters, "title": self.name, "description": self.description}
 
     def refusal(self, error: ProwessError) -> ToolAnswer:
         """The answer that tells of an error."""

@@ -10,11 +10,11 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from prowess.engine.callables import Inventory
 from prowess.engine.engine import Engine
-from prowess.errors import NotFound, ProwessError, Refused
+from prowess.errors import Invalid, NotFound, ProwessError, Refused
 from prowess.llm.model import Model
 from prowess.policy.actor import Actor, agent_of
 from prowess.policy.roles import Role, find_role
@@ -27,6 +27,7 @@ from prowess.tools.tool import (
     DEFAULT_HINT,
     Effect,
     Need,
+    SpecFormat,
     Tool,
     ToolAnswer,
     ToolContext,
@@ -98,6 +99,18 @@ class Toolbox:
             if (not tool.needs or tool.needs in there) and (role is None or role.offers(tool.name))
         ]
         return ours + await self._functions(held, acting, role)
+
+    async def specs(self, format: SpecFormat = "json-schema") -> list[dict[str, Any]]:
+        """Return the offered tools in the shape of a model API. Tools whose name it would reject are left out.
+
+        Pass the name and the arguments of the model's tool call to `call`.
+        """
+        if format not in get_args(SpecFormat):
+            raise Invalid(
+                f"There is no format {format[:40]!r}.", hint=f"Give one of: {', '.join(get_args(SpecFormat))}."
+            )
+        specs = [tool.spec(format) for tool in await self.offered()]
+        return [spec for spec in specs if spec is not None]
 
     async def _functions(self, holdings: Inventory, acting: Actor, role: Role | None) -> list[Tool]:
         """The tools of skills that this actor sees, by name."""
