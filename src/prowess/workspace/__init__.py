@@ -1,1 +1,1 @@
-"""The pages of a workspace that a skill may read."""
+"""The markdown pages of a workspace, which skills may read."""

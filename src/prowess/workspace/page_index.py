@@ -15,19 +15,18 @@ from prowess.workspace.pages import Page
 _WORD = re.compile(r"[^\W_]+")
 _PLURAL = re.compile(r"(?<=[^\W_]{2}[^\W_s])s(?![^\W_])")
 _SATURATION, _LENGTH_PENALTY = 1.2, 0.75
-"""How soon more of the same word adds nothing, and how much a long page is held against it."""
+"""The constants k1 and b of BM25: how fast repeated words stop adding, and how much long pages are penalized."""
 _FIELD_WEIGHTS = {"title": 6, "slug": 3, "tags": 3, "type": 3}
-"""What a word counts for there; one in the text counts for 1."""
+"""The weight of a word by field; a word in the text has weight 1."""
 _MAX_QUERY, _MAX_QUERY_WORDS = 2_000, 64
-"""So many characters of a query are looked at, and so many words of them."""
+"""Longer queries are cut, so that no query takes long."""
 _SNIPPET = 160
-_SNIPPET_SEARCH = 100_000
-"""So many characters of a page are searched for a line to show."""
+_SNIPPET_SEARCH = 100_000  # characters of a page that are searched for a snippet
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedPage:
-    """A page, how often it has each word, and how many words that are, by their weight."""
+    """A page with its weighted word counts, and their sum."""
 
     page: Page
     words: Counter[str]
@@ -35,40 +34,41 @@ class IndexedPage:
 
 
 class PageIndex:
-    """The words of some pages; those in `before`, the pages of an earlier index, are not read again."""
+    """A word index of pages; entries of an earlier index are reused for pages that have not changed."""
 
     def __init__(self, pages: Sequence[Page], before: Sequence[IndexedPage] = ()) -> None:
-        known = {id(one.page): one for one in before}
+        # By identity: the folder hands out the same object as long as a file does not change.
+        known = {id(entry.page): entry for entry in before}
         self.pages: list[IndexedPage] = [known.get(id(page)) or _index_page(page) for page in pages]
-        self._mean = sum(one.length for one in self.pages) / len(self.pages) if self.pages else 1.0
+        self._mean = sum(entry.length for entry in self.pages) / len(self.pages) if self.pages else 1.0
 
     def search(self, query: str, limit: int) -> list[tuple[Page, float]]:
-        """The pages that have any of the words, best first; those whose type the query names come before all others."""
+        """Return pages with any of the words, best first; pages whose type is the query come before all others."""
         wanted = list(dict.fromkeys(page_words(query[:_MAX_QUERY])))[:_MAX_QUERY_WORDS]
         scores: dict[int, float] = {}
         for word in wanted:
-            holding = [place for place, one in enumerate(self.pages) if word in one.words]
+            holding = [place for place, entry in enumerate(self.pages) if word in entry.words]
             rarity = math.log(1 + (len(self.pages) - len(holding) + 0.5) / (len(holding) + 0.5))
             for place in holding:
                 scores[place] = scores.get(place, 0.0) + rarity * self._strength(place, word)
         found = [(self.pages[place].page, score) for place, score in scores.items()]
-        found.sort(key=lambda one: (not has_type(one[0], query), -one[1], one[0].path))
+        found.sort(key=lambda hit: (not has_type(hit[0], query), -hit[1], hit[0].path))
         return found[:limit]
 
     def _strength(self, place: int, word: str) -> float:
-        one = self.pages[place]
-        times = one.words[word]
-        drag = _SATURATION * (1 - _LENGTH_PENALTY + _LENGTH_PENALTY * one.length / (self._mean or 1.0))
-        return times * (_SATURATION + 1) / (times + drag)
+        entry = self.pages[place]
+        count = entry.words[word]
+        length = 1 - _LENGTH_PENALTY + _LENGTH_PENALTY * entry.length / (self._mean or 1.0)
+        return count * (_SATURATION + 1) / (count + _SATURATION * length)
 
 
 def has_type(page: Page, name: str) -> bool:
-    """Whether a page is of the type of that name; `Characters` names the type `character`."""
+    """Return True if the page has that type; `Characters` means the type `character`."""
     return bool(page.type) and page_words(page.type) == page_words(name[:_MAX_QUERY])
 
 
 def make_snippet(page: Page, query: str) -> str:
-    """A line of the page around the first of the words, on one line."""
+    """Return an excerpt around the first matching word, on one line."""
     wanted = set(page_words(query[:_MAX_QUERY]))
     text = " ".join(page.content[:_SNIPPET_SEARCH].split())
     begin = next((found.start() for found in _WORD.finditer(text) if wanted.intersection(page_words(found[0]))), 0)
@@ -78,15 +78,15 @@ def make_snippet(page: Page, query: str) -> str:
 
 
 def page_words(text: str) -> list[str]:
-    """The words of a text, without case, accents and the plural's s."""
+    """Return the words of a text in lower case, without accents and plural s."""
     return _WORD.findall(_PLURAL.sub("", _fold(text)))
 
 
 def _fold(text: str) -> str:
     if text.isascii():
         return text.lower()
-    flat = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(sign for sign in flat if not unicodedata.combining(sign))
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(char for char in decomposed if not unicodedata.combining(char))
 
 
 def _index_page(page: Page) -> IndexedPage:
@@ -104,12 +104,11 @@ def _index_page(page: Page) -> IndexedPage:
 
 
 _MAX_SUGGESTIONS = 3
-_MAX_COMPARED = 5_000
-"""So many names are compared with one that no page has."""
+_MAX_COMPARED = 5_000  # pages considered for suggestions: the comparison is slow
 
 
 class PageNames:
-    """Some pages, sorted by path. No two have the same slug: of those that claim one, the first by path has it."""
+    """Pages by every name they have. Slugs are unique: if several pages claim one, the first by path gets it."""
 
     def __init__(self, pages: Sequence[Page]) -> None:
         self.pages = _with_unique_slugs(pages)
@@ -121,28 +120,28 @@ class PageNames:
                     self._names.setdefault(name.casefold(), page)
 
     def find(self, name: str) -> Page | None:
-        """The page of that slug, else path, else file name, else title, else alias, in upper or lower case."""
+        """Return the page with that slug, path, file name, title or alias (in this order), ignoring case, or None."""
         return self._names.get(" ".join(name.split()).casefold())
 
     def by_path(self, path: str) -> Page | None:
-        """The page in exactly that file."""
+        """Return the page in exactly that file, or None."""
         return self._by_path.get(path)
 
     def near(self, name: str) -> list[str]:
-        """Slugs that are much like a name."""
+        """Return slugs similar to a name."""
         slugs = [page.slug for page in self.pages[:_MAX_COMPARED]]
         return get_close_matches(name[:200], slugs, n=_MAX_SUGGESTIONS, cutoff=0.4)
 
 
 def _with_unique_slugs(pages: Sequence[Page]) -> tuple[Page, ...]:
-    """The pages; one whose slug an earlier page has is called by its path."""
+    """Return the pages; one whose slug is taken by an earlier page gets its path as slug."""
     taken: set[str] = set()
-    apart: list[Page] = []
+    unique: list[Page] = []
     for page in pages:
         slug = page.slug if page.slug.casefold() not in taken else page.path
         taken.add(slug.casefold())
-        apart.append(page if slug == page.slug else replace(page, slug=slug))
-    return tuple(apart)
+        unique.append(page if slug == page.slug else replace(page, slug=slug))
+    return tuple(unique)
 
 
 def _slugs(page: Page) -> Iterable[str]:

@@ -29,13 +29,12 @@ _WIKI_LINK = re.compile(r"\[\[([^\[\]\n|#]{1,300})(?:#[^\[\]\n|]{0,300})?(?:\|([
 _MARKDOWN_LINK = re.compile(r"(?<!!)\[([^\[\]\n]{0,500})\]\([ \t]*(?:<([^<>\n]{1,500})>|([^()\s<>]{1,500}))")
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//")
 _PAGE_SUFFIX = ".md"
-_MAX_LINKS = 1_000
-"""So many links of one page are looked at."""
+_MAX_LINKS = 1_000  # of one page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A link as it is written: `target` names a page, or a file seen from the page's folder where it `is_path`."""
+    """A link: `target` is the name of a page or, if `is_path`, a path relative to the page's folder."""
 
     target: str
     text: str
@@ -43,7 +42,7 @@ class Link:
 
 
 def find_links(body: str) -> tuple[Link, ...]:
-    """The links of a text in order, each once; none from code."""
+    """Return the links of a text in order, without duplicates; links in code do not count."""
     found: dict[Link, None] = {}
     for line in _prose_lines(body):
         for link in _line_links(line):
@@ -54,14 +53,14 @@ def find_links(body: str) -> tuple[Link, ...]:
 
 
 def resolve_path(page: str, target: str) -> str | None:
-    """The path below the workspace that a link of a page leads to; None where it leads out of it."""
+    """Return the path, relative to the workspace, that a link of a page leads to, or None if it leads outside."""
     folder = "" if target.startswith("/") else page.rpartition("/")[0]
     path = normpath(f"{folder}/{target}".lstrip("/"))
     return None if path == ".." or path.startswith("../") else path
 
 
 def _prose_lines(body: str) -> Iterator[str]:
-    """The lines outside fenced code, without what stands between backticks."""
+    """Yield the lines outside fenced code, without inline code."""
     fence = ""
     for line in body.splitlines():
         mark = _FENCE.match(line)
@@ -85,15 +84,13 @@ def _line_links(line: str) -> Iterator[Link]:
             yield Link(target=target, text=found[1].strip(), is_path=True)
 
 
-_MAX_LIST = 64
-"""So many tags or aliases a page may have."""
-_MAX_CHARACTERS = 200
-"""So many characters a slug, title, type or tag may have."""
+_MAX_LIST = 64  # tags or aliases of a page
+_MAX_CHARACTERS = 200  # of a slug, title, type or tag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page as it was read. `path` is its file below the workspace; `content` is its text without the frontmatter."""
+    """A page: `path` is relative to the workspace; `content` is the text without the frontmatter."""
 
     path: str
     slug: str
@@ -107,19 +104,19 @@ class Page:
 
     @property
     def card(self) -> dict[str, Any]:
-        """What a list shows of it."""
+        """The fields that lists show."""
         return {"slug": self.slug, "title": self.title, "type": self.type, "tags": list(self.tags), "path": self.path}
 
     def as_json(self) -> dict[str, Any]:
-        """All of it."""
+        """Return all fields with the text."""
         return {**self.card, "fields": self.fields, "content": self.content}
 
 
 def read_page(path: str, data: bytes) -> Page:
-    """The page that a file holds. Nothing makes it raise.
+    """Return the page in a file; never raises.
 
-    Its frontmatter gives slug, title, type, tags and aliases. Without them the slug is the path without its ending, the title
-    the first heading or the file's name, and the type the name of the folder that it lies in.
+    Slug, title, type, tags and aliases come from the frontmatter. The default slug is the path without its suffix, the
+    default title the first heading or the file name, and the default type the name of the page's folder.
     """
     document = read_document(data)
     fields = dict(document.fields)
@@ -143,14 +140,14 @@ def _clean_text(value: Any) -> str:
 
 
 def _clean_list(value: Any) -> tuple[str, ...]:
-    """A list of words, or one text with commas; each once."""
+    """Return the items of a list, or of a text with commas, without duplicates."""
     found = (_clean_text(word).removeprefix("#") for word in as_list(value))
     return tuple(dict.fromkeys(word for word in found if word))[:_MAX_LIST]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageLimits:
-    """How much of a folder is read."""
+    """Limits on what is read from a folder."""
 
     page_bytes: int = MIB
     pages: int = 20_000
@@ -161,7 +158,7 @@ class PageLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedFile:
-    """A file that could not be read, and why."""
+    """A file that was skipped, and the reason."""
 
     path: str
     reason: str
@@ -176,7 +173,7 @@ class _KnownPage:
 
 @dataclass(slots=True)
 class _Scan:
-    """One look at the folder."""
+    """The result of scanning the folder once."""
 
     kept: dict[str, _KnownPage] = field(default_factory=dict[str, _KnownPage])
     skipped: list[SkippedFile] = field(default_factory=list[SkippedFile])
@@ -185,7 +182,7 @@ class _Scan:
 
 
 class PageFolder:
-    """Gives the pages of a folder, sorted by path. Not for several threads at once."""
+    """Reads the pages of a folder. Not thread-safe."""
 
     def __init__(self, root: Path, limits: PageLimits) -> None:
         self._root = os.path.realpath(root)
@@ -194,16 +191,16 @@ class PageFolder:
 
     @property
     def root(self) -> str:
-        """Where it is."""
+        """The real path of the folder."""
         return self._root
 
     @property
     def skipped(self) -> tuple[SkippedFile, ...]:
-        """What the last look could not read."""
+        """The files that the last scan skipped."""
         return tuple(self._last.skipped)
 
     def look(self) -> tuple[list[Page], bool]:
-        """The pages, and whether any of them is another than at the last look. `NotFound` where there is no folder."""
+        """Return the pages sorted by path, and True if any differs from the last scan; raise `NotFound` if there is no folder."""
         if not Path(self._root).is_dir():
             raise NotFound(f"There is no folder {self._root!r}.", hint="Name the folder that holds the pages.")
         before, now = self._last, _Scan()
@@ -237,7 +234,7 @@ class PageFolder:
                 yield place, entry
 
     def _take(self, place: str, entry: os.DirEntry[str], before: _Scan, now: _Scan) -> None:
-        """Keep one page: the one that is known where the file is still the same."""
+        """Add one page to the scan, without reading the file again if it is unchanged."""
         try:
             stamp = make_stamp(entry.stat(follow_symlinks=False))
             now.total += stamp[2]

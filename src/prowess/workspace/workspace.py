@@ -18,6 +18,8 @@ from prowess.workspace.pages import Link, Page, PageFolder, PageLimits, SkippedF
 
 GIT_SECONDS = 10.0
 
+# A repository's own settings can name programs to run: hooks, pagers, monitors, filters. None of them may run here, and
+# nothing may be fetched.
 _GIT_SETTINGS = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -43,9 +45,9 @@ _LOG_FIELDS = ("commit", "at", "author", "subject")
 
 
 def read_history(root: str, path: str, limit: int) -> list[dict[str, Any]]:
-    """The commits that changed a file, the last first; none where there is no git, no repository or no commit of it.
+    """Return the commits that changed a file, latest first; [] if there is no git, no repository or no such commit.
 
-    `Unavailable` where git takes too long.
+    Raise `Unavailable` if git takes too long.
     """
     git = shutil.which("git")
     if git is None:
@@ -70,7 +72,7 @@ def read_history(root: str, path: str, limit: int) -> list[dict[str, Any]]:
 
 
 def _parse_log(text: str) -> list[dict[str, Any]]:
-    """Four fields each, every one with a NUL after it."""
+    """Parse commits of four fields, each followed by a NUL."""
     values = [value.strip() for value in text.split("\x00")][:-1]
     return [
         dict(zip(_LOG_FIELDS, values[start : start + len(_LOG_FIELDS)], strict=True))
@@ -82,7 +84,7 @@ MAX_RESULTS = 200
 
 
 class Workspace:
-    """Answers from the pages as they are, or were `hold_seconds` ago. Blocking; safe for many threads."""
+    """Answers queries about the pages, at most `hold_seconds` out of date. Blocking and thread-safe."""
 
     def __init__(
         self,
@@ -95,57 +97,57 @@ class Workspace:
         self._folder = PageFolder(folder, limits or PageLimits())
         self._hold_seconds = hold_seconds
         self._clock = clock
-        self._looked_at = -math.inf
+        self._scanned_at = -math.inf
         self._lock = threading.Lock()
-        self._shelf = PageNames([])
+        self._names = PageNames([])
         self._index = PageIndex([])
-        self._indexed = self._shelf
+        self._indexed = self._names
 
     @property
     def skipped(self) -> tuple[SkippedFile, ...]:
-        """The files that could not be read when it was last asked something, and why."""
+        """The files that could not be read at the last query, and why."""
         return self._folder.skipped
 
     def workspace_search(self, query: str, limit: int = 20) -> list[dict[str, Any]]:
-        """The pages that have to do with the words, best first, each with its score and a line of it.
+        """Return the pages that match the words, best first, each with its score and an excerpt.
 
-        Where the query names a type, the pages of that type come first. Without a query, all pages by path.
+        If the query is a type, pages of that type come first. An empty query returns all pages by path.
         """
-        most = _check_limit(limit)
+        limit = _check_limit(limit)
         if not query.strip():
-            return self.get_all_pages()[:most]
+            return self.get_all_pages()[:limit]
         with self._lock:
-            shelf = self._fresh()
-            if self._indexed is not shelf:
-                self._index, self._indexed = PageIndex(shelf.pages, self._index.pages), shelf
+            names = self._fresh()
+            if self._indexed is not names:
+                self._index, self._indexed = PageIndex(names.pages, self._index.pages), names
             index = self._index
-        found = index.search(query, most)
+        found = index.search(query, limit)
         return [{**page.card, "score": round(score, 4), "snippet": make_snippet(page, query)} for page, score in found]
 
     def search(self, query: str, limit: int = 20) -> list[dict[str, Any]]:
-        """`workspace_search` by its short name."""
+        """Short for `workspace_search`."""
         return self.workspace_search(query, limit)
 
     def get_all_pages(self) -> list[dict[str, Any]]:
-        """All pages by path, without their text."""
+        """Return all pages by path, without their text."""
         return [page.card for page in self._pages().pages]
 
     def get_page(self, slug: str) -> dict[str, Any]:
-        """One page with its text, by its slug, path, title or alias; `NotFound` where no page is called so."""
+        """Return one page with its text, by slug, path, title or alias, or raise `NotFound`."""
         return self._page(self._pages(), slug).as_json()
 
     def get_pages(self, slugs: Sequence[str]) -> list[dict[str, Any] | None]:
-        """Several pages with their text, in the order of the slugs; None in the place of one that there is not."""
-        shelf = self._pages()
-        found = [shelf.find(slug) for slug in slugs]
+        """Return several pages with their text in the order of the slugs, with None for those not found."""
+        names = self._pages()
+        found = [names.find(slug) for slug in slugs]
         return [page.as_json() if page else None for page in found]
 
     def get_pages_by_type(self, type: str) -> list[dict[str, Any]]:
-        """The pages of a type by path, without their text."""
+        """Return the pages of a type by path, without their text."""
         return [page.card for page in self._pages().pages if has_type(page, type)]
 
     def get_tags(self) -> list[dict[str, Any]]:
-        """Every tag and how many pages have it, the most used first."""
+        """Return every tag with its number of pages, most used first."""
         counts: dict[str, int] = {}
         for page in self._pages().pages:
             for tag in page.tags:
@@ -153,14 +155,14 @@ class Workspace:
         return [{"tag": tag, "pages": counts[tag]} for tag in sorted(counts, key=lambda tag: (-counts[tag], tag))]
 
     def get_references(self, slug: str) -> dict[str, Any]:
-        """The pages that a page links to, those that link to it, and links of it that lead to no page."""
-        shelf = self._pages()
-        page = self._page(shelf, slug)
-        out = [(link, _link_target(shelf, page, link)) for link in page.links]
+        """Return the pages that a page links to, the pages that link to it, and its broken links."""
+        names = self._pages()
+        page = self._page(names, slug)
+        out = [(link, _link_target(names, page, link)) for link in page.links]
         linking = [
             other
-            for other in shelf.pages
-            if other is not page and any(_link_target(shelf, other, link) is page for link in other.links)
+            for other in names.pages
+            if other is not page and any(_link_target(names, other, link) is page for link in other.links)
         ]
         return {
             "slug": page.slug,
@@ -170,7 +172,7 @@ class Workspace:
         }
 
     def get_history(self, slug: str, limit: int = 20) -> list[dict[str, Any]]:
-        """The commits that changed a page, the last first; none where it lies in no git repository."""
+        """Return the commits that changed a page, latest first; [] outside a git repository."""
         page = self._page(self._pages(), slug)
         return read_history(self._folder.root, page.path, _check_limit(limit))
 
@@ -180,26 +182,26 @@ class Workspace:
 
     def _fresh(self) -> PageNames:
         now = self._clock()
-        if now - self._looked_at >= self._hold_seconds:
+        if now - self._scanned_at >= self._hold_seconds:
             pages, changed = self._folder.look()
-            self._looked_at = now
+            self._scanned_at = now
             if changed:
-                self._shelf = PageNames(pages)
-        return self._shelf
+                self._names = PageNames(pages)
+        return self._names
 
-    def _page(self, shelf: PageNames, slug: str) -> Page:
-        page = shelf.find(slug)
+    def _page(self, names: PageNames, slug: str) -> Page:
+        page = names.find(slug)
         if page is None:
-            near = ", ".join(shelf.near(slug)) or "nothing like it"
+            near = ", ".join(names.near(slug)) or "nothing like it"
             raise NotFound(f"There is no page {slug[:200]!r}.", hint=f"There is: {near}.")
         return page
 
 
-def _link_target(shelf: PageNames, page: Page, link: Link) -> Page | None:
+def _link_target(names: PageNames, page: Page, link: Link) -> Page | None:
     if not link.is_path:
-        return shelf.find(link.target)
+        return names.find(link.target)
     path = resolve_path(page.path, link.target)
-    return shelf.by_path(path) if path else None
+    return names.by_path(path) if path else None
 
 
 def _check_limit(limit: int) -> int:
