@@ -1,4 +1,4 @@
-"""Secrets removed from what is written down: known values first, then what is named a secret, then what looks like one."""
+"""Remove secrets from what is stored or printed: known values, values named as secrets, and values that look like one."""
 
 from prowess.redaction.redactor import Redactor, find_secrets
 

@@ -1,4 +1,4 @@
-"""Known secrets, found in a text however they are written: as they are, encoded, escaped, or broken over lines."""
+"""Find known secrets in a text in any spelling: plain, encoded, escaped, or broken over lines."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from prowess.redaction.regex import Pattern, compile_any_of, compile_linear
 
 REDACTED = "[redacted]"
 SHORTEST_SECRET = 6
-"""Shorter values are too common in ordinary text to be removed from it."""
+"""Shorter values are not redacted: they occur in ordinary text by chance."""
 
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-")
 
-# What may stand between the parts of a value: white space, line breaks as JSON and shells write them, what nobody sees.
+# A secret may be interrupted by white space, by escaped line breaks (JSON, shells) and by invisible characters.
 _SPACE = b" \t\n\r\x0b\x0c"
 _RARE = "\x85\xa0\xad\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff"
 _BREAKS = ("n", "r", "t", "u000a", "u000A", "u000d", "u000D", "u0009")
@@ -30,7 +30,7 @@ Span = tuple[int, int]
 
 
 def replace_surrogates(text: str) -> str:
-    """The text with halves of surrogate pairs, which no pattern can be held against, replaced."""
+    """Return the text with lone surrogates replaced: they cannot be encoded as UTF-8, which RE2 needs."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -39,7 +39,7 @@ def replace_surrogates(text: str) -> str:
 
 
 class KnownValues:
-    """Removes these values. Those that are shorter than six characters without white space are not looked for."""
+    """Redacts known values; those with fewer than six characters, without white space, are ignored."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         given = set(map(replace_surrogates, secrets))
@@ -56,11 +56,11 @@ class KnownValues:
         )
 
     def found_in(self, text: str) -> bool:
-        """Whether the text has one of them."""
-        return any(view.found_in(text) for view in self._views[1:])  # these show what the first does too
+        """Return True if the text contains one of the values."""
+        return any(view.found_in(text) for view in self._views[1:])  # whatever the plain view finds, the others find
 
     def redact(self, text: str) -> str:
-        """The text without them."""
+        """Return the text with the values replaced."""
         if not self.found_in(text):
             return text
         for view in self._views:
@@ -69,12 +69,12 @@ class KnownValues:
         return text
 
     def has_number(self, number: float) -> bool:
-        """Whether a number is one of them."""
+        """Return True if the number is one of the values."""
         return number in self._numbers
 
 
 class _View:
-    """One way to look at a text, with what lies between the parts of a value left out."""
+    """A way to look at a text in which certain separators are dropped, so that a broken-up secret is whole again."""
 
     def __init__(self, look: Callable[[str], bytes], plain: set[str], encoded: set[str]) -> None:
         self._look = look
@@ -88,7 +88,7 @@ class _View:
             and "\\" not in text
             and (text.isascii() or not compile_linear(_IS_RARE).search(text))
         ):
-            return False  # nothing to see that the other view does not show
+            return False  # nothing to unescape: the unspaced view finds the same
         return self._any.search(self._look(text)) is not None
 
     def redact(self, text: str) -> str:
@@ -98,7 +98,7 @@ class _View:
         return _cut_out(text, found + wide)
 
     def _places(self, text: str) -> tuple[str, Sequence[int]]:
-        """What is seen of the text, and where each character of it stands there."""
+        """Return the text as this view shows it, and the original position of each character."""
         if self._look is _plain_view:
             return text, range(len(text))
         places: list[int] = []
@@ -134,19 +134,22 @@ def _unescaped_view(text: str) -> bytes:
 
 
 def _skip_break(text: str) -> str:
-    """What follows a backslash, without the letters that make it a line break."""
+    """Return what follows a backslash, without the letters of an escaped line break."""
     if text.startswith(_BREAKS):
         return text[1 if text[0] != "u" else 5 :]
     return text
 
 
 def _widen(text: str, spans: Iterable[Span]) -> list[Span]:
-    """Base64 values whole: the bits at the ends of a piece of one belong to its neighbours too."""
+    """Extend the spans to whole base64 values.
+
+    The characters at both ends of a match hold bits of the neighbouring bytes, so what is left would reveal some.
+    """
     found: list[Span] = []
     done = 0
     for start, end in spans:
         if end <= done:
-            continue  # in the same value as the last
+            continue  # inside the previous value
         while start > done and text[start - 1] in _BASE64:
             start -= 1  # noqa: PLW2901
         while end < len(text) and (text[end] in _BASE64 or text[end] == "="):
@@ -167,13 +170,13 @@ def _cut_out(text: str, spans: Iterable[Span]) -> str:
 
 
 def _any_of(forms: set[bytes]) -> Pattern:
-    """A pattern that matches any of these, the longest where several begin at one place."""
+    """Return a pattern for any of these, the longest first."""
     wanted = sorted((form for form in forms if len(form) >= SHORTEST_SECRET), key=lambda form: (-len(form), form))
     return compile_any_of([form.decode() for form in wanted])
 
 
 def _plain_forms(secret: str) -> Iterator[str]:
-    """A value as it is, as JSON, URLs and HTML write it, and as hexadecimal digits."""
+    """Yield a value as it is, escaped for JSON, URLs and HTML, and as hexadecimal digits."""
     yield secret
     for ascii_only in (True, False):
         escaped = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
@@ -192,7 +195,11 @@ def _lower_hex(percent: str) -> str:
 
 
 def _base64_forms(secret: str) -> Iterator[str]:
-    """The characters of base64 that depend on the value alone, for each of the three places where it can begin."""
+    """Yield the base64 characters that depend on the value alone.
+
+    Base64 encodes three bytes at a time, so a value inside a longer text has three spellings, one for each offset; the
+    first and last characters of each also depend on the bytes around the value and are left out.
+    """
     content = secret.encode()
     for offset, start in ((0, 0), (1, 2), (2, 3)):
         whole = b64encode(bytes(offset) + content).decode()

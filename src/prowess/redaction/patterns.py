@@ -37,7 +37,7 @@ _KEY = re.compile(
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
-# What stands for a value in documentation: words for it anywhere, and words of programs as a part of their own.
+# Placeholders in documentation: some words anywhere in the value, others only as a part of their own.
 _PLACEHOLDER = re.compile(
     r"your|example|placeholder|changeme|replace|generate|redacted|abc123|token123|x{3,}|\*{3,}|\.{3}|…|[$%]\w|^[#@/~.\\]|://"
     r"|(?:^|[^a-z0-9])(?:api|config|dummy|env|fake|false|id|input|key|name|none|null|password|sample|secret|settings|"
@@ -51,14 +51,14 @@ _WORDS = re.compile(r"[a-z_.:/-]+|[A-Z_]+|.*(?i:your|example|x{4}|\.{3}).*")
 
 @lru_cache(maxsize=4096)
 def has_secret_name(name: str) -> bool:
-    """Whether what stands under this key of a JSON object is a secret."""
+    """Return True if the value under this key of a JSON object is a secret."""
     if len(name) > 200:
         return False
     return _KEY.fullmatch(_CAMEL.sub("_", name).replace("-", "_").replace(" ", "_").lower()) is not None
 
 
 def redact_named(text: str) -> str:
-    """The text without the values that are named as secrets and are more than a placeholder or an expression."""
+    """Return the text with values named as secrets replaced, unless they are placeholders or expressions."""
     for pattern, replacement in _REPLACEMENTS:
         text = compile_linear(pattern).sub(replacement, text)
     return text
@@ -74,7 +74,7 @@ def _replace_unless_placeholder(match: Match) -> str:
 
 
 def _replace_unless_words(match: Match) -> str:
-    """In the place of a credential every long value is one, unless it is written in small letters as words are."""
+    """Replace any long value where a credential is expected, unless it is plain words."""
     named = match.groupdict()
     before, value = named.get("before") or "", named.get("value") or ""
     if len(value) >= 16 and not _WORDS.fullmatch(value):
@@ -83,7 +83,7 @@ def _replace_unless_words(match: Match) -> str:
 
 
 def _looks_secret(value: str) -> bool:
-    """Whether a value is neither a word, nor a name in a program, nor what stands for a value in documentation."""
+    """Return True unless the value is a word, an expression of a program, or a placeholder of documentation."""
     if _PLACEHOLDER.search(value) or _EXPRESSION.fullmatch(value):
         return False
     return any(character.isdigit() for character in value) and any(character.isalpha() for character in value)
@@ -99,10 +99,10 @@ _REPLACEMENTS = (
 
 
 class SecretShape(NamedTuple):
-    """A kind of secret: texts of which one is in every text that has such a secret, and its pattern.
+    """A kind of secret: its pattern, and hints of which every text with such a secret contains one.
 
-    Where the pattern has a group `before`, that part stays. `glance` finds something wherever the pattern does, and fast,
-    which a pattern that begins with any letters is not.
+    The group `before` of a pattern is kept. `glance` matches wherever the pattern does, and fast; a pattern that begins
+    with arbitrary letters is slow.
     """
 
     kind: str
@@ -212,7 +212,7 @@ SHAPES: tuple[SecretShape, ...] = (
 )
 
 SHAPE_HINT = "|".join(shape.glance.replace("?P<before>", "?:") for shape in SHAPES)
-"""Finds something in every text that has such a secret."""
+"""Matches in every text with a shaped secret."""
 
 _EXAMPLE_PASSWORDS = {
     "admin",
@@ -229,7 +229,7 @@ _EXAMPLE_PASSWORDS = {
 
 
 def redact_shapes(text: str) -> str:
-    """The text without what has the shape of a secret."""
+    """Return the text with values that have the shape of a secret replaced."""
     for shape in SHAPES:
         if any(hint in text for hint in shape.hints):
             text = compile_linear(shape.pattern).sub(partial(_replace_shape, shape.kind), text)
@@ -246,7 +246,7 @@ def _replace_shape(kind: str, match: Match) -> str:
 
 
 def _is_placeholder(whole: str, password: str) -> bool:
-    """Whether it only stands for a secret, as in documentation: one letter again and again, plain words, such a password."""
+    """Return True if the value is an example as in documentation: one repeated letter, plain words, a usual password."""
     if password:
         return password.lower() in _EXAMPLE_PASSWORDS
     return len(set(whole)) < 8 or (whole.replace("-", "").replace("_", "").isalpha() and whole.islower())

@@ -13,7 +13,7 @@ from prowess.redaction.patterns import NAME_HINT, SHAPE_HINT, has_secret_name, r
 from prowess.redaction.regex import compile_linear
 
 _LONG_PART = 16
-"""A part of a secret that is shorter says nothing."""
+"""Shorter parts of a secret are not redacted by themselves."""
 
 _SECRET_NAME = re.compile(
     r"(?:^|_)(?:auth|bearer|cookie|credential|dsn|jwt|keys?|pass|passphrase|passwords|pat|pwd|salt|secrets|signature|webhook)(?:_|$)"
@@ -28,11 +28,11 @@ _HARMLESS_NAME = re.compile(
 
 
 _TOKEN_LENGTH = 16
-"""A user of a URL as long as this is a token."""
+"""A user name in a URL is taken for a token from this length on."""
 
 
 def find_secrets(environment: Mapping[str, str]) -> frozenset[str]:
-    """The values of the variables whose names say that they are secret, and what is secret in all that are URLs."""
+    """Return the values of variables with secret names, and the secrets in all values that are URLs."""
     return frozenset(value for value in _candidate_values(environment) if len(value) >= SHORTEST_SECRET)
 
 
@@ -46,7 +46,7 @@ def _candidate_values(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _secret_parts(value: str) -> Iterator[str]:
-    """What is secret also by itself: the lines of a key, the keys of a list, the secrets of a JSON object."""
+    """Yield the parts that are secret by themselves: lines of a key, items of a list, secret members of a JSON object."""
     if not value.lstrip().startswith("{"):
         parts = re.split(r"[\s,;]+", value.strip())
         yield from (part for part in parts if len(part) >= _LONG_PART and "-----" not in part)
@@ -60,13 +60,13 @@ def _secret_parts(value: str) -> Iterator[str]:
 
 
 def is_secret_variable(name: str) -> bool:
-    """Whether a variable of this name holds a secret."""
+    """Return True if a variable of this name holds a secret."""
     lowered = name.lower().replace("-", "_")
     return not _HARMLESS_NAME.match(lowered) and _SECRET_NAME.search(lowered) is not None
 
 
 def _url_secrets(value: str) -> Iterator[str]:
-    """What is secret in URLs: the password, a user so long that it is a token, and parameters whose names say so."""
+    """Yield the secrets in URLs: the password, a user name long enough to be a token, and parameters with secret names."""
     for url in value.split():
         try:
             parts = urlsplit(url)
@@ -81,31 +81,30 @@ def _url_secrets(value: str) -> Iterator[str]:
 
 
 SECRET_HINT = f"{NAME_HINT}|{SHAPE_HINT}"
-"""Finds something in every text that has a named or shaped secret, and in few others."""
+"""Matches in every text with a named or shaped secret, and in few others: a cheap test before the exact patterns."""
 
 
 class Redactor:
-    """Removes secrets from texts and JSON values: these known ones however they are written, and what looks like others.
+    """Removes secrets from texts and JSON values: known ones in any spelling, and unknown ones by name or shape.
 
-    Safe for many threads. Known values never stay; of unknown ones those do that neither their name nor their shape gives
-    away.
+    Thread-safe. Known values are always removed; an unknown secret stays if neither its name nor its shape shows it.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._known = KnownValues(secrets)
 
     def is_clean(self, text: str) -> bool:
-        """Whether a glance shows that nothing in the text, which may be JSON, is to be replaced; False where it must be read."""
+        """Return True if a quick check shows that the text (also JSON) has no secrets; False means it must be redacted."""
         text = replace_surrogates(text)
         return not compile_linear(SECRET_HINT).search(text) and not self._known.found_in(text)
 
     def text(self, text: str) -> str:
-        """The text with every secret replaced by `[redacted]` or, where its kind is known, `[redacted:kind]`."""
+        """Return the text with every secret replaced by `[redacted]`, or `[redacted:kind]` if its kind is known."""
         text = self._known.redact(replace_surrogates(text))
         return redact_shapes(redact_named(text)) if compile_linear(SECRET_HINT).search(text) else text
 
     def value(self, value: Any) -> Any:
-        """A JSON value of the same form; what stands under a secret's name is replaced whatever it looks like."""
+        """Return a redacted copy of a JSON value; anything under a secret name is replaced whatever it looks like."""
         return self._walk(value, hidden=False)
 
     def _walk(self, value: Any, *, hidden: bool) -> Any:

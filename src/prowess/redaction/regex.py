@@ -1,4 +1,4 @@
-"""Regular expressions that run in linear time, whatever the text."""
+"""Regular expressions in linear time, with RE2: texts come from strangers, and `re` can take exponential time on them."""
 
 from __future__ import annotations
 
@@ -6,50 +6,51 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Protocol, cast
 
+# RE2 falls back to slower matching if its automaton outgrows this budget; a pattern of many secrets needs more.
 _MEMORY = 16 << 20
 _MEMORY_PER_CHARACTER = 64
 
 
 class Match(Protocol):
-    """What a pattern found, as `re` has it."""
+    """A match, as in `re`."""
 
     def group(self) -> str:
-        """The text that was found."""
+        """Return the matched text."""
         ...
 
     def groupdict(self) -> Mapping[str, str | None]:
-        """The named parts of it."""
+        """Return the named groups."""
         ...
 
     def span(self) -> tuple[int, int]:
-        """Where it begins and ends."""
+        """Return the start and end."""
         ...
 
 
 class Pattern(Protocol):
-    """A compiled pattern, as `re` has it."""
+    """A compiled pattern, as in `re`."""
 
     def search(self, text: str | bytes) -> Match | None:
-        """The first place where it fits."""
+        """Return the first match, or None."""
         ...
 
     def finditer(self, text: str) -> Iterator[Match]:
-        """Every place where it fits."""
+        """Yield every match."""
         ...
 
     def sub(self, replacement: Callable[[Match], str], text: str) -> str:
-        """The text with every place replaced."""
+        """Return the text with every match replaced."""
         ...
 
 
 @cache
 def compile_linear(pattern: str) -> Pattern:
-    """The pattern, in the syntax of RE2, compiled when it is first asked for."""
+    """Return the compiled pattern, which is in the syntax of RE2; compiled once."""
     return _compile(pattern)
 
 
 def compile_any_of(words: list[str]) -> Pattern:
-    """A pattern that matches any of these words, the first of them where several begin at one place."""
+    """Return a pattern for any of these words; if several match at one place, the first in the list wins."""
     return _compile("|".join(map(_re2().escape, words)))
 
 
@@ -60,6 +61,6 @@ def _compile(pattern: str) -> Pattern:
 
 
 def _re2() -> Any:
-    import re2  # here, because most processes write nothing down
+    import re2  # imported late: most processes redact nothing
 
     return cast("Any", re2)
