@@ -539,13 +539,13 @@ def test_a_write_that_the_disk_refuses_changes_nothing(store, root, log, monkeyp
 
 def test_an_edit_between_the_look_and_the_write_is_a_conflict(store, root, monkeypatch):
     saved = store.save(pack("tidy"))
-    real = FolderWriter.remember
+    real = FolderWriter.record_manual_changes
 
     def edit_first(self, site):
         put(root, {"tidy/SKILL.md": skill_md("tidy", "in between")})
         return real(self, site)
 
-    monkeypatch.setattr(FolderWriter, "remember", edit_first)
+    monkeypatch.setattr(FolderWriter, "record_manual_changes", edit_first)
     with pytest.raises(Conflict):
         store.save(pack("tidy", "new"), expected=saved.digest)
     assert b"in between" in (root / "tidy/SKILL.md").read_bytes()

@@ -1,4 +1,4 @@
-"""The catalog: many stores seen as one, in which the nearest scope wins and says what it hides."""
+"""The catalog merges many stores into one. The nearest scope wins, and its card lists what it hides."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from prowess.skill.outline import SkillOutline
 
 T = TypeVar("T")
 RECENT_SECONDS = 1.0
-"""For so many seconds a skill that is asked for by name is looked for where skills were found before."""
+"""How long the list of stores is reused when a skill is looked up by name."""
 Stores = Sequence[Store] | Callable[[], Sequence[Store]]
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What one look at all stores gave."""
+    """The merged listing of all stores."""
 
     cards: list[SkillCard] = field(default_factory=list[SkillCard])
     faults: list[Fault] = field(default_factory=list[Fault])
@@ -30,9 +30,9 @@ class _View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogChanges:
-    """What changed in all stores: where each stands now, by its key, and the slugs to read again.
+    """The changes in all stores: the current position of each store by key, and the slugs to read again.
 
-    `slugs` is None where that is not known, so that everything has to be read again.
+    `slugs` is None if that is unknown; everything must then be read again.
     """
 
     positions: dict[str, str]
@@ -40,26 +40,26 @@ class CatalogChanges:
 
 
 class Catalog:
-    """Merges stores: nearest scope first, and within a scope in the order given.
+    """Merges stores: nearest scope first, and within a scope in the given order.
 
-    Across scopes the nearer skill wins and its card names what it hides. Within one scope a second claim on a
-    slug is reported and skipped, unless its files are the same. A store that fails is reported, and the others serve.
+    Across scopes the nearer skill wins, and its card lists what it hides. Within one scope, a second skill with the same
+    slug is reported as a fault, unless its files are the same. A store that fails is reported; the others keep serving.
     """
 
     def __init__(self, stores: Stores) -> None:
         self._given = stores
         self._seen: tuple[float, list[Store]] = (-RECENT_SECONDS, [])
-        self._advised: tuple[float, list[str], list[Fault]] = (-RECENT_SECONDS, [], [])
+        self._recent_listing: tuple[float, list[str], list[Fault]] = (-RECENT_SECONDS, [], [])
 
     def stores(self) -> list[Store]:
-        """The stores in the order in which they are asked."""
+        """Return the stores in the order in which they are searched."""
         given = self._given() if callable(self._given) else self._given
         found = sorted(given, key=lambda store: SCOPES.index(store.scope))
         self._seen = (monotonic(), found)
         return found
 
     def reaches(self, scope: str, place: str) -> bool:
-        """Whether one of the stores of a scope keeps what lies at a place."""
+        """Return True if a store of this scope contains the location."""
         return any(
             place == store.location or place.startswith(f"{store.location.rstrip('/')}/")
             for store in self._recent()
@@ -67,22 +67,22 @@ class Catalog:
         )
 
     def _recent(self) -> list[Store]:
-        """The stores as of a moment ago: looking for them takes longer than reading a skill."""
+        """Return the stores found within the last second: finding them takes longer than reading a skill."""
         when, found = self._seen
         return found if monotonic() - when < RECENT_SECONDS else self.stores()
 
     def cards(self) -> list[SkillCard]:
-        """One card a slug, sorted, each with what it hides."""
-        return self._look().cards
+        """Return one card per slug, sorted, each with what it hides."""
+        return self._merge().cards
 
     def faults(self) -> list[Fault]:
-        """Everything that is there and not served: bad skills, second claims on a slug, stores that fail."""
-        return self._look().faults
+        """Return everything that exists but is not served: bad skills, slug conflicts, failing stores."""
+        return self._merge().faults
 
     def serves(self, kinds: Collection[Kind] = ()) -> bool:
-        """Whether any store has a skill with an artifact of one of these kinds; any skill at all when none is given.
+        """Return True if any store has a skill with an artifact of one of these kinds, or any skill when no kind is given.
 
-        A store that does not answer has none.
+        A store that fails counts as empty.
         """
         recent = self._recent()
         if any(_serves(store, kinds) for store in recent):
@@ -90,15 +90,15 @@ class Catalog:
         return any(_serves(store, kinds) for store in self.stores() if store not in recent)
 
     def changes(self, since: Mapping[str, str]) -> CatalogChanges:
-        """What changed since the positions that an earlier call gave; nothing is missed.
+        """Return what changed since the positions that an earlier call returned. Nothing is missed.
 
-        It is not known where the stores are not the same ones, or where one does not answer; that one has the position
-        '', so that it is not known the next time either.
+        The changes are unknown if the set of stores changed or a store fails. A failing store gets the position '', so that
+        the changes are unknown next time too.
         """
         positions: dict[str, str] = {}
         slugs: set[str] = set()
         known = True
-        for key, store in self._keyed():
+        for key, store in self._stores_by_key():
             try:
                 found = store.changes(since.get(key, ""))
             except (ProwessError, OSError):
@@ -112,19 +112,19 @@ class Catalog:
         return CatalogChanges(positions=positions, slugs=frozenset(slugs) if known else None)
 
     def served(self) -> dict[str, tuple[str, str]]:
-        """Scope and digest of every skill that is served, by slug."""
+        """Return the scope and digest of every served skill by slug."""
         return {card.slug: (card.scope, card.digest) for card in self.cards()}
 
     def documents(
         self, slugs: Collection[str] | None = None, *, away: Callable[[str], None] = lambda _: None
     ) -> Iterator[SearchDocument]:
-        """What an index reads of the skills that are served: of these slugs, or of all; each slug once.
+        """Yield the documents of the served skills: of these slugs, or of all; each slug once.
 
-        Ask for the `changes` first: what is written meanwhile is then told the next time. `away` is called with the key
-        of each store that does not answer, so that its position can be forgotten.
+        Call `changes` first: writes that happen meanwhile are then reported next time. `away` is called with the key of each
+        store that fails, so that its position can be discarded.
         """
         seen: set[str] = set()
-        for key, store in self._keyed():
+        for key, store in self._stores_by_key():
             own: set[str] = set()
             try:
                 for found in store.documents(slugs):
@@ -135,8 +135,8 @@ class Catalog:
                 away(key)
             seen |= own
 
-    def _keyed(self) -> Iterator[tuple[str, Store]]:
-        """The stores in order, each with a key of its own that stays the same while the stores do."""
+    def _stores_by_key(self) -> Iterator[tuple[str, Store]]:
+        """Yield the stores in order, each with a unique key that stays the same as long as the stores do."""
         counts: dict[str, int] = {}
         for store in self.stores():
             key = store_key(store)
@@ -144,31 +144,33 @@ class Catalog:
             yield (key if counts[key] == 1 else f"{key}#{counts[key]}"), store
 
     def get(self, slug: str) -> Skill:
-        """One skill by slug, or by `scope:slug` for one that a nearer scope hides."""
+        """Return a skill by slug, or by `scope:slug` if a nearer scope hides it."""
         return self.find(slug)[1]
 
     def find(self, slug: str) -> tuple[Store, Skill]:
-        """The same, with the store that keeps it. Stores are asked by name, nearest first; none is listed."""
+        """Return a skill with the store that holds it. Stores are asked by name, nearest first; none is listed."""
         return self._find(slug, lambda store, name: store.get_skill_by_name(name))
 
     def find_outline(self, slug: str) -> tuple[Store, SkillOutline]:
-        """The outline of a skill, with the store that keeps it; it is addressed as in `get`."""
+        """Return the outline of a skill with the store that holds it. Addresses work as in `get`."""
         return self._find(slug, lambda store, name: store.get_outline(name))
 
     def outline(self, slug: str) -> SkillOutline | None:
-        """The outline alone, and None where there is no such skill: for one who needs no advice about the name."""
-        found = self._seek(slug, lambda store, name: store.get_outline(name), [])
+        """Return the outline of a skill, or None. Cheaper than `find_outline` for an unknown slug: no suggestions are computed."""
+        found = self._search(slug, lambda store, name: store.get_outline(name), [])
         return found[1] if found else None
 
     def _find(self, slug: str, ask: Callable[[Store, str], T | None]) -> tuple[Store, T]:
-        away: list[str] = []
-        found = self._seek(slug, ask, away)
+        unavailable: list[str] = []
+        found = self._search(slug, ask, unavailable)
         if found is None:
-            raise self._not_found(slug, _split_address(slug, [])[1], away)
+            raise self._not_found(slug, _split_address(slug, [])[1], unavailable)
         return found
 
-    def _seek(self, slug: str, ask: Callable[[Store, str], T | None], away: list[str]) -> tuple[Store, T] | None:
-        """Ask the stores of a moment ago, and where none has it, those that there are now; `away` takes the silent."""
+    def _search(
+        self, slug: str, ask: Callable[[Store, str], T | None], unavailable: list[str]
+    ) -> tuple[Store, T] | None:
+        """Ask the recently found stores, then, if none has it, the stores that exist now. Failing stores are added to `unavailable`."""
         asked: list[Store] = []
         for known in (self._recent, self.stores):
             stores, name = _split_address(slug, known())
@@ -179,14 +181,14 @@ class Catalog:
                 try:
                     found = ask(store, name)
                 except (ProwessError, OSError):
-                    away.append(store.location)
+                    unavailable.append(store.location)
                     continue
                 if found is not None:
                     return store, found
         return None
 
     def is_gone(self, slug: str) -> bool:
-        """Whether every store that the address means was asked and none serves the skill; addressed as in `get`."""
+        """Return True if every addressed store answered and none serves the skill. Addresses work as in `get`."""
         stores, name = _split_address(slug, self.stores())
         try:
             return all(store.get_outline(name) is None for store in stores)
@@ -194,7 +196,7 @@ class Catalog:
             return False
 
     def history(self, slug: str) -> tuple[Store, list[Version]]:
-        """The versions of a skill, at least one, with the store that keeps them; also of one that was deleted."""
+        """Return the versions of a skill (at least one) with the store that holds them. Works for deleted skills too."""
         try:
             store, skill = self.find(slug)
         except NotFound:
@@ -210,8 +212,8 @@ class Catalog:
             )
         return store, versions
 
-    def _not_found(self, slug: str, name: str, away: Sequence[str]) -> NotFound:
-        slugs, faults = self._advice()
+    def _not_found(self, slug: str, name: str, unavailable: Sequence[str]) -> NotFound:
+        slugs, faults = self._recent_names()
         broken = next((fault for fault in faults if fault.slug == name), None)
         if broken is not None and broken.problems:
             first = broken.problems[0]
@@ -219,27 +221,27 @@ class Catalog:
                 f"The skill {slug[:80]!r} at {broken.location!r} cannot be served: {first.message}", hint=first.hint
             )
         hint = suggest_names(name, slugs)
-        if away:
-            hint += f" Not asked, because they do not answer: {', '.join(away)}."
+        if unavailable:
+            hint += f" Not asked, because they do not answer: {', '.join(unavailable)}."
         return NotFound(f"There is no skill {slug[:80]!r}.", hint=hint)
 
-    def _advice(self) -> tuple[list[str], list[Fault]]:
-        """The slugs and faults as of a moment ago: whoever tries many names does not have all skills listed for each."""
-        when, slugs, faults = self._advised
+    def _recent_names(self) -> tuple[list[str], list[Fault]]:
+        """Return slugs and faults, at most one second old, so that a client trying many names does not list everything each time."""
+        when, slugs, faults = self._recent_listing
         if monotonic() - when < RECENT_SECONDS:
             return slugs, faults
-        view = self._look()
+        view = self._merge()
         slugs = [card.slug for card in view.cards]
-        self._advised = (monotonic(), slugs, view.faults)
+        self._recent_listing = (monotonic(), slugs, view.faults)
         return slugs, view.faults
 
     def look(self) -> tuple[list[SkillCard], list[Fault]]:
-        """Cards and faults of one and the same look."""
-        view = self._look()
+        """Return cards and faults of the same moment."""
+        view = self._merge()
         return view.cards, view.faults
 
-    def _look(self) -> _View:
-        """All cards of all stores, merged, and everything that is not served."""
+    def _merge(self) -> _View:
+        """List all stores and merge the results."""
         view = _View()
         merged: dict[str, list[tuple[Store, SkillCard]]] = {}
         for store in self.stores():
@@ -260,7 +262,7 @@ class Catalog:
 
 
 def _split_address(slug: str, stores: list[Store]) -> tuple[list[Store], str]:
-    """Those of the stores that an address means, and the name to ask them for."""
+    """Return the stores that an address refers to, and the name to ask them for."""
     scope, colon, name = slug.partition(":")
     if colon and scope in SCOPES:
         return [store for store in stores if store.scope == scope], name
@@ -275,7 +277,7 @@ def _serves(store: Store, kinds: Collection[Kind]) -> bool:
 
 
 def _resolve(claims: list[tuple[Store, SkillCard]]) -> tuple[SkillCard, list[Fault]]:
-    """Which of the claims on a slug is served, and which are conflicts; nearest first."""
+    """Return the card that is served for a slug, nearest first, and the faults of conflicting skills."""
     winner = claims[0][1]
     if len(claims) == 1:
         return winner, []
@@ -293,7 +295,7 @@ def _resolve(claims: list[tuple[Store, SkillCard]]) -> tuple[SkillCard, list[Fau
 
 
 def _location(store: Store, slug: str) -> str:
-    """Where a store keeps a skill, as exactly as it knows."""
+    """Return the location of a skill in a store, as exactly as the store knows it."""
     try:
         skill = store.get_skill_by_name(slug)
     except (ProwessError, OSError):
@@ -302,10 +304,10 @@ def _location(store: Store, slug: str) -> str:
 
 
 def _store_fault(store: Store, error: Exception) -> Fault:
-    told = error.message if isinstance(error, ProwessError) else str(error)
+    reason = error.message if isinstance(error, ProwessError) else str(error)
     hint = error.hint if isinstance(error, ProwessError) else ""
     problem = fault_problem(
-        "store-unavailable", f"The {store.scope} skills in {store.location!r} are not served: {told}", hint
+        "store-unavailable", f"The {store.scope} skills in {store.location!r} are not served: {reason}", hint
     )
     return Fault(location=store.location, slug="", problems=(problem,))
 

@@ -35,11 +35,11 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class DatabaseStore(EditableStore):
-    """Keeps the skills of one tenant in one scope. Skills of other tenants do not exist for it.
+    """Stores the skills of one tenant in one scope. Skills of other tenants are invisible.
 
-    An id or slug that cannot be one never reaches the database.
+    Malformed ids and slugs are rejected before the database is asked.
 
-    Rows are derived from the files that are stored with them. Those that another version of the readers derived are not
+    Rows are derived from the files that are stored with them. Rows that another version of the readers derived are not
     used: the skill is read again from its files, and the rows are replaced unless a newer reader wrote them.
     """
 
@@ -61,14 +61,14 @@ class DatabaseStore(EditableStore):
         self._faults: list[Fault] = []
 
     def list_skills(self) -> list[SkillCard]:
-        """The cards of all skills, sorted by slug; only the columns of the cards are read."""
+        """Return the cards of all skills, sorted by slug. Only the columns of the cards are read."""
         try:
             with self._database.read() as connection:
                 cards = skills.get_cards(connection, self._tenant)
                 stale = frozenset(skills.get_stale(connection, self._tenant))
             self._faults = []
         except skills.DAMAGE:
-            cards, stale = self._sound_cards(), frozenset[str]()
+            cards, stale = self._readable_cards(), frozenset[str]()
         if stale:
             cards = [card for card in cards if card.slug not in stale]
             for found in self._read_again(stale):
@@ -79,24 +79,24 @@ class DatabaseStore(EditableStore):
         return sorted(cards, key=lambda card: card.slug)
 
     def faults(self) -> list[Fault]:
-        """The skills that cannot be served, because their rows are damaged or their files are refused, as of the last listing."""
+        """Return the skills with damaged rows or rejected files, as of the last `list_skills`."""
         return list(self._faults)
 
     def serves(self, kinds: Collection[Kind] = ()) -> bool:
-        """Whether any skill has an artifact of one of these kinds; any at all when none is given."""
+        """Return True if any skill has an artifact of one of these kinds, or if there is any skill when no kind is given."""
         with self._database.read() as connection:
             if not skills.get_stale(connection, self._tenant):
                 return skills.has_kinds(connection, self._tenant, kinds)
         return any(not kinds or not set(kinds).isdisjoint(card.kinds) for card in self.list_skills())
 
     def changes(self, since: str = "") -> Changes:
-        """What the version log says; a row that another program changed by itself does not show."""
+        """Return the changes from the version log. Rows that another program edited directly do not show up."""
         with self._database.read() as connection:
             position, slugs = versions.read_feed(connection, self._tenant, since)
         return Changes(position=position, slugs=slugs)
 
     def documents(self, slugs: Collection[str] | None = None) -> Iterator[SearchDocument]:
-        """What an index reads of these skills, or of all; no connection is held between two portions."""
+        """Yield the documents of these skills, or of all. No connection is held between two portions."""
         with self._database.read() as connection:
             stale = frozenset(skills.get_stale(connection, self._tenant))
         for found in self._read_again(stale if slugs is None else stale.intersection(slugs)):
@@ -106,19 +106,19 @@ class DatabaseStore(EditableStore):
             with self._database.read() as connection:
                 current = [slug for slug in slugs if is_slug(slug) and slug not in stale]
                 rows = index_texts.texts_of(connection, self._tenant, current)
-            yield from self._sound_documents(rows)
+            yield from self._readable_documents(rows)
             return
         after = ""
         while True:
             with self._database.read() as connection:
                 rows = index_texts.next_texts(connection, self._tenant, after)
-            yield from self._sound_documents(row for row in rows if row[0] not in stale)
+            yield from self._readable_documents(row for row in rows if row[0] not in stale)
             if len(rows) < index_texts.PORTION:
                 return
             after = rows[-1][0]
 
     def get_skill(self, skill_id: str) -> Skill | None:
-        """One skill with all its artifacts."""
+        """Return a skill with all its artifacts, or None."""
         if not _ID.fullmatch(skill_id):
             return None
         try:
@@ -130,7 +130,7 @@ class DatabaseStore(EditableStore):
             raise self._damaged(skill_id, error) from error
 
     def get_skill_by_name(self, name: str) -> Skill | None:
-        """The same, by slug."""
+        """Return a skill by slug, or None."""
         if not is_slug(name):
             return None
         try:
@@ -142,7 +142,7 @@ class DatabaseStore(EditableStore):
             raise self._damaged(name, error) from error
 
     def get_outline(self, name: str) -> SkillOutline | None:
-        """The same without content; no artifact and no file is read."""
+        """Return a skill by slug without content, or None. No artifact's content and no file is read."""
         if not is_slug(name):
             return None
         try:
@@ -155,7 +155,7 @@ class DatabaseStore(EditableStore):
             raise self._damaged(name, error) from error
 
     def get_artifacts(self, skill_id: str, kinds: Collection[Kind] = ()) -> list[Artifact]:
-        """The artifacts of these kinds (all kinds when none is given); no other is read."""
+        """Return the artifacts of these kinds (all kinds if none is given). Only those rows are read."""
         if not _ID.fullmatch(skill_id):
             return []
         try:
@@ -168,7 +168,7 @@ class DatabaseStore(EditableStore):
             raise self._damaged(skill_id, error) from error
 
     def get_artifact(self, artifact_id: str) -> Artifact | None:
-        """One artifact."""
+        """Return an artifact by id, or None."""
         if not _ID.fullmatch(artifact_id):
             return None
         with self._database.read() as connection:
@@ -183,7 +183,7 @@ class DatabaseStore(EditableStore):
         return next((artifact for artifact in everything if artifact.id == artifact_id), None)
 
     def get_package(self, skill_id: str) -> Package | None:
-        """All the files of a skill."""
+        """Return all files of a skill, or None."""
         if not _ID.fullmatch(skill_id):
             return None
         with self._database.read() as connection:
@@ -191,7 +191,7 @@ class DatabaseStore(EditableStore):
             return blobs.get_package(connection, files.package, files.manifest) if files else None
 
     def read_file(self, skill_id: str, path: str) -> bytes:
-        """One file by its exact path in the manifest; only its bytes are read."""
+        """Return one file by its exact path in the manifest. Only its bytes are read."""
         if not _ID.fullmatch(skill_id):
             raise unknown_id("skill", skill_id, self.location)
         with self._database.read() as connection:
@@ -203,21 +203,23 @@ class DatabaseStore(EditableStore):
                 raise unknown_file(path, hashes)
             return blobs.get_blob(connection, path, hashes[path])
 
-    def keep(
+    def save_reading(
         self, reading: Reading, *, expected: str | None, change: EditChange | None, actor: str, note: str
     ) -> Skill:
-        """Keep an accepted reading in one transaction, with the skill locked from the comparison on."""
-        outcome = self._keep(SaveRequest(reading=reading, expected=expected, change=change, actor=actor, note=note))
+        """Save an accepted reading in one transaction. The skill is locked before digests are compared."""
+        outcome = self._save_reading(
+            SaveRequest(reading=reading, expected=expected, change=change, actor=actor, note=note)
+        )
         if outcome.error:
             raise outcome.error
-        return outcome.kept
+        return outcome.saved
 
     def save_all(self, packages: Iterable[Package], *, replace: bool = False, actor: str = "") -> list[SaveResult]:
-        """Keep many packages, each on its own merits; a few hundred share one transaction."""
+        """Save many packages, each independently of the others. A few hundred share one transaction."""
         saved: list[SaveResult] = []
         for batch in _batches(packages, self.limits, actor, replace=replace):
-            wishes = [item for item in batch if isinstance(item, SaveRequest)]
-            outcomes = iter(self._keep_all(wishes))
+            requests = [item for item in batch if isinstance(item, SaveRequest)]
+            outcomes = iter(self._save_requests(requests))
             saved += [_saved(next(outcomes)) if isinstance(item, SaveRequest) else item for item in batch]
         return saved
 
@@ -244,30 +246,32 @@ class DatabaseStore(EditableStore):
             versions.append_versions(connection, self._tenant, [entry])
             skills.delete_skill(connection, self._tenant, skill_id)
 
-    def _keep(self, wish: SaveRequest) -> SaveOutcome:
-        """A writer who lost a race that the database decided looks again, and then sees what the winner wrote."""
+    def _save_reading(self, request: SaveRequest) -> SaveOutcome:
+        """Save one request. A writer that loses a race tries again and then sees what the winner wrote."""
+        # Rows that do not exist yet cannot be locked. Two writers that create the same slug on PostgreSQL are told apart
+        # only by the unique index, which fails the second one after its own comparison found nothing.
         for _ in range(_ATTEMPTS - 1):
             with suppress(Conflict):
-                return self._record([wish])[0]
-        return self._record([wish])[0]
+                return self._record([request])[0]
+        return self._record([request])[0]
 
-    def _keep_all(self, wishes: list[SaveRequest]) -> list[SaveOutcome]:
-        """All in one transaction, once more if another writer was faster; where one spoils it, each in its own."""
+    def _save_requests(self, requests: list[SaveRequest]) -> list[SaveOutcome]:
+        """Save all requests in one transaction, retried once after a conflict. If that fails, save each in its own."""
         with suppress(Conflict, Invalid):
-            return self._record(wishes)
+            return self._record(requests)
         with suppress(Conflict, Invalid):
-            return self._record(wishes)
-        return [self._keep_alone(wish) for wish in wishes]
+            return self._record(requests)
+        return [self._save_alone(request) for request in requests]
 
-    def _keep_alone(self, wish: SaveRequest) -> SaveOutcome:
+    def _save_alone(self, request: SaveRequest) -> SaveOutcome:
         try:
-            return self._keep(wish)
+            return self._save_reading(request)
         except ProwessError as error:
-            return SaveOutcome(wish=wish, error=error)
+            return SaveOutcome(request=request, error=error)
 
-    def _record(self, wishes: list[SaveRequest]) -> list[SaveOutcome]:
+    def _record(self, requests: list[SaveRequest]) -> list[SaveOutcome]:
         with self._database.write() as connection:
-            return record(connection, self._tenant, wishes, self.location)
+            return record(connection, self._tenant, requests, self.location)
 
     def _read_again(self, slugs: Collection[str]) -> Iterator[Reread]:
         """Read skills again whose rows another version of the readers derived, and replace the rows where that is due."""
@@ -284,7 +288,7 @@ class DatabaseStore(EditableStore):
     def _read_one_again(self, slug: str) -> Skill | None:
         return next((found.served for found in self._read_again([slug])), None)
 
-    def _sound_documents(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[SearchDocument]:
+    def _readable_documents(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[SearchDocument]:
         for row in rows:
             try:
                 slug, title, description, version, digest, tags, phrases, patterns, when, keywords, body = (
@@ -306,8 +310,8 @@ class DatabaseStore(EditableStore):
                 digest=digest,
             )
 
-    def _sound_cards(self) -> list[SkillCard]:
-        """The cards that can be read, one by one; what cannot becomes a fault."""
+    def _readable_cards(self) -> list[SkillCard]:
+        """Read the cards one by one, after one of them turned out to be damaged. Damaged ones become faults."""
         with self._database.read() as connection:
             slugs = skills.get_slugs(connection, self._tenant)
         cards: list[SkillCard] = []
@@ -335,7 +339,7 @@ class DatabaseStore(EditableStore):
 def _batches(
     packages: Iterable[Package], limits: Limits, actor: str, *, replace: bool
 ) -> Iterator[list[SaveRequest | SaveResult]]:
-    """What to save in portions: bounded in number and bytes, no slug twice, so that each may share a transaction."""
+    """Split the packages into batches, limited in number and bytes, with no slug twice, so that each can be one transaction."""
     batch: list[SaveRequest | SaveResult] = []
     slugs: set[str] = set()
     size = 0
@@ -359,5 +363,5 @@ def _batches(
 
 def _saved(outcome: SaveOutcome) -> SaveResult:
     return SaveResult(
-        package=outcome.wish.reading.package, skill=outcome.skill, error=outcome.error, changed=outcome.changed
+        package=outcome.request.reading.package, skill=outcome.skill, error=outcome.error, changed=outcome.changed
     )

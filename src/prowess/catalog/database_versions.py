@@ -15,7 +15,7 @@ _LARGEST = 2**31 - 1
 
 
 class DatabaseVersions:
-    """Remembers the versions of the skills that one place, such as a skill folder, keeps in one scope; without a place, the database's own."""
+    """Versions of the skills of one place (such as a skill folder) in one scope. Without a place: of the database's own."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class DatabaseVersions:
     def append(
         self, slug: str, package: Package, *, form: FormName, change: VersionChange, actor: str = "", note: str = ""
     ) -> Version:
-        """Add the next version of a skill; it survives the death of the process once this returns."""
+        """Add the next version of a skill. It survives a crash once this returns."""
         entry = versions.Entry(
             slug=check_slug(slug),
             package=package.name,
@@ -49,21 +49,21 @@ class DatabaseVersions:
             return versions.append_versions(connection, self._tenant, [entry])[0]
 
     def versions(self, slug: str) -> list[Version]:
-        """All versions of a skill, oldest first."""
+        """Return all versions of a skill, oldest first."""
         if not is_slug(slug):
             return []
         with self._database.read() as connection:
             return versions.get_versions(connection, self._tenant, slug)
 
     def ends(self, slug: str) -> tuple[Version, Version] | None:
-        """The first and the last version, without their manifests."""
+        """Return the first and the last version without their manifests, or None."""
         if not is_slug(slug):
             return None
         with self._database.read() as connection:
             return versions.get_ends(connection, self._tenant, slug)
 
     def package(self, slug: str, number: int) -> Package:
-        """The files as of one version; `NotFound` if there is none."""
+        """Return the files as of a version, or raise `NotFound`."""
         if not is_slug(slug):
             raise unknown_version(slug, number, 0)
         with self._database.read() as connection:

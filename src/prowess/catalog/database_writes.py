@@ -25,7 +25,7 @@ from prowess.storage.tenant import Tenant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaveRequest:
-    """One reading that somebody wants kept, and on what condition."""
+    """A reading to save, and on what condition."""
 
     reading: Reading
     expected: str | None = None
@@ -37,16 +37,16 @@ class SaveRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaveOutcome:
-    """What became of a wish: the skill as it is kept now, or the error."""
+    """The result of a request: the skill as it is stored now, or the error."""
 
-    wish: SaveRequest
+    request: SaveRequest
     skill: Skill | None = None
     error: ProwessError | None = None
     changed: bool = False
 
     @property
-    def kept(self) -> Skill:
-        """The skill of an outcome without error."""
+    def saved(self) -> Skill:
+        """Return the stored skill, or raise the error."""
         if self.skill is None:
             raise self.error or Invalid("There is no skill in these files.")
         return self.skill
@@ -56,7 +56,7 @@ class SaveOutcome:
 class _PlannedWrite:
     """Rows to write. With `derive_only`, the files are stored already and only what is derived from them is written."""
 
-    wish: SaveRequest
+    request: SaveRequest
     step: SaveAction
     skill: Skill
     package: Package
@@ -64,68 +64,68 @@ class _PlannedWrite:
 
     @property
     def done(self) -> SaveOutcome:
-        return SaveOutcome(wish=self.wish, skill=self.skill, changed=not self.derive_only)
+        return SaveOutcome(request=self.request, skill=self.skill, changed=not self.derive_only)
 
 
 def record(
-    connection: sa.Connection, tenant: Tenant, wishes: Sequence[SaveRequest], location: str
+    connection: sa.Connection, tenant: Tenant, requests: Sequence[SaveRequest], location: str
 ) -> list[SaveOutcome]:
-    """Keep each wish that may be kept (no slug twice); the outcomes come in the order of the wishes.
+    """Save each request that may be saved (no slug twice). The outcomes come in the order of the requests.
 
-    What is kept under the slugs is locked first, so that nobody changes it between the comparison and the write.
+    The rows of all slugs are locked first, so that nobody changes them between the comparison and the write.
     """
-    found = [accepted_skill(wish.reading)[0] for wish in wishes]
-    standing = skills.lock_by_slug(connection, tenant, [skill.slug for skill in found])
+    found = [accepted_skill(request.reading)[0] for request in requests]
+    stored = skills.lock_by_slug(connection, tenant, [skill.slug for skill in found])
     taken = skills.taken_ids(connection, filter(None, (_wanted_id(skill, tenant) for skill in found)))
-    desk = _Decider(connection=connection, tenant=tenant, location=location, standing=standing, taken=taken)
-    outcomes = [desk.decide(wish) for wish in wishes]
+    decider = _Decider(connection=connection, tenant=tenant, location=location, stored=stored, taken=taken)
+    outcomes = [decider.decide(request) for request in requests]
     _write(connection, tenant, [outcome for outcome in outcomes if isinstance(outcome, _PlannedWrite)])
     return [item.done if isinstance(item, _PlannedWrite) else item for item in outcomes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Decider:
-    """What the wishes of one transaction are decided by."""
+    """Decides the requests of one transaction."""
 
     connection: sa.Connection
     tenant: Tenant
     location: str
-    standing: dict[str, StoredSkill]
+    stored: dict[str, StoredSkill]
     taken: set[str]
 
-    def decide(self, wish: SaveRequest) -> _PlannedWrite | SaveOutcome:
-        """What is to be written for the wish, or its outcome where nothing is."""
-        skill, package = accepted_skill(wish.reading)
-        old = self.standing.get(skill.slug)
+    def decide(self, request: SaveRequest) -> _PlannedWrite | SaveOutcome:
+        """Return the rows to write for a request, or its outcome if nothing is to be written."""
+        skill, package = accepted_skill(request.reading)
+        old = self.stored.get(skill.slug)
         try:
             step = decide_save(
                 skill.slug,
                 package.digest,
                 old.digest if old else None,
-                expected=wish.expected,
-                replace=wish.replace,
+                expected=request.expected,
+                replace=request.replace,
                 location=self.location,
                 known=lambda: skills.get_slugs(self.connection, self.tenant),
             )
         except ProwessError as error:
-            return SaveOutcome(wish=wish, error=error)
+            return SaveOutcome(request=request, error=error)
         if step == "same" and old is not None and not is_current(old.reader):
             again = stored_as(skill, old, self.tenant, self.location)
             if not may_replace(old.reader):
-                return SaveOutcome(wish=wish, skill=again)
-            return _PlannedWrite(wish=wish, step=step, skill=again, package=package, derive_only=True)
-        if step == "same" and (kept := self._read(skill.slug)):
-            return SaveOutcome(wish=wish, skill=kept)
-        return _PlannedWrite(wish=wish, step=step, skill=self._kept_as(skill, old), package=package)
+                return SaveOutcome(request=request, skill=again)
+            return _PlannedWrite(request=request, step=step, skill=again, package=package, derive_only=True)
+        if step == "same" and (saved := self._read(skill.slug)):
+            return SaveOutcome(request=request, skill=saved)
+        return _PlannedWrite(request=request, step=step, skill=self._as_stored(skill, old), package=package)
 
     def _read(self, slug: str) -> Skill | None:
-        """The kept skill; None where its row is damaged, so that it is written anew."""
+        """Return the stored skill, or None if its row is damaged, so that it is written again."""
         try:
             return skills.get_skill_by_slug(self.connection, self.tenant, slug, self.location)
         except skills.DAMAGE:
             return None
 
-    def _kept_as(self, skill: Skill, old: StoredSkill | None) -> Skill:
+    def _as_stored(self, skill: Skill, old: StoredSkill | None) -> Skill:
         moment = now()
         return skill.kept_as(
             id=old.id if old else _new_id(skill, self.tenant, self.taken),
@@ -137,9 +137,9 @@ class _Decider:
 
 
 def _wanted_id(skill: Skill, tenant: Tenant) -> str | None:
-    """The id that the skill declares; in a shared database an id of the tenant's own that follows from it.
+    """Return the id that the skill declares. In a shared database, return an id of the tenant's own, derived from it.
 
-    Were it taken as it is, a tenant could find out whether another one keeps a skill of that id.
+    Using the declared id directly would let a tenant find out whether another one has a skill with that id.
     """
     declared = declared_id(skill)
     if declared is None or not (tenant.organization_id or tenant.user_id):
@@ -156,7 +156,7 @@ def _new_id(skill: Skill, tenant: Tenant, taken: set[str]) -> str:
 
 
 def _write(connection: sa.Connection, tenant: Tenant, plans: Sequence[_PlannedWrite]) -> None:
-    """The rows of the plans, by slug, so that two writers of many skills meet in the same order."""
+    """Write the rows, sorted by slug: two writers of many skills then lock rows in the same order and cannot deadlock."""
     plans = sorted(plans, key=lambda plan: plan.skill.slug)
     blobs.put_blobs(connection, [plan.package for plan in plans])
     skills.insert_skills(connection, tenant, [(p.skill, p.package) for p in plans if p.step == "create"])
@@ -173,9 +173,9 @@ def _version_entry(plan: _PlannedWrite) -> versions.Entry:
         manifest=plan.package.manifest,
         digest=plan.package.digest,
         form=plan.skill.form,
-        change=plan.wish.change or ("create" if plan.step == "create" else "update"),
-        actor=plan.wish.actor,
-        note=plan.wish.note,
+        change=plan.request.change or ("create" if plan.step == "create" else "update"),
+        actor=plan.request.actor,
+        note=plan.request.note,
     )
 
 

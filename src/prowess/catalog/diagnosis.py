@@ -19,7 +19,7 @@ from prowess.storage.database_url import database_exists
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was looked at: `error` needs attention, `warning` is worth knowing."""
+    """The result of one check: `error` needs attention, `warning` is worth knowing."""
 
     name: str
     status: Literal["ok", "warning", "error"]
@@ -30,7 +30,7 @@ class Finding:
 def examine_stores(
     *, home: Path, workspace: Path, database_urls: Mapping[Scope, str], catalog: Catalog
 ) -> list[Finding]:
-    """Look at everything; opening a skill folder also clears away what an interrupted write left in it."""
+    """Check all stores. Opening a skill folder also cleans up after an interrupted write."""
     findings = [_place("home", home), _place("workspace", workspace)]
     findings += [_database(scope, url) for scope, url in database_urls.items()]
     findings += _folders(catalog)

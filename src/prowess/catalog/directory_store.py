@@ -1,13 +1,12 @@
-"""A store over a folder of skills: live, because the folder belongs to the person and their editor.
+"""A store over a folder of skills. It is live: the folder belongs to the user and their editor.
 
-Every call first looks at the folder; what has not changed costs one glance at each file's metadata. Who asks for one
-skill that is known gets it after a look at its own files and at the folders on the way to them; only when something
-changed there, everything is looked at. So every edit of that skill is seen at once, while a claim on its slug that
-arises elsewhere, in another category or in a skill that was there already, is noticed at the next full look: whenever
-the skills are listed, one is written, or one is asked for that is not known.
+Every call checks the folder first. What has not changed costs one `lstat` per file. A lookup of one known skill checks
+only its own files and the folders above it; the whole folder is scanned only if something changed there. So every edit
+of that skill is seen at once, while another skill that claims the same slug elsewhere is noticed at the next full scan:
+when skills are listed, one is written, or an unknown one is looked up.
 
-A skill that was good and is now broken is no longer listed: its good bytes are not on disk any more, so nothing could
-be served. It is reported as a fault until it is mended, and its accepted versions stay in the log.
+A skill that was good and is now broken is no longer listed: its good bytes are gone from disk, so nothing could be
+served. It is reported as a fault until it is fixed, and its accepted versions stay in the log.
 """
 
 from __future__ import annotations
@@ -42,23 +41,21 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 5
 MAX_RECENT = 64
-"""So many skills that were asked for are remembered as they were read."""
+"""How many parsed skills are cached."""
 
 
 class DirectoryStore(EditableStore):
-    """Serves and keeps the skills in a folder: skill folders, also in categories, and skills of a single file.
+    """Serves and stores the skills in a folder: skill folders, also in categories, and skills of a single file.
 
-    A link to a skill in this folder, or in another well-known one of the same base, is an alias and passed over. The
-    folder is made at the first write. Ids follow from the slug and from `place`, unless a skill declares its own;
-    `place` stands for the folder and is its path if none is given, so that one that is moved keeps its ids only with a
-    `place` that stays.
+    A symbolic link to a skill in this folder, or in another well-known one of the same base, is an alias and is skipped.
+    The folder is created at the first write. Ids are derived from the slug and `place`, unless a skill declares its own.
+    `place` identifies the folder and defaults to its path; a folder that is moved keeps its ids only if `place` stays.
 
-    A `frozen` folder is only read.
+    A `frozen` folder is read-only.
 
-    With `cache`, a folder outside of the workspace, what was read is remembered there for the next process.
+    With `cache`, a folder outside of the workspace, listings are remembered there for the next process.
 
-    Where the version log does not answer, skills are read all the same, with the dates of their files; nothing is
-    written.
+    If the version log fails, skills can still be read, with the dates of their files; nothing can be written.
     """
 
     def __init__(
@@ -79,11 +76,11 @@ class DirectoryStore(EditableStore):
         self._log = versions
         self.limits = limits
         self._lock = threading.RLock()
-        remembered = FolderCache(cache, root=self.location, scope=scope, limits=limits) if cache else None
-        self._tree = FolderTree(self.root, scope, limits, place, remembered)
+        folder_cache = FolderCache(cache, root=self.location, scope=scope, limits=limits) if cache else None
+        self._tree = FolderTree(self.root, scope, limits, place, folder_cache)
         self._index = self._tree.index
-        self._fresh = ReadCache()
-        self._lately: dict[tuple[str, str], Skill] = {}
+        self._read_cache = ReadCache()
+        self._recent: dict[tuple[str, str], Skill] = {}
         self._last_served: dict[tuple[str, str], tuple[DiskSkill, str, Version | None, Skill]] = {}
         if not frozen:
             self._finish_interrupted_write()
@@ -95,7 +92,7 @@ class DirectoryStore(EditableStore):
         return FolderWriter(self._tree, self.root, self._log, self.limits, frozen=self.frozen)
 
     def _finish_interrupted_write(self) -> None:
-        """Finish for a writer that was killed; a live one holds the lock and is left alone."""
+        """Finish the work of a writer that was killed. A live writer holds the lock and is left alone."""
         with suppress(OSError, ProwessError), try_lock_folder(self.root) as free:
             if free:
                 recover_folder(self.root)
@@ -103,136 +100,144 @@ class DirectoryStore(EditableStore):
     # Reading
 
     def list_skills(self) -> list[SkillCard]:
-        """The cards of all skills, sorted by slug."""
+        """Return the cards of all skills, sorted by slug."""
         with self._lock:
             self._tree.refresh()
             return list(self._index.cards())
 
     def faults(self) -> list[Fault]:
-        """Broken skills, second claims on a slug, and links that lead out of the skill folders."""
+        """Return broken skills, slug conflicts, and links that lead out of the skill folders."""
         with self._lock:
             self._tree.refresh()
             return self._tree.faults()
 
     def serves(self, kinds: Collection[Kind] = ()) -> bool:
-        """Whether any skill has an artifact of one of these kinds: one that was found before and is still there will do."""
+        """Return True if any skill has an artifact of one of these kinds. A known one that is unchanged needs no scan."""
         with self._lock:
             known = next(self._index.with_kinds(kinds), None)
-            if known is not None and self._tree.leads_to(known) and known.is_unchanged():
+            if known is not None and self._tree.is_reachable(known) and known.is_unchanged():
                 return True
             self._tree.refresh()
             return next(self._index.with_kinds(kinds), None) is not None
 
     def changes(self, since: str = "") -> Changes:
-        """What this process saw change: the slugs that are served with other files than at the last call."""
+        """Return the slugs whose files changed since the position, as far as this process saw it."""
         with self._lock:
-            self._fresh = ReadCache()
-            return self._tree.changes(since, self._fresh)
+            self._read_cache = ReadCache()
+            return self._tree.changes(since, self._read_cache)
 
     def documents(self, slugs: Collection[str] | None = None) -> Iterator[SearchDocument]:
-        """What an index reads of these skills, or of all; what the last `changes` has read for itself is not read again."""
+        """Yield the documents of these skills, or of all. What the last `changes` call read is not read again."""
         with self._lock:
-            fresh, self._fresh = self._fresh, ReadCache()
-            self._tree.refresh(fresh)
-            sites = map(self._index.serving, self._index.slugs() if slugs is None else slugs)
-            wanted = [site for site in sites if site is not None]
-        for site in wanted:
-            skill = fresh.give(site.location, site.digest) or self._now(site.slug)
+            read_cache, self._read_cache = self._read_cache, ReadCache()
+            self._tree.refresh(read_cache)
+            disk_skills = map(self._index.serving, self._index.slugs() if slugs is None else slugs)
+            wanted = [disk_skill for disk_skill in disk_skills if disk_skill is not None]
+        for disk_skill in wanted:
+            skill = read_cache.give(disk_skill.location, disk_skill.digest) or self._read_current(disk_skill.slug)
             if skill is not None:
                 yield replace(SearchDocument.of(skill), scope=self.scope)
 
-    def _now(self, slug: str) -> Skill | None:
-        """A skill as its files are; None where there is none any more."""
+    def _read_current(self, slug: str) -> Skill | None:
+        """Return a skill from its current files, or None if it is gone or broken."""
         with suppress(ProwessError):
             found = self._read(lambda: self._index.serving(slug))
             return accepted_skill(accept(found[1], self.limits))[0] if found else None
         return None
 
     def get_skill(self, skill_id: str) -> Skill | None:
-        """One skill with all its artifacts."""
-        return self._one(lambda: self._index.by_id(skill_id))
+        """Return a skill with all its artifacts, or None."""
+        return self._get(lambda: self._index.by_id(skill_id))
 
     def get_skill_by_name(self, name: str) -> Skill | None:
-        """The same, by slug."""
-        return self._one(lambda: self._index.serving(name))
+        """Return a skill by slug, or None."""
+        return self._get(lambda: self._index.serving(name))
 
     def get_artifact(self, artifact_id: str) -> Artifact | None:
-        """One artifact."""
-        skill = self._one(lambda: self._index.by_artifact(artifact_id))
+        """Return an artifact by id, or None."""
+        skill = self._get(lambda: self._index.by_artifact(artifact_id))
         artifacts = skill.artifacts if skill else ()
         return next((artifact for artifact in artifacts if artifact.id == artifact_id), None)
 
     def get_package(self, skill_id: str) -> Package | None:
-        """All the files of a skill."""
+        """Return all files of a skill, or None."""
         found = self._read(lambda: self._index.by_id(skill_id))
         return found[1] if found else None
 
     def get_package_by_name(self, name: str) -> Package | None:
-        """The same, by slug; nothing is parsed for it."""
+        """Return all files of a skill by slug, or None. Nothing is parsed."""
         found = self._read(lambda: self._index.serving(name))
         return found[1] if found else None
 
-    def _one(self, find: Callable[[], DiskSkill | None]) -> Skill | None:
+    def _get(self, find: Callable[[], DiskSkill | None]) -> Skill | None:
         with self._lock:
-            known = self._known(find())
+            known = self._get_unchanged(find())
             if known is not None:
                 return known
             found = self._read(find)
             return self._skill(*found) if found else None
 
-    def _known(self, site: DiskSkill | None) -> Skill | None:
-        """A skill that was asked for lately, where a glance shows that its files are the same."""
-        skill = self._lately.get((site.location, site.digest)) if site else None
-        if site is None or skill is None or not self._tree.leads_to(site) or not site.is_unchanged():
+    def _get_unchanged(self, disk_skill: DiskSkill | None) -> Skill | None:
+        """Return a recently parsed skill if `lstat` shows that its files are unchanged, or None."""
+        skill = self._recent.get((disk_skill.location, disk_skill.digest)) if disk_skill else None
+        if (
+            disk_skill is None
+            or skill is None
+            or not self._tree.is_reachable(disk_skill)
+            or not disk_skill.is_unchanged()
+        ):
             return None
-        return self._served(skill, site, self._first_version(site.slug))
+        return self._served(skill, disk_skill, self._first_version(disk_skill.slug))
 
     def _read(self, find: Callable[[], DiskSkill | None]) -> tuple[DiskSkill, Package] | None:
-        """A site with its files, which are those of the digest that the site has."""
+        """Return a skill on disk with its files, which are guaranteed to match its digest, or None."""
         with self._lock:
-            site = find()
-            found = self._tree.read(site) if site is not None and self._tree.leads_to(site) else None
+            disk_skill = find()
+            found = (
+                self._tree.read(disk_skill) if disk_skill is not None and self._tree.is_reachable(disk_skill) else None
+            )
             if found is not None:
                 return found
+            # Another process may be writing: between the scan and the read the files can change again.
             for _ in range(_ATTEMPTS):
                 self._tree.refresh()
-                site = find()
-                if site is None:
+                disk_skill = find()
+                if disk_skill is None:
                     return None
-                found = self._tree.read(site)
+                found = self._tree.read(disk_skill)
                 if found is not None:
                     return found
         raise Conflict("The skill is being changed right now.", hint="Try again when that is done.")
 
-    def _skill(self, site: DiskSkill, package: Package) -> Skill:
-        return self._served(self._parsed(site, package), site, self._first_version(site.slug))
+    def _skill(self, disk_skill: DiskSkill, package: Package) -> Skill:
+        return self._served(self._parse(disk_skill, package), disk_skill, self._first_version(disk_skill.slug))
 
-    def _parsed(self, site: DiskSkill, package: Package) -> Skill:
-        """What the files say; those that were read lately are not parsed again while they are the same."""
-        key = (site.location, package.digest)
-        skill = self._lately.pop(key, None) or accepted_skill(accept(package, self.limits))[0]
-        self._lately[key] = skill
-        while len(self._lately) > MAX_RECENT:
-            oldest = next(iter(self._lately))
-            del self._lately[oldest]
+    def _parse(self, disk_skill: DiskSkill, package: Package) -> Skill:
+        """Parse the files, unless the same ones were parsed recently."""
+        key = (disk_skill.location, package.digest)
+        skill = self._recent.pop(key, None) or accepted_skill(accept(package, self.limits))[0]
+        self._recent[key] = skill
+        while len(self._recent) > MAX_RECENT:
+            oldest = next(iter(self._recent))
+            del self._recent[oldest]
             self._last_served.pop(oldest, None)
         return skill
 
-    def _served(self, skill: Skill, site: DiskSkill, first: Version | None) -> Skill:
+    def _served(self, skill: Skill, disk_skill: DiskSkill, first: Version | None) -> Skill:
         # The same object for as long as nothing changes, so that callers can keep what they derive from it.
-        key, skill_id = (site.location, site.digest), self._index.id_of(site)
+        key, skill_id = (disk_skill.location, disk_skill.digest), self._index.id_of(disk_skill)
         last = self._last_served.get(key)
-        if last is not None and last[0] is site and last[1] == skill_id and last[2] == first:
+        if last is not None and last[0] is disk_skill and last[1] == skill_id and last[2] == first:
             return last[3]
-        oldest, newest = site.dates()
+        oldest, newest = disk_skill.dates()
         served = skill.kept_as(
             id=skill_id,
             scope=self.scope,
-            location=site.location,
+            location=disk_skill.location,
             created_at=first.created_at if first else oldest,
             updated_at=newest,
         )
-        self._last_served[key] = (site, skill_id, first, served)
+        self._last_served[key] = (disk_skill, skill_id, first, served)
         return served
 
     def _first_version(self, slug: str) -> Version | None:
@@ -244,65 +249,65 @@ class DirectoryStore(EditableStore):
 
     # Writing
 
-    def keep(
+    def save_reading(
         self, reading: Reading, *, expected: str | None, change: EditChange | None, actor: str, note: str
     ) -> Skill:
-        """Keep an accepted reading as a folder, or as a single file where it was one."""
-        with self._lock, self._writer.alone():
-            return self._keep(reading, expected, change, actor, note, replace=False)[0]
+        """Save an accepted reading as a folder, or as a single file if it was one."""
+        with self._lock, self._writer.lock():
+            return self._save_reading(reading, expected, change, actor, note, replace=False)[0]
 
     def save_all(self, packages: Iterable[Package], *, replace: bool = False, actor: str = "") -> list[SaveResult]:
-        """Keep many packages, each on its own merits, under one lock."""
-        with self._lock, self._writer.alone():
+        """Save many packages, each independently of the others, under one lock."""
+        with self._lock, self._writer.lock():
             return [self._save_one(package, actor, replace=replace) for package in packages]
 
     def delete_skill(self, skill_id: str, *, expected: str | None = None, actor: str = "", note: str = "") -> None:
-        """Remove a skill with its files and any further copies of the same; its versions stay."""
-        with self._lock, self._writer.alone():
-            site = self._index.by_id(skill_id)
-            if site is None:
+        """Remove a skill with its files and any identical copies. Its versions stay."""
+        with self._lock, self._writer.lock():
+            disk_skill = self._index.by_id(skill_id)
+            if disk_skill is None:
                 raise unknown_id("skill", skill_id, self.location)
-            if expected is not None and site.digest != expected:
-                raise digest_conflict(site.slug, expected, site.digest)
-            package = self._writer.remember(site)
+            if expected is not None and disk_skill.digest != expected:
+                raise digest_conflict(disk_skill.slug, expected, disk_skill.digest)
+            package = self._writer.record_manual_changes(disk_skill)
             form = accept(package, self.limits).form
-            self._log.append(site.slug, package, form=form, change="delete", actor=actor, note=note)
-            for copy in [*self._index.copies(site), site]:
+            self._log.append(disk_skill.slug, package, form=form, change="delete", actor=actor, note=note)
+            for copy in [*self._index.copies(disk_skill), disk_skill]:
                 self._writer.remove(copy)
 
     def _save_one(self, package: Package, actor: str, *, replace: bool) -> SaveResult:
         try:
-            skill, changed = self._keep(accept(package, self.limits), None, None, actor, "", replace=replace)
+            skill, changed = self._save_reading(accept(package, self.limits), None, None, actor, "", replace=replace)
         except ProwessError as error:
             return SaveResult(package=package, skill=None, error=error, changed=False)
         except OSError as error:
-            return SaveResult(package=package, skill=None, error=self._writer.unwritable(error), changed=False)
+            return SaveResult(package=package, skill=None, error=self._writer.write_error(error), changed=False)
         return SaveResult(package=package, skill=skill, changed=changed)
 
-    def _keep(
+    def _save_reading(
         self, reading: Reading, expected: str | None, change: EditChange | None, actor: str, note: str, *, replace: bool
     ) -> tuple[Skill, bool]:
-        """The kept skill, and whether anything had to change for it."""
+        """Return the stored skill, and whether anything changed."""
         reading = self._writer.as_stored(reading)
         skill, package = accepted_skill(reading)
-        site = self._index.serving(skill.slug)
+        disk_skill = self._index.serving(skill.slug)
         step = decide_save(
             skill.slug,
             package.digest,
-            site.digest if site else None,
+            disk_skill.digest if disk_skill else None,
             expected=expected,
             replace=replace,
             location=self.location,
             known=self._index.slugs,
         )
-        if site and step == "same":
-            return self._skill(site, self._writer.files(site)), False
-        if site:
-            self._writer.remember(site)
-        done = change or ("update" if site else "create")
+        if disk_skill and step == "same":
+            return self._skill(disk_skill, self._writer.files(disk_skill)), False
+        if disk_skill:
+            self._writer.record_manual_changes(disk_skill)
+        done = change or ("update" if disk_skill else "create")
         version = self._writer.write(
             reading,
-            site,
+            disk_skill,
             lambda: self._log.append(skill.slug, package, form=reading.form, change=done, actor=actor, note=note),
         )
         kept = self._index.serving(skill.slug)

@@ -15,7 +15,7 @@ from prowess.storage.files.skill_paths import IGNORED_FOLDERS, find_skills
 
 
 class AgentFolders(NamedTuple):
-    """Where one agent keeps its skills: below a project, and, best first, below a home or a variable."""
+    """Where one agent keeps its skills: below a project, and below a home directory or a variable, first match wins."""
 
     agent: str
     project: str
@@ -103,7 +103,7 @@ AGENTS: tuple[AgentFolders, ...] = (
 
 
 PLAIN_NAMES = frozenset({"skills", "data/skills", "agent/skills"})
-"""Project folders that other things are called as well: they count only where they hold skills."""
+"""Project folders with names that are also used for other things. They count only if they contain skills."""
 
 NESTED_DEPTH = 3
 NESTED_FOLDERS = 2000
@@ -113,16 +113,16 @@ _FIRST = (".agents/skills", ".claude/skills")
 
 @cache
 def project_folders() -> tuple[str, ...]:
-    """The skill folders of projects, each once: the one that most agents read first."""
+    """Return the skill folders of projects, each once, starting with those that most agents read."""
     return tuple(dict.fromkeys([*_FIRST, *sorted(agent.project for agent in AGENTS)]))
 
 
 def workspace_roots(workspace: Path) -> list[Path]:
-    """The skill folders that exist in a workspace, nearest first, each once.
+    """Return the skill folders that exist in a workspace, nearest first, each once.
 
-    They are looked for in the workspace, in every folder above it up to the root of its repository, and in folders
-    below it (three levels deep, among the first 2,000 folders, hidden ones left out). A skill folder that is a link
-    out of the repository is left out, since whoever wrote the repository chose where it leads.
+    Searches the workspace, every folder above it up to the root of its repository, and folders below it (three levels deep,
+    the first 2,000 folders, hidden ones excluded). A skill folder that is a link out of the repository is excluded, since
+    the author of the repository chose where it leads.
     """
     start = str(workspace.absolute())
     bases = _up_to_repository(start)
@@ -134,7 +134,7 @@ def workspace_roots(workspace: Path) -> list[Path]:
 
 
 def _up_to_repository(workspace: str) -> list[str]:
-    """The workspace and the folders above it up to the one with `.git`; outside of a repository, the workspace only."""
+    """Return the workspace and the folders above it up to the one with `.git`; outside a repository, only the workspace."""
     line = [workspace]
     while not os.path.exists(os.path.join(line[-1], ".git")):
         above = os.path.dirname(line[-1])
@@ -156,7 +156,7 @@ def _holds_skills(folder: str) -> bool:
 
 
 def _nested_roots(workspace: str, *, passed: frozenset[str]) -> Iterator[str]:
-    """Skill folders below the workspace, level by level; those that are found already are not searched for more."""
+    """Yield skill folders below the workspace, level by level. Those that are known already are not searched."""
     level = _folders_in(workspace)[0]
     looked_at = 0
     for _ in range(NESTED_DEPTH):
@@ -181,7 +181,7 @@ def _hidden_roots(folder: str, hidden: set[str]) -> Iterator[str]:
 
 
 def _folders_in(parent: str) -> tuple[list[str], set[str]]:
-    """The folders in a folder: the paths of those worth searching, by name, and the names of the hidden ones."""
+    """Return the paths of the folders worth searching, sorted, and the names of the hidden ones."""
     try:
         with os.scandir(parent) as listing:
             names = [entry.name for entry in listing if entry.is_dir(follow_symlinks=False)]
@@ -192,7 +192,7 @@ def _folders_in(parent: str) -> tuple[list[str], set[str]]:
 
 
 def user_roots(home: Path, environment: Mapping[str, str]) -> list[Path]:
-    """The skill folders that exist in a person's home, or where the agents' own variables say, each once."""
+    """Return the skill folders that exist in a home directory, or where the agents' own variables point, each once."""
     base = str(home)
     found = [os.path.join(base, _FIRST[0])]
     for agent in AGENTS:
@@ -201,7 +201,7 @@ def user_roots(home: Path, environment: Mapping[str, str]) -> list[Path]:
 
 
 def _user_places(places: tuple[str, ...], home: str, environment: Mapping[str, str]) -> list[str]:
-    """Where an agent keeps a person's skills: where its variable says, or the first of its places that exists."""
+    """Return where an agent keeps a user's skills: where its variable points, or the first of its folders that exists."""
     for place in places:
         head, _, rest = place.partition("/")
         if head == "~":
@@ -213,7 +213,7 @@ def _user_places(places: tuple[str, ...], home: str, environment: Mapping[str, s
 
 
 def _unique(roots: Iterable[str]) -> dict[str, str]:
-    """Each folder once, however many names lead to it: the first name of each by the folder that it leads to."""
+    """Return each folder once, by its real path, under the first name that leads to it."""
     unique: dict[str, str] = {}
     for root in roots:
         unique.setdefault(os.path.realpath(root), root)
@@ -221,7 +221,7 @@ def _unique(roots: Iterable[str]) -> dict[str, str]:
 
 
 def sibling_roots(root: Path) -> list[Path]:
-    """The other well-known skill folders of the same base: of the same project, or the same home."""
+    """Return the other well-known skill folders of the same project or home directory."""
     known = {*project_folders(), *(place[2:] for agent in AGENTS for place in agent.user if place.startswith("~/"))}
     text = str(root)
     names = [name for name in known if text.endswith("/" + name)]

@@ -1,6 +1,6 @@
 """Editing a stored skill: every change rewrites its files and is saved against the digest that was read.
 
-A store that inherits `EditableStore` implements the reads of `Store`, `delete_skill`, `save_all` and the one write `keep`, and
+A store that inherits `EditableStore` implements the reads of `Store`, `delete_skill`, `save_all` and the one write `save_reading`, and
 has a version log; the rest follows from these.
 """
 
@@ -29,45 +29,45 @@ _ATTEMPTS = 5
 
 
 class EditableStore(Store):
-    """The writes of a `Store`, all told as `keep`; nothing over `limits` is kept."""
+    """Implements the writes of a `Store` on top of one method, `save_reading`. Nothing over `limits` is saved."""
 
     limits: Limits = DEFAULT_LIMITS
     frozen: bool = False
     _log: VersionLog
 
     @abstractmethod
-    def keep(
+    def save_reading(
         self, reading: Reading, *, expected: str | None, change: EditChange | None, actor: str, note: str
     ) -> Skill:
-        """Keep an accepted reading as `Store.save` promises it, in one step that is all or nothing.
+        """Save an accepted reading with the guarantees of `Store.save`, atomically.
 
-        `change` is what the version log says was done; None means `create` or `update`, whichever it is.
-        Where the kept files are the same already, nothing changes and no version is added.
+        `change` is recorded in the version log; None means `create` or `update`, whichever applies. If the stored files are
+        the same already, nothing changes and no version is added.
         """
         ...
 
     def save(self, package: Package, *, expected: str | None = None, actor: str = "", note: str = "") -> Skill:
-        """Keep a whole package: create the skill, or replace the one with the digest `expected`."""
-        return self.keep(accept(package, self.limits), expected=expected, change=None, actor=actor, note=note)
+        """Save a whole package: create the skill, or replace the one with the digest `expected`."""
+        return self.save_reading(accept(package, self.limits), expected=expected, change=None, actor=actor, note=note)
 
     def create_skill(self, skill: Skill, *, actor: str = "", note: str = "") -> Skill:
-        """Keep a new skill made in memory; its files are written in the native form."""
+        """Save a new skill made in memory. Its files are written in the native form."""
         reading = _rewrite(skill, None, self.limits)
-        return self.keep(reading, expected=None, change="create", actor=actor, note=note)
+        return self.save_reading(reading, expected=None, change="create", actor=actor, note=note)
 
     def update_skill(self, skill: Skill, *, actor: str = "", note: str = "") -> Skill:
-        """Change metadata and artifacts; with an empty `skill.digest`, whatever is kept is changed."""
+        """Change metadata and artifacts. With an empty `skill.digest`, any stored digest is accepted."""
 
-        def change(kept: Skill) -> Skill:
-            return _updated(kept, skill)
+        def change(stored: Skill) -> Skill:
+            return _updated(stored, skill)
 
         return self._edit(skill.id, change, expected=skill.digest, actor=actor, note=note)
 
     def add_artifact(self, artifact: Artifact, *, actor: str = "") -> Artifact:
-        """Add an artifact to the skill `artifact.skill_id`; an `artifact.revision` must be the current digest."""
+        """Add an artifact to the skill `artifact.skill_id`. `artifact.revision`, if set, must be the stored digest."""
 
-        def change(kept: Skill) -> Skill:
-            return _with_artifacts(kept, (*kept.artifacts, artifact))
+        def change(stored: Skill) -> Skill:
+            return _with_artifacts(stored, (*stored.artifacts, artifact))
 
         note = f"add {artifact.name}"
         expected = artifact.revision
@@ -75,11 +75,11 @@ class EditableStore(Store):
         return _find_written(skill, artifact)
 
     def update_artifact(self, artifact: Artifact, *, actor: str = "") -> Artifact:
-        """Replace the artifact of that id; with an empty `artifact.revision`, whatever is kept is replaced."""
+        """Replace the artifact with that id. With an empty `artifact.revision`, any stored digest is accepted."""
 
-        def change(kept: Skill) -> Skill:
-            others = [artifact if other.id == artifact.id else other for other in kept.artifacts]
-            return _with_artifacts(kept, tuple(others))
+        def change(stored: Skill) -> Skill:
+            others = [artifact if other.id == artifact.id else other for other in stored.artifacts]
+            return _with_artifacts(stored, tuple(others))
 
         owner = self._owner(artifact.id)
         note = f"update {artifact.name}"
@@ -89,49 +89,49 @@ class EditableStore(Store):
     def delete_artifact(self, artifact_id: str, *, actor: str = "") -> None:
         """Remove an artifact and the file that holds it."""
 
-        def change(kept: Skill) -> Skill:
-            return _with_artifacts(kept, tuple(other for other in kept.artifacts if other.id != artifact_id))
+        def change(stored: Skill) -> Skill:
+            return _with_artifacts(stored, tuple(other for other in stored.artifacts if other.id != artifact_id))
 
         self._edit(self._owner(artifact_id), change, expected="", actor=actor, note="delete an artifact")
 
     def versions(self, slug: str) -> list[Version]:
-        """Every accepted change, oldest first; also of a skill that was deleted."""
+        """Return every accepted change, oldest first. Works for deleted skills too."""
         return self._log.versions(slug)
 
     def last_version(self, slug: str) -> Version | None:
-        """The newest accepted change, without its manifest."""
+        """Return the newest accepted change without its manifest, or None."""
         ends = self._log.ends(slug)
         return ends[1] if ends else None
 
     def version_package(self, slug: str, number: int) -> Package:
-        """The files as of one version; `NotFound` if there is no such version."""
+        """Return the files as of a version, or raise `NotFound`."""
         return self._log.package(slug, number)
 
     def rollback(self, slug: str, number: int, *, actor: str = "", note: str = "") -> Skill:
-        """Make the files of an earlier version current again, as a new version; also revives a deleted skill."""
+        """Make the files of an earlier version current again, as a new version. Also revives a deleted skill."""
         reading = accept(self.version_package(slug, number), self.limits)
-        kept = self.get_skill_by_name(slug)
-        expected = kept.digest if kept else None
+        stored = self.get_skill_by_name(slug)
+        expected = stored.digest if stored else None
         note = note or f"back to version {number}"
-        return self.keep(reading, expected=expected, change="rollback", actor=actor, note=note)
+        return self.save_reading(reading, expected=expected, change="rollback", actor=actor, note=note)
 
     def get_outline(self, name: str) -> SkillOutline | None:
-        """A skill by slug without the content of its artifacts and files."""
+        """Return a skill by slug without the content of artifacts and files, or None."""
         skill = self.get_skill_by_name(name)
         return SkillOutline.of(skill) if skill else None
 
     def get_package_by_name(self, name: str) -> Package | None:
-        """All the files of a skill, by slug."""
+        """Return all files of a skill by slug, or None."""
         outline = self.get_outline(name)
         return self.get_package(outline.id) if outline else None
 
     def get_artifacts(self, skill_id: str, kinds: Collection[Kind] = ()) -> list[Artifact]:
-        """The artifacts of these kinds (all kinds when none is given), by ordinal, then name and variant."""
+        """Return the artifacts of these kinds (all kinds if none is given), by ordinal, then name and variant."""
         skill = self.get_skill(skill_id)
         return sort_artifacts(skill.artifacts if skill else (), kinds)
 
     def read_file(self, skill_id: str, path: str) -> bytes:
-        """One file by its exact path in the manifest; `NotFound` lists what there is."""
+        """Return one file by its exact path in the manifest, or raise `NotFound` with the paths that exist."""
         package = self.get_package(skill_id)
         if package is None:
             raise unknown_id("skill", skill_id, self.location)
@@ -156,19 +156,19 @@ class EditableStore(Store):
         note: str,
         wanted: Artifact | None = None,
     ) -> Skill:
-        """Rewrite a skill; a caller who named no digest is not bothered with somebody else's change in between."""
+        """Rewrite a skill. If the caller expects no digest, a concurrent change leads to a retry instead of a `Conflict`."""
         for _ in range(_ATTEMPTS):
-            kept, package = self.get_skill(skill_id), self.get_package(skill_id)
-            if kept is None or package is None:
+            stored, package = self.get_skill(skill_id), self.get_package(skill_id)
+            if stored is None or package is None:
                 raise unknown_id("skill", skill_id, self.location)
-            if expected and kept.digest != expected:
-                raise digest_conflict(kept.slug, expected, kept.digest)
-            if package.digest != kept.digest:
+            if expected and stored.digest != expected:
+                raise digest_conflict(stored.slug, expected, stored.digest)
+            if package.digest != stored.digest:
                 continue  # changed between the two reads
-            reading = _rewrite(change(kept), package, self.limits)
+            reading = _rewrite(change(stored), package, self.limits)
             _check_written(reading, wanted)
             try:
-                return self.keep(reading, expected=kept.digest, change="update", actor=actor, note=note)
+                return self.save_reading(reading, expected=stored.digest, change="update", actor=actor, note=note)
             except Conflict:
                 if expected:
                     raise
@@ -181,21 +181,21 @@ def _rewrite(skill: Skill, package: Package | None, limits: Limits) -> Reading:
 
 
 def sort_artifacts(artifacts: Collection[Artifact], kinds: Collection[Kind] = ()) -> list[Artifact]:
-    """The artifacts of these kinds (all when none is given), by ordinal, then name and variant."""
+    """Return the artifacts of these kinds (all if none is given), by ordinal, then name and variant."""
     chosen = [artifact for artifact in artifacts if not kinds or artifact.kind in kinds]
     return sorted(chosen, key=lambda artifact: (artifact.ordinal, artifact.name, artifact.variant or ""))
 
 
 def unknown_file(path: str, paths: Collection[str]) -> NotFound:
-    """The error for a path that is not in the manifest, with the paths that are."""
+    """Return the error for a path that is not in the manifest, with the paths that are."""
     some = ", ".join(list(paths)[:20]) + (" …" if len(paths) > 20 else "")
     return NotFound(f"The skill has no file {path[:200]!r}.", hint=f"It has: {some}")
 
 
-def _updated(kept: Skill, skill: Skill) -> Skill:
-    if skill.slug != kept.slug:
+def _updated(stored: Skill, skill: Skill) -> Skill:
+    if skill.slug != stored.slug:
         raise Invalid(
-            f"The skill {kept.slug!r} cannot become {skill.slug!r}: a slug stays for good.",
+            f"The skill {stored.slug!r} cannot become {skill.slug!r}: a slug stays for good.",
             hint="Create a skill under the new slug, then delete the old one.",
         )
     return _with_artifacts(skill, skill.artifacts)
@@ -216,7 +216,7 @@ def _with_artifacts(skill: Skill, artifacts: tuple[Artifact, ...]) -> Skill:
 
 
 def _check_written(reading: Reading, wanted: Artifact | None) -> None:
-    """Refuse a change whose artifact would not be found again."""
+    """Raise `Invalid` if the artifact would not be read back under its name."""
     if wanted is None or (reading.skill and reading.skill.artifact(wanted.name, wanted.variant)):
         return
     raise Invalid(

@@ -22,7 +22,7 @@ ARCHIVES: dict[str, Literal["zip", "tar.gz"]] = {"skill": "zip", "zip": "zip", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportResult:
-    """Where a skill was written, in which form, and what had to be left out."""
+    """Where a skill was written, in which form, and what was left out."""
 
     path: Path
     form: str
@@ -39,7 +39,7 @@ def export_skill(
     replace: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> ExportResult:
-    """Write a skill below `folder`; without form and profile, its files come out byte for byte."""
+    """Write a skill below `folder`. Without form and profile, its files are written byte for byte."""
     if form and profile:
         raise Invalid("Choose a form or a profile, not both.", hint="Use --form to convert, --profile to conform.")
     if folder.exists() and not folder.is_dir():
@@ -72,7 +72,7 @@ def _convert(
 
 
 def _write_to(skill: Skill, writing: Writing, told: str, folder: Path, *, named: str, replace: bool) -> ExportResult:
-    """Forms of one file become a file, all others a folder; both are called as the skill is."""
+    """Write a skill of one file as a file, others as a folder, named after the skill."""
     files = writing.package.files
     if not named and len(files) == 1 and not is_marker(files[0].path):
         path = folder / f"{skill.name}{Path(files[0].path).suffix}"
@@ -94,7 +94,7 @@ def _write_single_file(
 
 
 def _check_free(target: Path, *, replace: bool) -> None:
-    """Refuse to write over anything unasked, and over what is not a skill even if asked."""
+    """Raise `Conflict` if the target exists, and `Refused` if it would be replaced but is not a skill."""
     if not (target.exists() or target.is_symlink()):
         return
     if not replace:

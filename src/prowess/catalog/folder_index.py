@@ -32,10 +32,9 @@ def _hash_id(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskSkill:
-    """One skill on disk, good or bad; a single file that is no skill at all has neither card nor problems.
+    """One skill on disk, valid or not. A single file that is not a skill has neither card nor problems.
 
-    `stamps` are empty and `settled` is false where the files could not be read to the end, so that they are tried
-    again at the next look.
+    If the files could not be read completely, `stamps` is empty and `settled` is false, so that the next scan tries again.
     """
 
     location: str
@@ -51,28 +50,28 @@ class DiskSkill:
 
     @property
     def order(self) -> list[str]:
-        """Sites are ordered by their path, part by part."""
+        """Return the sort key: the path, part by part."""
         return self.location.split("/")
 
     @property
     def fault(self) -> Fault | None:
-        """Why the site gives no skill, if it should."""
+        """Return the fault, or None if the skill is served or the file is not a skill."""
         if self.card is not None or not self.problems:
             return None
         return Fault(location=self.location, slug=self.slug, problems=self.problems)
 
     def is_unchanged(self) -> bool:
-        """Whether everything is as it was read, by one look at each file's and folder's metadata."""
+        """Return True if nothing changed since it was read, by one `lstat` per file and folder."""
         return self.settled and stamps_match(self.stamps)
 
     def dates(self) -> tuple[str, str]:
-        """When the oldest and the newest of its files were written."""
+        """Return when its oldest and its newest file were written."""
         times = [stamp[0] for _, stamp in self.stamps if stat.S_ISREG(stamp[4])] or [0]
         return format_nanoseconds(min(times)), format_nanoseconds(max(times))
 
 
 def read_disk_skill(location: str, root: str, limits: Limits, *, lone: bool) -> Snapshot:
-    """Read the files of a site; `ProwessError` where that is not possible."""
+    """Read the files of a skill on disk, or raise `ProwessError`."""
     try:
         if lone:
             # Brings archives and the forms of single files; most folders hold neither.
@@ -92,11 +91,11 @@ def scan_skill(
     *,
     lone: bool,
     known: DiskSkill | None,
-    tell: Callable[[str, Skill], None] | None = None,
+    on_read: Callable[[str, Skill], None] | None = None,
 ) -> DiskSkill:
-    """What stands at a place now; what is `known` of it is kept where the files turn out to be the same.
+    """Read and validate the skill at a location. If the files are the same as those of `known`, it is not parsed again.
 
-    A skill that was read for it is handed to `tell`, since a site does not keep it.
+    A skill that was parsed is passed to `on_read`, since a `DiskSkill` does not contain it.
     """
     try:
         snapshot = read_disk_skill(location, root, limits, lone=lone)
@@ -119,8 +118,8 @@ def scan_skill(
     skill = report.reading.skill
     if skill is None or not report.ok:
         return replace(found, slug=skill.slug if skill else package.name, problems=report.problems)
-    if tell is not None:
-        tell(location, skill)
+    if on_read is not None:
+        on_read(location, skill)
     return replace(
         found,
         slug=skill.slug,
@@ -141,116 +140,120 @@ def _package_name(location: str, *, lone: bool) -> str:
 
 
 def _read_problems(error: ProwessError, *, lone: bool) -> tuple[Problem, ...]:
-    """A single file that cannot be read is not known to be a skill, so there is nothing to report."""
+    """Return the problems to report. A single unreadable file may not be a skill at all, so there are none."""
     if lone:
         return ()
     return error.problems if isinstance(error, Invalid) and error.problems else (unreadable(error),)
 
 
 class FolderIndex:
-    """The sites of one folder by place, by slug and by id. Of several claims on a slug, the first by path is served."""
+    """The skills of one folder by path, slug and id. If several claim a slug, the first by path is served."""
 
     def __init__(self, namespace: str) -> None:
-        self.sites: dict[str, DiskSkill] = {}
+        self.disk_skills: dict[str, DiskSkill] = {}
         self._namespace = namespace
         self._claims: dict[str, list[DiskSkill]] = {}
-        self._declared: dict[str, list[DiskSkill]] = {}
-        self._made: dict[str, str] = {}
-        self._faulty: dict[str, DiskSkill] = {}
+        self._declaring: dict[str, list[DiskSkill]] = {}
+        self._slug_by_id: dict[str, str] = {}
+        self._invalid: dict[str, DiskSkill] = {}
         self._cards: list[SkillCard] | None = None
         self._artifacts: dict[str, str] | None = None
         self._touched: set[str] = set()
 
-    def put(self, site: DiskSkill) -> None:
-        """Take a site in, in the place of what was known there."""
-        known = self.sites.get(site.location)
-        if known is not None and known.card is site.card and known.problems == site.problems:
-            self._swap(known, site)
+    def put(self, disk_skill: DiskSkill) -> None:
+        """Add a skill, replacing what was known at its location."""
+        known = self.disk_skills.get(disk_skill.location)
+        if known is not None and known.card is disk_skill.card and known.problems == disk_skill.problems:
+            self._swap(known, disk_skill)
             return
-        self.drop(site.location)
-        self.sites[site.location] = site
-        if site.card is not None:
-            self._touched.add(site.slug)
-            insort(self._claims.setdefault(site.slug, []), site, key=lambda other: other.order)
-            self._made[self._made_id(site.slug)] = site.slug
-        elif site.problems:
-            self._faulty[site.location] = site
-        if site.card is not None and site.declared:
-            insort(self._declared.setdefault(site.declared, []), site, key=lambda other: other.order)
-        self._forget()
+        self.drop(disk_skill.location)
+        self.disk_skills[disk_skill.location] = disk_skill
+        if disk_skill.card is not None:
+            self._touched.add(disk_skill.slug)
+            insort(self._claims.setdefault(disk_skill.slug, []), disk_skill, key=lambda other: other.order)
+            self._slug_by_id[self._derive_id(disk_skill.slug)] = disk_skill.slug
+        elif disk_skill.problems:
+            self._invalid[disk_skill.location] = disk_skill
+        if disk_skill.card is not None and disk_skill.declared:
+            insort(self._declaring.setdefault(disk_skill.declared, []), disk_skill, key=lambda other: other.order)
+        self._clear_caches()
 
     def drop(self, location: str) -> None:
-        """Forget what was known of a place."""
-        site = self.sites.pop(location, None)
-        if site is None:
+        """Remove what is known about a location."""
+        disk_skill = self.disk_skills.pop(location, None)
+        if disk_skill is None:
             return
-        self._faulty.pop(location, None)
-        if site.card is not None:
-            self._touched.add(site.slug)
-        for table, key in ((self._claims, site.slug), (self._declared, site.declared or "")):
+        self._invalid.pop(location, None)
+        if disk_skill.card is not None:
+            self._touched.add(disk_skill.slug)
+        for table, key in ((self._claims, disk_skill.slug), (self._declaring, disk_skill.declared or "")):
             rest = [other for other in table.get(key, ()) if other.location != location]
             if rest:
                 table[key] = rest
             else:
                 table.pop(key, None)
-        self._forget()
+        self._clear_caches()
 
-    def _swap(self, known: DiskSkill, site: DiskSkill) -> None:
-        """The same skill with newer stamps."""
-        self.sites[site.location] = site
-        for table in (self._claims, self._declared):
-            for key in (site.slug, site.declared or ""):
+    def _swap(self, known: DiskSkill, disk_skill: DiskSkill) -> None:
+        """Replace an entry whose stamps alone changed, without invalidating the caches."""
+        self.disk_skills[disk_skill.location] = disk_skill
+        for table in (self._claims, self._declaring):
+            for key in (disk_skill.slug, disk_skill.declared or ""):
                 claims = table.get(key, [])
                 for place, other in enumerate(claims):
                     if other is known:
-                        claims[place] = site
-        if site.location in self._faulty:
-            self._faulty[site.location] = site
+                        claims[place] = disk_skill
+        if disk_skill.location in self._invalid:
+            self._invalid[disk_skill.location] = disk_skill
 
-    def _forget(self) -> None:
+    def _clear_caches(self) -> None:
         self._cards = self._artifacts = None
 
-    def _made_id(self, slug: str) -> str:
+    def _derive_id(self, slug: str) -> str:
         return _hash_id(f"{self._namespace}\x00{slug}")
 
     def serving(self, slug: str) -> DiskSkill | None:
-        """The site that serves a slug."""
+        """Return the skill that serves a slug, or None."""
         claims = self._claims.get(slug)
         return claims[0] if claims else None
 
     def touched(self) -> set[str]:
-        """The slugs on which a claim came, changed or went since the last call."""
+        """Return the slugs for which a skill was added, changed or removed since the last call."""
         touched, self._touched = self._touched, set()
         return touched
 
-    def copies(self, site: DiskSkill) -> list[DiskSkill]:
-        """The other sites with the same slug and the same files."""
-        return [other for other in self._claims.get(site.slug, ()) if other is not site and other.digest == site.digest]
+    def copies(self, disk_skill: DiskSkill) -> list[DiskSkill]:
+        """Return the other skills with the same slug and the same files."""
+        return [
+            other
+            for other in self._claims.get(disk_skill.slug, ())
+            if other is not disk_skill and other.digest == disk_skill.digest
+        ]
 
     def slugs(self) -> list[str]:
-        """Every slug that is served."""
+        """Return every slug that is served."""
         return list(self._claims)
 
-    def id_of(self, site: DiskSkill) -> str:
-        """The id that the skill declares, unless another one has it; else one that follows from folder and slug."""
-        if site.declared and self._declared[site.declared][0].slug == site.slug:
-            return site.declared
-        return self._made_id(site.slug)
+    def id_of(self, disk_skill: DiskSkill) -> str:
+        """Return the id that the skill declares, unless another skill has it; else one derived from folder and slug."""
+        if disk_skill.declared and self._declaring[disk_skill.declared][0].slug == disk_skill.slug:
+            return disk_skill.declared
+        return self._derive_id(disk_skill.slug)
 
     def by_id(self, skill_id: str) -> DiskSkill | None:
-        """The serving site of a skill's id."""
-        declared = self._declared.get(skill_id)
-        slug = declared[0].slug if declared else self._made.get(skill_id, "")
-        site = self.serving(slug)
-        return site if site is not None and self.id_of(site) == skill_id else None
+        """Return the served skill with an id, or None."""
+        declared = self._declaring.get(skill_id)
+        slug = declared[0].slug if declared else self._slug_by_id.get(skill_id, "")
+        disk_skill = self.serving(slug)
+        return disk_skill if disk_skill is not None and self.id_of(disk_skill) == skill_id else None
 
     def by_artifact(self, artifact: str) -> DiskSkill | None:
-        """The serving site of an artifact's id."""
+        """Return the served skill that has an artifact with this id, or None."""
         if self._artifacts is None:
             self._artifacts = {
-                artifact_id(self.id_of(site), name, variant): site.slug
-                for site in self._serving()
-                for name, variant in site.artifacts
+                artifact_id(self.id_of(disk_skill), name, variant): disk_skill.slug
+                for disk_skill in self._serving()
+                for name, variant in disk_skill.artifacts
             }
         return self.serving(self._artifacts.get(artifact, ""))
 
@@ -258,22 +261,22 @@ class FolderIndex:
         return (claims[0] for claims in self._claims.values())
 
     def with_kinds(self, kinds: Collection[Kind]) -> Iterator[DiskSkill]:
-        """The sites of what is served that have an artifact of one of these kinds; all when none is given."""
+        """Yield the served skills with an artifact of one of these kinds, or all if none is given."""
         wanted = set(kinds)
-        for site in self._serving():
-            if site.card is not None and (not wanted or not wanted.isdisjoint(site.card.kinds)):
-                yield site
+        for disk_skill in self._serving():
+            if disk_skill.card is not None and (not wanted or not wanted.isdisjoint(disk_skill.card.kinds)):
+                yield disk_skill
 
     def cards(self) -> list[SkillCard]:
-        """The cards of what is served, sorted by slug."""
+        """Return the cards of the served skills, sorted by slug."""
         if self._cards is None:
-            cards = (site.card for site in self._serving())
+            cards = (disk_skill.card for disk_skill in self._serving())
             self._cards = sorted((card for card in cards if card is not None), key=lambda card: card.slug)
         return self._cards
 
     def faults(self) -> list[Fault]:
-        """What is not served, and why: bad skills, and later claims on a slug with other files."""
-        bad = [fault for site in self._faulty.values() if (fault := site.fault)]
+        """Return what is not served: invalid skills, and later claims on a slug with other files."""
+        bad = [fault for disk_skill in self._invalid.values() if (fault := disk_skill.fault)]
         for slug, claims in self._claims.items():
             for other in claims[1:]:
                 if other.digest != claims[0].digest:

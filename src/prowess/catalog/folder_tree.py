@@ -21,12 +21,12 @@ from prowess.storage.files.freshness import Stamp, is_settled, make_stamp
 from prowess.storage.files.skill_paths import TEMP_PREFIX, read_error
 
 MAX_DEPTH = 6
-"""How many folders may lie between the root and a skill: categories of categories."""
+"""The maximum depth of a skill below the root: categories of categories."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderListing:
-    """A folder that is no skill itself: what it holds, as of its stamp."""
+    """A folder that is not a skill itself: what it contains, as of its stamp."""
 
     stamp: Stamp
     settled: bool
@@ -44,148 +44,154 @@ class FolderTree:
         self._root = str(root)
         self._scope: Scope = scope
         self._limits = limits
-        self._branches: dict[str, FolderListing] = {}
+        self._listings: dict[str, FolderListing] = {}
         self.index = FolderIndex(str(root.resolve()) if place is None else place)
-        self._feed = ChangeLog()
-        self._told: dict[str, str] = {}
+        self._change_log = ChangeLog()
+        self._reported: dict[str, str] = {}
         self._cache = cache
-        self._fresh: ReadCache | None = None
+        self._read_cache: ReadCache | None = None
 
-    def refresh(self, fresh: ReadCache | None = None) -> None:
-        """Bring the index up to date with the disk; `fresh` takes each skill that is read for it."""
-        # Taken in once, before the first look, and saved once after it: what changes later in the life of a process is
-        # little, and the next process reads only that again.
+    def refresh(self, read_cache: ReadCache | None = None) -> None:
+        """Bring the index up to date with the disk. Each skill that is parsed on the way is added to `read_cache`."""
+        # Loaded once, before the first scan, and saved once after it. Little changes in the lifetime of a process, and the
+        # next one reads only that again.
         cache, self._cache = self._cache, None
         for skill in cache.load() if cache else ():
             self.index.put(skill)
         seen: set[str] = set()
-        branches: set[str] = set()
-        self._fresh = fresh
+        listings: set[str] = set()
+        self._read_cache = read_cache
         try:
-            self._visit(self._root, MAX_DEPTH, seen, branches)
+            self._visit(self._root, MAX_DEPTH, seen, listings)
         finally:
-            self._fresh = None
-        for location in self.index.sites.keys() - seen:
+            self._read_cache = None
+        for location in self.index.disk_skills.keys() - seen:
             self.index.drop(location)
-        for location in self._branches.keys() - branches:
-            del self._branches[location]
+        for location in self._listings.keys() - listings:
+            del self._listings[location]
         if cache is not None:
-            cache.save(self.index.sites.values())
+            cache.save(self.index.disk_skills.values())
 
-    def changes(self, since: str, fresh: ReadCache) -> Changes:
-        """The slugs that are served with other files than at a position; the index is brought up to date first."""
-        self.refresh(fresh)
+    def changes(self, since: str, read_cache: ReadCache) -> Changes:
+        """Refresh the index, and return the slugs whose files changed since a position."""
+        self.refresh(read_cache)
         for slug in sorted(self.index.touched()):
-            site = self.index.serving(slug)
-            digest = site.digest if site else ""
-            if self._told.get(slug, "") != digest:
-                self._told[slug] = digest
-                self._feed.note(slug)
-        return self._feed.since(since)
+            disk_skill = self.index.serving(slug)
+            digest = disk_skill.digest if disk_skill else ""
+            if self._reported.get(slug, "") != digest:
+                self._reported[slug] = digest
+                self._change_log.note(slug)
+        return self._change_log.since(since)
 
-    def read(self, site: DiskSkill) -> tuple[DiskSkill, Package] | None:
-        """The files of a site, and the site with the dates that they have now; None once they are not as known."""
+    def read(self, disk_skill: DiskSkill) -> tuple[DiskSkill, Package] | None:
+        """Return the files of a skill, and the skill with its current stamps, or None if the files are not the known ones."""
         try:
-            snapshot = read_disk_skill(site.location, self._root, self._limits, lone=site.lone)
+            snapshot = read_disk_skill(disk_skill.location, self._root, self._limits, lone=disk_skill.lone)
         except ProwessError:
             return None
-        if snapshot.package.digest != site.digest:
+        if snapshot.package.digest != disk_skill.digest:
             return None
-        if snapshot.stamps != site.stamps or snapshot.settled != site.settled:
-            site = replace(site, stamps=snapshot.stamps, settled=snapshot.settled)
-            self.index.put(site)
-        return site, snapshot.package
+        if snapshot.stamps != disk_skill.stamps or snapshot.settled != disk_skill.settled:
+            disk_skill = replace(disk_skill, stamps=snapshot.stamps, settled=snapshot.settled)
+            self.index.put(disk_skill)
+        return disk_skill, snapshot.package
 
-    def leads_to(self, site: DiskSkill) -> bool:
-        """Whether a full look would find the site where it is: nothing came or went in the folders on the way there."""
-        folder = site.location.rpartition("/")[0]
+    def is_reachable(self, disk_skill: DiskSkill) -> bool:
+        """Return True if a full scan would find the skill where it is: the folders above it are unchanged."""
+        # The stamps of a skill do not cover the folders above it. One of them may have become a skill itself, by a SKILL.md
+        # that was added, and then contains this one.
+        folder = disk_skill.location.rpartition("/")[0]
         while len(folder) >= len(self._root):
-            branch = self._branches.get(folder)
-            if branch is None or not branch.settled or self._stamp(folder) != branch.stamp:
+            listing = self._listings.get(folder)
+            if listing is None or not listing.settled or self._stamp(folder) != listing.stamp:
                 return False
             folder = folder.rpartition("/")[0]
         return True
 
-    def look_again(self, location: str, *, lone: bool) -> None:
-        """Read one place again, now; forget it where nothing is left."""
+    def rescan(self, location: str, *, lone: bool) -> None:
+        """Scan one location again, and drop it from the index if nothing is left."""
         if os.path.lexists(location):
-            self._look(location, lone=lone)
+            self._scan(location, lone=lone)
         else:
             self.index.drop(location)
 
-    def find(self, location: str) -> None:
-        """Look at what was just put in one place: a skill's folder, a single file, or a folder with such a file."""
+    def scan_written(self, location: str) -> None:
+        """Scan what was just written: a skill folder, a single file, or a folder with such a file."""
         if Path(location).is_file():
-            self._look(location, lone=True)
+            self._scan(location, lone=True)
         else:
             self._visit(location, 1, set(), set())
 
     def faults(self) -> list[Fault]:
-        """What is not served, and why, by place."""
-        links = [fault for branch in self._branches.values() for fault in branch.faults]
+        """Return what is not served and why, by location."""
+        links = [fault for listing in self._listings.values() for fault in listing.faults]
         return sorted([*self.index.faults(), *links], key=lambda fault: fault.location)
 
-    def _visit(self, folder: str, depth: int, seen: set[str], branches: set[str]) -> None:
-        site = self.index.sites.get(folder)
-        if site is not None and site.is_unchanged():
+    def _visit(self, folder: str, depth: int, seen: set[str], listings: set[str]) -> None:
+        disk_skill = self.index.disk_skills.get(folder)
+        if disk_skill is not None and disk_skill.is_unchanged():
             seen.add(folder)
             return
-        branch = self._branch(folder)
-        if branch is None:
-            self._branches.pop(folder, None)
+        listing = self._examine(folder)
+        if listing is None:
+            self._listings.pop(folder, None)
             return
-        if isinstance(branch, DiskSkill):
+        if isinstance(listing, DiskSkill):
             seen.add(folder)
             return
-        self.index.drop(folder)
-        self._branches[folder] = branch
-        branches.add(folder)
-        for location in branch.files:
-            known = self.index.sites.get(location)
+        self.index.drop(folder)  # it was a skill until its SKILL.md was removed
+        self._listings[folder] = listing
+        listings.add(folder)
+        for location in listing.files:
+            known = self.index.disk_skills.get(location)
             if known is None or not known.is_unchanged():
-                self._look(location, lone=True)
+                self._scan(location, lone=True)
             seen.add(location)
         if depth:
-            for location in branch.folders:
-                self._visit(location, depth - 1, seen, branches)
+            for location in listing.folders:
+                self._visit(location, depth - 1, seen, listings)
 
-    def _look(self, location: str, *, lone: bool) -> DiskSkill:
-        known = self.index.sites.get(location)
-        tell = self._fresh.take if self._fresh else None
-        site = scan_skill(location, self._root, self._scope, self._limits, lone=lone, known=known, tell=tell)
-        self.index.put(site)
-        return site
+    def _scan(self, location: str, *, lone: bool) -> DiskSkill:
+        known = self.index.disk_skills.get(location)
+        on_read = self._read_cache.take if self._read_cache else None
+        disk_skill = scan_skill(
+            location, self._root, self._scope, self._limits, lone=lone, known=known, on_read=on_read
+        )
+        self.index.put(disk_skill)
+        return disk_skill
 
-    def _branch(self, folder: str) -> FolderListing | DiskSkill | None:
-        """What a folder is: one that holds others, a skill, or nothing any more."""
-        known = self._branches.get(folder)
+    def _examine(self, folder: str) -> FolderListing | DiskSkill | None:
+        """Return the listing of a folder, the skill if it is one, or None if it is gone."""
+        known = self._listings.get(folder)
         try:
             if known is not None and known.settled and known.stamp == self._stamp(folder):
                 return known
-            stamp, read_at, entries = self._listing(folder)
+            stamp, read_at, entries = self._list_folder(folder)
         except FileNotFoundError:
             return None
         except OSError as error:
-            return self._closed(folder, error)
+            return self._unreadable_listing(folder, error)
         if folder != self._root and has_marker(entry.name for entry in entries):
-            return self._look(folder, lone=False)
+            return self._scan(folder, lone=False)
         kept = [entry for entry in entries if not is_ignored(entry.name) and not entry.name.startswith(TEMP_PREFIX)]
-        odd = [entry for entry in kept if not _is_text(entry.name)]
-        kept = [entry for entry in kept if entry not in odd]
+        undecodable = [entry for entry in kept if not _is_text(entry.name)]
+        kept = [entry for entry in kept if entry not in undecodable]
         return FolderListing(
             stamp=stamp,
             settled=is_settled(stamp, read_at),
             folders=tuple(entry.path for entry in kept if entry.is_dir(follow_symlinks=False)),
             files=tuple(entry.path for entry in kept if _may_be_skill(entry)),
             faults=(
-                *(_invalid_name(entry.path) for entry in odd),
+                *(_invalid_name(entry.path) for entry in undecodable),
                 *self._link_faults(entry.path for entry in kept if entry.is_symlink()),
             ),
         )
 
-    def _listing(self, folder: str) -> tuple[Stamp, int, list[os.DirEntry[str]]]:
-        """What a folder holds, with its stamp and the time; listed again if another took its place meanwhile."""
+    def _list_folder(self, folder: str) -> tuple[Stamp, int, list[os.DirEntry[str]]]:
+        """List a folder, with its stamp and the time. Repeated if the folder was replaced meanwhile."""
         while True:
+            # The stamp comes first: an entry that is added during the listing changes the folder's modification time,
+            # so the next scan sees another stamp and lists again. The other way round it would be missed for good.
             stamp = make_stamp(self._status(folder))
             read_at = time.time_ns()
             with os.scandir(folder) as listing:
@@ -194,7 +200,7 @@ class FolderTree:
                 return stamp, read_at, entries
 
     def _status(self, folder: str) -> os.stat_result:
-        """Of a folder itself; only the root may be a link, and what counts then is where that leads."""
+        """Return the status of a folder. Only the root may be a link, and is followed."""
         return Path(folder).stat() if folder == self._root else os.lstat(folder)
 
     def _stamp(self, folder: str) -> Stamp | None:
@@ -203,8 +209,8 @@ class FolderTree:
         except OSError:
             return None
 
-    def _closed(self, folder: str, error: OSError) -> FolderListing:
-        """A folder that the system will not list: reported, and tried again at the next look."""
+    def _unreadable_listing(self, folder: str, error: OSError) -> FolderListing:
+        """Return the listing of an unreadable folder: empty, with a fault, and tried again at the next scan."""
         refusal = read_error(Path(folder), error)
         if folder == self._root:
             raise Unavailable(refusal.message, hint=refusal.hint)
@@ -212,10 +218,10 @@ class FolderTree:
         return FolderListing(stamp=(0, 0, 0, 0, 0), settled=False, folders=(), files=(), faults=(fault,))
 
     def _link_faults(self, links: Iterator[str]) -> Iterator[Fault]:
-        """A link to a folder among the skills is another name for it; one that leads elsewhere is refused."""
+        """Yield a fault for each link that leads out of the skill folders. A link to another skill is an alias and skipped."""
         for link in links:
             target = Path(link).resolve()
-            if target.is_file() or (target.is_dir() and self._is_home(target)):
+            if target.is_file() or (target.is_dir() and self._is_in_skill_folders(target)):
                 continue
             where = f"to {str(target)!r}" if target.is_dir() else "nowhere"
             problem = fault_problem(
@@ -225,14 +231,14 @@ class FolderTree:
             )
             yield Fault(location=link, slug=link.rpartition("/")[2], problems=(problem,))
 
-    def _is_home(self, target: Path) -> bool:
-        """Whether a folder lies in this skill folder, or in another one of the same base."""
+    def _is_in_skill_folders(self, target: Path) -> bool:
+        """Return True if a folder lies in this skill folder, or in another one of the same base."""
         root = Path(self._root)
         return any(target.is_relative_to(home.resolve()) for home in (root, *sibling_roots(root)))
 
 
 def _is_text(name: str) -> bool:
-    """Whether the bytes of a name are UTF-8."""
+    """Return True if the bytes of a name are UTF-8."""
     return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
 
 

@@ -30,15 +30,15 @@ _MAX_TRIES = 1000
 
 
 def _read_back(package: Package, name: str) -> Package | None:
-    """What would be found in a folder of that name that holds these files; None if not all of them would be."""
+    """Return the package that would be found in a folder of that name with these files, or None if a file would be missed."""
     top = [file for file in package.files if "/" not in file.path]
     if has_marker(file.path for file in top):
         return Package(name=name, files=package.files)
-    alone = [file for file in top if looks_like_skill(file.path, file.content)]
-    if len(alone) != 1:
+    lock = [file for file in top if looks_like_skill(file.path, file.content)]
+    if len(lock) != 1:
         return None
-    found = {alone[0].path, *_companions(package, alone[0])}
-    return Package(name=alone[0].path.rpartition(".")[0], files=package.files) if found == {*package.paths} else None
+    found = {lock[0].path, *_companions(package, lock[0])}
+    return Package(name=lock[0].path.rpartition(".")[0], files=package.files) if found == {*package.paths} else None
 
 
 def _companions(package: Package, descriptor: File) -> Iterator[str]:
@@ -52,7 +52,7 @@ def _companions(package: Package, descriptor: File) -> Iterator[str]:
 
 
 def free_place(reading: Reading, root: Path, limits: Limits = DEFAULT_LIMITS) -> Path:
-    """A folder that is free and in which the skill keeps its slug: best its name, then its whole slug, then more."""
+    """Return a free folder in which the skill keeps its slug: its name, else its whole slug, else with a number."""
     skill, package = accepted_skill(reading)
     for path in islice(_candidates(skill.slug), _MAX_TRIES):
         target = root / path
@@ -79,9 +79,9 @@ def _keeps_slug(package: Package, name: str, slug: str, limits: Limits) -> bool:
 
 
 class FolderWriter:
-    """Writes and removes skills below a root; its tree is told of each change. The folder is made at the first one.
+    """Writes and removes skills below a root, and updates the tree. The folder is created at the first write.
 
-    A `frozen` folder belongs to an installed package: nothing is ever written there.
+    A `frozen` folder belongs to an installed package and is never written to.
     """
 
     def __init__(
@@ -94,8 +94,8 @@ class FolderWriter:
         self._limits = limits
 
     @contextmanager
-    def alone(self) -> Generator[None]:
-        """Be the one writer, who sees the folder as it is; what the system refuses is `Unavailable`."""
+    def lock(self) -> Generator[None]:
+        """Hold the writer lock, with an up-to-date tree. Errors of the file system are raised as `Unavailable`."""
         if self._frozen:
             raise Refused(
                 f"The skills in {str(self._root)!r} come with an installed package and stay as they are.",
@@ -108,43 +108,43 @@ class FolderWriter:
                 self._tree.refresh()
                 yield
         except OSError as error:
-            raise self.unwritable(error) from error
+            raise self.write_error(error) from error
 
-    def unwritable(self, error: OSError) -> Unavailable:
-        """The error for what the system refuses."""
+    def write_error(self, error: OSError) -> Unavailable:
+        """Return the error for a failed write."""
         return Unavailable(
             f"The folder {str(self._root)!r} cannot be written: {error.strerror or error}.",
             hint="Check its permissions and the space on the disk.",
         )
 
     def as_stored(self, reading: Reading) -> Reading:
-        """Return the reading itself if a folder of its files is found again; else of the same skill in the native form."""
+        """Return the reading if a folder with its files reads back the same; else one of the same skill in the native form."""
         skill, package = accepted_skill(reading)
         if _keeps_slug(package, skill.name, skill.slug, self._limits):
             return reading
         return accept(write_package(skill, package, "native", limits=self._limits).package, self._limits)
 
-    def files(self, site: DiskSkill) -> Package:
-        """The files of a site as they are now."""
-        return read_disk_skill(site.location, str(self._root), self._limits, lone=site.lone).package
+    def files(self, disk_skill: DiskSkill) -> Package:
+        """Return the current files of a skill on disk."""
+        return read_disk_skill(disk_skill.location, str(self._root), self._limits, lone=disk_skill.lone).package
 
-    def remember(self, site: DiskSkill) -> Package:
-        """The files of a site; what somebody changed by hand since the last version becomes a version first."""
-        package = self.files(site)
-        if package.digest != site.digest:
-            raise digest_conflict(site.slug, site.digest, package.digest)
-        ends = self._log.ends(site.slug)
+    def record_manual_changes(self, disk_skill: DiskSkill) -> Package:
+        """Return the files of a skill. Changes made by hand since the last version are recorded as a version first."""
+        package = self.files(disk_skill)
+        if package.digest != disk_skill.digest:
+            raise digest_conflict(disk_skill.slug, disk_skill.digest, package.digest)
+        ends = self._log.ends(disk_skill.slug)
         if ends is None or ends[1].change == "delete" or ends[1].digest != package.digest:
             reading = accept(package, self._limits)
             change: EditChange = "update" if ends else "create"
-            self._log.append(site.slug, package, form=reading.form, change=change, note="as found in the folder")
+            self._log.append(disk_skill.slug, package, form=reading.form, change=change, note="as found in the folder")
         return package
 
-    def write(self, reading: Reading, site: DiskSkill | None, record: Callable[[], Version]) -> Version:
-        """Make the new files ready, record the version, then let them take their place: that of `site`, or a new one."""
+    def write(self, reading: Reading, disk_skill: DiskSkill | None, record: Callable[[], Version]) -> Version:
+        """Stage the new files, record the version, then move them into place: over `disk_skill`, or to a new location."""
         package = reading.package
-        lone = site is not None and site.lone and package.paths == (Path(site.location).name,)
-        home = None if site is None else Path(site.location) if lone else self._home(site)
+        lone = disk_skill is not None and disk_skill.lone and package.paths == (Path(disk_skill.location).name,)
+        home = None if disk_skill is None else Path(disk_skill.location) if lone else self._removable_path(disk_skill)
         stays = home is not None and (lone or home.is_dir())
         target = home if home is not None and stays else free_place(reading, self._root, self._limits)
         with stage_package(package, self._root, lone=lone) as stage:
@@ -154,21 +154,21 @@ class FolderWriter:
                 stage.place(target)
             else:
                 stage.replace(target, home)
-        if site is not None and site.location != str(target):
-            self._tree.look_again(site.location, lone=site.lone)
-        self._tree.find(str(target))
+        if disk_skill is not None and disk_skill.location != str(target):
+            self._tree.rescan(disk_skill.location, lone=disk_skill.lone)
+        self._tree.scan_written(str(target))
         return version
 
-    def remove(self, site: DiskSkill) -> None:
+    def remove(self, disk_skill: DiskSkill) -> None:
         """Remove a skill with its files."""
-        remove_path(self._home(site), self._root)
-        self._tree.look_again(site.location, lone=site.lone)
+        remove_path(self._removable_path(disk_skill), self._root)
+        self._tree.rescan(disk_skill.location, lone=disk_skill.lone)
 
-    def _home(self, site: DiskSkill) -> Path:
-        """What goes when the skill goes: its folder; its file; or the file's folder, if that holds nothing else."""
-        location = Path(site.location)
-        if site.lone and location.parent != self._root:
+    def _removable_path(self, disk_skill: DiskSkill) -> Path:
+        """Return what to remove with the skill: its folder; its file; or the file's folder, if it contains nothing else."""
+        location = Path(disk_skill.location)
+        if disk_skill.lone and location.parent != self._root:
             with suppress(ProwessError):
-                if read_folder(location.parent, self._limits).digest == site.digest:
+                if read_folder(location.parent, self._limits).digest == disk_skill.digest:
                     return location.parent
         return location

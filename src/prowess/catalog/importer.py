@@ -21,23 +21,23 @@ BATCH_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a long piece of work is; `total` is 0 while it is not known."""
+    """The progress of a long operation. `total` is 0 while it is unknown."""
 
     done: int
     total: int
 
 
 ProgressCallback = Callable[[Progress], None]
-"""Called after each step; it may raise to stop the work, and what is kept by then stays."""
+"""Called after each step. It may raise to stop the operation; what was saved by then stays."""
 
 
 def ignore_progress(progress: Progress) -> None:
-    """Watch nothing."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPackage:
-    """What stands at one path: a package, or the error that reading it gave."""
+    """What was found at one path: a package, or the error from reading it."""
 
     path: Path
     package: Package | None = None
@@ -46,7 +46,7 @@ class FoundPackage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """The verdict on what was found at one path. `report` is None where the files could not even be read."""
+    """The verdict on one path. `report` is None if the files could not even be read."""
 
     path: Path
     report: ValidationReport | None
@@ -54,13 +54,13 @@ class CheckResult:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong enough to refuse it."""
+        """Return True if there is no error."""
         return self.report is not None and self.report.ok
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportResult:
-    """What became of one thing that was to be imported: what it is now, or why it is not kept."""
+    """The result of importing one skill: what it is now, or why it was not saved."""
 
     path: Path
     slug: str | None = None
@@ -69,14 +69,14 @@ class ImportResult:
     digest: str | None = None
     changed: bool = False
     problems: tuple[Problem, ...] = ()
-    """What a kept descriptor of a skill is warned about, such as a prompt that is not among its own files."""
+    """Warnings about a saved descriptor, such as a prompt that is not among its own files."""
     error: ProwessError | None = None
 
 
 def find_packages(
     path: Path, limits: Limits = DEFAULT_LIMITS, watch: ProgressCallback = ignore_progress
 ) -> Iterator[FoundPackage]:
-    """Every skill at or below `path`; one that cannot be read is given with its error and stops nothing."""
+    """Yield every skill at or below `path`. One that cannot be read is yielded with its error and does not stop the search."""
     if not path.exists():
         raise NotFound(f"There is nothing at {str(path)!r}.", hint="Give a skill's folder, file or archive.")
     targets = _each_once(find_skills(path, limits))
@@ -94,7 +94,7 @@ def find_packages(
 
 
 def _each_once(targets: Iterable[Path]) -> list[Path]:
-    """Each skill once, by its own folder rather than by a link to it."""
+    """Yield each skill once, by its own folder rather than by a link to it."""
     found = list(targets)
     real = {target for target in found if not target.is_symlink()}
     places = {target.resolve() for target in real}
@@ -126,7 +126,7 @@ def check_paths(
     limits: Limits = DEFAULT_LIMITS,
     watch: ProgressCallback = ignore_progress,
 ) -> Iterator[CheckResult]:
-    """Validate every skill at or below these paths; a path with nothing is `NotFound`, or a verdict among others."""
+    """Validate every skill at or below these paths. A path without skills raises `NotFound`, or is a verdict among others."""
     for path in paths:
         try:
             yield from _check(path, profile, limits, watch)
@@ -154,7 +154,7 @@ def import_path(
     limits: Limits = DEFAULT_LIMITS,
     watch: ProgressCallback = ignore_progress,
 ) -> Iterator[ImportResult]:
-    """Keep every skill at or below `path`, in batches; what cannot be kept is given with its error."""
+    """Save every skill at or below `path`, in batches. What cannot be saved is yielded with its error."""
     for batch in _batches(find_packages(path, limits, watch)):
         packages = [found.package for found in batch if found.package is not None]
         saved = iter(store.save_all(packages, replace=replace, actor=actor))
@@ -166,7 +166,7 @@ def import_path(
 
 
 def _batches(source: Iterable[FoundPackage]) -> Iterator[list[FoundPackage]]:
-    """Portions that are bounded in number and in bytes."""
+    """Yield portions that are limited in number and in bytes."""
     batch: list[FoundPackage] = []
     size = 0
     for found in source:

@@ -27,7 +27,7 @@ class _Kept:
 
 
 class MemoryStore(EditableStore):
-    """Keeps skills as long as the process lives. One lock makes every write a single step."""
+    """Stores skills in memory. One lock makes every write atomic."""
 
     def __init__(self, scope: Scope = "session", *, versions: VersionLog | None = None) -> None:
         self.scope = scope
@@ -39,61 +39,61 @@ class MemoryStore(EditableStore):
         self._feed = ChangeLog()
 
     def list_skills(self) -> list[SkillCard]:
-        """The cards of all skills, sorted by slug."""
+        """Return the cards of all skills, sorted by slug."""
         with self._lock:
             return [self._kept[slug].skill.card for slug in sorted(self._kept)]
 
     def faults(self) -> list[Fault]:
-        """Nothing that is kept in memory is past use."""
+        """Return nothing: every skill in memory was accepted and cannot be damaged."""
         return []
 
     def serves(self, kinds: Collection[Kind] = ()) -> bool:
-        """Whether any skill has an artifact of one of these kinds; any at all when none is given."""
+        """Return True if any skill has an artifact of one of these kinds, or if there is any skill when no kind is given."""
         with self._lock:
             return any(not kinds or not set(kinds).isdisjoint(kept.skill.kinds) for kept in self._kept.values())
 
     def changes(self, since: str = "") -> Changes:
-        """What changed since a position of this very store."""
+        """Return what changed since a position of this very store."""
         with self._lock:
             return self._feed.since(since)
 
     def documents(self, slugs: Collection[str] | None = None) -> Iterator[SearchDocument]:
-        """What an index reads of these skills, or of all."""
+        """Yield the documents of these skills, or of all."""
         with self._lock:
             wanted = self._kept if slugs is None else set(slugs)
             skills = [kept.skill for slug, kept in self._kept.items() if slug in wanted]
         return map(SearchDocument.of, skills)
 
     def get_skill(self, skill_id: str) -> Skill | None:
-        """One skill with all its artifacts."""
+        """Return a skill with all its artifacts, or None."""
         kept = self._by_id(skill_id)
         return kept.skill if kept else None
 
     def get_skill_by_name(self, name: str) -> Skill | None:
-        """The same, by slug."""
+        """Return a skill by slug, or None."""
         with self._lock:
             kept = self._kept.get(name)
         return kept.skill if kept else None
 
     def get_artifact(self, artifact_id: str) -> Artifact | None:
-        """One artifact."""
+        """Return an artifact by id, or None."""
         with self._lock:
             every = [artifact for kept in self._kept.values() for artifact in kept.skill.artifacts]
         return next((artifact for artifact in every if artifact.id == artifact_id), None)
 
     def get_package(self, skill_id: str) -> Package | None:
-        """All the files of a skill."""
+        """Return all files of a skill, or None."""
         kept = self._by_id(skill_id)
         return kept.package if kept else None
 
-    def keep(
+    def save_reading(
         self, reading: Reading, *, expected: str | None, change: EditChange | None, actor: str, note: str
     ) -> Skill:
-        """Keep an accepted reading."""
-        return self._keep(reading, expected, change, actor, note, replace=False)[0]
+        """Save an accepted reading."""
+        return self._save_reading(reading, expected, change, actor, note, replace=False)[0]
 
     def save_all(self, packages: Iterable[Package], *, replace: bool = False, actor: str = "") -> list[SaveResult]:
-        """Keep many packages, each on its own merits."""
+        """Save many packages, each independently of the others."""
         return [self._save_one(package, actor, replace=replace) for package in packages]
 
     def delete_skill(self, skill_id: str, *, expected: str | None = None, actor: str = "", note: str = "") -> None:
@@ -115,15 +115,15 @@ class MemoryStore(EditableStore):
 
     def _save_one(self, package: Package, actor: str, *, replace: bool) -> SaveResult:
         try:
-            skill, changed = self._keep(accept(package, self.limits), None, None, actor, "", replace=replace)
+            skill, changed = self._save_reading(accept(package, self.limits), None, None, actor, "", replace=replace)
         except ProwessError as error:
             return SaveResult(package=package, skill=None, error=error, changed=False)
         return SaveResult(package=package, skill=skill, changed=changed)
 
-    def _keep(
+    def _save_reading(
         self, reading: Reading, expected: str | None, change: EditChange | None, actor: str, note: str, *, replace: bool
     ) -> tuple[Skill, bool]:
-        """The kept skill, and whether anything had to change for it."""
+        """Return the stored skill, and whether anything changed."""
         skill, package = accepted_skill(reading)
         with self._lock:
             old = self._kept.get(skill.slug)

@@ -22,17 +22,17 @@ CODES = {
 
 
 def fault_problem(code: str, message: str, hint: str) -> Problem:
-    """A problem that keeps a skill from being served."""
+    """Return the problem that keeps a skill from being served."""
     return Problem(code=code, severity="error", message=message, hint=hint)
 
 
 def unreadable(error: ProwessError) -> Problem:
-    """The problem of files that could not be read."""
+    """Return the problem for files that could not be read."""
     return fault_problem("unreadable", error.message, error.hint)
 
 
 def slug_conflict(slug: str, served: str, other: str) -> Problem:
-    """The problem of a skill whose slug another one of the same scope has."""
+    """Return the problem for a skill whose slug another skill of the same scope uses."""
     return fault_problem(
         "slug-conflict",
         f"The slug {slug!r} is claimed by {served!r} and by {other!r}; the first is served.",
@@ -42,7 +42,7 @@ def slug_conflict(slug: str, served: str, other: str) -> Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchDocument:
-    """One skill without its files. `triggers` are when it says to use it, and its trigger phrases."""
+    """The searchable part of a skill. `triggers` are its `when_to_use` text and its trigger phrases."""
 
     slug: str
     title: str = ""
@@ -58,7 +58,7 @@ class SearchDocument:
 
     @classmethod
     def of(cls, skill: Skill) -> Self:
-        """What there is to index in a skill."""
+        """Build the document of a skill."""
         when = (skill.when_to_use,) if skill.when_to_use else ()
         return cls(
             slug=skill.slug,
@@ -76,20 +76,20 @@ class SearchDocument:
 
 
 class ReadCache:
-    """Skills that a look at a folder has just read, so that an index need not read them again.
+    """Skills that a folder scan has just read, so that the search index does not read them again.
 
-    Each is kept until it is asked for; what there is no room for has to be read again.
+    Each skill is handed out once. Skills for which there is no room are read again.
     """
 
     MOST = 64 * 1024 * 1024
-    """The most characters that all skills kept have together."""
+    """The limit for the content of all cached skills together, in characters."""
 
     def __init__(self) -> None:
         self._skills: dict[str, Skill] = {}
         self._size = 0
 
     def take(self, location: str, skill: Skill) -> None:
-        """Keep the skill that was read at a place, in the stead of what was there, if there is room."""
+        """Cache the skill that was read at a location, replacing an earlier one, if there is room."""
         self._drop(location)
         size = _size_of(skill)
         if self._size + size <= self.MOST:
@@ -97,7 +97,7 @@ class ReadCache:
             self._size += size
 
     def give(self, location: str, digest: str) -> Skill | None:
-        """The skill of a place, once, if it is kept and has these files."""
+        """Return and forget the skill of a location, or None if it is not cached or has other files."""
         skill = self._drop(location)
         return skill if skill is not None and skill.digest == digest else None
 
@@ -113,7 +113,7 @@ def _size_of(skill: Skill) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A skill that a store holds but cannot serve: where it is and why. The others are served all the same."""
+    """A skill that a store holds but cannot serve: where it is and why. It does not affect the other skills."""
 
     location: str
     slug: str
@@ -122,7 +122,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaveResult:
-    """The outcome for one package of a bulk save: the skill, or the error that kept it out."""
+    """The result for one package of a bulk save: the skill, or the error that kept it out."""
 
     package: Package
     skill: Skill | None
@@ -132,10 +132,10 @@ class SaveResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What changed in a store since a position; `position` is where it stands now.
+    """The changes in a store since a position. `position` is the current one, for the next call.
 
-    `slugs` are those of the skills that came, changed or went; None where that is not known, so that the listings have
-    to be compared.
+    `slugs` are the skills that were added, changed or removed. It is None if that is unknown; callers must then compare
+    listings.
     """
 
     position: str
@@ -143,114 +143,114 @@ class Changes:
 
 
 class Store(Protocol):
-    """A place that keeps the skills of one scope.
+    """A place that stores the skills of one scope.
 
-    All methods are plain blocking calls that are safe from many threads and processes at once.
+    All methods block. They are safe to call from many threads and processes at once.
 
-    A caller may rely on this: a write is all or nothing, and once it returns it survives the death of the process.
-    A write against an outdated digest raises `Conflict` and changes nothing. Every accepted change appends one
-    immutable version. A skill with an error-level problem is not accepted (`Invalid`, with every problem).
-    Unknown ids and slugs give None on reads and raise `NotFound` on writes. `list_skills` never raises because
-    of one bad skill; `faults` tells about those. A caller may not assume any order beyond what is stated.
+    Callers may rely on this: a write is all or nothing, and survives a crash once it has returned. A write against an
+    outdated digest raises `Conflict` and changes nothing. Every accepted change appends one immutable version. A skill
+    with an error-level problem raises `Invalid` with all problems. Unknown ids and slugs return None on reads and raise
+    `NotFound` on writes. `list_skills` never raises because of one bad skill; `faults` reports those. Callers may not
+    assume any order beyond what is stated.
     """
 
     scope: Scope
     location: str
     frozen: bool
-    """Whether its skills come with an installed package and are only read."""
+    """True if the skills come with an installed package and are read-only."""
 
     def list_skills(self) -> list[SkillCard]:
-        """The cards of all skills, sorted by slug; no artifact is read."""
+        """Return the cards of all skills, sorted by slug. No artifact is read."""
         ...
 
     def faults(self) -> list[Fault]:
-        """What could not be served, as of the last look."""
+        """Return what could not be served, as of the last scan."""
         ...
 
     def serves(self, kinds: Collection[Kind] = ()) -> bool:
-        """Whether any skill is served that has an artifact of one of these kinds; any at all when none is given.
+        """Return True if any skill has an artifact of one of these kinds, or if there is any skill when no kind is given.
 
-        Where one is, telling so takes no longer the more skills there are.
+        If there is one, the cost does not grow with the number of skills.
         """
         ...
 
     def changes(self, since: str = "") -> Changes:
-        """What changed since the position that an earlier call gave.
+        """Return what changed since the position that an earlier call returned.
 
-        Nothing is missed: what is written while this runs is told now or the next time. A position that is empty, too
-        old, or of another store is no error; then it is not known what changed.
+        Nothing is missed: a write that happens meanwhile is reported now or next time. A position that is empty, outdated or
+        from another store is not an error; the changes are then unknown.
         """
         ...
 
     def documents(self, slugs: Collection[str] | None = None) -> Iterator[SearchDocument]:
-        """What an index reads of these skills, or of all, in any order; those that cannot be served are left out.
+        """Yield the documents of these skills, or of all, in any order. Skills that cannot be served are left out.
 
-        A skill that changes while this runs may come as it was or as it is.
+        A skill that changes meanwhile may be yielded in its old or its new state.
         """
         ...
 
     def get_skill(self, skill_id: str) -> Skill | None:
-        """One skill with all its artifacts (file artifacts without their bytes)."""
+        """Return a skill with all its artifacts (file artifacts without their bytes), or None."""
         ...
 
     def get_skill_by_name(self, name: str) -> Skill | None:
-        """The same, by slug."""
+        """Return a skill by slug, or None."""
         ...
 
     def get_outline(self, name: str) -> SkillOutline | None:
-        """A skill by slug without the content of its artifacts and files, of which a database reads none for this."""
+        """Return a skill by slug without the content of artifacts and files, or None. A database reads none of that content."""
         ...
 
     def get_artifacts(self, skill_id: str, kinds: Collection[Kind] = ()) -> list[Artifact]:
-        """The artifacts of these kinds (all kinds when none is given), by ordinal, then name and variant."""
+        """Return the artifacts of these kinds (all kinds if none is given), by ordinal, then name and variant."""
         ...
 
     def get_artifact(self, artifact_id: str) -> Artifact | None:
-        """One artifact."""
+        """Return an artifact by id, or None."""
         ...
 
     def get_package(self, skill_id: str) -> Package | None:
-        """All the files of a skill."""
+        """Return all files of a skill, or None."""
         ...
 
     def get_package_by_name(self, name: str) -> Package | None:
-        """The same, by slug."""
+        """Return all files of a skill by slug, or None."""
         ...
 
     def read_file(self, skill_id: str, path: str) -> bytes:
-        """One file by its exact path in the manifest; `NotFound` lists what there is."""
+        """Return one file by its exact path in the manifest, or raise `NotFound` with the paths that exist."""
         ...
 
     def save(self, package: Package, *, expected: str | None = None, actor: str = "", note: str = "") -> Skill:
-        """Keep a whole package: create the skill, or replace it.
+        """Save a whole package: create the skill, or replace it.
 
-        With `expected`, the skill must exist with exactly that digest. Without it, a skill of the same slug
-        must not exist yet (`DuplicateSkill`), unless its files are the same, which changes nothing.
+        With `expected`, the skill must exist with exactly that digest. Without it, a skill with the same slug must not exist
+        yet (`DuplicateSkill`), unless its files are the same; then nothing changes.
         """
         ...
 
     def save_all(self, packages: Iterable[Package], *, replace: bool = False, actor: str = "") -> list[SaveResult]:
-        """Keep many packages, each on its own merits, fast; with `replace`, existing skills are updated."""
+        """Save many packages, each independently of the others, fast. With `replace`, existing skills are updated."""
         ...
 
     def create_skill(self, skill: Skill, *, actor: str = "", note: str = "") -> Skill:
-        """Keep a new skill made in memory; its files are written in the native form."""
+        """Save a new skill made in memory. Its files are written in the native form."""
         ...
 
     def update_skill(self, skill: Skill, *, actor: str = "", note: str = "") -> Skill:
-        """Change metadata and artifacts; `Conflict` if the kept skill is no longer the one with `skill.digest`."""
+        """Change metadata and artifacts, or raise `Conflict` if the stored digest is not `skill.digest`."""
         ...
 
     def delete_skill(self, skill_id: str, *, expected: str | None = None, actor: str = "", note: str = "") -> None:
-        """Remove a skill with its artifacts; its versions stay."""
+        """Remove a skill with its artifacts. Its versions stay."""
         ...
 
     def add_artifact(self, artifact: Artifact, *, actor: str = "") -> Artifact:
-        """Add an artifact to the skill `artifact.skill_id`; `Conflict` if name and variant are taken."""
+        """Add an artifact to the skill `artifact.skill_id`, or raise `Conflict` if name and variant are taken."""
         ...
 
     def update_artifact(self, artifact: Artifact, *, actor: str = "") -> Artifact:
-        """Replace the artifact of that id; `Conflict` if the skill changed since `artifact.revision`."""
+        """Replace the artifact with that id, or raise `Conflict` if the skill changed since `artifact.revision`."""
         ...
 
     def delete_artifact(self, artifact_id: str, *, actor: str = "") -> None:
@@ -258,57 +258,57 @@ class Store(Protocol):
         ...
 
     def versions(self, slug: str) -> list[Version]:
-        """Every accepted change, oldest first; also of a skill that was deleted."""
+        """Return every accepted change, oldest first. Works for deleted skills too."""
         ...
 
     def last_version(self, slug: str) -> Version | None:
-        """The newest accepted change, without its manifest, at a cost that does not grow with their number."""
+        """Return the newest accepted change without its manifest, or None. The cost does not grow with the number of versions."""
         ...
 
     def version_package(self, slug: str, number: int) -> Package:
-        """The files as of one version; `NotFound` if there is no such version."""
+        """Return the files as of a version, or raise `NotFound`."""
         ...
 
     def rollback(self, slug: str, number: int, *, actor: str = "", note: str = "") -> Skill:
-        """Make the files of an earlier version current again, as a new version; also revives a deleted skill."""
+        """Make the files of an earlier version current again, as a new version. Also revives a deleted skill."""
         ...
 
 
 def store_key(store: Store) -> str:
-    """What a store is known by from one run to the next."""
+    """Return a key for the store that is the same in every process."""
     return f"{store.scope}:{store.location}"
 
 
 MOST = 100_000
-"""How many slugs are remembered; who asks about what lies further back is told that it is not known."""
+"""The number of slugs that are remembered. Changes before that are reported as unknown."""
 
 _START = "0"
 
 
 class ChangeLog:
-    """The changes of a store that was empty when it began. Its owner lets one thread in at a time.
+    """The changes of a store that starts empty, kept in memory. Not thread-safe: the owner holds a lock.
 
-    A position is a count, and the mark of this feed, since another process counts other changes. Only the position
-    before the first change is the same for all: nothing was there.
+    A position is a count and an id of this log, because another process counts other changes. Only the position before
+    the first change is the same everywhere: an empty store.
     """
 
     def __init__(self) -> None:
         self._mark = secrets.token_hex(8)
         self._count = 0
         self._forgotten = 0
-        self._changed: dict[str, int] = {}  # by when it last changed
+        self._changed: dict[str, int] = {}
 
     def note(self, slug: str) -> None:
-        """Remember that a skill came, changed or went."""
+        """Record that a skill was added, changed or removed."""
         self._count += 1
-        self._changed.pop(slug, None)
+        self._changed.pop(slug, None)  # so that the dict stays ordered by the last change of each slug
         self._changed[slug] = self._count
         if len(self._changed) > MOST:
             oldest = next(iter(self._changed))
             self._forgotten = self._changed.pop(oldest)
 
     def since(self, position: str) -> Changes:
-        """What changed since a position."""
+        """Return what changed since a position."""
         now = f"{self._mark}:{self._count}" if self._count else _START
         seen = self._seen(position)
         if seen is None or seen < self._forgotten:
@@ -321,7 +321,7 @@ class ChangeLog:
         return Changes(position=now, slugs=frozenset(slugs))
 
     def _seen(self, position: str) -> int | None:
-        """How many changes had happened at a position; None where it is not one of this feed."""
+        """Return the number of changes before a position, or None if the position is not from this log."""
         if position == _START:
             return 0
         mark, _, count = position.partition(":")

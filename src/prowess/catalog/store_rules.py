@@ -13,23 +13,24 @@ from prowess.skill.forms.form import Reading
 from prowess.skill.model import Skill
 from prowess.skill.package import Package
 
+# difflib takes about 25 µs per name: 10 ms for this many, while a catalog may have thousands.
 _MAX_COMPARED = 400
 
 
 def unknown_skill(name: str, known: Collection[str], location: str) -> NotFound:
-    """The error for a slug that is not there, with the slugs that look like it."""
+    """Return the error for an unknown slug, with similar slugs as a hint."""
     return NotFound(f"There is no skill {name[:80]!r} in {location}.", hint=suggest_names(name, known))
 
 
 def unknown_id(what: str, id: str, location: str) -> NotFound:
-    """The error for an id that is not there; an id of somebody else reads exactly the same."""
+    """Return the error for an unknown id. The id of another tenant gets exactly the same error."""
     return NotFound(
         f"There is no {what} with the id {id[:80]!r} in {location}.", hint="List the skills to see them all."
     )
 
 
 def suggest_names(name: str, known: Collection[str]) -> str:
-    """A sentence with the known names nearest to `name`, whatever letters are capital."""
+    """Return a sentence with the known names most similar to `name`, ignoring case."""
     if not known:
         return "Nothing is kept here yet."
     lowered = {other.lower(): other for other in _comparable(name.lower(), known)}
@@ -40,7 +41,7 @@ def suggest_names(name: str, known: Collection[str]) -> str:
 
 
 def _comparable(name: str, known: Collection[str]) -> Collection[str]:
-    """Comparing takes long, so a large catalog is cut down to those names that begin most alike."""
+    """Reduce a large catalog to the names with the longest common prefix, because difflib is slow."""
     if len(known) <= _MAX_COMPARED:
         return known
     return nsmallest(
@@ -49,7 +50,7 @@ def _comparable(name: str, known: Collection[str]) -> Collection[str]:
 
 
 def _common_prefix(one: str, other: str) -> int:
-    """With how many of the same characters two names begin."""
+    """Return the length of the common prefix of two names."""
     pairs = zip(one, other, strict=False)
     return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
@@ -60,26 +61,26 @@ SaveAction = Literal["create", "update", "same"]
 def decide_save(
     slug: str,
     new: str,
-    kept: str | None,
+    stored: str | None,
     *,
     expected: str | None,
     location: str,
     known: Callable[[], Collection[str]],
     replace: bool = False,
 ) -> SaveAction:
-    """Whether files with the digest `new` create or update the skill, or are kept already.
+    """Decide whether files with the digest `new` create or update the skill, or are stored already.
 
-    `kept` is the digest that is kept, `expected` the one that the writer has seen. A writer who expects a
-    digest gets `NotFound` or `Conflict` when it is not the kept one; a writer who expects none gets `DuplicateSkill`
-    when the slug is taken, unless `replace` says that this is what they want. `known` gives the kept slugs, for a hint.
+    `stored` is the stored digest, `expected` the one that the writer has seen. A writer with `expected` gets `NotFound` or
+    `Conflict` if it differs from the stored digest. A writer without it gets `DuplicateSkill` if the slug is taken, unless
+    `replace` is set. `known` returns the stored slugs, for a hint.
     """
-    if kept is None:
+    if stored is None:
         if expected is not None:
             raise unknown_skill(slug, known(), location)
         return "create"
-    if expected is not None and kept != expected:
-        raise digest_conflict(slug, expected, kept)
-    if kept == new:
+    if expected is not None and stored != expected:
+        raise digest_conflict(slug, expected, stored)
+    if stored == new:
         return "same"
     if expected is None and not replace:
         raise DuplicateSkill(
@@ -90,7 +91,7 @@ def decide_save(
 
 
 def digest_conflict(slug: str, expected: str, actual: str) -> Conflict:
-    """The error for a write against a digest that is no longer the kept one."""
+    """Return the error for a write against an outdated digest."""
     return Conflict(
         f"The skill {slug!r} has changed: it is {actual[:12]} now, not {expected[:12]}.",
         hint="Read it again, look at the difference, and repeat the change.",
@@ -98,14 +99,14 @@ def digest_conflict(slug: str, expected: str, actual: str) -> Conflict:
 
 
 def accepted_skill(reading: Reading) -> tuple[Skill, Package]:
-    """The skill and the files of a reading that `prowess.skill.validate.accept` gave."""
+    """Return the skill and the files of a reading that `prowess.skill.validate.accept` returned."""
     if reading.skill is None:
         raise Invalid("There is no skill in these files.", problems=reading.problems)
     return reading.skill, reading.package
 
 
 def declared_id(skill: Skill) -> str | None:
-    """The id that the skill's own files declare, if it is a UUID."""
+    """Return the id that the skill's own files declare, or None if it is not a UUID."""
     try:
         return str(uuid.UUID(skill.id)) if skill.id else None
     except ValueError:

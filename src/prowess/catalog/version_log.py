@@ -16,29 +16,29 @@ VersionChange = Literal["create", "update", "delete", "rollback"]
 
 
 class VersionLog(Protocol):
-    """Remembers every accepted change of the skills of one store. An entry that was appended is never altered."""
+    """Stores every accepted change of the skills of one store. Entries are never altered."""
 
     def append(
         self, slug: str, package: Package, *, form: FormName, change: VersionChange, actor: str = "", note: str = ""
     ) -> Version:
-        """Add the next version of a skill; it survives the death of the process once this returns."""
+        """Add the next version of a skill. It survives a crash once this returns."""
         ...
 
     def versions(self, slug: str) -> list[Version]:
-        """All versions of a skill, oldest first."""
+        """Return all versions of a skill, oldest first."""
         ...
 
     def ends(self, slug: str) -> tuple[Version, Version] | None:
-        """The first and the last version, without their manifests, at a cost that does not grow with their number."""
+        """Return the first and the last version without their manifests, or None. The cost does not grow with their number."""
         ...
 
     def package(self, slug: str, number: int) -> Package:
-        """The files as of one version; `NotFound` if there is none."""
+        """Return the files as of a version, or raise `NotFound`."""
         ...
 
 
 class MemoryVersions:
-    """A log that lives as long as the process does."""
+    """A version log in memory."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -65,12 +65,12 @@ class MemoryVersions:
             return version
 
     def versions(self, slug: str) -> list[Version]:
-        """All versions of a skill, oldest first."""
+        """Return all versions of a skill, oldest first."""
         with self._lock:
             return [version for version, _ in self._entries.get(slug, ())]
 
     def ends(self, slug: str) -> tuple[Version, Version] | None:
-        """The first and the last version, without their manifests."""
+        """Return the first and the last version without their manifests, or None."""
         with self._lock:
             entries = self._entries.get(slug)
             if not entries:
@@ -79,7 +79,7 @@ class MemoryVersions:
         return first.model_copy(update={"manifest": ()}), last.model_copy(update={"manifest": ()})
 
     def package(self, slug: str, number: int) -> Package:
-        """The files as of one version; `NotFound` if there is none."""
+        """Return the files as of a version, or raise `NotFound`."""
         with self._lock:
             entries = self._entries.get(slug, [])
             if 1 <= number <= len(entries):
@@ -88,13 +88,16 @@ class MemoryVersions:
 
 
 def unknown_version(slug: str, number: int, last: int) -> NotFound:
-    """The error for a version that is not there, with those that are."""
+    """Return the error for an unknown version, with the versions that exist."""
     hint = f"It has the versions 1 to {last}." if last else "It has no versions here; list the skills to see them all."
     return NotFound(f"There is no version {number} of the skill {slug[:80]!r}.", hint=hint)
 
 
 class LazyVersions:
-    """Another log, once there is one. `find` gives it or None; `make` gives it, making it if need be."""
+    """A log that is created at the first write, so that reading leaves nothing behind.
+
+    `find` returns the log if it exists; `make` returns it, creating it if needed.
+    """
 
     def __init__(self, *, find: Callable[[], VersionLog | None], make: Callable[[], VersionLog]) -> None:
         self._find = find
@@ -103,21 +106,21 @@ class LazyVersions:
     def append(
         self, slug: str, package: Package, *, form: FormName, change: VersionChange, actor: str = "", note: str = ""
     ) -> Version:
-        """Add the next version of a skill, making the log if need be."""
+        """Add the next version of a skill, creating the log if needed."""
         return self._make().append(slug, package, form=form, change=change, actor=actor, note=note)
 
     def versions(self, slug: str) -> list[Version]:
-        """All versions of a skill, oldest first."""
+        """Return all versions of a skill, oldest first."""
         log = self._find()
         return log.versions(slug) if log else []
 
     def ends(self, slug: str) -> tuple[Version, Version] | None:
-        """The first and the last version, without their files; None where there is none."""
+        """Return the first and the last version without their manifests, or None."""
         log = self._find()
         return log.ends(slug) if log else None
 
     def package(self, slug: str, number: int) -> Package:
-        """The files as of one version; `NotFound` if there is none."""
+        """Return the files as of a version, or raise `NotFound`."""
         log = self._find()
         if log is None:
             raise unknown_version(slug, number, 0)
