@@ -1,0 +1,95 @@
+"""Prowess without `await`: the same API, over a loop in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prowess import open as open_module
+from prowess.engine.engine import Engine
+from prowess.errors import NotFound
+from prowess.policy.actor import agent_of
+from prowess.settings import read_settings
+from prowess.sync import Prowess, Toolbox
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def prowess(place: Any) -> Any:
+    place.skill("triage")
+    with Prowess.open(settings=read_settings(place.environment)) as opened:
+        yield opened
+
+
+def test_verbs_and_parts_answer_at_once(prowess: Prowess):
+    session = prowess.sessions.open("chat")
+    assert prowess.enable("triage", session=session).has("triage")
+    assert "triage" in prowess.prompt(session)
+    assert [card.slug for card in prowess.skills.cards()] == ["triage"]
+    with pytest.raises(NotFound):
+        prowess.skills.get("nothing")
+
+
+def test_an_asynchronous_iterator_is_an_iterator(prowess: Prowess):
+    prowess.enable("triage", session=prowess.sessions.open("chat"))
+    events = prowess.events.follow(after=0)
+    assert next(iter(events)).name == "skills_state_changed"
+    events.close()
+    assert list(prowess.traces.export()) == []
+
+
+def test_it_works_where_a_loop_is_running_as_in_a_notebook(prowess: Prowess):
+    async def cell() -> list[str]:
+        return [card.slug for card in prowess.skills.cards()]
+
+    assert asyncio.run(cell()) == ["triage"]
+
+
+def test_another_actor_shares_what_is_open(prowess: Prowess):
+    agent = prowess.as_actor(agent_of(prowess.actor, name="bot"))
+    assert agent.actor.label == "agent:bot"
+    assert agent.sessions.open("own").actor == "agent:bot"
+
+
+def test_a_toolbox_is_called_at_once(prowess: Prowess):
+    box = Toolbox(prowess, conversation="chat")
+    assert "search_skills" in [tool.name for tool in box.offered()]
+    assert box.call("load_skill", {"name": "triage"}).ok
+    assert box.specs("anthropic")[0]["input_schema"]["type"] == "object"
+
+
+def test_closing_ends_the_thread_and_later_calls_are_refused(place: Any):
+    opened = Prowess.open(settings=read_settings(place.environment))
+    assert any(thread.name == "prowess-sync" for thread in threading.enumerate())
+    opened.close()
+    opened.close()
+    assert not any(thread.name == "prowess-sync" for thread in threading.enumerate())
+    with pytest.raises(RuntimeError, match="was closed"):
+        opened.skills.cards()
+
+
+def test_a_callback_that_would_wait_for_itself_is_refused(prowess: Prowess):
+    async def callback() -> None:
+        prowess.skills.cards()
+
+    with pytest.raises(RuntimeError, match="callbacks"):
+        prowess._loop.run(callback())
+
+
+def test_completion_sees_the_same_names(prowess: Prowess):
+    assert {"skills", "match", "run"} <= set(dir(prowess))
+    assert dir(prowess) == [name for name in dir(open_module.Prowess) if not name.startswith("_")]
+    assert prowess.match.__doc__ == Engine.match.__doc__
+
+
+def test_the_generated_types_are_current():
+    command = [sys.executable, str(ROOT / "scripts/sync_stub.py"), "--check"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
