@@ -2,26 +2,26 @@
 
 ProwessError(message, *, hint)
 ├── NotFound          no such skill, artifact, file or version
-├── Invalid           the input is wrong; `.problems` names every fault
+├── Invalid           the input is wrong; `.problems` lists every problem
 ├── Refused           a rule, a person or a limit says no
 │   ├── BudgetExceeded    the text does not fit into the prompt
-│   ├── ApprovalRequired  a person has been asked and has not answered yet
+│   ├── ApprovalRequired  a person was asked and has not answered yet
 │   ├── ApprovalDenied    a person said no, or nobody answered in time
 │   └── SpendExceeded     it would cost more than may be spent
-├── Conflict          two claim one name or one version
-│   └── DuplicateSkill    a slug that is already taken in its scope
-├── Unavailable       a part is not there; a fallback may serve
-│   ├── NoHandler         nothing here runs artifacts of that kind
+├── Conflict          two changes, or two skills with one name
+│   └── DuplicateSkill    the slug is already taken in its scope
+├── Unavailable       something is missing; a fallback may serve
+│   ├── NoHandler         no handler for artifacts of that kind
 │   ├── NoModel           no model is configured
-│   └── TryLater          it cannot be reached just now; the same may work later
-└── RunFailed         it ran and gave nothing good
-    ├── AnswerUnusable    a model answered with nothing that can be used
+│   └── TryLater          not reachable now; the same request may work later
+└── RunFailed         the run gave no usable result
+    ├── AnswerUnusable    a model's answer cannot be used
     ├── AssertionFailed   an output did not pass a hard assertion
-    ├── OutputInvalid     an answer is not what was asked for, also after the retry
-    └── TimedOut          its time was over
+    ├── OutputInvalid     an answer does not fit its schema, also after the retry
+    └── TimedOut          the time limit was reached
 
 `code` is stable and meant for programs; the message says what happened and `hint` what to do next.
-Each door translates a family once: the command line to an exit code.
+Each interface translates the tree in one place, for example the command line to exit codes.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Severity = Literal["error", "warning", "info"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing found wrong with a skill, told so that a person can mend it.
+    """One problem found in a skill, worded so that a person can fix it.
 
-    `field` is the frontmatter key, file or artifact it is about and `line` the line in that file, counted from 1;
-    both are None where the problem belongs to the skill as a whole.
+    `field` is the frontmatter key, file or artifact that it is about, and `line` the line in that file, counted from 1.
+    Both are None if the problem concerns the skill as a whole.
     """
 
     code: str
@@ -50,7 +50,7 @@ class Problem:
 
 
 class ProwessError(Exception):
-    """What every door catches; nothing else leaves the engine on purpose."""
+    """The base of the tree. Interfaces catch this class; every other exception is a bug."""
 
     code: ClassVar[str] = "error"
 
@@ -61,13 +61,13 @@ class ProwessError(Exception):
 
 
 class NotFound(ProwessError):
-    """There is nothing by that name here."""
+    """Nothing has that name."""
 
     code = "not-found"
 
 
 class Invalid(ProwessError):
-    """The input cannot be accepted; `problems` lists every fault that was found, not just the first."""
+    """The input cannot be accepted. `problems` lists every problem that was found, not just the first."""
 
     code = "invalid"
 
@@ -83,7 +83,10 @@ class Refused(ProwessError):
 
 
 class BudgetExceeded(Refused):
-    """The prompt budget has no room: `limit` and `used` in characters, what is `need`ed, and which skills make `room`."""
+    """The text does not fit into the prompt budget.
+
+    `limit`, `used` and `need` are numbers of characters; `room` lists the skills that would make room if they were disabled.
+    """
 
     code = "budget-exceeded"
 
@@ -98,7 +101,7 @@ class BudgetExceeded(Refused):
 
 
 class ApprovalRequired(Refused):
-    """Not before a person agrees; `approval_id` is what they are asked about."""
+    """A person has to agree first; `approval_id` identifies the question."""
 
     code = "approval-required"
 
@@ -120,25 +123,25 @@ class SpendExceeded(Refused):
 
 
 class Conflict(ProwessError):
-    """Somebody else changed it first, or two claim the same name."""
+    """Somebody else changed it first, or two skills claim the same name."""
 
     code = "conflict"
 
 
 class DuplicateSkill(Conflict):
-    """The slug is taken in this scope."""
+    """The slug is already taken in this scope."""
 
     code = "duplicate-skill"
 
 
 class Unavailable(ProwessError):
-    """A part that is needed is not installed, not running or not reachable."""
+    """Something that is needed is not installed, not running or not reachable."""
 
     code = "unavailable"
 
 
 class NoHandler(Unavailable):
-    """Nothing here runs artifacts of that kind."""
+    """No handler runs artifacts of that kind."""
 
     code = "no-handler"
 
@@ -150,7 +153,7 @@ class NoModel(Unavailable):
 
 
 class TryLater(Unavailable):
-    """It is overloaded or out of reach just now; `retry_after` is in how many seconds to try again, where it says so."""
+    """It is overloaded or out of reach now. `retry_after` is the number of seconds to wait, if known."""
 
     code = "try-later"
 
@@ -160,15 +163,15 @@ class TryLater(Unavailable):
 
 
 class RunFailed(ProwessError):
-    """It ran and gave nothing good."""
+    """The run gave no usable result."""
 
     code = "run-failed"
 
 
 class AnswerUnusable(RunFailed):
-    """A model answered, and its answer is of no use.
+    """A model answered, but the answer cannot be used.
 
-    `tokens` says how many it read and wrote, and `cost` what for, in US dollars; both are None where that is not known.
+    `tokens` has how many tokens the model read and wrote, `cost` the price in US dollars; each is None if unknown.
     """
 
     code = "answer-unusable"
@@ -182,13 +185,13 @@ class AnswerUnusable(RunFailed):
 
 
 class AssertionFailed(RunFailed):
-    """An output did not pass a hard assertion; its trace has every verdict."""
+    """An output did not pass a hard assertion; the trace has every verdict."""
 
     code = "assertion-failed"
 
 
 class OutputInvalid(RunFailed):
-    """An answer is not what was asked for; `problems` says how it differs."""
+    """An answer does not fit what was asked for; `problems` says how."""
 
     code = "output-invalid"
 
@@ -198,6 +201,6 @@ class OutputInvalid(RunFailed):
 
 
 class TimedOut(RunFailed):
-    """It took longer than it may."""
+    """It took longer than allowed."""
 
     code = "timed-out"

@@ -1,4 +1,4 @@
-"""What happens, as it is announced: the events that agents, pages and other programs follow."""
+"""The events that agents, web pages and other programs can subscribe to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVENT_NAMES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One event. `number` counts from 1 inside an organization, without gaps, in the order in which things happened."""
+    """One event. `number` counts from 1 in each organization, without gaps, in the order in which things happened."""
 
     number: int
     name: str

@@ -1,4 +1,4 @@
-"""Types for those who write `execute(args, ctx)`: what the context offers, and what may be returned. Nothing here runs.
+"""Types for authors of `execute(args, ctx)`: what the context offers, and what may be returned. Nothing here runs.
 
     from prowess.skillkit import SkillContext, SkillResult
 
@@ -6,7 +6,7 @@
         page = ctx.fetch("https://example.org/fruit.json")
         return {"success": page.ok, "result": page.json()}
 
-Every call of the context gives its value at once, and what it gives can be awaited too: `await ctx.fetch(…)` in `async def`.
+Every call of the context returns its value at once, and the value can also be awaited: `await ctx.fetch(…)` in `async def`.
 """
 
 from __future__ import annotations
@@ -18,72 +18,78 @@ __all__ = ["Response", "SkillContext", "SkillResult"]
 
 
 class SkillResult(TypedDict):
-    """What a function says of itself. One that returns anything else has succeeded, with that as its result."""
+    """The result of a function. A function that returns anything else has succeeded, with that value as its result."""
 
     success: bool
     result: NotRequired[Any]
-    """What the caller is given: anything that JSON can say."""
+    """The value for the caller: anything that JSON can hold."""
     error: NotRequired[str]
-    """Why there is none, where `success` is false."""
+    """What went wrong, if `success` is false."""
 
 
 class Response(Awaitable["Response"], Protocol):
-    """What a host answered, whatever its status."""
+    """The answer of a host, whatever its status."""
 
     @property
     def status(self) -> int:
-        """The code, such as 200."""
+        """The status code, such as 200."""
         ...
 
     @property
     def ok(self) -> bool:
-        """Whether the code is from 200 to 299."""
+        """True if the status is from 200 to 299."""
         ...
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """By name, in lower case."""
+        """The headers, by lower-case name."""
         ...
 
     @property
     def url(self) -> str:
-        """Where it came from, after every redirect."""
+        """The address of the answer, after every redirect."""
         ...
 
     @property
     def content(self) -> bytes:
-        """The body as it came."""
+        """The body as bytes."""
         ...
 
     def text(self) -> str:
-        """The body as text."""
+        """Return the body as text."""
         ...
 
     def json(self) -> Any:
-        """The body read as JSON."""
+        """Return the body parsed as JSON."""
         ...
 
 
 class SkillContext(Protocol):
-    """What a function reaches of the world outside it. Whatever it was not given raises `prowess.HostError`, which says why."""
+    """What a function can reach outside itself. Whatever it was not granted raises `prowess.HostError`, which says why."""
 
     @property
     def env(self) -> Mapping[str, str]:
-        """The values that the manifest names under `env` and an administrator allowed."""
+        """The environment variables that the manifest lists under `env` and an administrator allowed."""
         ...
 
     def fetch(
         self, url: str, *, method: str = "GET", headers: Mapping[str, str] | None = None, body: Any = None
     ) -> Response:
-        """Ask a host that the manifest names under `hosts`. A body that is neither text nor bytes is sent as JSON."""
+        """Send a request to a host that the manifest lists under `hosts`. A body that is neither text nor bytes is sent as JSON."""
         ...
 
     def read_file(self, path: str) -> Any:
-        """The text of a file in the run's own folder or in one that the manifest names under `roots`; bytes if it is no text."""
+        """Return the text of a file, or its bytes if it is not text.
+
+        The file is in the run's own folder, or in one that the manifest lists under `roots`.
+        """
         ...
 
     def write_file(self, path: str, content: str | bytes) -> Any:
-        """Write a file whole, or not at all; how many bytes it has. The run's own folder is gone when the run has ended."""
+        """Write a whole file, or nothing, and return its size in bytes.
+
+        The run's own folder is deleted when the run ends.
+        """
         ...
 
     def log(self, message: Any) -> Awaitable[None]:

@@ -1,4 +1,4 @@
-"""How large a skill may be. Every reader checks against one `Limits` value before it does any work."""
+"""Size limits for skills. Every reader checks against one `Limits` value before it does any work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MIB = 1024 * KIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Caps on what is read, with room to spare for honest skills."""
+    """Limits on what is read, with room to spare for honest skills."""
 
     frontmatter_bytes: int = 16 * KIB
     skill_md_bytes: int = MIB
@@ -29,4 +29,4 @@ MAX_INTENT_PATTERNS = 64
 
 DEFAULT_LIMITS = Limits()
 UNLIMITED = Limits(file_bytes=sys.maxsize, skill_bytes=sys.maxsize, files=sys.maxsize)
-"""For packages that are made from ones that were within their limits; what is kept is checked again."""
+"""For packages made from others that were within their limits; a package is checked again before it is stored."""

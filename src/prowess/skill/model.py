@@ -14,13 +14,13 @@ from prowess.skill.slug import check_slug
 
 Scope = Literal["session", "workspace", "user", "org", "account", "system"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-"""Nearest first: a nearer scope hides a skill of the same slug in a farther one."""
+"""Nearest first: a skill in a nearer scope hides the skills with the same slug in farther ones."""
 
 SourceName = Literal["system", "community", "user"]
 
 
 class Provenance(FrozenModel):
-    """Where a skill came from, as far as it says or we know."""
+    """Where a skill came from, as far as it is known."""
 
     source: SourceName = "user"
     source_type: Literal["manual", "github", "url", "marketplace"] = "manual"
@@ -32,7 +32,7 @@ class Provenance(FrozenModel):
 
 
 class ShadowedSkill(FrozenModel):
-    """A skill that a nearer one of the same slug hides."""
+    """A skill that is hidden by one with the same slug in a nearer scope."""
 
     scope: Scope
     source: SourceName
@@ -40,7 +40,7 @@ class ShadowedSkill(FrozenModel):
 
 
 class SkillCard(FrozenModel):
-    """What phase 1 and the index may see of a skill: never its content."""
+    """The part of a skill that matching and the index may see; never its content."""
 
     slug: str
     title: str
@@ -57,9 +57,9 @@ class SkillCard(FrozenModel):
 class Skill(FrozenModel):
     """One skill, whatever form it came in.
 
-    The files are the truth: `manifest` and `digest` identify them, and everything else here was read from them.
-    `frontmatter` is the raw text between the markers, verbatim; `extra` keeps the fields that Prowess has no
-    meaning for. `id`, `scope`, `location` and the dates are set by the store that keeps the skill.
+    The files are the source of truth: `manifest` and `digest` identify them, and everything else was read from them.
+    `frontmatter` is the raw text between the markers, verbatim; `extra` has the fields that Prowess does not interpret.
+    `id`, `scope`, `location` and the dates are set by the store that keeps the skill.
     """
 
     slug: str
@@ -100,7 +100,7 @@ class Skill(FrozenModel):
 
     @property
     def name(self) -> str:
-        """The last segment of the slug: what its folder is called."""
+        """The last segment of the slug, which is also the name of its folder."""
         return self.slug.rpartition(".")[2]
 
     @property
@@ -110,12 +110,12 @@ class Skill(FrozenModel):
 
     @property
     def body(self) -> str:
-        """The instructions that would enter a prompt; '' for a skill without any."""
+        """The instructions that would enter a prompt; '' if the skill has none."""
         return next((artifact.content for artifact in self.artifacts if artifact.kind == "instructions"), "")
 
     @property
     def card(self) -> SkillCard:
-        """What may be shown of it before it is chosen."""
+        """The part that may be shown before the skill is chosen."""
         return SkillCard(
             slug=self.slug,
             title=self.title,
@@ -129,11 +129,11 @@ class Skill(FrozenModel):
         )
 
     def artifact(self, name: str, variant: str | None = None) -> Artifact | None:
-        """The artifact of that name, in that variant."""
+        """Return the artifact with this name and variant, or None."""
         return next((a for a in self.artifacts if a.name == name and a.variant == variant), None)
 
     def kept_as(self, *, id: str, scope: Scope, location: str = "", **dates: Any) -> Skill:
-        """The same skill as a store keeps it: with its id, and each artifact with the ids that follow from it."""
+        """Return the skill as a store keeps it: with its id, and each artifact with the ids derived from it."""
         artifacts = tuple(
             artifact.model_copy(
                 update={
@@ -149,12 +149,12 @@ class Skill(FrozenModel):
 
 
 def artifact_id(skill_id: str, name: str, variant: str | None) -> str:
-    """The id of an artifact: the same for the same skill, name and variant, in every store."""
+    """Return the id of an artifact, which is the same for the same skill, name and variant in every store."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, "\x00".join([skill_id, name, variant or ""])))
 
 
 class Version(FrozenModel):
-    """One accepted change of a skill, kept for good; `change` says what was done."""
+    """One accepted change of a skill, kept permanently; `change` says what was done."""
 
     slug: str
     number: int

@@ -1,4 +1,4 @@
-"""The outline of a skill: everything but the content of its parts, so that only what a step needs is read after it."""
+"""The outline of a skill: everything but the content of its artifacts, so that a step reads only the content that it needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ArtifactOutline:
 class SkillOutline:
     """A skill without the content of its artifacts and files. `manifest` and `digest` are those of its files.
 
-    `needs` are those of its manifest; what only an artifact says of itself is among them where the whole skill was read.
+    `needs` are those of the manifest. Needs that only an artifact implies are included if the whole skill was read.
     """
 
     id: str
@@ -47,7 +47,7 @@ class SkillOutline:
 
     @classmethod
     def of(cls, skill: Skill) -> SkillOutline:
-        """The outline of a skill that has been read."""
+        """Return the outline of a skill that has been read."""
         parts = tuple(
             ArtifactOutline(
                 id=artifact.id,
@@ -78,16 +78,16 @@ class SkillOutline:
         )
 
     def of_kind(self, kind: Kind) -> tuple[ArtifactOutline, ...]:
-        """Its parts of one kind, in their order."""
+        """Return the artifacts of one kind, in their order."""
         found = [part for part in self.parts if part.kind == kind]
         return tuple(sorted(found, key=lambda part: (part.ordinal, part.name, part.variant or "")))
 
     def file(self, path: str) -> FileEntry | None:
-        """The line of the manifest for exactly this path."""
+        """Return the manifest entry of exactly this path, or None."""
         return next((entry for entry in self.manifest if entry.path == path), None)
 
     def file_part(self, kind: Kind, name: str) -> ArtifactOutline | None:
-        """The part of a kind that is a file, by its name or its exact path."""
+        """Return the artifact of a file kind by its name or its exact path, or None."""
         parts = self.of_kind(kind) if kind_info(kind).is_file else ()
         by_name = next((part for part in parts if part.name == name), None)
         return by_name or next((part for part in parts if part.path == name), None)

@@ -1,7 +1,7 @@
 """A package: the files of one skill, exactly as they are, and the digest that identifies them.
 
-Files are known by their exact path in the package and by nothing else: no path is ever joined, resolved or
-normalised when a file is looked up, so a name cannot lead outside.
+A file is found by its exact path in the package only. Paths are never joined, resolved or normalised when a file is looked
+up, so that no name can lead outside.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Mode = Literal["0644", "0755"]
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 _PLAIN_PART = r"[A-Za-z0-9_-](?:[A-Za-z0-9_.-]{0,200}[A-Za-z0-9_-])?"
 _PLAIN_PATH = re.compile(rf"{_PLAIN_PART}(?:/{_PLAIN_PART})*")
-"""Paths in which nothing can be wrong but their depth, as almost all are."""
+"""Paths in which only the depth can be wrong; almost all paths match."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
-    """One line of a manifest: which bytes stand at which path."""
+    """One line of a manifest: path, mode, size and hash of a file."""
 
     path: str
     mode: Mode
@@ -57,26 +57,26 @@ class File:
 
 @dataclass(frozen=True, kw_only=True)
 class Package:
-    """The files of one skill, sorted by path. `name` is what its folder, file or archive was called."""
+    """The files of one skill, sorted by path. `name` is the name of its folder, file or archive."""
 
     name: str
     files: tuple[File, ...]
 
     @classmethod
     def of(cls, name: str, files: Iterable[File], limits: Limits = DEFAULT_LIMITS) -> Package:
-        """Check paths, sizes and counts, then make the package; `Invalid` names the offending entry."""
+        """Check paths, sizes and counts, and make the package; `Invalid` names the offending entry."""
         ordered = tuple(sorted(files, key=lambda file: file.path))
         check_files(ordered, limits)
         return cls(name=name, files=ordered)
 
     @classmethod
     def written(cls, name: str, files: Iterable[File]) -> Package:
-        """The package of files that were read once and changed since: paths are checked, sizes when it is kept."""
+        """Make a package of files that were accepted before and changed since. Paths are checked; sizes are checked when it is stored."""
         return cls.of(name, files, UNLIMITED)
 
     @classmethod
     def of_texts(cls, name: str, texts: Mapping[str, str | bytes], limits: Limits = DEFAULT_LIMITS) -> Package:
-        """The same from a mapping of path to content."""
+        """Make a package from a mapping of path to content."""
         contents = {path: text.encode() if isinstance(text, str) else text for path, text in texts.items()}
         return cls.of(name, [File(path=path, content=content) for path, content in contents.items()], limits)
 
@@ -86,7 +86,7 @@ class Package:
 
     @cached_property
     def manifest(self) -> tuple[FileEntry, ...]:
-        """What the digest is made of: one entry a file, sorted by path."""
+        """One entry for each file, sorted by path; the digest is computed from it."""
         return tuple(file.entry for file in self.files)
 
     @cached_property
@@ -96,35 +96,35 @@ class Package:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The exact keys by which files can be read."""
+        """The exact paths by which files can be read."""
         return tuple(file.path for file in self.files)
 
     def get(self, path: str) -> File | None:
-        """The file at exactly this path."""
+        """Return the file at exactly this path, or None."""
         return self._by_path.get(path)
 
     def with_files(self, files: Iterable[File]) -> Package:
-        """The same package with these files added or replaced."""
+        """Return the package with these files added or replaced."""
         merged = {**self._by_path, **{file.path: file for file in files}}
         return Package.written(self.name, merged.values())
 
     def without(self, paths: Iterable[str]) -> Package:
-        """The same package with these files removed."""
+        """Return the package without these files."""
         gone = set(paths)
         return Package.written(self.name, [file for file in self.files if file.path not in gone])
 
 
 def compute_digest(manifest: Iterable[FileEntry]) -> str:
-    """SHA-256 over the canonical JSON of the sorted list of [path, mode, size, file SHA-256].
+    """Return the SHA-256 over the canonical JSON of the sorted list of [path, mode, size, file SHA-256].
 
-    JSON keeps every boundary, so that no two different manifests share a text.
+    JSON keeps every boundary, so that no two different manifests have the same text.
     """
     rows = sorted([entry.path, entry.mode, entry.size, entry.sha256] for entry in manifest)
     return hashlib.sha256(_encode(rows).encode("ascii")).hexdigest()
 
 
 def check_files(files: Iterable[File], limits: Limits) -> None:
-    """Refuse duplicate or clashing paths, paths that lead outside, and anything over a limit."""
+    """Refuse duplicate or clashing paths, paths that lead outside, and everything over a limit."""
     seen: dict[str, str] = {}
     total = 0
     for count, file in enumerate(files, start=1):
@@ -141,7 +141,7 @@ def check_files(files: Iterable[File], limits: Limits) -> None:
 
 
 def check_path(path: str, limits: Limits = DEFAULT_LIMITS) -> None:
-    """Refuse a path that is not a plain relative one inside the package."""
+    """Refuse a path that is not a plain relative path inside the package."""
     if _PLAIN_PATH.fullmatch(path) and path.count("/") < limits.depth:
         return
     reason = _find_path_fault(path, limits)
@@ -172,9 +172,9 @@ def _find_path_fault(path: str, limits: Limits) -> str:
 
 
 def check_clash(path: str, seen: dict[str, str]) -> None:
-    """Refuse a path that is there already, or that would fall together with another on some disk.
+    """Refuse a path that exists already, or that some file system could not keep apart from another.
 
-    Files and folders that differ only in case or Unicode form do, and a file and a folder of one name.
+    Those are paths that differ only in case or Unicode normalisation, and a file and a folder with the same name.
     """
     key = _fold_path(path)
     other = seen.get(key) or seen.get(key + "/")
@@ -194,7 +194,7 @@ def _fold_path(path: str) -> str:
 
 
 def _clash_error(path: str, part: str, other: str) -> Invalid:
-    """The error for an entry of which a part, a folder or the whole, falls together with something else."""
+    """Return the error for an entry whose path, or one of whose folders, clashes with another entry."""
     if path == other:
         return Invalid(f"The entry {path!r} appears twice.", hint="Keep one of them.")
     if part.endswith("/") != other.endswith("/"):
@@ -211,7 +211,7 @@ def check_size(path: str, size: int, limits: Limits) -> None:
 
 
 def too_large_error(what: str, limit: int, actual: str, setting: str) -> Invalid:
-    """The error for anything over a limit: what, how much is allowed, how much there was, how to allow more."""
+    """Return the error for something over a limit: what, the limit, the actual amount, and the setting to raise."""
     return Invalid(
         f"Too many {what}: the limit is {limit:,}, this has {actual}.",
         hint=f"Make it smaller, or raise the setting PROWESS_{setting.upper()}.",

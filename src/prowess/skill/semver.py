@@ -1,4 +1,4 @@
-"""Which of two versions is the later one: by the rules of semantic versioning, with an answer for everything else too."""
+"""Compare versions by the rules of semantic versioning, with a defined order for every other text too."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ _SEMVER = re.compile(
 )
 _SHORT = re.compile(r"[vV]?([0-9]{1,18})(?:\.([0-9]{1,18}))?(?:\.([0-9]{1,18}))?(?:-([0-9A-Za-z.-]+))?")
 _MAX_DIGITS = 18
-"""A number of a pre-release with more digits is compared as text."""
+"""A longer number in a pre-release is compared as text."""
 
 VersionKey = tuple[int, tuple[int, ...], int, tuple[tuple[int, int, str], ...], str]
 
 
 def is_semver(version: str) -> bool:
-    """Whether this is a version as semantic versioning writes them: `1.2.0`, `1.2.0-rc.1`, `1.2.0+build`."""
+    """Return True for a valid semantic version: `1.2.0`, `1.2.0-rc.1`, `1.2.0+build`."""
     return len(version) <= 200 and _SEMVER.fullmatch(version) is not None and not _has_odd_number(version)
 
 
 def is_prerelease(version: str) -> bool:
-    """Whether the version comes before the release that it is named after."""
+    """Return True if the version is a pre-release."""
     found = _split_version(version)
     return found is not None and bool(found[3])
 
 
 def version_key(version: str) -> VersionKey:
-    """What versions are sorted by: a pre-release stands before its release, and build metadata does not count.
+    """Return the sort key of a version: a pre-release comes before its release, and build metadata is ignored.
 
-    Shorter versions are read as if they had zeros (`1.2`, `v3`); what is no version at all stands before all others,
-    in the order of its text, and no version before that.
+    Short versions are padded with zeros (`1.2`, `v3`). A text that is not a version comes before all versions, in alphabetical
+    order, and an empty text before that.
     """
     found = _split_version(version)
     if found is None:
@@ -41,7 +41,7 @@ def version_key(version: str) -> VersionKey:
 
 
 def latest_version(versions: Iterable[str]) -> str | None:
-    """The latest release; a pre-release only where there is nothing else, and None where there is nothing."""
+    """Return the latest release, or the latest pre-release if there is no release; None if there are no versions."""
     given = list(versions)
     releases = [version for version in given if not is_prerelease(version)]
     return max(releases or given, key=version_key, default=None)
@@ -54,7 +54,7 @@ def _split_version(version: str) -> tuple[str, str | None, str | None, str | Non
 
 
 def _prerelease_key(before: str | None) -> tuple[tuple[int, int, str], ...]:
-    """The parts of a pre-release: numbers by value and before words, words by their letters."""
+    """Return the parts of a pre-release: numbers by value and before words, words alphabetically."""
     return tuple(
         (0, int(part), "") if part.isdecimal() and len(part) <= _MAX_DIGITS else (1, 0, part)
         for part in (before or "").split(".")
@@ -63,6 +63,6 @@ def _prerelease_key(before: str | None) -> tuple[tuple[int, int, str], ...]:
 
 
 def _has_odd_number(version: str) -> bool:
-    """Whether a number of the pre-release begins with a zero, which the rules do not allow."""
+    """Return True if a number of the pre-release starts with a zero, which the standard forbids."""
     before = version.partition("+")[0].partition("-")[2]
     return any(part.isdecimal() and len(part) > 1 and part[0] == "0" for part in before.split("."))

@@ -1,8 +1,7 @@
-"""Slugs: what a skill is called by programs.
+"""Slugs: the names by which programs know skills.
 
-A slug is `name` or `namespace.name`. Each segment is made of lowercase letters, digits and single hyphens, as the
-open standard has it (letters of any script that have no upper case count as lowercase), and the last segment has at
-most 64 characters.
+A slug is `name` or `namespace.name`. As in the open standard, each segment has lowercase letters, digits and single hyphens
+(letters of a script without upper case count as lowercase). The last segment has at most 64 characters.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from prowess.errors import Invalid
 MAX_NAME_CHARS = 64
 MAX_SLUG_CHARS = 200
 MAX_TOOL_NAME_CHARS = 64
-"""The longest name of a tool that the APIs of models take."""
+"""The longest tool name that the APIs of models accept."""
 
 _PLAIN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)*", re.ASCII)
 
 
 def is_slug(text: str) -> bool:
-    """Whether `text` is a slug as it stands."""
+    """Return True if `text` is a valid slug."""
     if not text or len(text) > MAX_SLUG_CHARS:
         return False
     if _PLAIN.fullmatch(text):
@@ -46,7 +45,7 @@ def _is_segment(segment: str) -> bool:
 
 
 def check_slug(text: str) -> str:
-    """Give `text` back if it is a slug, else raise `Invalid` with the rule."""
+    """Return `text` if it is a slug; raise `Invalid`, with a suggestion, if not."""
     if is_slug(text):
         return text
     suggestion = slugify(text)
@@ -59,9 +58,9 @@ def check_slug(text: str) -> str:
 
 
 def slugify(text: str) -> str:
-    """The slug nearest to a free-text name, or '' when nothing of it can stay.
+    """Return the slug nearest to a free-text name, or '' if nothing of it can be kept.
 
-    Dots between words that are slugs already are kept as namespaces, so a slug is its own slug.
+    A valid slug is returned unchanged, with its namespace.
     """
     text = unicodedata.normalize("NFKC", text).strip()
     if is_slug(text):
@@ -73,9 +72,9 @@ def slugify(text: str) -> str:
 
 
 def tool_name(slug: str) -> str:
-    """The name under which agents call the skill as a tool: at most 64 of the characters a to z, 0 to 9 and `_`.
+    """Return the name under which agents call the skill as a tool: at most 64 characters of a-z, 0-9 and `_`.
 
-    A slug that is longer, or has other letters, is cut, and told from its like by a part of its digest.
+    A slug that is too long, or has other letters, is shortened and made unique by the start of its digest.
     """
     name = "skill_" + slug.replace(".", "_").replace("-", "_")
     if name.isascii() and len(name) <= MAX_TOOL_NAME_CHARS:
