@@ -1,15 +1,15 @@
-"""What an author asserts about the output of an artifact, as it is written: `type`, `check` and what the check needs.
+"""The assertions of an artifact as authors write them: `type`, `check`, and the settings of the check.
 
-| type | check | needs |
+| type | check | settings |
 |---|---|---|
 | `structural` | `json_schema` | `schema` |
 | | `required_fields` | `fields`: names, or paths such as `report.title` |
 | | `format` | `format`: one of `OUTPUT_FORMATS` |
 | `length` | `char_range`, `token_range` | `min`, `max` or both |
-| `pattern` | `match`, `no_match` | `pattern`, in the syntax of RE2 |
-| `semantic` | `llm_eval` | `prompt`; `expected`, which is `yes` if it is left out |
+| `pattern` | `match`, `no_match` | `pattern`, in RE2 syntax |
+| `semantic` | `llm_eval` | `prompt`; `expected`, by default `yes` |
 
-Each may have a `severity`, `hard` unless it says `soft`, and a `description`.
+Each may have a `severity` (`hard` by default, or `soft`) and a `description`. Plugins add types of their own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OUTPUT_FORMATS = ("json", "json_object", "json_array", "line", "not_empty")
 MAX_ASSERTIONS = 50
 MAX_REGEX_CHARS = 1_000
 MAX_REGEX_STEPS = 10_000
-"""The most steps of one pattern: each may be taken once for every character of an output."""
+"""The largest compiled pattern: each of its steps may be taken once for every character of an output."""
 MAX_QUESTION_CHARS = 4_000
 MAX_EXPECTED_CHARS = 200
 _MAX_FIELD_CHARS = 200
@@ -45,7 +45,7 @@ _HINT = 'Write it like `{"type": "length", "check": "char_range", "max": 500}`.'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssertionSpec:
-    """One assertion that has been read and found whole; `settings` is all that its author wrote."""
+    """One valid assertion; `settings` is everything that its author wrote."""
 
     type: str
     check: str
@@ -55,7 +55,7 @@ class AssertionSpec:
 
 
 def list_assertions(artifact: Artifact) -> tuple[Any, ...]:
-    """Everything that an artifact asserts, as it is written, also what its metadata asserts in no readable form."""
+    """Return every assertion of an artifact as written, including unreadable ones from its metadata."""
     unread = artifact.metadata.get("assertions")
     if unread is None:
         return artifact.assertions
@@ -63,7 +63,7 @@ def list_assertions(artifact: Artifact) -> tuple[Any, ...]:
 
 
 def read_assertion(written: Any) -> AssertionSpec:
-    """The assertion that is written there, or `Invalid` with every problem of it."""
+    """Return the assertion; raise `Invalid` with every problem if it is not valid."""
     problems = list(_find_problems(written))
     if problems:
         raise Invalid(problems[0].message, hint=problems[0].hint, problems=problems)
@@ -78,7 +78,7 @@ def read_assertion(written: Any) -> AssertionSpec:
 
 
 def check_assertions(written: Iterable[Any], field: str = "assertions") -> list[Problem]:
-    """Every problem of these assertions; each names its place in `field`."""
+    """Return every problem of these assertions; each names its position in `field`."""
     items = list(written)
     found = [
         Problem(code=one.code, severity=one.severity, message=one.message, hint=one.hint, field=f"{field}[{place}]")
@@ -193,7 +193,7 @@ ASSERTION_CHECKS: dict[str, Mapping[str, SettingsCheck]] = {
     "pattern": {"match": _check_pattern, "no_match": _check_pattern},
     "semantic": {"llm_eval": _check_question},
 }
-"""Every type and every check of it, with what is wrong with the settings that are given to it."""
+"""Every type with its checks; each check returns the problems of the settings that it is given."""
 
 
 def add_assertion_type(name: str, checks: Mapping[str, SettingsCheck]) -> None:

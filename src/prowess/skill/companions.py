@@ -1,4 +1,4 @@
-"""What a descriptor names beside itself: its prompts and rubrics in a registry, and the file of its function."""
+"""The files beside a descriptor that it names: prompts and rubrics in a registry, and the file of its function."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.slug import slugify
 
 COMPANION_FOLDERS = {"prompts": "prompt_id", "rubrics": "rubric_id"}
-"""The folders in which companions lie, with the field by which a descriptor and a companion agree."""
+"""The folders of companions, with the field by which a descriptor and a companion refer to each other."""
 
 _SUFFIXES = (".json", ".yaml", ".yml", ".mustache")
 
 
 def find_companion_ids(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> dict[str, str]:
-    """For each registry, the id that a descriptor names in it."""
+    """Return the id that a descriptor names in each registry."""
     if not name.endswith((".yaml", ".yml")):
         return {}
     config = (parse_file(name, data, limits).object or {}).get("template_config")
@@ -29,7 +29,7 @@ def find_companion_ids(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) 
 
 
 def find_function_files(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...]:
-    """Where, from the folder of a descriptor, its function can lie; the first that is there has it."""
+    """Return where the function of a descriptor can be, relative to the descriptor's folder; the first existing file has it."""
     if not name.endswith((".yaml", ".yml")) or b"ts_function" not in data:
         return ()
     given = (parse_file(name, data, limits).object or {}).get("implementation")
@@ -44,7 +44,7 @@ def find_function_files(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS)
 
 
 def choose_companions(folder: str, wanted: str, names: Iterable[str], read: Callable[[str], bytes]) -> list[str]:
-    """The files of a registry that hold an entry: those that are named after it, else those that say that they do."""
+    """Return the files of a registry that hold an entry: files named after it, or else files whose content names it."""
     known = sorted(name for name in names if name.endswith(_SUFFIXES))
     stems = {wanted, slugify(wanted)}
     named = [name for name in known if any(_is_named(name, stem) for stem in stems)]
@@ -58,5 +58,5 @@ def choose_companions(folder: str, wanted: str, names: Iterable[str], read: Call
 
 
 def _is_named(name: str, stem: str) -> bool:
-    """Whether a file is called `stem.json`, or has a version in between, as in `stem.v2.json`."""
+    """Return True if a file is called `stem.json`, or has a version in between, as in `stem.v2.json`."""
     return bool(stem) and name.startswith(stem) and name[len(stem) :][:1] in (".", "@")

@@ -1,7 +1,7 @@
-"""The decision rule of the agent layer: whether a skill is a template for a model or a handler of its own.
+"""The decision rule of the agent layer: a skill is a template for a model, or code with a handler.
 
-A template says what is wanted and leaves the work to one shared, tested flow: rendering, asking, checking, retrying. A
-handler is code. So a template comes first wherever it can do the work, and the questions below are asked in order.
+A template says what is wanted and leaves the work to one shared, tested flow: render, ask, check, retry. A handler is code.
+So a template is preferred wherever it can do the work, and the questions below are asked in order.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from prowess.skill.model import Skill
 
 Recommended = Literal["LLM_JSON_GENERATION", "LLM_REVIEW", "handler", "prompt_template"]
 MAX_TEXT_CHARS = 4_000
-"""How much of a description is looked at."""
+"""How much of a description is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One question of the rule: the way to go where the answer is yes, why, and the words that hint at a yes."""
+    """One question of the rule: the way to go if the answer is yes, the reason, and words that suggest a yes."""
 
     name: str
     asks: str
@@ -126,7 +126,7 @@ QUESTIONS: tuple[Question, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hint:
-    """A question that a text may answer with yes, and the words in it that say so."""
+    """A question that a text may answer with yes, and the words in it that suggest so."""
 
     question: Question
     words: tuple[str, ...]
@@ -134,7 +134,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What a skill uses, why that is known, and which rules speak against it."""
+    """What a skill uses, how that is known, and the objections of the rule."""
 
     uses: Literal["template", "handler", "both", "neither"]
     parts: tuple[str, ...]
@@ -144,7 +144,7 @@ class Decision:
 
 
 def find_hints(text: str) -> list[Hint]:
-    """The questions that a description may answer with yes, in their order: a hint by words, not an understanding."""
+    """Return the questions that a description may answer with yes, in order. This matches words; it does not understand."""
     flat = " ".join(re.findall(r"[a-z0-9-]+", text[:MAX_TEXT_CHARS].lower()))
     found: list[Hint] = []
     for question in QUESTIONS:
@@ -155,7 +155,7 @@ def find_hints(text: str) -> list[Hint]:
 
 
 def judge_decision(skill: Skill) -> Decision:
-    """What a skill has chosen, and what the rule has to say about that."""
+    """Return what a skill uses, and the objections of the rule."""
     templates = [one for one in skill.artifacts if isinstance(one, JsonGeneration) or _is_template(one, skill)]
     handlers = [one for one in skill.artifacts if isinstance(one, Function | HttpCall | CliCommand)]
     parts = tuple(f"{one.kind} {one.name}" for one in (*templates, *handlers))
@@ -177,7 +177,7 @@ def judge_decision(skill: Skill) -> Decision:
 
 
 def _is_template(artifact: Artifact, skill: Skill) -> bool:
-    """Whether it is a review that the skill does, and not only a rubric that lies beside its descriptor."""
+    """Return True for a review that the skill performs, False for a rubric that only lies beside its descriptor."""
     if not isinstance(artifact, Review):
         return False
     return not form_info(skill.form).is_descriptor or not is_registered(artifact)

@@ -34,14 +34,14 @@ class Slot:
 
     @property
     def secret(self) -> str:
-        """The name of the environment that it stands for; '' where it stands for an input."""
+        """The environment variable that it stands for; '' if it stands for an input."""
         return ".".join(self.path[1:]) if self.path[0] == _ENV_PREFIX and len(self.path) > 1 else ""
 
     def __str__(self) -> str:
         return f"{{{{ {'.'.join(self.path)} }}}}"
 
     def value(self, values: Mapping[str, Any]) -> Any:
-        """What the inputs have at its path; None where there is nothing."""
+        """Return the value of the inputs at this path, or None."""
         found: Any = values
         for part in self.path:
             if isinstance(found, Mapping):
@@ -58,7 +58,7 @@ TextPieces = tuple[str | Slot, ...]
 
 
 def parse_slots(text: str) -> TextPieces:
-    """The text and its slots in order, without empty texts; `Invalid` where it asks for more than values."""
+    """Return the text and its slots in order, without empty texts; raise `Invalid` for any other expression in braces."""
     pieces: list[str | Slot] = []
     for at, piece in enumerate(_SLOT.split(text)):
         if at % 2:
@@ -73,12 +73,12 @@ def parse_slots(text: str) -> TextPieces:
 
 
 def compact_slots(text: str) -> str:
-    """The text with its slots written without white space, so that each stays in one word."""
+    """Return the text with white space removed inside its slots, so that each slot stays one word."""
     return _SLOT.sub(r"{{\1}}", text)
 
 
 def find_slots(value: Any) -> list[Slot]:
-    """Every slot in the texts of a JSON value."""
+    """Return every slot in the texts of a JSON value."""
     if isinstance(value, str):
         return [piece for piece in parse_slots(value) if isinstance(piece, Slot)]
     inner = value
@@ -89,7 +89,7 @@ def find_slots(value: Any) -> list[Slot]:
 
 HttpMethod = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 IDEMPOTENT_METHODS: frozenset[HttpMethod] = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
-"""What may be sent again where it is not known whether it arrived."""
+"""Methods that may be repeated when it is unknown whether the request arrived."""
 MAX_REQUEST_SECONDS = 300.0
 MAX_RESPONSE_BYTES = 16 * MIB
 MAX_ATTEMPTS = 5
@@ -113,24 +113,24 @@ def _as_list(value: Any) -> Any:
 
 
 class DeclaredResponse(FrozenModel):
-    """What is made of an answer. `select` is a dotted path, or one for each name of an object that is made of them."""
+    """How an answer is read. `select` is a dotted path, or a path for each field of the resulting object."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     read_as: Literal["", "json", "text"] = Field(default="", alias="as")
-    """'' for what the answer itself says it is."""
+    """'' to follow the content type of the answer."""
     select: str | dict[str, str] = ""
     status: Annotated[
         tuple[Annotated[int | str, AfterValidator(_check_status)], ...], BeforeValidator(_as_list), Field(min_length=1)
     ] = ("2xx",)
 
     def accepts(self, status: int) -> bool:
-        """Whether an answer of that status is a good one."""
+        """Return True if an answer with this status is a success."""
         return status in self.status or f"{status // 100}xx" in self.status
 
 
 class DeclaredRequest(FrozenModel):
-    """A request with places for values. Nothing that a value fills says which host is asked."""
+    """A request with slots for values. No slot can change which host is asked."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
 
@@ -146,17 +146,17 @@ class DeclaredRequest(FrozenModel):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The names of the environment that it uses."""
+        """The environment variables that it uses."""
         slots = find_slots([list(self.headers.values()), list(self.query.values()), self.body])
         return tuple(dict.fromkeys(slot.secret for slot in slots if slot.secret))
 
 
 REQUEST_FIELDS = tuple(name for name in DeclaredRequest.model_fields if name != "url")
-"""What the metadata of an `http_call`, or the implementation of a descriptor, can say."""
+"""The fields that the metadata of an `http_call`, or the implementation of a descriptor, can have."""
 
 
 def parse_request(call: HttpCall) -> DeclaredRequest:
-    """The request of an artifact; `Invalid` says what of it cannot be read."""
+    """Return the request of an artifact; raise `Invalid` with the reason if it cannot be read."""
     try:
         declared = DeclaredRequest.model_validate(_request_settings(call))
     except ValidationError as error:
@@ -176,13 +176,13 @@ def parse_request(call: HttpCall) -> DeclaredRequest:
 
 
 def request_url(call: HttpCall) -> str:
-    """The URL that a request is for, with its places for values: the one that is sent, and the one whose host is declared."""
+    """Return the URL of a request with its slots. The same text is sent and shown as the declared host."""
     found = _METHOD_AND_URL.fullmatch(call.handler)
     return found[2] if found else ""
 
 
 def _request_settings(call: HttpCall) -> JsonObject:
-    """What the artifact says, with the method that stands before the URL, or that a body asks for."""
+    """Return the settings of the artifact, with the method before the URL, or the one that a body implies."""
     for name in call.metadata:
         near = [] if name in REQUEST_FIELDS else difflib.get_close_matches(name, REQUEST_FIELDS, n=1, cutoff=0.8)
         if near:
@@ -228,11 +228,11 @@ def _check_query_value(value: Any) -> None:
 
 MAX_COMMAND_SECONDS = 3_600.0
 ArgumentTemplate = str | tuple[str, ...]
-"""One argument; or several that are left out together where one of their inputs has no value."""
+"""One argument, or several that are left out together if an input of one of them has no value."""
 
 
 def split_command_line(line: str) -> tuple[str, ...]:
-    """The words of a command line as quotes make them; nothing else in it has a meaning."""
+    """Split a command line by its quotes. Nothing else in it has a special meaning: no shell runs it."""
     try:
         return tuple(shlex.split(compact_slots(line)))
     except ValueError as error:
@@ -244,7 +244,7 @@ def _split_text(value: Any) -> Any:
 
 
 class CommandSettings(FrozenModel):
-    """What the metadata of a command says about it; other metadata is left alone."""
+    """The settings of a command in its metadata; other metadata is ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
 
@@ -256,7 +256,7 @@ class CommandSettings(FrozenModel):
 
 
 def parse_command(artifact: CliCommand) -> tuple[tuple[str, ...], CommandSettings]:
-    """The program with the arguments that stand with it, and the settings; `Invalid` says what of it cannot be read."""
+    """Return the program with its fixed arguments, and the settings; raise `Invalid` with the reason if they cannot be read."""
     try:
         settings = CommandSettings.model_validate(artifact.metadata)
     except ValidationError as error:

@@ -16,7 +16,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class FileChange(FrozenModel):
-    """One file that differs. `text` is a unified diff, or one sentence where the content is not text."""
+    """One file that differs. `text` is a unified diff, or a sentence if the content is not text."""
 
     path: str
     change: Literal["added", "removed", "changed", "mode"]
@@ -24,7 +24,7 @@ class FileChange(FrozenModel):
 
 
 def diff_packages(before: Package, after: Package) -> list[FileChange]:
-    """Every difference between two packages, by path."""
+    """Return every difference between two packages, sorted by path."""
     paths = sorted({*before.paths, *after.paths})
     changes = (_compare_file(path, before.get(path), after.get(path)) for path in paths)
     return [change for change in changes if change is not None]
@@ -53,7 +53,7 @@ def _unified_diff(path: str, before: File | None, after: File | None) -> str:
 
 
 def _text_lines(file: File | None) -> list[str] | None:
-    """The lines of a text file, [] for no file, None for what is not text or too large to compare."""
+    """Return the lines of a text file; [] for no file, None for a file that is not text or too large to compare."""
     if file is None:
         return []
     if len(file.content) > _MAX_DIFF_BYTES or b"\x00" in file.content:
@@ -65,12 +65,12 @@ def _text_lines(file: File | None) -> list[str] | None:
 
 
 def rewrite_package(skill: Skill, package: Package | None = None, limits: Limits = DEFAULT_LIMITS) -> Package:
-    """The skill as a native folder, with as little changed as can be.
+    """Return the skill as a native folder, with as few changes as possible.
 
-    `package` holds the files that the skill was read from, in whatever form. Files of it that are not artifacts stay;
-    the file of an artifact that did not change keeps its bytes, and the file of one that is gone goes. SKILL.md stays
-    byte for byte where what it says did not change; where only its text did, the frontmatter stays as it is, and where
-    a field did, the other lines stay. A skill that did not change at all keeps all its files.
+    `package` has the files that the skill was read from, in whatever form. Files that are not artifacts stay. The file of an
+    unchanged artifact keeps its bytes, and the file of a removed artifact is removed. SKILL.md stays byte for byte the same if
+    its content did not change; if only the body changed, the frontmatter stays; if a field changed, the other lines stay. A skill
+    without changes keeps all its files.
     """
     # The writers of all forms; comparing packages, which reading commands do, needs none of them.
     from prowess.skill.forms.conversion import is_unchanged, read_original, with_file_id

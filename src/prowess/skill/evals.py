@@ -1,7 +1,7 @@
-"""The queries that a skill ships to say when it should be chosen and when not, read from whatever form they are in.
+"""The queries that a skill ships to say when it should be chosen and when not.
 
-Read are lists of `{"query", "should_trigger"}`, the `evals.json` of skill authors, whose prompts should all trigger, and
-waza's `trigger_tests.yaml`. Files of other tools in the same folder are passed by. Reading never raises for bad content.
+Supported are lists of `{"query", "should_trigger"}`, the `evals.json` of skill authors (where every prompt should trigger),
+and waza's `trigger_tests.yaml`. Files of other tools in the same folder are ignored. Bad content never raises.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LIMITS = Limits(frontmatter_bytes=MAX_EVAL_BYTES, yaml_depth=16)
 
 _SUFFIXES = (".json", ".yaml", ".yml")
 _NAMES = frozenset({"evals", "triggers", "trigger_evals", "trigger-evals", "trigger_tests", "trigger-tests"})
-"""What files with evals are called; with another name they are only looked for in `evals/`."""
+"""Names of files with evals. Files with other names are only looked for in `evals/`."""
 
 _LISTS = ("queries", "evals", "cases", "prompts", "trigger_tests", "triggers")
 _POSITIVE = ("should_trigger_prompts", "shouldTriggerPrompts", "should_trigger")
@@ -48,7 +48,7 @@ class TriggerCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerSet:
-    """The queries of one skill. `skill` is the name that the files give it, where they do."""
+    """The queries of one skill. `skill` is the name that the files give it, or None."""
 
     cases: tuple[TriggerCase, ...] = ()
     skill: str | None = None
@@ -56,7 +56,7 @@ class TriggerSet:
 
 
 def find_eval_paths(paths: Iterable[str]) -> list[str]:
-    """Those of a package's files that may hold queries, sorted."""
+    """Return the paths of a package that may hold queries, sorted."""
     return sorted(path for path in paths if path.endswith(_SUFFIXES) and _is_eval_path(path))
 
 
@@ -70,7 +70,7 @@ def _is_eval_name(name: str) -> bool:
 
 
 def read_trigger_set(files: Mapping[str, bytes], *, named: bool = False) -> TriggerSet:
-    """All queries of these files, each once, in order; `named` says that a person pointed at the files themselves."""
+    """Return all queries of these files, each once, in order. `named` says that a person named the files explicitly."""
     read = [_read_file(path, data, named=named) for path, data in files.items()]
     problems = [problem for one in read for problem in one.problems]
     cases = _merge_cases((case for one in read for case in one.cases), problems)
@@ -138,7 +138,7 @@ def _read_value(value: Any, path: str) -> TriggerSet:
 
 
 _Entry = tuple[int, Any, bool | None]
-"""The place in its list counted from 1, what stands there, and what the list says is expected."""
+"""The position in its list counted from 1, the entry, and what the list says is expected."""
 
 
 def _list_entries(fields: dict[str, Any]) -> Iterator[_Entry]:
@@ -155,7 +155,7 @@ def _number_entries(listed: list[Any], expected: bool | None) -> Iterator[_Entry
 
 
 def _collect_cases(entries: Iterable[_Entry], path: str) -> TriggerSet:
-    """The cases of a list. One in which nothing is a case belongs to another tool, and gives no problems either."""
+    """Return the cases of a list. A list without a single case belongs to another tool and gives no problems either."""
     cases: list[TriggerCase] = []
     problems: list[Problem] = []
     for place, item, expected in entries:
@@ -169,7 +169,7 @@ def _collect_cases(entries: Iterable[_Entry], path: str) -> TriggerSet:
 
 
 def _read_case(item: Any, expected: bool | None) -> tuple[str | None, bool | None]:
-    """The query of an entry and what is expected of it; None for what it does not say."""
+    """Return the query of an entry and what is expected of it; None for what the entry does not say."""
     if isinstance(item, str):
         return (item if item.strip() and expected is not None else None), expected
     if not isinstance(item, dict):

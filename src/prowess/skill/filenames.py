@@ -20,24 +20,24 @@ SKILL_MD_SPELLINGS = frozenset({"skill.md", "skills.md"})
 
 SIDECAR = "agents/prowess.yaml"
 STANDARD_FOLDERS: dict[str, Kind] = {"references": "reference", "scripts": "script", "assets": "asset"}
-"""The folders of the open standard, with the kind of what lies in them."""
+"""The folders of the open standard, with the kind of the files in them."""
 
 STANDARD_KEYS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
-"""The keys that the open standard gives to the frontmatter of SKILL.md."""
+"""The frontmatter keys of the open standard."""
 
 MAX_DESCRIPTION_CHARS = 1024
 MAX_COMPATIBILITY_CHARS = 500
 MAX_ARTIFACT_NAME_CHARS = 200
-"""How long the name of an artifact may be that is called by its path."""
+"""How long the name of an artifact that is named after its path may be."""
 
 
 def is_skill_md(path: str) -> bool:
-    """Whether a path is SKILL.md, however it is spelt."""
+    """Return True if a path is SKILL.md in any spelling."""
     return path.lower() in SKILL_MD_SPELLINGS
 
 
 def find_skill_md(package: Package) -> File | None:
-    """SKILL.md, however it is spelt; the exact spelling is preferred."""
+    """Return SKILL.md in any spelling, preferably the exact one; None if there is none."""
     exact = package.get(SKILL_MD)
     if exact is not None:
         return exact
@@ -45,21 +45,21 @@ def find_skill_md(package: Package) -> File | None:
 
 
 def find_document_path(package: Package) -> str:
-    """Where the document of a package stands: SKILL.md, or the only file there is."""
+    """Return the path of the document of a package: SKILL.md, or else its first file."""
     file = find_skill_md(package) or next(iter(package.files), None)
     return file.path if file is not None else SKILL_MD
 
 
 def name_in_folder(path: str) -> str:
-    """What a file is called inside its folder."""
+    """Return the path of a file inside its folder."""
     return (path.partition("/")[2] or path)[-MAX_ARTIFACT_NAME_CHARS:]
 
 
 IGNORED_NAMES = frozenset({".git", "__pycache__", "node_modules", "__MACOSX", ".DS_Store"})
-"""Left behind by tools; never part of a skill, wherever it lies."""
+"""Files and folders that tools leave behind; never part of a skill, wherever they are."""
 
 SINGLE_FILE_SUFFIXES = (".md", ".json", ".yaml", ".yml")
-"""A single file can be a whole skill, too; these are the endings it may have."""
+"""The suffixes of a single file that can be a whole skill."""
 
 
 _FRONTMATTER = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.{0,16384}?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
@@ -68,22 +68,22 @@ _DESCRIPTOR = re.compile(rb"^skill_id[ \t]*:", re.MULTILINE)
 
 
 def is_ignored(name: str) -> bool:
-    """Whether a file or folder of that name is never part of a skill."""
+    """Return True if a file or folder with this name is never part of a skill."""
     return name in IGNORED_NAMES or name.endswith(".pyc")
 
 
 def is_marker(name: str) -> bool:
-    """Whether a file of that name makes its folder a skill."""
+    """Return True if a file with this name makes its folder a skill."""
     return name.lower() in MARKER_FILES
 
 
 def has_marker(names: Iterable[str]) -> bool:
-    """Whether a folder with these entries is a skill."""
+    """Return True if a folder with these entries is a skill."""
     return any(is_marker(name) for name in names)
 
 
 def outermost_folders(folders: Iterable[str]) -> list[str]:
-    """Those of the folders that lie in no other, sorted: a skill inside a skill belongs to the outer one."""
+    """Return the folders that are in no other one, sorted: a skill inside a skill belongs to the outer one."""
     roots: list[str] = []
     for folder in sorted(set(folders), key=lambda path: path.split("/")):
         if not roots or not folder.startswith(roots[-1] + "/"):
@@ -92,7 +92,7 @@ def outermost_folders(folders: Iterable[str]) -> list[str]:
 
 
 def looks_like_skill(name: str, data: bytes) -> bool:
-    """Whether a single file says that it is a skill, so that a README beside skills is not taken for a bad one."""
+    """Return True if the content of a single file says that it is a skill, so that a README beside skills is not read as a bad skill."""
     if name.endswith(".md"):
         return _is_markdown_skill(data)
     if name.endswith(".json"):

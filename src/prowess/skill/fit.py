@@ -45,7 +45,7 @@ _KEPT_FILES = frozenset({SIDECAR, codex.SIDECAR})
 
 
 def choose_surplus_files(package: Package) -> list[File]:
-    """The files to leave out: assets before others, the largest first, never what says what the skill is."""
+    """Return the files to leave out: assets first, then the largest, never a file that says what the skill is."""
     count, total = len(package.files), sum(len(file.content) for file in package.files)
     gone: list[File] = []
     for file in sorted((file for file in package.files if not _is_kept(file.path)), key=_removal_order):
@@ -65,15 +65,15 @@ def _removal_order(file: File) -> tuple[bool, int, str]:
 
 
 def render_skill_md(fields: Mapping[str, Any], body: str) -> File:
-    """A SKILL.md with these fields, without those that are empty, and this body.
+    """Return a SKILL.md with these fields, without the empty ones, and this body.
 
-    No three dashes stand in a row inside the frontmatter, because some readers end it there.
+    No three dashes in a row are written inside the frontmatter, because some readers end it there.
     """
     return File(path=SKILL_MD, content=compose_document(dump(drop_empty(fields), three_dashes=False), body))
 
 
 def read_typed_fields(document: Document, limits: Limits) -> dict[str, Any]:
-    """The fields of a document with flags and numbers as such, where the frontmatter is YAML."""
+    """Return the fields of a document with flags and numbers as such, if the frontmatter is YAML."""
     try:
         loaded = load(document.raw or "", typed=True, limits=limits)
     except YamlRefused:
@@ -82,7 +82,7 @@ def read_typed_fields(document: Document, limits: Limits) -> dict[str, Any]:
 
 
 def flatten_metadata(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Metadata as text to text, as the standard has it: structures as JSON."""
+    """Return metadata as text to text, as the standard requires; structures become JSON."""
     return {str(key): _metadata_text(value) for key, value in metadata.items() if value is not None}
 
 
@@ -91,10 +91,10 @@ def _metadata_text(value: Any) -> str:
 
 
 def fit(skill: Skill, package: Package, profile: ProfileName, limits: Limits = DEFAULT_LIMITS) -> Writing:
-    """The skill, whose files are `package`, as a package that passes `profile`, in a folder of its own name.
+    """Return the skill, whose files are `package`, as a package that passes `profile`, in a folder of its own name.
 
-    What had to be left out, shortened, renamed or moved is in `left_out`. A skill that cannot be fitted, because it
-    has no description, hides text or is over `limits`, raises `Invalid` with the problems.
+    Everything that was left out, shortened, renamed or moved is in `left_out`. Raise `Invalid` with the problems for a skill that
+    cannot be fitted because it has no description, hides text or is over `limits`.
     """
     accepted = validate(package, limits=limits)
     if not accepted.ok:
@@ -117,7 +117,7 @@ def _rename_package(package: Package, name: str) -> Package:
 
 
 def _declared_name(report: ValidationReport) -> str | None:
-    """The name in the frontmatter, if there is one."""
+    """Return the name in the frontmatter, or None."""
     document = report.reading.document
     name = document.fields.get("name") if document else None
     return None if name is None else str(name)
@@ -125,7 +125,7 @@ def _declared_name(report: ValidationReport) -> str | None:
 
 @dataclass(slots=True, kw_only=True)
 class _Fitting:
-    """A skill on its way to a profile: what it is called there, and what was changed so far."""
+    """A skill on its way to a profile: its name there, and the changes so far."""
 
     skill: Skill
     package: Package
@@ -136,11 +136,11 @@ class _Fitting:
     changed: list[Problem] = field(default_factory=list[Problem])
 
     def line(self, key: str) -> int | None:
-        """The line of a key in the source."""
+        """Return the line of a key in the source, or None."""
         return self.document.lines.get(key) if self.document else None
 
     def settle_name(self) -> None:
-        """Take the name that the profile accepts, and tell if it is another."""
+        """Take the name that the profile accepts, and report it if it differs."""
         before = self.document.fields.get("name") if self.document else None
         before = before if isinstance(before, str) and before.strip() else self.skill.name
         if before != self.name:
@@ -150,7 +150,7 @@ class _Fitting:
             self.skill = self.skill.model_copy(update={"slug": slug if is_slug(slug) else self.name})
 
     def settle_description(self, limit: int, least: int = 1, markup: bool = True) -> str:
-        """A description within the limits, and what it took to get there."""
+        """Return a description within the limits, and report what had to change."""
         line = self.line("description")
         text = self.skill.description
         if self.document is not None and not self.document.fields.get("description"):
@@ -168,25 +168,25 @@ class _Fitting:
         return short
 
     def identified(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """The fields with title and namespace, where the new name no longer says them."""
+        """Return the fields with title and namespace, if the new name no longer gives them."""
         title, slug = self.skill.title, self.skill.slug
         if any(problem.code == "renamed" for problem in self.changed) and "title" not in fields:
             fields = {**fields, "title": title}
         return {**fields, "slug": slug} if slug != self.name else {k: v for k, v in fields.items() if k != "slug"}
 
     def as_native(self) -> Package:
-        """The skill in the native form, with only the keys of the standard in SKILL.md."""
+        """Return the skill in the native form, with only the keys of the standard in SKILL.md."""
         original = read_original(self.package, self.skill, self.limits)
         skill = with_file_id(self.skill, original)
         return Package.written(self.name, render_folder(skill, original, standard_only=True))
 
     def reading_of(self, package: Package) -> Document:
-        """The document of a package that was written on the way."""
+        """Return the document of an intermediate package."""
         file = find_skill_md(package)
         return read_document(file.content if file else b"", limits=self.limits)
 
     def done(self, package: Package, left_out: tuple[Problem, ...] = ()) -> Writing:
-        """The writing, each change told once; where nothing but the writing changed, that is told."""
+        """Return the result with each change once; if only the formatting changed, report that."""
         known = {problem.field for problem in self.changed}
         others = [problem for problem in left_out if (problem.field or "").rpartition(".")[2] not in known]
         told = tuple(dict.fromkeys([*self.changed, *others])) or (fit_changes.rewritten(),)
@@ -194,7 +194,7 @@ class _Fitting:
 
 
 def _fit_standard(fitting: _Fitting) -> Writing:
-    """Only the six keys of the standard in SKILL.md; the others stand in the sidecar."""
+    """Keep only the six keys of the standard in SKILL.md, and move the others to the sidecar."""
     fitting.settle_name()
     description = fitting.settle_description(MAX_DESCRIPTION_CHARS, markup=fitting.profile != "claude-api")
     native = fitting.as_native()
@@ -208,7 +208,7 @@ def _fit_standard(fitting: _Fitting) -> Writing:
 
 
 def _fit_open(fitting: _Fitting) -> Writing:
-    """All keys stay; only what the profile cannot take is mended."""
+    """Keep all keys, and change only what the profile does not accept."""
     fitting.settle_name()
     description = fitting.settle_description(MAX_DESCRIPTION_CHARS if fitting.profile != "claude-code" else 10**9)
     package, document = fitting.package, fitting.document
@@ -229,7 +229,7 @@ def _fit_open(fitting: _Fitting) -> Writing:
 
 
 def _drop_wrong_types(fitting: _Fitting, fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields without those that have a value of the wrong type."""
+    """Return the fields without those whose value has the wrong type."""
     problems = {key: claude_code.check_value(key, value, None) for key, value in fields.items()}
     wrong = {key for key, problem in problems.items() if problem and problem.severity == "error"}
     fitting.changed += fit_changes.left_out(
@@ -239,7 +239,7 @@ def _drop_wrong_types(fitting: _Fitting, fields: dict[str, Any]) -> dict[str, An
 
 
 def _drop_surplus_files(fitting: _Fitting, package: Package) -> Package:
-    """The package without the files that are too many or too large for the protocol."""
+    """Return the package without the files that are too many or too large for the protocol."""
     gone = choose_surplus_files(package)
     if not gone:
         return package
@@ -255,7 +255,7 @@ def _drop_surplus_files(fitting: _Fitting, package: Package) -> Package:
 
 
 def _drop_reserved_metadata(fitting: _Fitting, metadata: Any) -> Any:
-    """The metadata without the keys that the protocol keeps for itself."""
+    """Return the metadata without the keys that the protocol reserves."""
     mapping = checks.as_mapping(metadata)
     if mapping is None:
         return metadata
@@ -267,7 +267,7 @@ def _drop_reserved_metadata(fitting: _Fitting, metadata: Any) -> Any:
 
 
 def _fit_bernstein(fitting: _Fitting) -> Writing:
-    """A manifest of its eight keys, listing the files that are there."""
+    """Write a manifest with its eight keys, listing the files of the package."""
     fitting.settle_name()
     description = fitting.settle_description(bernstein.LONGEST, bernstein.SHORTEST)
     writing = write_package(fitting.skill, fitting.package, "bernstein", limits=fitting.limits)

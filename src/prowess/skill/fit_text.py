@@ -13,7 +13,7 @@ from prowess.skill.slug import slugify
 
 
 def choose_name(skill: Skill, profile: ProfileName) -> str:
-    """The last segment of the slug, changed only as far as the profile demands."""
+    """Return the last segment of the slug, changed only as far as the profile requires."""
     name = skill.name
     if profile in ("claude-api", "bernstein"):
         name = _to_ascii(name)
@@ -25,7 +25,7 @@ def choose_name(skill: Skill, profile: ProfileName) -> str:
 
 
 def _to_ascii(name: str) -> str:
-    """The name in the letters a to z: accents dropped, other scripts left out."""
+    """Return the name in the letters a to z: accents removed, other scripts left out."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii")
     return slugify(plain).rpartition(".")[2]
 
@@ -37,9 +37,9 @@ _LEAST_KEPT = 0.5
 
 
 def shorten(text: str, limit: int) -> str:
-    """The beginning of a text within `limit` characters, the ellipsis included; a text that fits stays as it is.
+    """Return the start of a text within `limit` characters, including the ellipsis; a text that fits is returned unchanged.
 
-    It ends with a sentence where that keeps at least half of what fits, else with a word.
+    It ends with a sentence if that keeps at least half of what fits, else with a word.
     """
     if len(text) <= limit:
         return text
@@ -52,7 +52,7 @@ def shorten(text: str, limit: int) -> str:
 
 
 def lengthen(text: str, title: str, least: int) -> str:
-    """A text of at least `least` characters that says the same, with the title of the skill added."""
+    """Return a text of at least `least` characters with the same meaning, by adding the title of the skill."""
     if len(text) >= least:
         return text
     longer = f"{text.rstrip().rstrip('.')}. Use this skill for {title.rstrip('.') or 'this'}."
@@ -60,5 +60,5 @@ def lengthen(text: str, title: str, least: int) -> str:
 
 
 def replace_angle_brackets(text: str) -> str:
-    """The text with angle brackets that no parser takes for a tag."""
+    """Return the text with angle brackets that no parser takes for a tag."""
     return text.replace("<", "‹").replace(">", "›")

@@ -1,4 +1,4 @@
-"""Regular expressions of authors, run by RE2 in time that grows with the text alone; what RE2 refuses is refused."""
+"""Authors' regular expressions, run by RE2 in time linear in the text. Expressions that RE2 refuses are refused."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from prowess.skill.text.hidden import quote_source
 
 
 class RegexRefused(ValueError):
-    """RE2 does not take the expression; the message says why."""
+    """RE2 does not accept the expression; the message says why."""
 
 
 @lru_cache(maxsize=256)
 def compile_regex(pattern: str, *, case_sensitive: bool = True) -> LinearRegex:
-    """The expression, ready to run, or `RegexRefused`."""
+    """Return the compiled expression, or raise `RegexRefused`."""
     import re2  # here, because few skills have expressions
 
     engine: Any = re2
@@ -32,13 +32,13 @@ def compile_regex(pattern: str, *, case_sensitive: bool = True) -> LinearRegex:
 
 
 class LinearRegex:
-    """An expression that RE2 took. `steps` is how much work it may be for each character of a text."""
+    """A compiled expression. `steps` is its maximum work for each character of a text."""
 
     def __init__(self, compiled: Any) -> None:
         self._compiled = compiled
         self.steps = int(compiled.programsize)
 
     def find(self, text: str) -> str | None:
-        """The first stretch of the text that fits; None where nothing does."""
+        """Return the first match in the text, or None."""
         found: Any = self._compiled.search(text.encode("utf-8", "replace").decode())
         return None if found is None else str(found.group())

@@ -23,7 +23,7 @@ from prowess.skill.kinds import Artifact, CliCommand, Function, HttpCall, JsonOb
 from prowess.skill.model import Skill
 
 MAX_NEED_VALUES = 50
-"""So many values of one need count."""
+"""How many values of one need are read."""
 
 _MAX_VALUE_CHARS = 300
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -38,7 +38,7 @@ _HTTPS_PORT = 443
 
 
 def parse_host(text: str) -> str | None:
-    """`name`, `name:port` or `*.name`, in lower case and ASCII; None for anything else, an address with a path included."""
+    """Return `name`, `name:port` or `*.name` in lower case and ASCII; None for anything else, including a URL with a path."""
     try:
         plain = text if text.isascii() else text.encode("idna").decode()
     except UnicodeError:
@@ -53,7 +53,7 @@ def parse_host(text: str) -> str | None:
 
 
 def _is_host_name(name: str, *, below: bool) -> bool:
-    """Whether it cannot be mistaken for another way to write an address; `*.` goes with two labels or more."""
+    """Return False for a name that could be another spelling of an IP address, and for `*.` before a single label."""
     last = name.rpartition(".")[2]
     if not (last.isdigit() or last.startswith("0x")):
         return not below or "." in name
@@ -64,12 +64,12 @@ def _is_host_name(name: str, *, below: bool) -> bool:
 
 
 def parse_env_name(text: str) -> str | None:
-    """A name as environments have them."""
+    """Return a valid name of an environment variable, or None."""
     return text if _ENV.fullmatch(text) else None
 
 
 def parse_root(text: str) -> str | None:
-    """A folder, with `rw:` before it where it is written to; `..` and `~` lead out of where a reader thinks they are."""
+    """Return a folder, with `rw:` before it if it is writable; None for paths with `..` or `~`, which lead elsewhere than they seem to."""
     path, writable = split_root(text)
     tidy = posixpath.normpath(path) if path else ""
     if not tidy or not tidy.isprintable() or "\\" in tidy or tidy.startswith(("~", "//")) or ".." in tidy.split("/"):
@@ -78,14 +78,14 @@ def parse_root(text: str) -> str | None:
 
 
 def split_root(text: str) -> tuple[str, bool]:
-    """The folder of a root, and whether it is written to."""
+    """Return the folder of a root, and True if it is writable."""
     if text.startswith(_WRITABLE):
         return text.removeprefix(_WRITABLE).strip(), True
     return text.removeprefix(_READ_ONLY).strip(), False
 
 
 def parse_requirement(text: str) -> str | None:
-    """A package by its name, with extras, versions and a marker; never by an address, a path or an option."""
+    """Return a package by name, with extras, versions and a marker; None for a URL, a path or an option."""
     named, mark, marker = text.partition(";")
     found = _PACKAGE.match(named)
     if found is None or (mark and not _MARKER.fullmatch(marker)):
@@ -97,13 +97,13 @@ def parse_requirement(text: str) -> str | None:
 
 
 def parse_binary(text: str) -> str | None:
-    """A program by its name alone."""
+    """Return the bare name of a program, or None."""
     return text if _BINARY.fullmatch(text) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeedFormat:
-    """How one value of a need is read, and in words what it takes. One text may hold several, parted by `between`."""
+    """How one value of a need is parsed, and a description of what it accepts. A text may hold several values, separated by `between`."""
 
     read: Callable[[str], str | None]
     takes: str
@@ -121,11 +121,11 @@ NEED_FORMATS: Mapping[str, NeedFormat] = {
     ),
     "binaries": NeedFormat(read=parse_binary, takes="names of programs such as git, without folders"),
 }
-"""The needs that are lists."""
+"""The needs that are lists of values."""
 
 
 def parse_need(name: str, value: Any) -> tuple[tuple[str, ...], list[Any]]:
-    """What a list of a manifest, or one text, gives for a need; and what of it cannot be read."""
+    """Return the values that a list or a text of a manifest gives for a need, and the values that cannot be read."""
     form = NEED_FORMATS[name]
     if value is None:
         return (), []
@@ -155,7 +155,7 @@ _MAX_BLOCK_CHARS = 16_384
 
 
 def read_inline_requirements(code: str) -> Any:
-    """The `dependencies` of the block, as they stand; None where there is no block, or none that can be read."""
+    """Return the `dependencies` of a PEP 723 block, unchecked; None if there is no readable block."""
     block = _script_block(code)
     if block is None or len(block) > _MAX_BLOCK_CHARS:
         return None
@@ -166,7 +166,7 @@ def read_inline_requirements(code: str) -> Any:
 
 
 def _script_block(code: str) -> str | None:
-    """The text of the one block: from its first line to the last `# ///` of the comment that it stands in."""
+    """Return the text of the only block: from its first line to the last `# ///` of that comment."""
     if _BLOCK_START not in code:
         return None
     lines = code.splitlines()
@@ -185,28 +185,28 @@ def _script_block(code: str) -> str | None:
 
 
 NEED_FIELDS = ("runtime", "hosts", "env", "roots", "requirements", "binaries")
-"""The fields of a manifest that are about this, the same in `skill.json`, descriptors and `agents/prowess.yaml`."""
+"""The manifest fields about needs, the same in `skill.json`, descriptors and `agents/prowess.yaml`."""
 
 Runtime = Literal["wasm", "native"]
 RUNTIMES: tuple[Runtime, ...] = ("wasm", "native")
 Reach = Literal["", "outside", "machine"]
-"""How far a skill reaches: nowhere; to named hosts, values and folders; or to a process on this machine."""
+"""How far a skill reaches: nowhere; to declared hosts, variables and folders; or to a process on this machine."""
 
 RUN_ANY_SKILL = ("run_skill", "skill_*")
-"""Either of these among the tools of a skill lets its code run any other skill."""
+"""Either of these in `allowed-tools` lets the code of a skill run any other skill."""
 SKILL_TOOL_PREFIX = "skill_"
-"""How a tool begins that stands for one skill."""
+"""The prefix of a tool that stands for one skill."""
 
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What a skill asks for. Whatever cannot be read is not among it: `skill/profiles/needs.py` reports that.
+    """What a skill asks for. Values that cannot be read are left out; `skill/profiles/declarations.py` reports them.
 
-    A host is `name`, `name:port` or `*.name`. A root is a folder relative to the workspace, or an absolute one, with `rw:`
-    before it where it is written to. The host that a request is declared for and the program of a declared command are among
-    them as well, and so are the packages that a function names in its own first lines.
+    A host is `name`, `name:port` or `*.name`. A root is a folder, absolute or relative to the workspace, with `rw:` before it if
+    it is writable. The host of a declared request, the program of a declared command and the packages that a function lists in
+    its first lines are included.
     """
 
     runtime: Runtime = "wasm"
@@ -218,7 +218,7 @@ class Needs:
     allowed_tools: tuple[str, ...] = ()
 
     def as_json(self) -> JsonObject:
-        """What is asked for, without what is not."""
+        """Return what is asked for, without empty values."""
         told: JsonObject = {"runtime": self.runtime} if self.runtime != "wasm" else {}
         for name in (*NEED_FORMATS, "allowed_tools"):
             if getattr(self, name):
@@ -227,7 +227,7 @@ class Needs:
 
 
 def read_needs(skill: Skill) -> Needs:
-    """What a skill asks for."""
+    """Return what a skill asks for."""
     said: Mapping[str, Any] = skill.extra if form_info(skill.form).has_needs else {}
     return parse_needs(said, skill.artifacts, skill.allowed_tools)
 
@@ -235,7 +235,7 @@ def read_needs(skill: Skill) -> Needs:
 def parse_needs(
     said: Mapping[str, Any], artifacts: Sequence[Artifact] = (), allowed_tools: tuple[str, ...] = ()
 ) -> Needs:
-    """What these fields of a manifest, and these artifacts, ask for."""
+    """Return what these manifest fields and these artifacts ask for."""
     read = {name: dict.fromkeys(parse_need(name, said.get(name))[0]) for name in NEED_FORMATS}
     for name, value in _implied_needs(artifacts):
         read[name] |= dict.fromkeys(parse_need(name, value)[0])
@@ -247,9 +247,9 @@ def parse_needs(
 
 
 def measure_reach(skill: Skill, artifacts: Sequence[str] = (), *, needs: Needs | None = None) -> Reach:
-    """How far a run of the skill reaches, or of these artifacts of it, with all that may stand in for them.
+    """Return how far a run of the skill, or of the named artifacts and their fallbacks, reaches.
 
-    A name that no artifact has, or that several could be meant by, stands for all of them.
+    A name that matches no artifact, or several, counts as all of them.
     """
     needs, ran = needs or read_needs(skill), list_reached_artifacts(skill, artifacts)
     reaches = {kind_info(one.kind).reaches for one in ran}
@@ -261,7 +261,7 @@ def measure_reach(skill: Skill, artifacts: Sequence[str] = (), *, needs: Needs |
 
 
 def list_reached_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
-    """The artifacts that can run where these are named, or none is; never fewer than will."""
+    """Return the artifacts that can run if these are named, or if none is: never fewer than will run."""
     wanted = {_normalize_name(name) for name in names}
     known = {_normalize_name(one.name) for one in skill.artifacts}
     if not wanted:
@@ -286,12 +286,12 @@ def _add_fallbacks(skill: Skill, found: list[Artifact]) -> list[Artifact]:
 
 
 def _normalize_name(name: str) -> str:
-    """What a name has in common with every name that a run takes for it."""
+    """Return what all spellings of an artifact name that a run accepts have in common."""
     return _NOT_WORD.sub("_", name.lower()).strip("_")
 
 
 def _implied_needs(artifacts: Sequence[Artifact]) -> Iterator[tuple[str, Any]]:
-    """What artifacts ask for by what they are."""
+    """Yield what artifacts need because of their kind."""
     for artifact in artifacts:
         if isinstance(artifact, HttpCall):
             yield "hosts", [_request_host(artifact)]
@@ -302,7 +302,7 @@ def _implied_needs(artifacts: Sequence[Artifact]) -> Iterator[tuple[str, Any]]:
 
 
 def _request_host(artifact: HttpCall) -> str:
-    """The host of a request, which no input decides; '' where it cannot be told."""
+    """Return the host of a request, which no input can change; '' if it cannot be determined."""
     try:
         parts = urlsplit(request_url(artifact))
     except ValueError:

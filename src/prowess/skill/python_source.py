@@ -1,8 +1,8 @@
-"""What is wrong with a Python file before it runs: its syntax, and that it lacks the function that is to be called.
+"""Find faults in a Python file before it runs: its syntax, and a missing entry function.
 
-The text is a stranger's and is never run. The compiler of this Python reads it, but only where a first look, in one pass, has
-shown that it nests no deeper than people write; the texts in it are taken out before. Where it runs there may be a newer
-Python: what might be newer syntax is never certain to be a fault.
+The file comes from a stranger and is never run. Python's own parser reads it, but only after one cheap pass has shown that it
+does not nest deeper than people write; string contents are removed before. The file may run on a newer Python than this one,
+so a construct that could be newer syntax is never reported as certain.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 NEWEST_PYTHON = (3, 14)
-"""The newest Python that a file is run by."""
+"""The newest Python that runs skills."""
 MAX_SOURCE_CHARS = 500_000
 MAX_CODE_CHARS = 100_000
-"""Characters without the texts and comments."""
+"""Characters without strings and comments."""
 MAX_BRACKET_DEPTH = 40
-"""Brackets in brackets; what nests deeper is not judged."""
+"""Depth of nested brackets; deeper files are not checked."""
 MAX_EXPRESSION_CHARS = 4_000
-"""Characters of one expression between commas and ends of lines, without texts."""
+"""Characters of one expression between commas and line ends, without strings."""
 MAX_ELIFS = 200
 
 _TOKEN = re.compile(
@@ -35,14 +35,14 @@ _NEWER_SYNTAX = re.compile(
     r"^[ \t]*type[ \t]+\w+[ \t]*[=\[\\]|\b(?:def|class)[ \t]+\w+[ \t]*\[|\bexcept\b\*?[^:(\n]*,", re.MULTILINE
 )
 _DYNAMIC_NAMES = re.compile(r"\b(?:exec|globals|locals|vars|setattr|__dict__|modules)\b|\bimport[ \t]*\*")
-"""Ways to give a module a name that cannot be seen in its text."""
+"""Ways to define a module-level name that the syntax tree does not show."""
 _NUMBER_BEFORE_WORD = re.compile(r"\d(?:and|else|for|if|in|is|or)\b")
 _INNER_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFault:
-    """One fault; `certain` where no newer Python could take the text as it is."""
+    """One fault; `certain` if no newer Python could accept the text."""
 
     message: str
     line: int | None = None
@@ -50,7 +50,7 @@ class SourceFault:
 
 
 class _NotCheckedError(Exception):
-    """The text is none that is judged."""
+    """The file is too large or too unusual to be checked."""
 
 
 class _UnclosedError(Exception):
@@ -59,7 +59,7 @@ class _UnclosedError(Exception):
 
 
 def find_source_fault(source: str, function: str) -> SourceFault | None:
-    """Why a file that should define this function cannot be run; None where nothing is known against it."""
+    """Return why a file that should define this function cannot run; None if no fault is known."""
     text = source.replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         return SourceFault(message="it has a NUL character in it", line=text.count("\n", 0, text.index("\0")) + 1)
@@ -84,7 +84,7 @@ def _is_certain(code: str) -> bool:
 
 
 def _check_tree(tree: ast.Module, code: str, function: str) -> SourceFault | None:
-    """What is wrong with a file that can be read."""
+    """Return the fault of a file that can be parsed."""
     nodes = list(_walk_module_level(tree))
     for node in nodes:
         if isinstance(node, ast.Return):
@@ -95,7 +95,7 @@ def _check_tree(tree: ast.Module, code: str, function: str) -> SourceFault | Non
 
 
 def _walk_module_level(tree: ast.Module) -> Iterator[ast.AST]:
-    """Every node that is run with the file itself."""
+    """Yield every node that runs when the module is imported."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -105,7 +105,7 @@ def _walk_module_level(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _bound_names(node: ast.AST) -> tuple[str, ...]:
-    """The names that a node gives to something."""
+    """Return the names that a node binds."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return (node.name,)
     if isinstance(node, ast.alias):
@@ -118,7 +118,10 @@ def _bound_names(node: ast.AST) -> tuple[str, ...]:
 
 
 def _blank_strings(text: str) -> str:
-    """The text with nothing in its quotes and without comments, line for line; `_NotCheckedError` for what is not judged."""
+    """Return the code with empty strings and without comments, line for line.
+
+    Raise `_NotCheckedError` for code over the limits.
+    """
     if len(text) > MAX_SOURCE_CHARS:
         raise _NotCheckedError
     parts: list[str] = []
@@ -151,7 +154,7 @@ def _blank_strings(text: str) -> str:
 
 
 def _find_string_end(text: str, mark: re.Match[str], quote: str) -> int:
-    """Where a text in quotes ends. Newer Python has quotes within the fields of one: such a file is not judged."""
+    """Return where a string ends. Newer Python allows quotes inside f-string fields: such a file is not checked."""
     found = _STRING_ENDS[quote].match(text, mark.end())
     fields = set("fFtT") & set(mark["prefix"] or "")
     if found is None:
@@ -168,7 +171,7 @@ def _is_balanced(text: str) -> bool:
 
 
 def _empty_string(literal: str, prefix: str) -> str:
-    """A text of as many lines with nothing in it."""
+    """Return an empty string literal that spans as many lines."""
     lines = literal.count("\n")
     quotes = '"""' if lines else '"'
     return f"{'b' if 'b' in prefix.lower() else ''}{quotes}" + "\n" * lines + quotes

@@ -1,8 +1,7 @@
 """JSON Schemas that skills bring: compiled once, checked offline, in bounded time.
 
-A schema is somebody else's text. It reaches nothing outside itself, its patterns run in linear time, and it may be no
-larger and no deeper than the limits here. Where finding every fault of a value would take too long, the verdict is
-still right and only the list of faults is short.
+A schema comes from a stranger. It can reach nothing outside itself, its patterns run in linear time, and its size and depth are
+limited. If listing every error of a value would take too long, the verdict is still right and only the list is short.
 """
 
 from __future__ import annotations
@@ -28,26 +27,26 @@ MAX_ERRORS = 50
 MAX_MESSAGE_CHARS = 200
 MAX_BRANCHES = 100_000
 MAX_COST = 10_000_000
-"""So many times parts of a schema may be applied to a value and all that is in it, for a verdict alone."""
+"""How many times parts of a schema may be applied to a value and everything in it, for a verdict alone."""
 MAX_MATCHED_CHARS = 20_000_000
-"""How many characters the patterns of a schema may go through, all together."""
+"""How many characters all patterns of a schema together may scan."""
 MAX_LONG_DIVISIONS = 10_000
-"""How often numbers of very many digits may be divided."""
+"""How many divisions of very long numbers are allowed."""
 MAX_NESTING = 1_000
-"""How many parts may follow upon each other, over all levels of a value, for its faults to be told."""
+"""How many parts may be nested, over all levels of a value, for its errors to be listed."""
 MAX_ERROR_COST = 50_000
-"""The same where every fault is told, which costs far more for each."""
+"""The same as `MAX_COST` for listing every error, which costs far more for each part."""
 
 _TOO_DEEP = "it nests too deep"
 _MAX_PATTERN_BYTES = 1024 * 1024
 _LONG_NUMBER = re.compile(rb"[\[,:]-?+[0-9](?:[0-9]{19}|[0-9.]*+[eE][-+]?+[0-9]{2})")
-"""A number of very many digits, however it is written."""
+"""A number with very many digits, in any notation."""
 _HINT = "Write a JSON Schema whose $refs stay inside it and whose patterns have no look-around and no back-references."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaError:
-    """One way in which a value does not fit: where (a JSON Pointer, '' for the whole), why, and the keyword that says so."""
+    """One mismatch: where (a JSON Pointer, '' for the whole value), why, and the keyword of the schema."""
 
     path: str
     message: str
@@ -57,12 +56,12 @@ class SchemaError:
         return f"{self.path or '/'}: {self.message}"
 
     def as_json(self) -> dict[str, str]:
-        """What is shown and stored of it."""
+        """Return what is shown and stored."""
         return {"path": self.path, "message": self.message, "rule": self.rule}
 
 
 class Schema:
-    """A compiled schema. It never changes, and any number of threads may use it."""
+    """A compiled schema. It is immutable, and any number of threads may use it."""
 
     __slots__ = ("_validator", "_work", "source")
 
@@ -72,9 +71,9 @@ class Schema:
         self._work = work
 
     def errors(self, value: Any) -> tuple[SchemaError, ...]:
-        """Every way in which a JSON value does not fit, the first 50 of them; none where it does.
+        """Return the first 50 mismatches of a JSON value; none if it fits.
 
-        A value that is not JSON, too large or too deep does not fit. No message quotes the value itself.
+        A value that is not JSON, too large or too deep does not fit. No message quotes the value.
         """
         try:
             text = _encode(value)
@@ -88,14 +87,14 @@ class Schema:
             return (_whole_value_error(_explain_not_json(error)),)
 
     def fits(self, value: Any) -> bool:
-        """Whether a JSON value satisfies it: the same as no `errors`, without the work of finding them."""
+        """Return True if a JSON value fits: the same as no `errors`, without the cost of finding them."""
         try:
             return not self._fault_of(_encode(value)) and self._validator.is_valid(value)
         except (TypeError, ValueError, RecursionError):
             return False
 
     def _fault_of(self, text: bytes) -> str:
-        """Why a value is not checked at all; '' where it is."""
+        """Return why a value is not checked at all; '' if it is."""
         if len(text) > MAX_VALUE_BYTES:
             return f"it has {len(text):,} bytes as JSON; {MAX_VALUE_BYTES:,} are the most"
         if self._is_more(text, MAX_COST) or self._work.patterns * len(text) > MAX_MATCHED_CHARS:
@@ -114,16 +113,16 @@ class Schema:
         return (_whole_value_error("it does not fit; there are too many branches to say where"),)
 
     def _is_more(self, text: bytes, most: int) -> bool:
-        """Whether the work on a value may be more than that, by the number of values in its text."""
+        """Return True if the cost of a value may exceed `most`, estimated by the number of values in its text."""
         load = self._work.load
         return load * len(text) > most and load * _count_values(text) > most
 
 
 def compile_schema(schema: Any) -> Schema:
-    """The schema, compiled; the same content is compiled once.
+    """Return the compiled schema; the same content is compiled once.
 
-    `Invalid` is raised, with every problem known, for what is not a schema, reaches outside itself, has a pattern that
-    cannot run in linear time, or is larger or deeper than it may be.
+    Raise `Invalid`, with every known problem, for a value that is not a schema, refers outside itself, has a pattern that cannot
+    run in linear time, or is too large or too deep.
     """
     try:
         text = to_json(schema)
@@ -136,7 +135,7 @@ def compile_schema(schema: Any) -> Schema:
 
 
 def fill_defaults(schema: Any, value: Mapping[str, Any]) -> dict[str, Any]:
-    """The value with the defaults that the schema gives for its own properties where they are missing."""
+    """Return the value with the defaults of the schema for top-level properties that are missing."""
     filled = dict(value)
     properties: Any = cast("Any", schema).get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(properties, Mapping):
@@ -148,7 +147,7 @@ def fill_defaults(schema: Any, value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def measure_depth(value: Any, *, most: int) -> int:
-    """How deep lists and objects nest, or `most` + 1 where that is deeper; a plain value is 0 deep."""
+    """Return how deep lists and objects nest, at most `most` + 1; a plain value has depth 0."""
     depth, level = 0, [value]
     while depth <= most:
         level = [inner for item in level for inner in _children_of(item)]
@@ -212,7 +211,7 @@ def _whole_value_error(message: str) -> SchemaError:
 
 
 def _encode(value: Any) -> bytes:
-    """The value as JSON; `ValueError` where it is none."""
+    """Return the value as JSON; raise `ValueError` if it is not JSON."""
     text = to_json(value)
     if b"NaN" in text or b"Infinity" in text:
         json.dumps(value, allow_nan=False)
@@ -229,7 +228,7 @@ def _refuse_constant(word: str) -> NoReturn:
 
 
 def _count_values(text: bytes) -> int:
-    """How many values there are in a JSON text at most."""
+    """Return an upper bound for the number of values in a JSON text."""
     return 1 + text.count(b",") + _count_brackets(text)
 
 

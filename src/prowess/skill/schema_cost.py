@@ -23,15 +23,15 @@ _ANCHORS = ("$anchor", "$dynamicAnchor")
 _META_SCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
 
 _UNEVALUATED = {"unevaluatedProperties", "unevaluatedItems"}
-"""With these, what applies to the same value is gone through again, for what of it is covered."""
+"""With these keywords, everything that applies to the same value is evaluated again to see what it covers."""
 _HEAVY_WEIGHT = 20
-"""How many ordinary parts a part is worth that compares whole values, other than texts."""
+"""How many ordinary parts a part counts for that compares whole values other than texts."""
 _DIVISION_WEIGHT = 50
-"""The same for one that divides numbers, which is done with all their digits."""
+"""The same for a part that divides numbers, with all their digits."""
 _LONG_DIVISION_WEIGHT = 1_000
-"""The same where the divisor itself has very many."""
+"""The same if the divisor itself has very many digits."""
 MAX_CHAIN = 100
-"""How many parts may follow upon each other on one value. The validator's stack holds as many, for each level of a value."""
+"""How many parts may apply in a chain to one value. The validator's stack needs a frame for each, at each level of a value."""
 
 _SHORT_NUMBERS = (1e-10, 1e16)
 
@@ -43,7 +43,7 @@ class InvalidReference(ValueError):
 
 
 class Edge(NamedTuple):
-    """One part that another applies: to the same value, to one field or item of it, or to all of them."""
+    """One part that another applies: to the same value, to one of its fields or items, or to all of them."""
 
     where: AppliesTo
     name: str | int
@@ -52,10 +52,11 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SchemaCost:
-    """The parts of one schema.
+    """The parts of one schema, and how much work they are.
 
-    `spread` is how many are applied to one value at most, each cycle gone through once; `load` is the same with each as
-    heavy as it is, `patterns` how many expressions are run there, and `divisions` how often it is divided. `longest` is how many parts follow upon each other.
+    `spread` is the maximum number of parts applied to one value, going through each cycle once; `load` is the same weighted by the
+    cost of each part, `patterns` how many expressions run there, and `divisions` how many divisions. `longest` is the length of the
+    longest chain of parts.
     """
 
     root: Any
@@ -68,7 +69,7 @@ class SchemaCost:
     is_cyclic: bool
 
     def within(self, value: Any, most: int) -> bool:
-        """Whether all parts are applied to a value and to everything in it `most` times at most, each by every way to it."""
+        """Return True if the parts are applied at most `most` times to a value and everything in it, counting every path."""
         counted: dict[tuple[int, int], int] = {}
         try:
             return self._count(self.root, value, counted, most) <= most
@@ -90,7 +91,7 @@ class SchemaCost:
 
 
 def measure_schema(schema: dict[str, Any] | bool) -> SchemaCost:
-    """The work that a schema asks for; `InvalidReference` where its references are not what they have to be."""
+    """Return the cost of a schema; raise `InvalidReference` if one of its references cannot be used."""
     edges = _find_edges(schema)
     longest, ways = _measure_chains(edges)
     if longest > MAX_CHAIN:
@@ -112,7 +113,7 @@ def measure_schema(schema: dict[str, Any] | bool) -> SchemaCost:
 
 
 def _values_for(edge: Edge, value: Any) -> Iterator[Any]:
-    """The values that a part is applied to."""
+    """Yield the values that a part is applied to."""
     if edge.where == "same":
         yield value
     elif isinstance(value, dict):
@@ -130,7 +131,7 @@ def _values_for(edge: Edge, value: Any) -> Iterator[Any]:
 
 
 def _find_edges(schema: Any) -> dict[int, tuple[Edge, ...]]:
-    """What each part applies, by the part's identity, for all parts that can be reached."""
+    """Return what each reachable part applies, by the identity of the part."""
     found: dict[int, tuple[Edge, ...]] = {}
     anchors: dict[str, Any] = {}
     waiting = [schema]
@@ -213,9 +214,9 @@ def _find_anchors(schema: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _count_paths(groups: list[list[int]], edges: dict[int, tuple[Edge, ...]], weights: dict[int, int]) -> int:
-    """The ways from the top to any part, each as often as the part weighs; 1 where nothing is said of it.
+    """Return the number of paths from the top to any part, each weighted by the part (1 by default).
 
-    Parts that lead to each other are one group, which is gone through once.
+    Parts that lead to each other form one group, which is visited once.
     """
     spread: dict[int, int] = {}
     for members in groups:
@@ -227,14 +228,14 @@ def _count_paths(groups: list[list[int]], edges: dict[int, tuple[Edge, ...]], we
 
 
 def _is_cyclic(groups: list[list[int]], edges: dict[int, tuple[Edge, ...]]) -> bool:
-    """Whether parts refer to themselves."""
+    """Return True if parts refer to themselves."""
     return any(id(edge.part) in inside for inside in map(set, groups) for one in inside for edge in edges.get(one, ()))
 
 
 def _weigh_parts(
     schema: Any, edges: dict[int, tuple[Edge, ...]], weigh: Callable[[dict[str, Any]], int]
 ) -> dict[int, int]:
-    """What each part weighs, by its identity."""
+    """Return the weight of each part, by its identity."""
     parts = (schema, *(edge.part for applied in edges.values() for edge in applied))
     return {id(part): weigh(_as_map(part)) for part in parts}
 
@@ -259,9 +260,9 @@ def _count_patterns(fields: dict[str, Any]) -> int:
 
 
 def _measure_chains(edges: dict[int, tuple[Edge, ...]]) -> tuple[int, int]:
-    """The longest way through parts that apply to one and the same value, and the most ways that lead on from one of them.
+    """Return the longest chain of parts that apply to the same value, and the largest number of paths from one of them.
 
-    No part may apply itself to the value that it is applied to: that says nothing, and can be said in endless ways.
+    A part must not apply itself to the value that it is applied to: that means nothing, and the validator would not end.
     """
     graph = {part: [id(edge.part) for edge in applied if edge.where == "same"] for part, applied in edges.items()}
     longest: dict[int, int] = {}
@@ -277,7 +278,7 @@ def _measure_chains(edges: dict[int, tuple[Edge, ...]]) -> tuple[int, int]:
 
 
 def _strong_components(top: int, edges: dict[int, tuple[Edge, ...]]) -> Iterator[list[int]]:
-    """The parts in groups that lead to each other, each group after all that it leads to: Tarjan's algorithm."""
+    """Yield the groups of parts that lead to each other, each after all groups that it leads to: Tarjan's algorithm."""
     order: dict[int, int] = {top: 0}
     low: dict[int, int] = {top: 0}
     done: set[int] = set()
@@ -303,7 +304,7 @@ def _strong_components(top: int, edges: dict[int, tuple[Edge, ...]]) -> Iterator
 
 
 def _pop_component(open_parts: list[int], first: int) -> list[int]:
-    """The last of the open parts, back to the first of a group; they are open no longer."""
+    """Remove and return the open parts back to the first of a group."""
     members: list[int] = []
     while not members or members[-1] != first:
         members.append(open_parts.pop())

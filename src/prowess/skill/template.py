@@ -21,13 +21,13 @@ TEMPLATE_HINT = "Correct it; docs/templates.md has what a template may say."
 
 
 def syntax_error(reason: str, line: int | None = None) -> Invalid:
-    """The error for a template that cannot be read, with its one problem."""
+    """Return the error for a template that cannot be parsed."""
     where = f" in line {line}" if line else ""
     return template_error("template-syntax", f"The template cannot be read{where}: {reason}.", TEMPLATE_HINT, line)
 
 
 def template_error(code: str, message: str, hint: str, line: int | None = None) -> Invalid:
-    """The error for a template with one problem."""
+    """Return an `Invalid` with one problem."""
     problem = Problem(code=code, severity="error", message=message, hint=hint, line=line)
     return Invalid(message, hint=hint, problems=[problem])
 
@@ -39,7 +39,7 @@ _UNSUPPORTED = {">": "partials", "<": "parents", "$": "blocks"}
 
 @dataclass(frozen=True, slots=True)
 class MustacheTag:
-    """One tag: its sign ('' for a plain one), its content and the line that it begins in."""
+    """One tag: its sign ('' for a plain one), its content and the line where it starts."""
 
     sign: str
     content: str
@@ -47,7 +47,7 @@ class MustacheTag:
 
 
 def parse_mustache(template: str) -> Iterator[MustacheTag]:
-    """Every tag in order, with delimiters as the template sets them; one that is not closed is text."""
+    """Yield every tag in order, following the delimiters that the template sets. A tag that is not closed is text."""
     opening, closing, position, line, counted = "{{", "}}", 0, 1, 0
     while (start := template.find(opening, position)) >= 0:
         inside = start + len(opening)
@@ -69,9 +69,9 @@ def parse_mustache(template: str) -> Iterator[MustacheTag]:
 
 
 def find_mustache_variables(template: str) -> frozenset[str]:
-    """The first part of every name that is looked up outside sections, and of the sections themselves.
+    """Return the first part of every name that is looked up outside sections, and of the sections themselves.
 
-    `Invalid` is raised where a section is not closed or was not opened, and for what cannot be rendered.
+    Raise `Invalid` for a section that is not closed or was never opened, and for features that are not supported.
     """
     names: set[str] = set()
     opened: list[MustacheTag] = []
@@ -99,13 +99,13 @@ def _close_section(opened: list[MustacheTag], closing: MustacheTag) -> MustacheT
 
 
 MAX_DEPTH = 200
-"""How many operators may hang on one another in one tag. With the next, well within half a mebibyte of stack."""
+"""How many operators may be nested in one tag. Together with `MAX_ELIFS`, parsing stays well under 512 KiB of stack."""
 BRACKET_DEPTH = 6
-"""How many operators a bracket counts for."""
+"""How many operators one bracket counts for."""
 MAX_ELIFS = 64
-"""How many `elif` a template may have, which also hang on one another."""
+"""How many `elif` a template may have; the parser nests them too."""
 MAX_PARTS = 50_000
-"""How many tags, operators, brackets and commas a template may have, so that it is soon read."""
+"""How many tags, operators, brackets and commas a template may have, which limits the time to read it."""
 
 _TAG_START = re.compile(r"\{\{|\{%|\{#")
 _ELIF = re.compile(r"\{%[-+]?\s*elif\b")
@@ -119,7 +119,7 @@ _TOKEN = re.compile(
 
 
 def check_depth(template: str) -> None:
-    """`Invalid` for a template that would need a deep stack or a long time."""
+    """Raise `Invalid` for a template that would need a deep stack or much time."""
     branches, parts, position = 0, 0, 0
     while tag := _TAG_START.search(template, position):
         parts += 1
@@ -141,10 +141,9 @@ def check_depth(template: str) -> None:
 
 
 class _MeasuredTag:
-    """How many operators of one tag can hang on one another at most, how many parts it has, and where it ends.
+    """Measures one tag: the nesting depth of its operators, its number of parts, and where it ends.
 
-    Reading stops early where the most is passed. What stands between two commas hangs together; brackets hang on what
-    they stand in.
+    Reading stops when a limit is passed. Operators between two commas nest in each other; brackets nest in what they stand in.
     """
 
     def __init__(self, template: str, position: int, most: int) -> None:
@@ -167,7 +166,7 @@ class _MeasuredTag:
 
     @property
     def depth(self) -> int:
-        """The most operators, counting as if every bracket were closed now."""
+        """The deepest nesting, as if every open bracket were closed here."""
         return sum(map(max, self._open, self._most)) + BRACKET_DEPTH * (len(self._open) - 1)
 
     def _count(self, kind: str | None) -> None:
@@ -197,14 +196,14 @@ TemplateSyntax = Literal["jinja", "mustache"]
 
 MAX_TEMPLATE_BYTES = 256 * KIB
 BUILT_IN_NAMES = frozenset({"caller", "cycler", "dict", "joiner", "loop", "namespace", "range", "self", "super"})
-"""Names that a template has without being given them."""
+"""Names that every template has without being given them."""
 
 
 def find_variables(template: str, syntax: TemplateSyntax = "jinja") -> frozenset[str]:
-    """The names that a template expects to be given, without those that it sets itself.
+    """Return the names that a template expects as inputs, without those that it sets itself.
 
-    A name that is only used inside a section of a mustache template is left out, since the items of the section may have it.
-    `Invalid` is raised for a template that cannot be read; its problem says why, and in which line.
+    A name that is only used inside a section of a mustache template is left out, because the items of the section may have it.
+    Raise `Invalid` with the reason and the line for a template that cannot be read.
     """
     check_template(template, syntax)
     return find_mustache_variables(template) if syntax == "mustache" else _find_jinja_variables(template)
@@ -212,7 +211,7 @@ def find_variables(template: str, syntax: TemplateSyntax = "jinja") -> frozenset
 
 @lru_cache(maxsize=64)
 def check_template(template: str, syntax: TemplateSyntax = "jinja") -> None:
-    """`Invalid` where a template is too large, is not text, or cannot be parsed safely; it may still have other faults."""
+    """Raise `Invalid` for a template that is too large, is not text, or cannot be parsed safely; it may have other faults."""
     try:
         size = len(template.encode())
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Judging a package: read it in whatever form it is, and hold it against a profile."""
+"""Validate a package: read it in whatever form it is, and check it against a profile."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from prowess.skill.profiles.profile import ProfileName
 from prowess.skill.text.document import TEXT_CODES
 
 VALIDATION_CODES: dict[str, str] = {**TEXT_CODES, **FORM_CODES, **PROFILE_CODES}
-"""Every code that a report can hold, with its meaning in one line."""
+"""Every code that a report can have, with its meaning in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationReport:
-    """A package held against a profile: what was read, and everything found, worst first, then by line."""
+    """The result of checking a package against a profile: what was read, and every problem, worst first, then by line."""
 
     reading: Reading
     profile: ProfileName
@@ -27,17 +27,17 @@ class ValidationReport:
 
     @property
     def ok(self) -> bool:
-        """Whether the profile accepts it: no problem is an error."""
+        """True if the profile accepts the package: no problem is an error."""
         return not self.errors
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """What the profile does not accept."""
+        """The problems for which the profile refuses the package."""
         return tuple(problem for problem in self.problems if problem.severity == "error")
 
 
 def validate(package: Package, profile: ProfileName = "prowess", limits: Limits = DEFAULT_LIMITS) -> ValidationReport:
-    """Read a package and judge it; never raises for bad content."""
+    """Read a package and check it. Bad content never raises."""
     # Imported with the first skill that is read. Listing skills from a database or a cache needs no reader.
     from prowess.skill.forms.conversion import read_package
     from prowess.skill.profiles.table import PROFILES
@@ -49,7 +49,7 @@ def validate(package: Package, profile: ProfileName = "prowess", limits: Limits 
 
 
 def accept(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
-    """The reading of a package that Prowess can keep, its skill there; else `Invalid` with every problem found."""
+    """Return the reading of a package that Prowess can keep, with its skill; raise `Invalid` with every problem if it cannot."""
     report = validate(package, "prowess", limits)
     if report.ok and report.reading.skill is not None:
         return report.reading
@@ -57,7 +57,7 @@ def accept(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
 
 
 def rejection(report: ValidationReport) -> Invalid:
-    """The error that says why a package is not accepted."""
+    """Return the error that says why a package is not accepted."""
     first, others = report.errors[0], len(report.errors) - 1
     more = f" (and {others} more)" if others else ""
     where = f" (line {first.line})" if first.line else ""

@@ -1,7 +1,7 @@
-"""Archives: the files of one or more skills in one piece, read with suspicion and written the same way each time.
+"""Archives: the files of one or more skills in one file, read with suspicion and written reproducibly.
 
-What an archive is, its first bytes say; the file's name is never asked. Entries are read one by one with running
-limits on what really comes out, and nothing is ever unpacked to disk. A bad entry ends the reading with its name.
+The first bytes say what an archive is; the name of the file is never used. Entries are read one by one, with running limits on
+the bytes that really come out, and nothing is unpacked to disk. Reading stops at the first bad entry, with its name.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def is_archive(data: bytes) -> bool:
-    """Whether the bytes (the first 512 are enough) begin an archive that can be read."""
+    """Return True if the bytes (the first 512 are enough) start an archive that can be read."""
     return data.startswith((*ZIP_MAGIC, GZIP_MAGIC)) or is_tar(data)
 
 
 def read_archive(data: bytes, name: str, limits: Limits = DEFAULT_LIMITS) -> list[Package]:
-    """The skills in an archive, at least one; `name` is what the archive is called.
+    """Return the skills in an archive, at least one; `name` is the name of the archive.
 
-    A single folder at the top is taken off and names the skill, else the archive's own name does. Where the top is
-    no skill itself but folders below are, each is a skill of its own.
+    A single top-level folder is removed and names the skill; otherwise the name of the archive does. If the top level is not a
+    skill but folders below it are, each of them is a skill.
     """
     if len(data) > limits.archive_bytes:
         raise too_large_error("bytes in one archive", limits.archive_bytes, f"{len(data):,}", "max_archive_bytes")
@@ -98,7 +98,7 @@ def _files_below(files: list[File], folder: str) -> list[File]:
 
 
 def write_archive(package: Package, kind: ArchiveKind) -> bytes:
-    """Pack a skill with its folder as the top level; the same files always give the same bytes."""
+    """Return the skill as an archive with its folder at the top level; the same files always give the same bytes."""
     top = package.name
     if "/" in top:
         raise Invalid(f"{top[:80]!r} cannot name a folder.", hint="Rename the skill.")

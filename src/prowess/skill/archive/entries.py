@@ -20,7 +20,7 @@ _FEED_BYTES = 16 * 1024
 
 
 class InflateStream:
-    """One compressed stream at the start of `data`; `position` is where it stopped reading."""
+    """One compressed stream at the start of `data`; `position` is where reading stopped."""
 
     def __init__(self, data: memoryview, window: int) -> None:
         self.position = 0
@@ -28,7 +28,7 @@ class InflateStream:
         self._stream = zlib.decompressobj(window)
 
     def read(self, most: int) -> bytes:
-        """The next piece, of at most that many bytes; b'' at the end, `EOFError` where the stream is cut short."""
+        """Return the next piece of at most `most` bytes; b'' at the end. Raise `EOFError` if the stream is cut short."""
         while not self._stream.eof:
             # Small feeds: what zlib has not used yet it hands back as a copy, each time.
             feed = self._data[self.position : self.position + _FEED_BYTES]
@@ -47,9 +47,9 @@ ReadBytes = Callable[[int], bytes]
 
 
 class EntryCollector:
-    """Takes the entries of one archive, in order, and keeps running totals; the first bad entry ends it.
+    """Collects the entries of one archive in order, with running totals; the first bad entry ends it.
 
-    Declared sizes are not looked at: `add` reads in chunks and stops at the limit.
+    Declared sizes are ignored: `add` reads in chunks and stops at the limit.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -63,15 +63,15 @@ class EntryCollector:
 
     @property
     def most_entries(self) -> int:
-        """How many entries an archive may list in all: its files, their folders, and what is skipped."""
+        """How many entries an archive may list: its files, their folders, and ignored entries."""
         return self._limits.files * 8
 
     def too_many(self) -> Invalid:
-        """The error for an archive that lists more than that."""
+        """Return the error for an archive with too many entries."""
         return too_large_error("entries in one archive", self.most_entries, "more", "max_files")
 
     def wants(self, path: str) -> bool:
-        """Whether the entry is part of a skill; a path that leads outside is refused, wanted or not."""
+        """Return True if the entry is part of a skill; refuse a path that leads outside, wanted or not."""
         check_path(path, self._wrapped)
         return not any(is_ignored(segment) for segment in path.split("/"))
 
@@ -83,7 +83,7 @@ class EntryCollector:
         self._folders[key] = path
 
     def add(self, path: str, mode: Mode, read: ReadBytes) -> bytes:
-        """Take one file, reading it piece by piece, and give back what it holds."""
+        """Take one file, reading it piece by piece, and return its content."""
         if len(self.files) >= self._limits.files:
             raise too_large_error("files in one archive", self._limits.files, f"more, from {path!r} on", "max_files")
         if _fold_path(path) in self._folders:
@@ -129,12 +129,12 @@ def _fold_path(path: str) -> str:
 
 
 def file_mode(bits: int) -> Mode:
-    """The mode a file is kept with: executable for anyone means executable."""
+    """Return the mode that a file is stored with: executable if anyone may execute it."""
     return "0755" if bits & 0o111 else "0644"
 
 
 def entry_error(name: str, what: str, hint: str = "") -> Invalid:
-    """The error for an entry that is not allowed in."""
+    """Return the error for an entry that is not allowed."""
     return Invalid(
         f"The entry {name[:200]!r} {what}.",
         hint=hint or "Pack plain files and folders only, and pack them again.",
@@ -142,7 +142,7 @@ def entry_error(name: str, what: str, hint: str = "") -> Invalid:
 
 
 def special_file_error(name: str, bits: int) -> Invalid:
-    """The error for an entry that is neither a file nor a folder, by its type bits."""
+    """Return the error for an entry that is neither a file nor a folder, by its type bits."""
     kinds = {
         stat.S_IFLNK: "a symbolic link",
         stat.S_IFIFO: "a named pipe",

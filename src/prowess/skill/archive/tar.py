@@ -40,7 +40,7 @@ _SPECIAL = {
 
 
 def is_tar(data: bytes) -> bool:
-    """Whether the bytes begin with a tar header."""
+    """Return True if the bytes start with a tar header."""
     try:
         _decode_header(data[:_BLOCK])
     except tarfile.HeaderError:
@@ -49,7 +49,7 @@ def is_tar(data: bytes) -> bool:
 
 
 def gunzip(data: bytes, limit: int) -> bytes:
-    """Unpack gzip, up to a limit on what comes out."""
+    """Unpack gzip, up to a limit on the unpacked size."""
     stream = InflateStream(memoryview(data), GZIP_WINDOW)
     pieces: list[bytes] = []
     size = 0
@@ -75,7 +75,7 @@ class _ExtendedHeader:
 
 
 def read_tar(data: bytes, intake: EntryCollector) -> None:
-    """Hand every file of the tar to `intake`; anything odd about the archive is `Invalid`."""
+    """Hand every file of the tar to `intake`; raise `Invalid` for anything odd about the archive."""
     position = 0
     said = _ExtendedHeader()
     count = 0
@@ -138,7 +138,7 @@ def _apply_extension(said: _ExtendedHeader, header: tarfile.TarInfo, content: me
 
 
 def _parse_pax_records(content: bytes, name: str) -> dict[str, str]:
-    """The records of a pax header: `length key=value`, one after the other."""
+    """Return the records of a pax header: `length key=value`, one after the other."""
     records: dict[str, str] = {}
     while content.strip(b"\0"):
         digits, _, _ = content[:8].partition(b" ")

@@ -52,7 +52,7 @@ _FAULTS = (
 
 
 class _LocalHeader(NamedTuple):
-    """The header that stands before an entry's bytes."""
+    """The header before an entry's bytes."""
 
     magic: bytes
     needs: int
@@ -68,7 +68,7 @@ class _LocalHeader(NamedTuple):
 
 
 class _ZipEntry(NamedTuple):
-    """One entry: its line in the directory, its name as it was meant, and its bytes as they are packed."""
+    """One entry: its line in the directory, its decoded name, and its packed bytes."""
 
     info: zipfile.ZipInfo
     name: str
@@ -76,7 +76,7 @@ class _ZipEntry(NamedTuple):
 
 
 def read_zip(data: bytes, intake: EntryCollector) -> None:
-    """Hand every file of the zip to `intake`; anything odd about the archive is `Invalid`."""
+    """Hand every file of the zip to `intake`; raise `Invalid` for anything odd about the archive."""
     try:
         directory = _find_directory(data, intake)
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -90,7 +90,7 @@ def read_zip(data: bytes, intake: EntryCollector) -> None:
 
 
 def _find_directory(data: bytes, intake: EntryCollector) -> int:
-    """Where the directory starts. Refused: one that is not at the end, or so long that reading it would take long."""
+    """Return where the directory starts. Refuse one that is not at the end, or too long to read quickly."""
     at = data.rfind(ZIP_MAGIC[1])
     if at < 0 or len(data) < at + _END.size:
         raise Invalid("The zip archive ends early: its directory is missing.", hint="Download or pack it again.")
@@ -111,7 +111,7 @@ def _stray_bytes_error(where: str) -> Invalid:
 
 
 def _list_entries(data: bytes, infos: list[zipfile.ZipInfo], directory: int) -> list[_ZipEntry]:
-    """The entries in order of place: end to end from the first byte to the directory, and no other bytes there."""
+    """Return the entries by position. They must fill the file from the first byte to the directory, without other bytes."""
     entries: list[_ZipEntry] = []
     position = slack = 0
     for info in sorted(infos, key=lambda item: item.header_offset):
@@ -131,7 +131,7 @@ def _list_entries(data: bytes, infos: list[zipfile.ZipInfo], directory: int) -> 
 
 
 def _check_local_header(head: _LocalHeader, raw: bytes, info: zipfile.ZipInfo, name: str) -> None:
-    """What the entry says of itself is what the directory says of it."""
+    """Refuse an entry whose own header contradicts the directory."""
     sizes_known = not head.flags & _STREAMED and _UNKNOWN not in (head.packed, head.size)
     if head.magic != ZIP_MAGIC[0]:
         raise entry_error(name, "is not where the archive's directory says")
@@ -144,7 +144,7 @@ def _check_local_header(head: _LocalHeader, raw: bytes, info: zipfile.ZipInfo, n
 
 
 def _decode_name(info: zipfile.ZipInfo) -> str:
-    """The name as it was meant: some packers write UTF-8 and do not say so."""
+    """Return the intended name: some packers write UTF-8 without saying so."""
     name = info.orig_filename
     if info.flag_bits & _UTF8 or name.isascii():
         return name

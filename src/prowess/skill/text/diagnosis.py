@@ -19,7 +19,7 @@ _MAX_SHOWN = 100
 class Fix:
     """A named fault, the text that was meant, and what to change.
 
-    `flow` is YAML to be read in place of the text, for values that are lists or mappings.
+    `flow` is YAML to read instead of the text, for values that are lists or mappings.
     """
 
     code: str
@@ -30,12 +30,12 @@ class Fix:
 
 
 def quote_scalar(text: str) -> str:
-    """The text as a YAML scalar on one line."""
+    """Return the text as a YAML scalar on one line."""
     return "'" + " ".join(text.split("\n")).replace("'", "''") + "'"
 
 
 def fold_lines(lines: Sequence[str]) -> str:
-    """Lines of running text as YAML folds them: a line break is a space, a blank line a line break."""
+    """Fold lines as YAML does: a line break becomes a space, a blank line a line break."""
     paragraphs: list[list[str]] = [[]]
     for line in lines:
         if line.strip():
@@ -46,14 +46,14 @@ def fold_lines(lines: Sequence[str]) -> str:
 
 
 def is_block_indicator(value: str) -> bool:
-    """Whether the value is only the sign that its text follows below."""
+    """Return True if the value is only the sign that its text follows below."""
     return bool(_BLOCK_SIGN.match(value))
 
 
 def diagnose_value(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
-    """Name the fault of `prefix value` with the lines `below` that belong to it; None where it is not the value's.
+    """Return the fault of `prefix value` with the lines `below` that belong to it; None if the value is not at fault.
 
-    `prefix` is what stands before the value, such as `description: `.
+    `prefix` is the text before the value, such as `description: `.
     """
     value = value.strip()
     if not value:
@@ -129,7 +129,7 @@ def _check_brackets(prefix: str, value: str, below: Sequence[str]) -> Fix | None
 
 
 def _find_missing_closers(text: str) -> str:
-    """The brackets that would close a flow value, '' where nothing is missing or something else is wrong."""
+    """Return the brackets that would close a flow value; '' if none is missing or something else is wrong."""
     stack: list[str] = []
     quote = ""
     for char in text:
@@ -170,7 +170,7 @@ def _check_colon(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
 
 
 def _show_fix(prefix: str, text: str) -> str:
-    """The line as it should be; of a long one, how it should start and end."""
+    """Return the line as it should be; for a long line, its start and end."""
     whole = quote_scalar(text)
     if len(whole) > _MAX_SHOWN:
         whole = f"{whole[:40]} … {whole[-20:]}"

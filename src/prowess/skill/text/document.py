@@ -13,12 +13,12 @@ ReadMethod = Literal["yaml", "repaired", "scanned", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What stands in a markdown file.
+    """The content of a markdown file.
 
-    `raw` is the frontmatter verbatim, the text between the markers, or None where there is none. `fields` is its
-    content: text exactly as written (`1.10` stays `1.10`, `yes` stays `yes`), lists, mappings, and None for an empty
-    value. `lines` gives the line of each top-level key in the file, counted from 1. `how` says what it took to
-    read the fields. `problems` holds one entry for every irregularity, with a stable code.
+    `raw` is the frontmatter verbatim, the text between the markers, or None if there is none. `fields` is its content: text exactly
+    as written (`1.10` stays `1.10`, `yes` stays `yes`), lists, mappings, and None for an empty value. `lines` has the line of each
+    top-level key in the file, counted from 1. `how` says what it took to read the fields. `problems` has one entry for each
+    irregularity, with a stable code.
     """
 
     raw: str | None
@@ -76,7 +76,7 @@ TEXT_CODES: dict[str, str] = {
     "yaml-syntax": "The frontmatter is not valid YAML.",
     "yaml-tag": "YAML tags are not allowed.",
 }
-"""What each code means, in one line."""
+"""The meaning of each code, in one line."""
 
 _INFO_CODES = frozenset({"bom", "crlf"})
 
@@ -94,6 +94,6 @@ YAML_HINTS: dict[str, str] = {
 
 
 def make_problem(code: str, message: str, hint: str, *, line: int | None = None, field: str | None = None) -> Problem:
-    """A problem of the reader: irregular but usable is a warning, a mere fact is an info."""
+    """Return a problem of the reader: a warning for something irregular but usable, an info for a mere fact."""
     severity = "info" if code in _INFO_CODES else "warning"
     return Problem(code=code, severity=severity, message=message, hint=hint, line=line, field=field)

@@ -21,17 +21,17 @@ _MARKUP = re.compile(r"\*{2,3}|__|`+")
 _QUOTE = re.compile(r"^[ \t]*>+[ \t]?")
 _TAG = re.compile(r"<[^<>\n]{1,300}>")
 _OPENING = re.compile(r"\n*# ([^\s#*_`<>\[\]][^\r\n#*_`<>\[\]]*)\n")
-"""A first line that is a heading without any marks in it, as almost every body has one."""
+"""A first line that is a heading without markup, as almost every body has."""
 _TITLE = re.compile(r"\s*^#[ \t]+(?=[^\s#])([^\r\n]+)", re.MULTILINE)
 _TOP = re.compile(r"(?:\A|[\r\n]) {0,3}(?:#(?!#)|=)")
-"""What every top-level heading has in it."""
+"""A text that every top-level heading contains."""
 _COMMENTS = re.compile(r"(?:[ \t]*<!--(?:>|->|.*?-->))+")
 _WORDS = re.compile(r"[^\W\d_](?:(?!-->)[^\r\n])*")
 _MAX_SCANNED = 200_000
 
 
 def first_heading(body: str) -> str:
-    """The text of the first top-level heading, or of the first heading of any level, or ''."""
+    """Return the text of the first top-level heading, else of the first heading of any level, else ''."""
     opening = _OPENING.match(body)
     if opening:
         return " ".join(opening[1].split())
@@ -55,9 +55,9 @@ def _search_heading(body: str) -> str:
 
 
 def first_paragraph(body: str, limit: int = 500) -> str:
-    """The first paragraph of running text on one line, cut at a word where it is longer than `limit`.
+    """Return the first paragraph of running text on one line, cut at a word if it is longer than `limit`.
 
-    Where there is no running text, the first list or quotation stands in for it, or a heading, or the first words at all.
+    Without running text, the first list or quotation stands in, or a heading, or the first words at all.
     """
     spare = ""
     for paragraph in _paragraphs(body):
@@ -74,7 +74,7 @@ def first_paragraph(body: str, limit: int = 500) -> str:
 
 
 def _prose_lines(body: str) -> Iterator[str]:
-    """The lines of the body outside code fences and comments, blank ones as one, without their line ends."""
+    """Yield the lines outside code fences and comments, consecutive blank lines as one, without line ends."""
     fence = ""
     comment = False
     for found in _LINE.finditer(body, 0, _MAX_SCANNED):
@@ -97,7 +97,7 @@ def _prose_lines(body: str) -> Iterator[str]:
 
 
 def _paragraphs(body: str) -> Iterator[list[str]]:
-    """Runs of lines without a blank line, a heading or a rule between them."""
+    """Yield runs of lines without a blank line, a heading or a rule between them."""
     lines: list[str] = []
     for line in _prose_lines(body):
         if line.strip() and not _RULE.match(line) and not _HEADING.match(line) and not _UNDERLINE.match(line):
@@ -115,7 +115,7 @@ def _join_lines(lines: list[str]) -> str:
 
 
 def _strip_markup(text: str) -> str:
-    """The text without the marks of links, emphasis and code."""
+    """Return the text without the markup of links, emphasis and code."""
     text = _TAG.sub(" ", _LINK.sub(r"\1", text))
     return " ".join(_MARKUP.sub("", text).split())
 
@@ -137,7 +137,7 @@ _MAX_DEPTH = 8
 
 
 def as_text(value: Any) -> str:
-    """The value as text for people: lists joined by commas, mappings as `key: value`, nothing as ''."""
+    """Return the value as text for people: lists joined by commas, mappings as `key: value`, nothing as ''."""
     return _to_text(value, _MAX_DEPTH)
 
 
@@ -158,7 +158,7 @@ def _to_text(value: Any, depth: int) -> str:
 
 
 def as_list(value: Any) -> tuple[str, ...]:
-    """The items of a list, of `a, b`, of `[a, b]` or of a mapping's values; each once, none empty."""
+    """Return the items of a list, of `a, b`, of `[a, b]` or of a mapping's values; each once, none empty."""
     return tuple(dict.fromkeys(_to_items(value, _MAX_DEPTH)))
 
 
@@ -185,10 +185,10 @@ def _split_list(text: str) -> list[str]:
 
 
 def as_tools(value: Any) -> tuple[str, ...]:
-    """The tools that `allowed-tools` names, each once: a list, or text with commas, spaces or brackets.
+    """Return the tools that `allowed-tools` names, each once: a list, or text with commas, spaces or brackets.
 
-    A tool with its argument, such as `Bash(git add:*)`, is one. `WebFetch(domain: x)`, which YAML reads as a mapping when
-    it stands in a list, is put together again.
+    A tool with its argument, such as `Bash(git add:*)`, is one tool. `WebFetch(domain: x)`, which YAML reads as a mapping inside a
+    list, is joined again.
     """
     return tuple(dict.fromkeys(_to_tools(value, _MAX_DEPTH)))
 
@@ -207,7 +207,7 @@ def _to_tools(value: Any, depth: int) -> list[str]:
 
 
 def _tools_of_pair(pair: tuple[Any, Any], depth: int) -> list[str]:
-    """A tool whose argument has a colon, split in two by YAML; or a tool with a flag; or a group of tools."""
+    """Return a tool whose argument has a colon, split by YAML; or a tool with a flag; or a group of tools."""
     key, item = str(pair[0]), pair[1]
     if "(" in key and isinstance(item, str):
         return _to_tools(f"{key}: {item}", depth - 1)
@@ -218,7 +218,7 @@ def _tools_of_pair(pair: tuple[Any, Any], depth: int) -> list[str]:
 
 
 def as_flag(value: Any) -> bool | None:
-    """Yes or no; None where it is neither."""
+    """Return True or False; None if the value is neither."""
     if isinstance(value, bool):
         return value
     return _FLAGS.get(str(value).strip().lower())

@@ -34,7 +34,7 @@ _PROSE = re.compile(r"(?:[^\n]*\n){0,40}")
 
 @dataclass(frozen=True, slots=True)
 class FrontmatterBlock:
-    """The frontmatter is text[start:end]; the body starts at `body`, after whatever stands before `lead`."""
+    """The frontmatter is text[start:end]; the body starts at `body`, after the text before `lead`."""
 
     start: int
     end: int
@@ -44,17 +44,17 @@ class FrontmatterBlock:
 
 
 def normalize_line_ends(text: str) -> str:
-    """The same text with plain line ends, every character at the place it had."""
+    """Return the text with plain line ends and every character at the same position."""
     return text.replace("\r\n", " \n").replace("\r", "\n") if "\r" in text else text
 
 
 def line_number(text: str, position: int) -> int:
-    """The line of a position, counted from 1."""
+    """Return the line of a position, counted from 1."""
     return text.count("\n", 0, position) + 1
 
 
 def find_block(text: str) -> FrontmatterBlock | None:
-    """Find the frontmatter in a `normalize_line_ends` text; None where there is none."""
+    """Return the frontmatter of a text with normalized line ends, or None."""
     position, problems = _skip_leading(text)
     opened = _OPEN.match(text, position)
     lead = 0
@@ -88,7 +88,7 @@ def _marker_problem(text: str, position: int, found: str) -> Problem:
 
 
 def _skip_leading(text: str) -> tuple[int, list[Problem]]:
-    """Step over blank lines, comments and an opening fence, in so far as they stand before a marker."""
+    """Skip blank lines, comments and an opening fence before the marker."""
     problems: list[Problem] = []
     position = _skip(_BLANK, text, 0)
     if position:
@@ -122,7 +122,7 @@ def _skip(pattern: re.Pattern[str], text: str, position: int) -> int:
 
 
 def _find_end(text: str, start: int) -> FrontmatterBlock | None:
-    """The block that starts at `start`, up to the first line that closes it; None where `---` was a mere rule."""
+    """Return the block that starts at `start`, up to the first closing line; None if `---` was a mere rule."""
     end = END_MARKER.search(text, start)
     glued = _GLUED.search(text, start, end.start() if end else len(text))
     if glued and (not end or _is_body(text, glued.end(), end.start())):
@@ -145,7 +145,7 @@ def _is_body(text: str, start: int, end: int) -> bool:
 
 
 def unclosed_block(text: str, start: int) -> FrontmatterBlock:
-    """The block whose end marker is missing: the lines from `start` that can be frontmatter."""
+    """Return the block without an end marker: the lines from `start` that can be frontmatter."""
     end = find_keys_end(text, start)
     message = "The frontmatter is never closed."
     found = _problem_at(text, end, "frontmatter-not-closed", message, "Put a line with exactly --- after the last key.")
@@ -153,7 +153,7 @@ def unclosed_block(text: str, start: int) -> FrontmatterBlock:
 
 
 def shorten_block(text: str, block: FrontmatterBlock) -> FrontmatterBlock | None:
-    """The same frontmatter taken as never closed, where the closing marker found is more likely a rule in the body."""
+    """Return the same frontmatter as never closed, if the closing marker is more likely a rule in the body."""
     if not _HEADING_LINE.search(text, block.start, block.end):
         return None
     end = find_keys_end(text, block.start)
@@ -167,7 +167,7 @@ def shorten_block(text: str, block: FrontmatterBlock) -> FrontmatterBlock | None
 
 
 def _unopened_block(text: str, start: int, problems: list[Problem]) -> FrontmatterBlock:
-    """Keys at the top of the file without a marker before them."""
+    """Return the block of keys at the top of the file without a marker before them."""
     end = find_keys_end(text, start)
     message = "The frontmatter has no line --- before it."
     found = _problem_at(
@@ -179,7 +179,7 @@ def _unopened_block(text: str, start: int, problems: list[Problem]) -> Frontmatt
 
 
 def find_keys_end(text: str, start: int) -> int:
-    """The end of the lines from `start` that are keys or belong to one."""
+    """Return the end of the lines from `start` that are keys or belong to one."""
     end = position = start
     blank = False
     while position < len(text):
@@ -202,12 +202,12 @@ def _continues_keys(line: str, after_blank: bool) -> bool:
 
 
 def _is_key_comment(text: str, line: re.Match[str]) -> bool:
-    """Whether a line is a comment with a key right below it, and not a heading."""
+    """Return True for a comment with a key right below it, as opposed to a heading."""
     return line[1].startswith("#") and bool(KEY_LINE.match(text, line.end()))
 
 
 MAX_FAULTS = 50
-"""So many are told of one file."""
+"""How many faults of one file are reported."""
 
 _UNREADABLE = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _CONFLICT = re.compile(r"(?:<{7}|={7}|>{7})(?:\s|\Z)")
@@ -215,7 +215,7 @@ _CONFLICT = re.compile(r"(?:<{7}|={7}|>{7})(?:\s|\Z)")
 
 @dataclass(slots=True)
 class ReadFields:
-    """What was read, gathered while reading. Lines are those of the file."""
+    """The fields read so far, with their lines in the file and the problems."""
 
     fields: dict[str, Any] = field(default_factory=dict[str, Any])
     lines: dict[str, int] = field(default_factory=dict[str, int])
@@ -239,12 +239,12 @@ class FrontmatterEntry:
 
     @property
     def value(self) -> str:
-        """What stands behind the colon."""
+        """The text after the colon."""
         return self.rows[0][len(self.prefix) :].strip()
 
     @property
     def below(self) -> list[str]:
-        """The rows that follow, without comments."""
+        """The following rows, without comments."""
         return [row for row in self.rows[1:] if not row.startswith("#")]
 
 
@@ -258,7 +258,7 @@ def scan_entries(raw: str, first_line: int) -> ReadFields:
 
 
 def clean_rows(raw: str, first_line: int, result: ReadFields) -> list[str]:
-    """The lines, without characters that YAML has no place for, and set out so that the keys start in column 0."""
+    """Return the lines without characters that YAML does not allow, dedented so that keys start in column 0."""
     text = raw.replace("\r\n", "\n").replace("\r", "\n")
     bad = _UNREADABLE.search(text)
     if bad:
@@ -282,7 +282,7 @@ def _dedent(rows: list[str], indent: int) -> list[str]:
 
 
 def split_entries(rows: list[str], first_line: int, result: ReadFields) -> list[FrontmatterEntry]:
-    """The top-level keys, each once, with the rows that follow them."""
+    """Return the top-level keys, each once, with the rows that follow them."""
     entries: dict[str, FrontmatterEntry] = {}
     current: FrontmatterEntry | None = None
     for line, row in enumerate(rows, start=first_line):
@@ -301,13 +301,13 @@ def split_entries(rows: list[str], first_line: int, result: ReadFields) -> list[
 
 
 def report_once(result: ReadFields, found: Problem) -> None:
-    """Report the first fault of its kind only."""
+    """Report only the first fault of its kind."""
     if not any(other.code == found.code for other in result.problems):
         result.problems.append(found)
 
 
 def report_repeated_key(key: str, line: int, field: str, result: ReadFields) -> None:
-    """Report a key that is passed over because it is there already."""
+    """Report a key that is ignored because it exists already."""
     if len(result.problems) < MAX_FAULTS:
         message = f"The key {key[:80]!r} appears twice; the first one counts."
         hint = YAML_HINTS["yaml-duplicate-key"]
@@ -315,7 +315,7 @@ def report_repeated_key(key: str, line: int, field: str, result: ReadFields) -> 
 
 
 def entry_text(entry: FrontmatterEntry) -> str:
-    """The value of a key as text, the way it stands there."""
+    """Return the value of a key as the text that was written."""
     text = fold_lines(["" if is_block_indicator(entry.value) else entry.value, *entry.below])
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
         return text[1:-1]

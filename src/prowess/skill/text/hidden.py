@@ -1,8 +1,8 @@
-"""Text that a model reads and a person does not see.
+"""Find text that a model reads and a person does not see.
 
-Some characters have no shape of their own: tags, variation selectors, zero-width characters, direction controls. Scripts
-and emoji need a few of them in certain places, where they are accepted; anywhere else they can carry a message past
-the eye of a reviewer, and every one of them is found.
+Some characters have no visible shape: tags, variation selectors, zero-width characters, direction controls. Scripts and emoji
+need a few of them in certain places, where they are accepted. Anywhere else they can carry a message past a reviewer, so each
+one is found.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _SUSPECTS = (
     *((plane + 0xFFFE, plane + 0xFFFF) for plane in range(0x10000, 0xE0000, 0x10000)),
     (0xE0000, 0xE0FFF), (0xEFFFE, 0xEFFFF), (0xFFFFE, 0xFFFFF), (0x10FFFE, 0x10FFFF),
 )  # fmt: skip
-"""The characters that may be hidden, as ranges in order."""
+"""The characters that may be hidden, as sorted ranges."""
 
 
 def _ordinary_ranges() -> str:
-    """All other characters, as the ranges of a character class."""
+    """Return all other characters, as the ranges of a character class."""
     starts = [0, *(last + 1 for _, last in _SUSPECTS)]
     ends = [*(first - 1 for first, _ in _SUSPECTS), 0x10FFFF]
     pairs = zip(starts, ends, strict=True)
@@ -35,7 +35,7 @@ def _ordinary_ranges() -> str:
 
 
 _SUSPECT = re.compile(f"[^{_ordinary_ranges()}]")
-"""Told by what it is not: ordinary characters are dismissed in one step, and most text has nothing else."""
+"""Defined by what it is not: ordinary characters are dismissed in one step, and most text has nothing else."""
 _PLAIN = bytes(code for code in range(128) if not _SUSPECT.match(chr(code)))
 
 _FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f")
@@ -50,7 +50,7 @@ _JOINING = re.compile(
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\ua9e0-\ua9ff\uaa60-\uaadf]"
 )
-"""Letters of the scripts that are written without spaces, where a zero-width space marks a word."""
+"""Letters of the scripts that are written without spaces, where a zero-width space separates words."""
 
 _MAX_SHOWN = 80
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
@@ -60,7 +60,7 @@ _EMOJI_TAIL = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff\u20e3]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenText:
-    """A run of hidden characters of one class: where it starts, its first character, and how many there are."""
+    """A run of hidden characters of one class: where it starts, its first character, and its length."""
 
     line: int
     column: int
@@ -70,7 +70,7 @@ class HiddenText:
 
 
 def find_hidden(text: str) -> list[HiddenText]:
-    """Every run of hidden characters, in order; none in ordinary text of any script.
+    """Return every run of hidden characters, in order; none for ordinary text of any script.
 
     A byte order mark at the very start is accepted.
     """
@@ -86,7 +86,7 @@ def find_hidden(text: str) -> list[HiddenText]:
 
 
 def _runs(text: str) -> Iterator[tuple[int, CharClass, int]]:
-    """Where each run of one class starts, and how long it is."""
+    """Yield the start, class and length of each run of one class."""
     start, length = -1, 0
     current: CharClass = "invisible"
     for position in _hidden_positions(text):
@@ -102,7 +102,7 @@ def _runs(text: str) -> Iterator[tuple[int, CharClass, int]]:
 
 
 def show_hidden(text: str) -> str:
-    r"""Write every hidden character out, such as `\u{E0041}`."""
+    r"""Return the text with every hidden character written out, such as `\u{E0041}`."""
     parts: list[str] = []
     start = 0
     for position in _hidden_positions(text):
@@ -112,7 +112,7 @@ def show_hidden(text: str) -> str:
 
 
 def quote_source(source: str) -> str:
-    """The beginning of what an author wrote, such as a pattern or a piece of a template, to be quoted in a message."""
+    """Return the start of an author's text, such as a pattern or a piece of a template, quoted for a message."""
     return f"`{show_hidden(source[:_MAX_SHOWN])}{'…' * (len(source) > _MAX_SHOWN)}`"
 
 
@@ -183,7 +183,7 @@ def _variation_accepted(text: str, position: int) -> bool:
 
 
 def _direction_mark_accepted(text: str, position: int) -> bool:
-    """A direction mark stands next to a letter of a script that runs from right to left, or to its punctuation."""
+    """Accept a direction mark next to a letter of a right-to-left script, or to its punctuation."""
     if text[position] not in "\u200e\u200f\u061c":
         return False
     return any(
@@ -201,7 +201,7 @@ _ACCEPTED: dict[CharClass, Callable[[str, int], bool]] = {
 
 
 def _is_symbol(char: str) -> bool:
-    """Whether a character has a text and an emoji shape, or a variant: symbols, arrows, some punctuation."""
+    """Return True for a character that has a text and an emoji shape, or a variant: symbols, arrows, some punctuation."""
     return unicodedata.category(char) in ("So", "Sm", "Sk", "Po", "Ps", "Pe") and char >= "\xa0"
 
 

@@ -31,7 +31,7 @@ _SAVE_HINT = "Save the file as UTF-8 without a byte order mark."
 
 
 def decode_text(data: bytes | str) -> tuple[str, list[Problem]]:
-    """The text of a file, without byte order mark, and what was odd about its bytes. Half characters are replaced."""
+    """Return the text of a file without byte order mark, and what was odd about its bytes. Lone surrogates are replaced."""
     problems: list[Problem] = []
     if isinstance(data, str):
         text = _replace_surrogates(data, problems)
@@ -67,7 +67,7 @@ def _replace_surrogates(text: str, problems: list[Problem]) -> str:
 
 
 def _decode_other(data: bytes, position: int, problems: list[Problem]) -> str:
-    """The text of bytes that are not UTF-8: by their mark, else as Windows or Latin-1 text."""
+    """Return the text of bytes that are not UTF-8: by their byte order mark, else as Windows-1252 or Latin-1."""
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return _decode_wide(data, encoding, problems)
@@ -81,7 +81,7 @@ def _decode_other(data: bytes, position: int, problems: list[Problem]) -> str:
 
 
 def _check_nul(text: str, data: bytes | str, problems: list[Problem]) -> str:
-    """The text, read again if its NULs come from an unmarked wide encoding."""
+    """Return the text, decoded again if its NULs come from UTF-16 without a mark."""
     start = data[:64] if isinstance(data, bytes) else b""
     even, odd = start[::2].count(0), start[1::2].count(0)
     if odd * 2 > len(start) // 2 and not even:
@@ -105,7 +105,7 @@ _LINE_END = ("\n", "")
 
 
 def read_document(data: bytes | str, *, limits: Limits = DEFAULT_LIMITS) -> Document:
-    """Read the frontmatter and the body of a markdown file. Nothing makes it raise."""
+    """Read the frontmatter and the body of a markdown file. Never raises."""
     text, problems = decode_text(data)
     end = text.find("\n---", 3) if not problems and text.startswith("---\n") else -1
     if end < 0 or text[end + 4 : end + 5] not in _LINE_END or text.find("\n...", 3, end) >= 0:
@@ -132,7 +132,7 @@ def read_document(data: bytes | str, *, limits: Limits = DEFAULT_LIMITS) -> Docu
 
 
 def _read_irregular(text: str, problems: list[Problem], limits: Limits) -> Document:
-    """The document of a file whose frontmatter is not marked as it should be, or empty, or absent."""
+    """Read a file whose frontmatter is not marked correctly, empty or missing."""
     plain = normalize_line_ends(text)
     block = find_block(plain)
     if block is None:
@@ -146,7 +146,7 @@ def _read_irregular(text: str, problems: list[Problem], limits: Limits) -> Docum
 def _read_refused(
     plain: str, text: str, block: FrontmatterBlock, refused: YamlRefused, limits: Limits
 ) -> tuple[FrontmatterBlock, ReadFields | None]:
-    """The fields of a block that YAML refuses, or of a shorter one where its end was taken for a rule in the body."""
+    """Return the fields of a block that YAML refuses, or of a shorter block if the closing marker was really a rule in the body."""
     line = line_number(plain, block.start)
     nearer = shorten_block(plain, block)
     if nearer is None:
@@ -159,7 +159,7 @@ def _read_refused(
 def _make_document(
     text: str, problems: list[Problem], found: FrontmatterBlock, outcome: tuple[FrontmatterBlock, ReadFields | None]
 ) -> Document:
-    """The document of a block that was read; all of the text is body where it gave nothing."""
+    """Return the document of a block; if the block gave no fields, the whole text is body."""
     block, read = outcome
     if read is None:
         return _without_frontmatter(text, [*problems, _missing_problem() if found.lead else _keyless_problem()])
@@ -181,7 +181,7 @@ def _make_document(
 
 
 def _find_marker_spaces(text: str, block: FrontmatterBlock) -> list[Problem]:
-    """What is wrong with a marker that spaces follow: some other readers do not know it for one."""
+    """Report a marker followed by spaces, which some other readers do not recognise."""
     before = text[: block.start].rstrip("\r\n")
     opening = before[max(before.rfind("\n"), before.rfind("\r")) + 1 :]
     closing = text[block.end : block.body].rstrip("\r\n")
@@ -197,7 +197,7 @@ def _find_marker_spaces(text: str, block: FrontmatterBlock) -> list[Problem]:
 
 
 def _load_fields(raw: str, line: int, limits: Limits) -> ReadFields | YamlRefused:
-    """The fields as plain YAML gives them, or why it does not."""
+    """Return the fields as plain YAML gives them, or the reason why it does not."""
     try:
         loaded = load(raw, limits=limits, first_line=line)
     except YamlRefused as refused:
@@ -211,7 +211,7 @@ def _load_fields(raw: str, line: int, limits: Limits) -> ReadFields | YamlRefuse
 
 
 def _repair_fields(raw: str, line: int, refused: YamlRefused, limits: Limits) -> ReadFields | None:
-    """The fields by repair, or by the line where the block is too large; None where there are none."""
+    """Return the fields by repair, or line by line if the block is too large; None if there are none."""
     if refused.code == "frontmatter-too-large":
         read = scan_entries(raw.encode()[: limits.frontmatter_bytes].decode("utf-8", "ignore"), line)
         hint = "Move what is long into the body or into files of the skill."

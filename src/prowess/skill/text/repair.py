@@ -36,10 +36,9 @@ _MAX_FIXES = 8
 
 
 def repair_fields(raw: str, first_line: int, refused: YamlRefused, limits: Limits) -> ReadFields:
-    """Read frontmatter that `load` refused, with `refused`. Fields are empty where it has no keys at all.
+    """Read frontmatter that `load` refused with `refused`. The fields are empty if it has no keys at all.
 
-    The key where YAML stopped is mended first and the rest read at once; where that does not help, every key is
-    read on its own.
+    The key where YAML stopped is fixed first and the rest read at once. If that does not help, every key is read on its own.
     """
     result = ReadFields()
     entries = split_entries(clean_rows(raw, first_line, result), first_line, result)
@@ -66,7 +65,7 @@ def repair_fields(raw: str, first_line: int, refused: YamlRefused, limits: Limit
 def _read_rest(
     entries: list[FrontmatterEntry], first_line: int, result: ReadFields, limits: Limits
 ) -> YamlRefused | None:
-    """Read all these entries at once, each on the line where it stands."""
+    """Read all these entries at once, each on its own line."""
     rows: list[str] = []
     for entry in entries:
         rows += [""] * (entry.line - first_line - len(rows))
@@ -82,7 +81,7 @@ def _read_rest(
 
 
 def _sort_by_line(result: ReadFields) -> ReadFields:
-    """The result with its fields and problems in the order of the file."""
+    """Return the result with fields and problems in the order of the file."""
     result.lines = dict(sorted(result.lines.items(), key=lambda item: item[1]))
     result.fields = {key: result.fields[key] for key in result.lines}
     result.problems.sort(key=lambda one: one.line or 0)
@@ -90,7 +89,7 @@ def _sort_by_line(result: ReadFields) -> ReadFields:
 
 
 def _read_entry(entry: FrontmatterEntry, result: ReadFields, limits: Limits) -> bool:
-    """Read one key into the result; whether it was in order."""
+    """Read one key into the result; return True if it was valid."""
     _expand_tabs(entry, result)
     result.lines[entry.key] = entry.line
     try:
@@ -105,7 +104,7 @@ def _read_entry(entry: FrontmatterEntry, result: ReadFields, limits: Limits) -> 
 
 
 def _expand_tabs(entry: FrontmatterEntry, result: ReadFields) -> None:
-    """Set rows in with spaces where it was done with tabs."""
+    """Replace tabs in the indentation by spaces."""
     for index, row in enumerate(entry.rows):
         found = _TAB.match(row)
         if found:
@@ -116,7 +115,7 @@ def _expand_tabs(entry: FrontmatterEntry, result: ReadFields) -> None:
 
 
 def _fix_value(entry: FrontmatterEntry, refused: YamlRefused, result: ReadFields, limits: Limits) -> Any:
-    """The value of a key that YAML refuses."""
+    """Return the value of a key that YAML refuses."""
     if refused.code == "yaml-duplicate-key":
         return _keep_first_keys(entry, result, limits)
     stray = _find_stray_row(entry)
@@ -140,7 +139,7 @@ def _fix_value(entry: FrontmatterEntry, refused: YamlRefused, result: ReadFields
 
 
 def _find_stray_row(entry: FrontmatterEntry) -> int:
-    """The index of the first row in column 0 that cannot belong to the key, or 0."""
+    """Return the index of the first row in column 0 that cannot belong to the key, or 0."""
     value = entry.value
     if is_block_indicator(value):
         return 0
@@ -151,7 +150,7 @@ def _find_stray_row(entry: FrontmatterEntry) -> int:
 
 
 def _read_without_stray(entry: FrontmatterEntry, index: int, result: ReadFields, limits: Limits) -> Any:
-    """Read the key without the rows from `index` on, which belong to none; running text takes them up."""
+    """Read the key without the rows from `index` on, which belong to no key; running text absorbs them."""
     message = "A line in the frontmatter belongs to no key."
     hint = "Set it in by two spaces so that it belongs to the key above, or move it below the closing ---."
     result.problems.append(make_problem("line-without-key", message, hint, line=entry.line + index, field=entry.key))
@@ -173,7 +172,7 @@ def _keep_first_keys(entry: FrontmatterEntry, result: ReadFields, limits: Limits
 
 
 def _find_misplaced_key(entry: FrontmatterEntry) -> int:
-    """The index of a row that is a top-level key set in by mistake below a one-line value, or 0."""
+    """Return the index of a row that is a top-level key indented by mistake below a one-line value, or 0."""
     if not entry.value or entry.value[0] in "|>\"'[{":
         return 0
     for index, row in enumerate(entry.rows[1:], start=1):
@@ -184,7 +183,7 @@ def _find_misplaced_key(entry: FrontmatterEntry) -> int:
 
 
 def _read_misplaced_key(entry: FrontmatterEntry, index: int, result: ReadFields, limits: Limits) -> Any:
-    """Read the misplaced key as the key that it was meant to be, and give the value before it."""
+    """Read the misplaced key as the top-level key that it was meant to be, and return the value before it."""
     rows = entry.rows[index:]
     indent = len(rows[0]) - len(rows[0].lstrip())
     rows = [row[min(indent, len(row) - len(row.lstrip())) :] for row in rows]
@@ -201,7 +200,7 @@ def _read_misplaced_key(entry: FrontmatterEntry, index: int, result: ReadFields,
 
 
 def _fix_rows_below(entry: FrontmatterEntry, refused: YamlRefused, result: ReadFields, limits: Limits) -> Any:
-    """Mend the lines below a key one at a time, where YAML stops; give the value once all is mended."""
+    """Fix the lines below a key one at a time, where YAML stops; return the value once all are fixed."""
     rows = list(entry.rows)
     found: list[tuple[Fix, YamlRefused, int]] = []
     starred = next((index for index, row in enumerate(rows) if _STAR.match(row)), 0)
@@ -226,7 +225,7 @@ def _fix_rows_below(entry: FrontmatterEntry, refused: YamlRefused, result: ReadF
 
 
 def _fix_row(rows: list[str], index: int) -> tuple[list[str], Fix, int] | None:
-    """Quote the value in the row, or in the nearest one above that has one."""
+    """Quote the value in the row, or in the nearest row above that has one."""
     for at in range(index, max(0, index - 2), -1):
         item = _ITEM.match(rows[at])
         remedy = diagnose_value(item[1], item[2], []) if item else None
@@ -236,7 +235,7 @@ def _fix_row(rows: list[str], index: int) -> tuple[list[str], Fix, int] | None:
 
 
 def _report_fix(entry: FrontmatterEntry, remedy: Fix, refused: YamlRefused, at: int, result: ReadFields) -> None:
-    """Note a mended fault; what the filter forbids keeps the filter's name for it."""
+    """Report a fixed fault; what the YAML filter forbids is reported under the filter's own code."""
     if refused.code == "yaml-syntax":
         found = make_problem(remedy.code, remedy.message, remedy.hint, line=entry.line + at, field=entry.key)
     else:
@@ -249,14 +248,14 @@ def _forbidden_problem(entry: FrontmatterEntry, refused: YamlRefused) -> Problem
 
 
 def _keep_as_text(entry: FrontmatterEntry, refused: YamlRefused, result: ReadFields) -> str:
-    """The value as text, as it stands there."""
+    """Return the value as the text that was written."""
     result.how = "scanned"
     result.problems.append(_forbidden_problem(entry, refused))
     return entry_text(entry)
 
 
 def _skip_as_text(entry: FrontmatterEntry, result: ReadFields) -> None:
-    """Take the value as text, without another look, where a file has too many faults."""
+    """Take the value as text without reading it, in a file with too many faults."""
     result.how = "scanned"
     message = f"The frontmatter has over {MAX_FAULTS} faults; what follows was taken as text."
     report_once(result, make_problem("too-many-faults", message, "Mend the faults above first.", line=entry.line))

@@ -47,10 +47,10 @@ class YamlRefused(ValueError):
 
 
 class ValueBuilder:
-    """Builds the value from events, one level of nesting a stack entry, without recursion.
+    """Builds the value from events without recursion, with one stack entry for each level of nesting.
 
-    `lines` gives the line of each top-level key, `styles` what a strict reader may object to, and `repeated` the keys
-    that were passed over, with their lines.
+    `lines` has the line of each top-level key, `styles` what a strict reader may object to, and `repeated` the keys that were
+    ignored, with their lines.
     """
 
     __slots__ = ("depth", "first_line", "first_wins", "lines", "repeated", "styles", "typed")
@@ -65,14 +65,14 @@ class ValueBuilder:
         self.repeated: list[tuple[str, int]] = []
 
     def anew(self) -> ValueBuilder:
-        """A builder like this one that has built nothing yet."""
+        """Return an unused builder with the same settings."""
         return ValueBuilder(self.typed, self.depth, self.first_wins, self.first_line)
 
     def build(self, next_event: Callable[[], Any]) -> Any:  # noqa: C901, PLR0912  the loop that every file pays for
-        """Take all events and give the value.
+        """Take all events and return the value.
 
-        `inside` is the list or mapping being filled, `mapping` which of the two it is, `key` the key that waits for its
-        value, and `column` where the first mapping among the values of `inside` starts.
+        `inside` is the list or mapping being filled, `mapping` says which of the two it is, `key` is the key that waits for its value,
+        and `column` is where the first mapping among the values of `inside` starts.
         """
         top: list[Any] = []
         stack: list[tuple[Any, bool, int]] = []
@@ -120,7 +120,7 @@ class ValueBuilder:
                 inside, mapping, column = value, kind is MappingStartEvent, -1
 
     def odd_key(self, key: str, event: Any) -> Any:
-        """A key that is there already, or asks for a merge."""
+        """Handle a key that exists already, or a merge key."""
         line = self.line_of(event)
         if key == "<<":
             if event.style:
@@ -132,7 +132,7 @@ class ValueBuilder:
         return _DROPPED
 
     def check_start(self, event: Any, as_key: bool, level: int) -> None:
-        """Refuse a list or a mapping that is tagged, a key, or too deep."""
+        """Refuse a list or a mapping that is tagged, used as a key, or too deep."""
         if event.tag is not None or event.anchor is not None:
             raise self.forbidden(event)
         if as_key:
@@ -145,13 +145,13 @@ class ValueBuilder:
             self.styles.add("flow")
 
     def check_column(self, event: Any, column: int) -> int:
-        """Where the sibling mappings start; they should all start in the same column."""
+        """Return where sibling mappings start, and note if they do not all start in the same column."""
         if column not in (-1, event.start_mark.column):
             self.styles.add("uneven-indent")
         return event.start_mark.column if column == -1 else column
 
     def check(self, event: Any, begun: bool) -> None:
-        """Refuse aliases and second documents; the other events carry nothing."""
+        """Refuse aliases and second documents; other events carry no content."""
         if isinstance(event, AliasEvent):
             raise self.forbidden(event)
         if isinstance(event, DocumentStartEvent):
@@ -162,11 +162,11 @@ class ValueBuilder:
                 self.styles.add("directive")
 
     def line_of(self, event: Any) -> int:
-        """The line on which an event starts."""
+        """Return the line on which an event starts."""
         return event.start_mark.line + self.first_line
 
     def forbidden(self, event: Any) -> YamlRefused:
-        """The error for an anchor, an alias or a tag."""
+        """Return the error for an anchor, an alias or a tag."""
         line = self.line_of(event)
         if event.anchor is not None:
             sign = "*" if isinstance(event, AliasEvent) else "&"
@@ -175,7 +175,7 @@ class ValueBuilder:
 
 
 def _parse_plain(text: str) -> Any:
-    """What a scalar without quotes stands for, where it is not just its text."""
+    """Return the value of a scalar without quotes, if it is not just its text."""
     if text in _WORDS:
         return _WORDS[text]
     match = _NUMBER.match(text)
@@ -192,20 +192,20 @@ def _parse_plain(text: str) -> Any:
 _PURE_PARSER: Any = yaml.SafeLoader
 _PARSER: Any = getattr(getattr(yaml, "cyaml", None), "CParser", _PURE_PARSER)
 _FAULTS = (yaml.YAMLError, ValueError, OverflowError)
-"""What the parsers raise: the pure one lets errors of Python itself through."""
+"""The exceptions of the parsers; the pure one lets some of Python itself through."""
 _UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BREAK = re.compile("\r\n?|[\n\x85\u2028\u2029]")
 _ODD_BREAK = re.compile("[\x85\u2028\u2029]")
-"""Where YAML 1.1 begins a new line and no editor does."""
+"""Where YAML 1.1 starts a new line and no editor does."""
 
 
 class LoadedYaml(NamedTuple):
-    """A value, the line of each top-level key, and the ways of writing that a strict reader may object to.
+    """A value, the line of each top-level key, and styles that a strict reader may object to.
 
-    `styles` may hold `flow` (braces or brackets), `uneven-indent` (sibling mappings set in by different
-    amounts) and `directive` (a `%` line); `repeated` lists (key, line) of the keys that were passed over.
+    `styles` may have `flow` (braces or brackets), `uneven-indent` (sibling mappings indented differently) and `directive` (a `%`
+    line); `repeated` lists (key, line) of the keys that were ignored.
     """
 
     value: Any
@@ -227,9 +227,9 @@ def load(
 ) -> LoadedYaml:
     """Read one YAML document, or raise `YamlRefused`.
 
-    Untyped, every scalar stays the text that was written, and an empty one or a plain `~` or `null` is None. Typed, plain
-    `true`, `false` and numbers become values too, but only where writing the value gives the same text again.
-    With `first_wins`, a repeated key is passed over and listed instead of refused. Lines count from `first_line`.
+    Untyped, every scalar stays the text that was written, and an empty one or a plain `~` or `null` is None. Typed, plain `true`,
+    `false` and numbers become values too, but only if writing the value gives the same text again. With `first_wins`, a repeated key
+    is ignored and listed instead of refused. Lines count from `first_line`.
     """
     _check_size(text, limits.frontmatter_bytes)
     if text.isascii() or not _ODD_BREAK.search(text):
@@ -248,7 +248,7 @@ def load(
 
 
 def _map_lines(text: str, first_line: int) -> list[int]:
-    """For each line as YAML counts them, the line of the file that it lies in."""
+    """Return, for each line as YAML counts them, the line of the file."""
     lines = [first_line]
     for found in _BREAK.finditer(text):
         lines.append(lines[-1] + (found[0] in ("\r\n", "\r", "\n")))
@@ -271,7 +271,7 @@ def _load_with(text: str, builder: ValueBuilder) -> LoadedYaml:
 
 
 def _join_surrogates(pair: re.Match[str]) -> str:
-    """The character that an escaped surrogate pair stands for; JSON writes emoji so, and YAML does not know it."""
+    """Return the character of an escaped surrogate pair: JSON writes emoji so, and YAML does not know it."""
     return pair[1] + chr(0x10000 + ((int(pair[2], 16) - 0xD800) << 10) + int(pair[3], 16) - 0xDC00)
 
 
@@ -295,7 +295,7 @@ def _make_refusal(text: str, fault: Exception, first_line: int) -> YamlRefused:
 
 
 def _refuse_surrogates(next_event: Callable[[], Any]) -> Callable[[], Any]:
-    """The events of the pure parser, which would let escapes for half a character through."""
+    """Return the events of the pure parser, which alone would accept escapes for lone surrogates."""
 
     def checked() -> Any:
         event = next_event()

@@ -11,10 +11,10 @@ import yaml
 from prowess.errors import Invalid
 
 _AMBIGUOUS = re.compile(r"[-+.]?[0-9]|[-+]?\.(?:inf|nan)|[yn]\Z|[yn](?:es|o)?\Z|o(?:n|ff)\Z|=\Z", re.IGNORECASE)
-"""Text that some YAML reader or other takes for a number, a date or a flag."""
+"""Text that one YAML reader or another takes for a number, a date or a flag."""
 
 _BLOCK = re.compile(r"[^\s\x00-\x1f\x7f-\xa0\ufeff][^\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]*\Z")
-"""Text that a literal block can hold: it starts visibly and has no characters that need escapes."""
+"""Text that a literal block can hold: it starts visibly and needs no escapes."""
 
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 """Characters that only a double-quoted text keeps."""
@@ -25,13 +25,13 @@ _MAX_DEPTH = 100
 
 
 def format_float(number: float) -> str:
-    """The one way in which a number is written: Python's shortest, with the point that YAML 1.1 asks for."""
+    """Return the one way in which a number is written: Python's shortest, with the point that YAML 1.1 requires."""
     text = repr(number)
     return text if "." in text else text.replace("e", ".0e")
 
 
 class _Dumper(yaml.SafeDumper):
-    """PyYAML's dumper without aliases, with list items set in under their key."""
+    """PyYAML's dumper without aliases, with list items indented under their key."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  the signature is PyYAML's
         return True
@@ -41,7 +41,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 class _NoDashesDumper(_Dumper):
-    """The same, with three dashes in double quotes only: the one style that has escapes."""
+    """The same, with three dashes only in double quotes: the one style that has escapes."""
 
 
 def _represent_text(dumper: Any, text: str) -> yaml.ScalarNode:
@@ -69,10 +69,10 @@ _NoDashesDumper.add_representer(str, _represent_text_without_dashes)
 
 
 def dump(value: Any, *, three_dashes: bool = True) -> str:
-    """The value as block YAML: keys in their order, long text as literal blocks, always the same for the same value.
+    """Return the value as block YAML: keys in their order, long text as literal blocks, always the same for the same value.
 
-    It takes what JSON can hold, and `Invalid` says what it cannot write. Without `three_dashes`, no three stand in a
-    row anywhere in it.
+    It accepts what JSON can hold, and raises `Invalid` for anything else. Without `three_dashes`, no three dashes in a row appear
+    anywhere.
     """
     _check(value)
     return _dump_with(value, _Dumper) if three_dashes else _DASH.sub(r"\\x2D", _dump_with(value, _NoDashesDumper))
@@ -91,7 +91,7 @@ def _dump_with(value: Any, dumper: type[_Dumper]) -> str:
 
 
 def _check(value: Any) -> None:
-    """Refuse what the dumper would choke on; a list of work stands in for recursion."""
+    """Refuse values that the dumper cannot write. A work list replaces recursion, so that deep values cannot crash it."""
     pending: list[tuple[Any, int]] = [(value, 0)]
     while pending:
         item, depth = pending.pop()
