@@ -19,11 +19,11 @@ from prowess.skill.filenames import is_marker
 from prowess.skill.limits import MIB
 
 SKILLS_FOLDER = "skills"
-"""How every folder is called in which skills are looked for."""
+"""The name of folders in which skills are looked for."""
 
 
 def write_refusal(folder: Sequence[str], names: Sequence[str]) -> str:
-    """Why nothing is written at these names in a folder, which is given by its own names; '' where nothing speaks against it."""
+    """Return why a path in a folder may not be written; '' if it may. Both are given as names."""
     if is_hidden(names):
         return "tools read and run what they find under hidden names"
     if SKILLS_FOLDER in (name.lower() for name in (*folder, *names)) or is_marker(names[-1]):
@@ -32,7 +32,7 @@ def write_refusal(folder: Sequence[str], names: Sequence[str]) -> str:
 
 
 def is_hidden(names: Sequence[str]) -> bool:
-    """Whether one of the names is hidden."""
+    """Return True if one of the names is hidden."""
     return any(name.startswith(".") for name in names)
 
 
@@ -46,9 +46,9 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """One folder, by its place and by the name that the skill calls it by.
+    """A folder, with its path and the name that the skill uses for it.
 
-    The place is a whole path without links in it: a link that takes the place of a folder later is not followed.
+    The path is absolute and has no links: a link that replaces a folder later is not followed.
     """
 
     name: str
@@ -57,30 +57,30 @@ class Root:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that lead to it: from the workspace on where it is named so, and whatever it is called at its place."""
+        """The names on the way to it, as the skill and as the file system know them."""
         return (*(self.path.parts if self.name.startswith("/") else _split_names(self.name)), self.path.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLocation:
-    """Where a path leads: a folder, and the names from there on. `path` is what it was called."""
+    """Where a path leads: a root, and the names below it. `path` is what the skill wrote."""
 
     path: str
     root: Root
     names: tuple[str, ...]
 
     def read(self, *, most: int = MAX_READ_BYTES) -> bytes:
-        """The content of the file."""
+        """Return the content of the file."""
         return self._there(lambda parent: safe_files.read_file(parent, self.names[-1], most=most), most=most)
 
     def write(self, content: bytes, *, most: int = MAX_WRITE_BYTES) -> None:
-        """Put a file there, whole or not at all; folders that are missing are made."""
+        """Write the file atomically; missing folders are created."""
         if len(content) > most:
             raise Invalid(f"{self.path!r} would have {len(content):,} bytes; {most:,} are written at once.")
         self._there(lambda parent: safe_files.write_file(parent, self.names[-1], content), most=most, make=True)
 
     def holds_something(self) -> bool:
-        """Whether anything is there."""
+        """Return True if something exists there."""
         try:
             self._there(lambda parent: os.stat(self.names[-1], dir_fd=parent, follow_symlinks=False), most=0)
         except NotFound:
@@ -99,20 +99,21 @@ class FileLocation:
 
 
 class SkillFolders:
-    """The folders of one run. A path begins with the name of one of them, or is below the place of one.
+    """The folders of one run. A path starts with the name of one of them, or is below the path of one.
 
-    The longest name that fits counts. The run's own folder, which nobody else has, takes every path without / in front that no
-    other takes; beside a root for the whole workspace, it takes what is written and what is there.
+    The longest match counts. Relative paths that match no root belong to the run's own folder. Beside a root for the whole
+    workspace, the own folder takes what is written, and what exists there.
 
-    `Refused` is raised for a path that leaves its folder, by `..`, by a link, or as it stands, for what is no file, for hidden
-    names below a root, and for writing to a root what would be read as a skill or run by others. `NotFound` where there is nothing, `Invalid` for what is no path, and for what is too large.
+    Raise `Refused` for a path that leaves its folder, by `..`, by a link, or as it is written, for anything but a regular
+    file, for hidden names below a root, and for writing what would be read as a skill or run by others. Raise `NotFound` if
+    there is nothing, and `Invalid` for malformed paths and for content that is too large.
     """
 
     def __init__(self, roots: Sequence[Root], *, own: Path) -> None:
         self._roots = (Root(name="", path=own, writable=True), *roots)
 
     def to_read(self, path: str) -> FileLocation:
-        """Where a path leads that is to be read."""
+        """Return where a path leads, for reading."""
         places = self._places(path)
         found = next((place for place in places[:-1] if place.holds_something()), places[-1])
         if found.root.name and is_hidden(found.names):
@@ -123,7 +124,7 @@ class SkillFolders:
         return found
 
     def to_write(self, path: str) -> FileLocation:
-        """Where a path leads that is to be written."""
+        """Return where a path leads, for writing."""
         places = self._places(path)
         root = places[-1].root
         writable = next((place for place in places if place.root.writable), None)
@@ -137,7 +138,7 @@ class SkillFolders:
         return writable
 
     def _places(self, path: str) -> list[FileLocation]:
-        """Where a path may lead: one place, or two of which the first is in the run's own folder."""
+        """Return where a path may lead: one place, or two, of which the first is in the run's own folder."""
         wanted = split_path(path)
         whole = path.startswith("/")
         fitting = [
@@ -162,7 +163,7 @@ class SkillFolders:
 
 
 def split_path(path: str) -> list[str]:
-    """The names of a path, one after the other; `Refused` where it goes up, `Invalid` where it is no path."""
+    """Return the names of a path; raise `Refused` if it goes up, and `Invalid` if it is malformed."""
     if "\0" in path or len(path) > MAX_PATH_CHARS or not _is_text(path):
         raise Invalid(f"{path[:80]!r} is no path.", hint=f"A path is a text of at most {MAX_PATH_CHARS:,} characters.")
     names = _split_names(path)
@@ -176,7 +177,7 @@ def split_path(path: str) -> list[str]:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether a path begins with the name of a folder."""
+    """Return True if a path starts with the name of a folder."""
     start = _split_names(folder)
     return path.startswith("/") == folder.startswith("/") and bool(start) and split_path(path)[: len(start)] == start
 
@@ -194,7 +195,7 @@ def _is_text(path: str) -> bool:
 
 
 def _prefixes(root: Root, *, whole: bool) -> list[list[str]]:
-    """How paths into a root begin, as names."""
+    """Return the names with which paths into a root start."""
     named = root.name if root.name.startswith("/") == whole else None
     texts = [text for text in (named, str(root.path) if whole and root.name else None) if text is not None]
     return [_split_names(text) for text in texts]
@@ -205,7 +206,7 @@ def _parent_folder(path: str) -> str:
 
 
 def _raise_for(error: OSError, path: str, most: int) -> NoReturn:
-    """Tell what the system said in our own words."""
+    """Raise the `ProwessError` for an error of the system."""
     code = error.errno or 0
     told: dict[int, ProwessError] = {
         errno.ENOENT: NotFound(f"There is no file {path!r}."),

@@ -1,4 +1,4 @@
-"""What runs programs that skills bring or name, in a process that can reach nothing it was not given."""
+"""The `CommandSandbox` protocol: what runs programs of skills in a process that reaches only what it was given."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from prowess.sandbox.roots import Root
 from prowess.skill.limits import MIB
 
 CommandEndReason = Literal["done", "time", "output", "killed"]
-"""How a command ended: by itself, or because its time was over, or it wrote too much, or something killed it, such as the
-limit on memory."""
+"""How a command ended: by itself, at its time limit, because it wrote too much, or killed, for instance at its memory limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A program and its arguments, which are never read by a shell.
+    """A program and its arguments; no shell is involved.
 
-    It runs in a temporary folder with these `files` in it and nothing else, and has an empty one for its home; both are removed
-    afterwards. They can be written and belong to this run alone. `roots` are the only other folders of people that it sees.
+    It runs in a temporary folder that contains `files` and nothing else, and has another, empty one as its home. It can write
+    to both; they are removed afterwards. `roots` are the only other folders with data of users that it can reach.
     """
 
     argv: tuple[str, ...]
@@ -27,20 +26,20 @@ class Command:
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     """By path within the folder."""
     executable: bool = True
-    """Whether files in the folder can be executed. Where they cannot, common programs also leave alone what would have them
-    execute something: settings of other people, hooks, modules that lie in the current folder."""
+    """True if files in the folder may be executed. If not, common programs are also told to ignore what would make them
+    execute something: configuration, hooks, modules in the current folder."""
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     roots: tuple[Root, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandLimits:
-    """Caps on one command."""
+    """Limits of one command."""
 
     seconds: float = 30.0
     memory_bytes: int = 1024 * MIB
     output_bytes: int = MIB
-    """Of each of stdout and stderr."""
+    """For stdout and stderr each."""
     file_bytes: int = 64 * MIB
     processes: int = 64
 
@@ -50,25 +49,25 @@ DEFAULT_COMMAND_LIMITS = CommandLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOutcome:
-    """What came of a command. `exit_code` is negative where a signal ended it."""
+    """The outcome of a command. `exit_code` is negative if a signal ended it."""
 
     ended: CommandEndReason
     exit_code: int
     stdout: bytes = b""
     stderr: bytes = b""
     detail: str = ""
-    """What it had too much of, where that is why it was killed: `memory`, `processes` or `files`."""
+    """The limit that it exceeded, if it was killed for that: `memory`, `processes` or `files`."""
     confined: tuple[str, ...] = ()
-    """By what it was confined."""
+    """How it was confined."""
 
 
 class CommandSandbox(Protocol):
-    """Runs commands without network, without this process's environment and files, and ends all they started with them.
+    """Runs commands without network and without the environment and files of this process.
 
-    `NotFound` where there is no such program, `Unavailable` where nothing can be run safely here. How a command ended is
-    returned, not raised. A cancelled command has ended when the cancellation comes back.
+    When a command ends, everything that it started is killed. How it ended is returned, not raised. Raise `NotFound` if there
+    is no such program, and `Unavailable` if nothing can be run safely here. When a cancellation returns, the command has ended.
     """
 
     async def run(self, command: Command, limits: CommandLimits = DEFAULT_COMMAND_LIMITS) -> CommandOutcome:
-        """Run a command to its end."""
+        """Run a command and return its outcome."""
         ...

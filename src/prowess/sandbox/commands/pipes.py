@@ -1,4 +1,4 @@
-"""What goes into and comes out of another process, without waiting for it: of one event loop."""
+"""Pipes to and from another process, for one event loop, without blocking it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CHUNK = 1 << 16
 
 
 class PipeReader:
-    """What another process writes, up to a limit; `on_full` is told once it is more, and the rest is read and dropped."""
+    """Reads what another process writes, up to a limit; beyond it, `on_full` is called once, and the rest is discarded."""
 
     def __init__(self, descriptor: int, most: int, on_full: Callable[[], None]) -> None:
         self._descriptor = descriptor
@@ -21,7 +21,7 @@ class PipeReader:
         self._read = bytearray()
         self.full = False
         self.ended: asyncio.Future[None] = self._loop.create_future()
-        """Done when nobody writes any more."""
+        """Done when the other side has closed the pipe."""
         os.set_blocking(descriptor, False)
         self._loop.add_reader(descriptor, self._take)
 
@@ -31,7 +31,7 @@ class PipeReader:
         return bytes(self._read)
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._loop.remove_reader(self._descriptor)
         self.ended.cancel()
 
@@ -55,7 +55,7 @@ class PipeReader:
 
 
 class PipeWriter:
-    """What another process reads. It is closed when all has been taken, or nobody reads any more."""
+    """Writes what another process reads; the pipe is closed when everything was written, or the other side has closed it."""
 
     def __init__(self, pipe: IO[bytes], content: bytes) -> None:
         self._pipe = pipe
@@ -65,7 +65,7 @@ class PipeWriter:
         self._loop.add_writer(pipe.fileno(), self._give)
 
     def close(self) -> None:
-        """Write no more."""
+        """Stop writing."""
         if not self._pipe.closed:
             self._loop.remove_writer(self._pipe.fileno())
             self._pipe.close()
@@ -83,7 +83,7 @@ class PipeWriter:
 
 
 class ExitWatcher:
-    """That a process of this one's has ended."""
+    """Waits for a child process to exit, through its pidfd; it does not reap it."""
 
     def __init__(self, pid: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -92,7 +92,7 @@ class ExitWatcher:
         self._loop.add_reader(self._descriptor, self._note)
 
     def close(self) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         self._loop.remove_reader(self._descriptor)
         self.ended.cancel()
         os.close(self._descriptor)

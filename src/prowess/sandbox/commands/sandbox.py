@@ -40,7 +40,7 @@ from prowess.threads import offload
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], links: Mapping[str, str], *, executable: bool) -> None:
-    """Put files into a folder, and links to places by name where no file stands; `ValueError` for what is no path in it."""
+    """Write files into a folder, and links by name unless a file has it; raise `ValueError` for paths outside the folder."""
     for path, content in files.items():
         target = folder / _relative_path(path)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -62,7 +62,7 @@ def _relative_path(path: str) -> PurePosixPath:
 
 OUTCOME_BYTES = 1 << 16
 GRACE_SECONDS = 10.0
-"""How long the launcher may take to begin and to clear up, before it is ended too."""
+"""How long the launcher may take to start and to clean up, before it is killed too."""
 
 MAX_LINKS = 1_000
 MAX_ARGUMENT_CHARS, MAX_ARGUMENTS_CHARS = 30_000, 250_000
@@ -81,7 +81,7 @@ GUARD_ENVIRONMENT = {
     "PYTHONNOUSERSITE": "1",
     "PYTHONSAFEPATH": "1",
 }
-"""What programs are told that are not to execute what lies where they run."""
+"""The environment of programs that must not execute what is in the folder where they run."""
 
 _WORK, _HOME = "files", "home"
 _HINT = "Commands need Linux with Landlock, seccomp and namespaces; `prowess doctor` says what this machine has."
@@ -89,9 +89,9 @@ _EXCEEDED = ("memory", "processes", "files")
 
 
 class LockedCommandSandbox:
-    """Runs commands confined by what the system offers: Landlock, seccomp, limits, namespaces; `Unavailable` where that is too little.
+    """Runs commands confined by Landlock, seccomp, limits and namespaces; raise `Unavailable` if the system has too little of it.
 
-    Programs are `searched` for in these folders alone. The first command also removes what killed processes left behind.
+    Programs are looked for in the folders `searched` only. The first command also removes what killed processes have left.
     """
 
     def __init__(self, *, searched: Sequence[str] = SEARCH_PATH) -> None:
@@ -99,7 +99,8 @@ class LockedCommandSandbox:
         self._swept = False
 
     async def run(self, command: Command, limits: CommandLimits = DEFAULT_COMMAND_LIMITS) -> CommandOutcome:
-        """Run a command to its end."""
+        """Run a command and return its outcome."""
+        # Shielded: a thread cannot be cancelled, and what it starts must be ended.
         starting = asyncio.ensure_future(offload(self._start, command, limits))
         try:
             launched = await asyncio.shield(starting)
@@ -167,7 +168,7 @@ class LockedCommandSandbox:
 
 
 class LaunchedCommand:
-    """A command that has been started, with the launcher that watches over it; for one event loop."""
+    """A command that was started, with the launcher that watches it; for one event loop."""
 
     def __init__(self, task: dict[str, Any], stdin: bytes, limits: CommandLimits) -> None:
         self._folder = Path(task["folder"])
@@ -178,7 +179,7 @@ class LaunchedCommand:
             self._child.channel.sendall(json.dumps(task).encode() + b"\n")
 
     async def completed(self) -> CommandOutcome:
-        """What has come of it, once it has ended."""
+        """Wait for the end and return the outcome."""
         pipes, most = self._child.pipes, self._limits.output_bytes
         outcome = PipeReader(self._child.channel.fileno(), OUTCOME_BYTES, self._stop)
         stdout = PipeReader(pipes[1].fileno(), most, self._stop)
@@ -203,7 +204,7 @@ class LaunchedCommand:
         )
 
     async def end(self) -> None:
-        """End it, with all that it has started, and remove what it leaves; a cancellation waits until that is done."""
+        """End it with everything that it started, and remove its folder; a cancellation waits until that is done."""
         ending = asyncio.ensure_future(self._end())
         try:
             await asyncio.shield(ending)
@@ -229,13 +230,13 @@ class LaunchedCommand:
         remove_folder(self._folder)
 
     def _stop(self) -> None:
-        """Have the launcher end the command; it still says what came of it."""
+        """Tell the launcher to end the command; it still reports the outcome."""
         with suppress(OSError):
             self._child.channel.shutdown(socket.SHUT_WR)
 
 
 def _root_links(roots: Sequence[Root]) -> dict[str, str]:
-    """Where the names of roots lead that are no places by themselves; `.` stands for all that lies in its folder."""
+    """Return the links for roots with relative names; `.` stands for every entry of its folder."""
     links: dict[str, str] = {}
     for root in roots:
         if root.name == ".":
@@ -246,7 +247,7 @@ def _root_links(roots: Sequence[Root]) -> dict[str, str]:
 
 
 async def _end_when_started(starting: asyncio.Future[LaunchedCommand]) -> None:
-    """End what was being started when it was no longer wanted."""
+    """End a command that was cancelled while it was starting."""
     with suppress(ProwessError):
         await (await starting).end()
 
@@ -260,7 +261,7 @@ def _start_launcher() -> ChildProcess:
 
 
 def _parse_outcome(said: bytes) -> tuple[CommandEndReason, str, dict[str, Any]]:
-    """How a command ended, by the launcher's word, which no command can forge."""
+    """Return how a command ended, from the report of the launcher; no command can forge it, as none has the socket."""
     if not said:
         raise RunFailed("What watches over the command broke.", hint="Try again.")
     told = json.loads(said)
@@ -281,7 +282,7 @@ def _parse_outcome(said: bytes) -> tuple[CommandEndReason, str, dict[str, Any]]:
 
 
 def _check_command(command: Command) -> None:
-    """Refuse what no program can be started with."""
+    """Raise `Invalid` for arguments that no program can be started with."""
     if not command.argv or not command.argv[0]:
         raise Invalid("A command needs a program.")
     given = (*command.argv, *command.env, *command.env.values())

@@ -17,19 +17,19 @@ from prowess.sandbox.folders import new_folder, remove_folder
 from prowess.sandbox.roots import Root, write_refusal
 
 MAX_ENTRIES = 50_000
-"""A folder that a program may write to holds no more files and folders than that."""
+"""The most files and folders in a folder that a program may write to."""
 MAX_SCANNED = 100 * MAX_ENTRIES
-"""After the run so many are looked at, from the top down, since skills are not looked for far below."""
+"""The most that are checked after the run, from the top down: skills are not looked for far below."""
 
 _Fingerprint = tuple[int, int, bool]
-"""Which file it is, when anything about it was last changed, and whether it is a folder."""
+"""The inode, the time of the last change, and whether it is a folder."""
 
 
 class WriteGuard:
-    """The folders of one run of a program. It is made before the run, and looks once more when that has ended. Blocking.
+    """Checks the writable folders of one run: created before the run, it looks again afterwards. Blocking.
 
-    `Refused` where a folder holds so much that it cannot be looked through, or a folder that may not be written to: whether a
-    program has changed anything in that could not be undone.
+    Raise `Refused` if a folder has too many entries to check, or contains a folder that may not be written to: changes in
+    that could not be undone.
     """
 
     def __init__(self, roots: Sequence[Root]) -> None:
@@ -37,11 +37,11 @@ class WriteGuard:
         self._before = {root: self._first_look(root) for root in self._roots}
 
     def clear(self) -> list[str]:
-        """Remove what was planted since; what was there and has been changed is put aside, as `name.refused`. Their paths."""
+        """Remove forbidden files that are new, rename those that were changed to `name.refused`, and return their paths."""
         cleared: list[str] = []
         for root, before in self._before.items():
             for path, mark in _find_forbidden(root, MAX_SCANNED, open_up=True):
-                if before.get(path) != mark:
+                if before.get(path) != mark:  # the change time cannot be set back, unlike the modification time
                     cleared.append(f"{root.name}/{path.relative_to(root.path)}")
                     _quarantine(root, path.relative_to(root.path).parts, known=path in before)
         return sorted(cleared)
@@ -58,7 +58,7 @@ class WriteGuard:
 
 
 def _find_forbidden(root: Root, most: int, *, open_up: bool = False) -> Iterator[tuple[Path, _Fingerprint]]:
-    """Whatever in a folder nobody may have written: such folders as a whole, and such files."""
+    """Yield the entries of a folder that a program may not write; a forbidden folder as a whole."""
     waiting, seen = deque([root.path]), 0
     while waiting:
         folder = waiting.popleft()
@@ -80,7 +80,7 @@ def _find_forbidden(root: Root, most: int, *, open_up: bool = False) -> Iterator
 
 
 def _list_entries(folder: Path, *, open_up: bool) -> list[os.DirEntry[str]]:
-    """What a folder holds; with `open_up`, also where its permissions were taken away to hide that."""
+    """Return the entries of a folder; with `open_up`, also if its permissions were removed to hide them."""
     try:
         with os.scandir(folder) as listing:
             return list(listing)
@@ -95,7 +95,7 @@ def _list_entries(folder: Path, *, open_up: bool) -> list[os.DirEntry[str]]:
 
 
 def _quarantine(root: Root, names: tuple[str, ...], *, known: bool) -> None:
-    """Remove what is at these names, or put it aside where it was known; every folder on the way is opened, and no link followed."""
+    """Remove an entry, or rename it if it was `known`; folders on the way are opened one by one, and links not followed."""
     name = names[-1]
     aside = f"{name.lstrip('.')}.refused" if known else f"{secrets.token_hex(8)}.refused"
     with (
@@ -109,7 +109,7 @@ def _quarantine(root: Root, names: tuple[str, ...], *, known: bool) -> None:
 
 
 def _delete(parent: int, name: str) -> None:
-    """Remove what is in an open folder: where nobody else reaches it, if that is possible."""
+    """Remove an entry of an open folder; a folder is moved out of reach first, if possible, so that nobody changes it meanwhile."""
     if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=parent)
         return

@@ -1,4 +1,4 @@
-"""Functions written in TypeScript and JavaScript, each in a Deno of its own that has no permission at all."""
+"""Run functions written in TypeScript and JavaScript, each in its own Deno process without any permission."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from prowess.threads import offload
 
 INSTALL = "pip install 'prowess[typescript]'"
 MAX_CONCURRENT = 8
-"""How many functions of one event loop are run at a time, besides those that others wait for."""
+"""How many functions of one event loop run at a time, besides nested ones."""
 ENGINE_BYTES = 384 * MIB
-"""What Deno takes for itself, before anything runs in it."""
+"""The memory that Deno itself needs."""
 FILE_BYTES = 4 * MIB
-"""How large a file of Deno's own may become, which it makes of the function's and removes with the run."""
+"""The largest file that Deno may write in its cache folder, which is removed after the run."""
 TYPES = "@devai/skill-runtime"
-"""What authors import types from; there is nothing in it when a function runs."""
+"""The module that authors import types from; it is empty at run time."""
 
 _HARNESS = Path(__file__).with_name("inside") / "harness.ts"
 _KINDS = {"typescript": "application/typescript", "javascript": "application/javascript"}
@@ -61,16 +61,15 @@ _CRASH_SIGNS: dict[str, tuple[EndReason, str]] = {
     "Cannot allocate memory": ("memory", ""),
     "never resolved": ("crashed", "it waits for a promise that nothing will keep"),
 }
-"""What Deno says when it gives up, and what that means."""
+"""Messages of Deno when it gives up, and how the run is reported then."""
 _OUT_OF_MEMORY_CODES = (-signal.SIGABRT, -signal.SIGTRAP)
 
 
 class DenoSandbox:
-    """Runs functions in Deno: without permissions, packages, other files or a folder to keep anything in, and confined besides.
+    """Runs functions in Deno, without permissions, packages or files, and confined by the system as well.
 
-    A process is started for every run and never used again. What a function asks for through its context is asked of the
-    host, over its standard input and output. Where a process cannot be confined, nothing is run. There is no count of instructions: `fuel` is not limited and is 0. By what a
-    process is confined besides is said in `Ran.confined`. `program` is the Deno to use in place of the installed one.
+    Every run has a new process. A function reaches its host over standard input and output. If a process cannot be confined,
+    nothing is run. Instructions are not counted: `fuel` has no limit and is 0. `program` replaces the installed Deno.
     """
 
     def __init__(self, *, program: Path | None = None) -> None:
@@ -81,7 +80,7 @@ class DenoSandbox:
     async def run(
         self, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits = DEFAULT_LIMITS
     ) -> ScriptOutcome:
-        """Run a function to its end; `Invalid` where it is not written in TypeScript or JavaScript."""
+        """Run a function and return its outcome; raise `Invalid` for other languages."""
         if script.language not in _KINDS:
             raise Invalid(f"Deno runs TypeScript and JavaScript; this is written in {script.language}.")
         if not hasattr(os, "pidfd_open"):
@@ -101,11 +100,11 @@ class DenoSandbox:
         return _explain_crash(ran, said, started.child.returncode)
 
     async def close(self) -> None:
-        """Nothing is held between runs."""
+        """Do nothing: no process outlives its run."""
 
 
 def find_deno() -> Path:
-    """The program that the package `deno` carries; `Unavailable` where it is not installed."""
+    """Return the program of the package `deno`; raise `Unavailable` if it is not installed."""
     try:
         package: Any = importlib.import_module("deno")
         return Path(package.find_deno_bin())
@@ -116,7 +115,7 @@ def find_deno() -> Path:
 def deno_command(
     program: Path, script: Script, functions: Iterable[str], limits: SandboxLimits, folder: Path
 ) -> list[str]:
-    """What starts Deno for one function, confined. The folder, in which it keeps what it makes of the file, is this run's own."""
+    """Return the command line that starts Deno, confined, for one function. `folder` is its cache, for this run only."""
     megabytes = max(16, limits.memory_bytes // MIB)
     argv = [str(program), "run", *_FLAGS, f"--import-map={_import_map(functions)}"]
     argv += [f"--v8-flags=--max-old-space-size={megabytes}", str(_HARNESS), _KINDS[script.language]]
@@ -133,7 +132,7 @@ def deno_command(
 
 
 def _import_map(functions: Iterable[str]) -> str:
-    """What can be imported by name: the host's functions as a module, and the types, of which nothing is left."""
+    """Return the import map: the host functions as a module, and an empty module for the types."""
     names = ["submit", "HostError", *(name for name in functions if name not in CONTEXT_FUNCTIONS)]
     lines = ["const host = globalThis[Symbol.for('prowess')];", "export default host;"]
     lines += [f"export const {name} = host.{name};" for name in names]
@@ -202,7 +201,7 @@ def _start(command_in: Callable[[Path], list[str]]) -> _DenoProcess:
 
 
 def _explain_crash(ran: ScriptOutcome, said: str, code: int | None) -> ScriptOutcome:
-    """What came of a run whose process broke off, by what it said last, or by how it ended: its engine gives up without memory."""
+    """Return the outcome with the reason of a crash, from the error output or exit code: V8 aborts when it runs out of memory."""
     if ran.ended != "crashed":
         return ran
     for sign, (ended, detail) in _CRASH_SIGNS.items():

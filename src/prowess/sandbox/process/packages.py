@@ -1,7 +1,7 @@
-"""Packages that native functions import: had once for each list of them, as wheels, in a folder that nothing else uses.
+"""Packages that native functions import: installed once for each list of requirements, in a folder of their own.
 
-Nothing of a package is run here: only wheels are taken, which are unpacked and not built, and what a package would have run
-by itself, such as `.pth` files and console scripts, is left out.
+Nothing of a package is executed here: only wheels are accepted, which are unpacked and not built, and what would run without
+being imported, such as `.pth` files and console scripts, is removed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from prowess.storage.files.folder_lock import lock_folder
 
 INSTALL = "pip install 'prowess[native]'"
 PATIENCE_SECONDS = 600.0
-"""How long having packages may take, and how long another process waits for it."""
+"""How long an installation may take, and how long another process waits for it."""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _WHAT = "Packages"
@@ -39,7 +39,7 @@ _FLAGS = (
 _PASSED_VARIABLES = frozenset(
     {"ALL_PROXY", "HOME", "HTTPS_PROXY", "HTTP_PROXY", "NETRC", "NO_PROXY", "SSL_CERT_DIR", "SSL_CERT_FILE"}
 )
-"""What of the environment has to do with how packages are reached, besides uv's own names."""
+"""The environment variables that say how to reach an index, besides those of uv."""
 _SECRET = re.compile(r"(?<=://)[^/@\s]+@")
 _DRAWING_CHARS = re.compile(r"[×├╰─▶│\s]+")
 _UNREACHABLE = re.compile(r"error sending request|dns error|timed? ?out|connection|failed to fetch", re.IGNORECASE)
@@ -49,11 +49,11 @@ _ERROR_CHARS = 400
 def ensure_packages(
     home: Path, requirements: Iterable[str], environment: Mapping[str, str], progress: Progress = ignore_progress
 ) -> Path:
-    """The folder that has the packages of these requirements and all that they require; had where it is not there yet.
+    """Return the folder with the packages of these requirements and their dependencies; install them if it is missing.
 
-    It is kept in `home` by the requirements, the Python and the platform. Any number of processes may ask at once: one has
-    them, the others wait. `environment` says where packages come from, as uv reads it. `Invalid` names requirements that are
-    not a name with versions, `Unavailable` the packages that cannot be had as wheels, or how to install uv.
+    It is cached in `home` by requirements, Python and platform. Any number of processes may call this at once: one installs,
+    the others wait. `environment` says where packages come from, in the variables of uv. Raise `Invalid` for requirements that
+    are not a name with versions, and `Unavailable` for packages without a wheel, or if uv is missing.
     """
     wanted = _parse_requirements(requirements)
     folder = private_folder(home / "packages", _WHAT)
@@ -69,7 +69,7 @@ def ensure_packages(
 
 
 def _parse_requirements(requirements: Iterable[str]) -> list[str]:
-    """The requirements, each once, as manifests may say them."""
+    """Return the requirements, each once; raise `Invalid` for malformed ones."""
     told = list(requirements)
     read = [(text, parse_requirement(text)) for text in told]
     wrong = [text for text, found in read if found is None]
@@ -82,7 +82,7 @@ def _parse_requirements(requirements: Iterable[str]) -> list[str]:
 
 
 def _package_name(wanted: str) -> str:
-    """The package that a requirement asks for."""
+    """Return the name of the package in a requirement."""
     found = _NAME.match(wanted)
     return found[0] if found else wanted
 
@@ -93,7 +93,7 @@ def _cache_key(wanted: list[str]) -> str:
 
 
 def find_uv() -> str:
-    """The program that the package `uv` carries; `Unavailable` where it is not installed."""
+    """Return the program of the package `uv`; raise `Unavailable` if it is not installed."""
     try:
         package: Any = importlib.import_module("uv")
         return str(package.find_uv_bin())
@@ -102,7 +102,7 @@ def find_uv() -> str:
 
 
 def _uv_environment(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """What uv is told of the environment."""
+    """Return the environment of uv: nothing else of ours, which may hold secrets."""
     passed = {
         name: value
         for name, value in environment.items()
@@ -112,7 +112,7 @@ def _uv_environment(environment: Mapping[str, str], folder: Path) -> dict[str, s
 
 
 def _fetch(argv: list[str], wanted: list[str], kept: Path, environment: dict[str, str]) -> None:
-    """Unpack into a temporary folder, and move it to its place when it is whole."""
+    """Install into a temporary folder, and move it to its place when it is complete."""
     folder = kept.parent
     _remove_partial(folder)
     try:
@@ -129,7 +129,7 @@ def _fetch(argv: list[str], wanted: list[str], kept: Path, environment: dict[str
 
 
 def _remove_partial(folder: Path) -> None:
-    """Remove what is not whole."""
+    """Remove incomplete installations. The lock is held, so none of them is in progress."""
     for left in folder.glob(f"{_BUILDING}*"):
         shutil.rmtree(left, ignore_errors=True)
 
@@ -152,7 +152,7 @@ def _install(argv: list[str], names: list[str], environment: dict[str, str], fol
 
 
 def _fetch_error(said: str, names: list[str]) -> Unavailable:
-    """What could not be had, by what uv says."""
+    """Return the error for a failed installation, from the output of uv."""
     told = _DRAWING_CHARS.sub(" ", _SECRET.sub("", said)).strip()[:_ERROR_CHARS]
     missing = [name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", told, re.IGNORECASE)]
     message = f"Packages cannot be had as wheels: {', '.join(missing or names)}. {told}"
@@ -164,7 +164,7 @@ def _fetch_error(said: str, names: list[str]) -> Unavailable:
 
 
 def _remove_startup_files(target: Path) -> None:
-    """Remove what would be run without being imported."""
+    """Remove what would run without being imported."""
     for path in target.glob("*.pth"):
         path.unlink()
     for name in ("bin", "Scripts"):

@@ -51,9 +51,10 @@ class Zygote:
 
     @classmethod
     def start(cls) -> Zygote:
-        """One that is ready; `Unavailable` where what it forks could not be confined."""
+        """Start one; raise `Unavailable` if the processes that it forks could not be confined. Blocking."""
         if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
             raise Unavailable("Nothing can be run natively here: processes cannot be confined.", hint=_HINT)
+        # bubblewrap adds PID and user namespaces. It is not needed, and fails in many containers: then it is left out.
         wrapping = shutil.which("bwrap")
         started = (_start_zygote([wrapping, *_WRAPPED.split()], (BUBBLEWRAP,)) if wrapping else None) or _start_zygote(
             [], ()
@@ -68,12 +69,12 @@ class Zygote:
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
+        """The process id."""
         return self._child.pid
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked."""
+        """True if it can fork."""
         return self._child.alive
 
     def take(self, confinement: dict[str, Any]) -> socket.socket:
@@ -155,15 +156,15 @@ def _start_zygote(wrapping: list[str], confined: tuple[str, ...]) -> Zygote | No
 
 
 MAX_CONCURRENT = 16
-"""How many scripts of one event loop are run at a time, besides those that others wait for."""
+"""How many scripts of one event loop run at a time, besides nested ones."""
 
 
 class ProcessSandbox:
-    """Runs scripts in processes that are forked from one that is warm, and confined before they see the script.
+    """Runs scripts in processes that are forked from a warm one, and confined before they receive the script.
 
-    A script can import the standard library and the packages that it brings. It can open nothing else, start no process,
-    make no socket, and signal nobody; see `lock_down`. Where a process cannot be confined so, nothing is run. There is
-    no count of instructions: `fuel` is not limited and is 0.
+    A script can import the standard library and its packages. It can open nothing else, start no process, make no socket, and
+    signal nobody; see `lock_down`. If a process cannot be confined like that, nothing is run. Instructions are not counted:
+    `fuel` has no limit and is 0.
     """
 
     def __init__(self) -> None:
@@ -174,7 +175,7 @@ class ProcessSandbox:
     async def run(
         self, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits = DEFAULT_LIMITS
     ) -> ScriptOutcome:
-        """Run a script to its end."""
+        """Run a script and return its outcome."""
         require_python(script)
         async with self._slots.hold():
             zygote = self._zygotes.ready() or await offload(self._zygotes.start)
@@ -187,16 +188,16 @@ class ProcessSandbox:
 
     @property
     def confined(self) -> tuple[str, ...]:
-        """By what processes are confined; nothing before the first run."""
+        """How processes are confined; empty before the first run."""
         return self._zygotes.confined
 
     @property
     def pids(self) -> list[int]:
-        """The numbers of the processes that are ready to fork others."""
+        """The process ids of the processes that fork others."""
         return self._zygotes.pids()
 
     async def close(self) -> None:
-        """End all processes; runs that are on their way end."""
+        """End all processes, and with them their runs."""
         await offload(self._zygotes.end)
 
 

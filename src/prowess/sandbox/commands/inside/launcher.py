@@ -26,7 +26,7 @@ from prowess.sandbox.removal import remove_tree
 
 
 class FolderModes:
-    """The modes of some folders, held by descriptors, so that nothing that takes the place of a folder is changed."""
+    """The modes of folders that a command may write to, held by descriptor: the command could put another folder in its place."""
 
     def __init__(self, folders: list[str]) -> None:
         self._held: list[tuple[int, int]] = []
@@ -36,7 +36,7 @@ class FolderModes:
                 self._held.append((opened, stat.S_IMODE(os.fstat(opened).st_mode)))
 
     def restore(self) -> None:
-        """Give each the mode that it had, where it has another."""
+        """Restore the modes."""
         for opened, mode in self._held:
             with suppress(OSError):
                 if stat.S_IMODE(os.fstat(opened).st_mode) != mode:
@@ -46,12 +46,13 @@ class FolderModes:
 
 
 _TICK_SECONDS = 0.05
+"""How often memory, processes and files are measured: rlimits bind each process, not all of a command together."""
 _NEW_NAMESPACES = 0x20000000 | 0x40000000 | 0x08000000
-"""Processes, network, shared memory."""
+"""PID, network and IPC namespaces."""
 _NEW_USER = 0x10000000
 _SET_PARENT_DEATH_SIGNAL, _SET_DUMPABLE = 1, 4
 _NICE = 10
-"""So much a command lets others go first, above all this program."""
+"""The niceness of a command: the launcher, which enforces its limits, must get the processor first."""
 _RESTORED_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT)
 
 
@@ -86,8 +87,11 @@ def _run(task: dict[str, Any], line: socket.socket) -> dict[str, Any]:
     libc = ctypes.CDLL(None, use_errno=True)
     alone = _enter_namespaces(libc)
     task["lock"]["processes"] = task["processes"] if alone else 0  # elsewhere all that the user has would count
+    # The command may run as the same user: it must not attach to the launcher or read its memory.
     libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0)
     told, tell = os.pipe()
+    # The init process waits for a byte on this pipe: it asked to die with its parent only after the fork, and a launcher that
+    # was killed in between would leave it behind. End of file tells it so.
     alive, life = os.pipe()
     first = os.fork()
     if not first:
@@ -107,7 +111,7 @@ def _run(task: dict[str, Any], line: socket.socket) -> dict[str, Any]:
 
 
 def _enter_namespaces(libc: ctypes.CDLL) -> bool:
-    """Have what is started from here on in namespaces of its own; whether they are a new user's."""
+    """Enter new namespaces for what is started from here on; return True if that took a new user namespace."""
     if libc.unshare(_NEW_NAMESPACES) == 0:
         return False
     user, group = os.getuid(), os.getgid()
@@ -119,7 +123,7 @@ def _enter_namespaces(libc: ctypes.CDLL) -> bool:
 
 
 def _run_init(task: dict[str, Any], libc: ctypes.CDLL, tell: int, alive: int) -> NoReturn:
-    """Start the command, take in whatever loses its parent, and end with the command or with who watches."""
+    """Be the init process of the PID namespace: start the command, reap orphans, and exit with the command or the launcher."""
     try:
         libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
         if not os.read(alive, 1):
@@ -138,10 +142,11 @@ def _run_init(task: dict[str, Any], libc: ctypes.CDLL, tell: int, alive: int) ->
 
 
 def _exec_command(task: dict[str, Any], libc: ctypes.CDLL, tell: int) -> NoReturn:
-    """Give up what a command does not need, and become it."""
+    """Confine this process, and execute the command."""
     try:
         os.setsid()
         libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        # Nothing of the launcher may stay open: its socket decides how the command is said to have ended.
         os.closerange(3, tell)
         os.closerange(tell + 1, 1024)
         os.umask(0o077)
@@ -153,6 +158,7 @@ def _exec_command(task: dict[str, Any], libc: ctypes.CDLL, tell: int) -> NoRetur
         if missing:
             _report(tell, failed=f"this system cannot confine {', '.join(missing)}")
             os._exit(1)
+        # Python ignores these, and a program inherits that: `yes | head` would never end.
         for number in _RESTORED_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         _exec_program(task, tell)
@@ -174,7 +180,7 @@ def _report(tell: int, **what: Any) -> None:
 
 
 def _watch(task: dict[str, Any], first: int, line: socket.socket) -> str:
-    """Why the command is to be ended; '' where it has ended by itself."""
+    """Watch the command until it ends; return why it must be ended, '' if it has ended by itself."""
     over = time.monotonic() + task["seconds"]
     ended = os.pidfd_open(first)
     try:
@@ -195,7 +201,7 @@ def _watch(task: dict[str, Any], first: int, line: socket.socket) -> str:
 
 
 def _exceeded_limit(task: dict[str, Any], first: int) -> str:
-    """What the command and those it started have too much of."""
+    """Return the limit that the command and its descendants exceed, or ''."""
     pids = descendants(first, task["processes"] + 2)[1:]
     if len(pids) > task["processes"]:
         return "processes"
@@ -206,7 +212,7 @@ def _exceeded_limit(task: dict[str, Any], first: int) -> str:
 
 
 def _kill_namespace(first: int) -> None:
-    """End the first process, and with it all others; they have ended when it has."""
+    """Kill the init process; the kernel kills all others of the namespace before it can be reaped."""
     with suppress(ProcessLookupError):
         os.kill(first, signal.SIGKILL)
     os.waitpid(first, 0)

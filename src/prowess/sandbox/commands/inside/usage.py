@@ -11,11 +11,11 @@ from pathlib import Path
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PROC = Path("/proc")
 _SHARED_MEMORY = " /dev/zero (deleted)"
-"""What stands for memory that processes share, which counts as such."""
+"""How shared anonymous memory appears in the maps; it already counts as memory."""
 
 
 def descendants(pid: int, most: int) -> list[int]:
-    """The process and those that descend from it, each after the one that started it; not many more than `most`."""
+    """Return a process and its descendants, parents first; it stops soon after `most`."""
     found = [pid]
     for one in found:
         if len(found) > most:
@@ -32,7 +32,10 @@ def _children(pid: int) -> Iterator[int]:
 
 
 def memory_use(pids: list[int], most: int) -> int:
-    """How many bytes they hold; what they share is counted once where it matters."""
+    """Return how many bytes of memory they hold.
+
+    The resident size counts shared pages for each process. Only if it exceeds the limit is the exact size read, which is slow.
+    """
     held = sum(map(_resident_bytes, pids))
     return held if held <= most else sum(map(_proportional_bytes, pids))
 
@@ -52,7 +55,7 @@ def _proportional_bytes(pid: int) -> int:
 
 
 def unlinked_bytes(pids: list[int]) -> int:
-    """How many bytes are in files that they hold open or have mapped, and that stand in no folder."""
+    """Return the size of removed files that they hold open or mapped: these take space that no folder shows."""
     sizes: dict[tuple[int, int], int] = {}
     for pid in pids:
         for file, size in (*_mapped_unlinked(pid), *_open_unlinked(pid)):
@@ -70,7 +73,7 @@ def _open_unlinked(pid: int) -> Iterator[tuple[tuple[int, int], int]]:
 
 
 def _mapped_unlinked(pid: int) -> Iterator[tuple[tuple[int, int], int]]:
-    """Removed files that are mapped, each with the bytes up to where it is: a descriptor is not needed for that."""
+    """Yield removed files that are mapped, with their size as far as it is mapped: a mapping outlives its descriptor."""
     with suppress(OSError, ValueError):
         for line in (_PROC / f"{pid}/maps").read_text(errors="replace").splitlines():
             if line.endswith(" (deleted)") and not line.endswith(_SHARED_MEMORY):
@@ -81,11 +84,11 @@ def _mapped_unlinked(pid: int) -> Iterator[tuple[tuple[int, int], int]]:
 
 
 MAX_ENTRIES = 20_000
-"""So many files and folders are counted; more are too many."""
+"""How many files and folders are counted; more are too many."""
 
 
 def folder_size(folder: str, most: int) -> int:
-    """How many bytes the files in the folder take on the disk together; `most` + 1 where it is more, or hidden."""
+    """Return the disk space of the files in a folder; `most` + 1 if it is more, or cannot be seen."""
     total = count = 0
     pending = [folder]
     while pending:

@@ -1,4 +1,4 @@
-"""The program that becomes Deno: it gives up what a function does not need, says what that was, and is replaced."""
+"""The program that executes Deno: it confines itself first, and reports how."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ _DIE_WITH_PARENT = 1
 
 
 def main(told: dict[str, Any]) -> None:
-    """Become the program. A descriptor takes by what it is confined, and why it cannot be started where that is so."""
+    """Confine this process and execute Deno. Write how it is confined, or why Deno cannot be started, to the descriptor."""
     tell = int(sys.argv[2])
     os.set_inheritable(tell, False)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+    # The parent may have died before the line above took effect, in which case no signal comes.
     if os.getppid() != told["parent"]:
         os._exit(1)
     confined = lock_down(may_become=True, **told["lock"])

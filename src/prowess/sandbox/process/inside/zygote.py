@@ -33,9 +33,9 @@ from prowess.sandbox.guest.bridge import PRINT
 from prowess.sandbox.guest.task import run_task
 
 FAILED, UNCONFINED = 70, 77
-"""The exit codes of a process that could not say what came of its task, and of one that could not be confined."""
+"""Exit codes of a process that could not report an outcome, and of one that could not be confined."""
 MAX_THREADS = 4_096
-"""Of all native runs, and whatever else the system counts with them."""
+"""The kernel counts all threads of the user, so this must leave room for other runs."""
 _CHANNEL_FD, _MAX_FD = 3, 1 << 16
 _DIE_WITH_PARENT = 1
 
@@ -44,47 +44,47 @@ RunTask = Callable[[dict[str, Any], Callable[[str, str], str], types.ModuleType]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """What a process may read and take."""
+    """What a process may read and use."""
 
     read: list[str]
     seconds: int
     memory_bytes: int
     path: list[str] = field(default_factory=list[str])
-    """Where it imports from, after the standard library."""
+    """Where it imports packages from, after the standard library."""
 
 
 class HostChannel:
-    """The way out: frames to the host, and its answers. Threads that ask take turns."""
+    """The only way out: frames to the host, and its answers. Threads take turns."""
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
         self._most: dict[str, int] = {}
 
     def task(self) -> dict[str, Any]:
-        """What is to be run."""
+        """Receive the task."""
         head, _, task = self._read().partition(b"\n")
         self._most = json.loads(head)
         return json.loads(task)
 
     def call(self, name: str, payload: str) -> str:
-        """What the host answers; nothing is answered to what was printed. What would be refused anyway is not said whole."""
+        """Call the host and return its answer; printed text gets none. What is too long is sent only as far as it takes to see that."""
         most = self._most["output_chars"] if name == PRINT else self._most["call_bytes"]
         with self._turn:
             self._send(frames.CALL, f"{name}\n{payload[: most + 1]}".encode("utf-8", "replace"))
             return "" if name == PRINT else self._read().decode()
 
     def tell(self, said: str) -> None:
-        """Say what came of the task; no more of it than is enough to see that it is too much."""
+        """Report the outcome; what is too long is sent only as far as it takes to see that."""
         self._send(frames.DONE, said.encode("utf-8", "replace")[: self._most["result_bytes"] + 1])
 
     def _send(self, kind: int, payload: bytes) -> None:
-        """Give one frame."""
+        """Send one frame."""
         rest = memoryview(frames.encode_frame(frames.ONLY, kind, payload))
         while rest:
             rest = rest[os.write(_CHANNEL_FD, rest) :]
 
     def _read(self) -> bytes:
-        """The payload of the next frame; the process ends where there is none."""
+        """Return the payload of the next frame; the process exits if there is none."""
         size, _, _ = frames.HEADER.unpack(self._bytes(frames.HEADER.size))
         return self._bytes(size)
 
@@ -99,7 +99,7 @@ class HostChannel:
 
 
 def serve(line: int, confinement: Confinement, run_task: RunTask, skillkit: types.ModuleType) -> NoReturn:
-    """Run the task that comes over the line, confined. The process ends with it."""
+    """Confine this process, run the task that arrives over the socket, and exit."""
     code = FAILED
     try:
         _isolate_process(line)
@@ -113,7 +113,7 @@ def serve(line: int, confinement: Confinement, run_task: RunTask, skillkit: type
 
 
 def probe_confinement(confinement: Confinement) -> list[str]:
-    """What a process that is confined so reaches."""
+    """Return what a confinement achieves; it is tried in a forked process."""
     told, tell = os.pipe()
     if os.fork() == 0:
         try:
@@ -128,7 +128,7 @@ def probe_confinement(confinement: Confinement) -> list[str]:
 
 
 def _isolate_process(line: int) -> None:
-    """Have nothing open but the line, and end with the process that this one was forked from."""
+    """Close everything but the socket, and die with the process that this one was forked from."""
     prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     os.dup2(line, _CHANNEL_FD)
     os.closerange(_CHANNEL_FD + 1, _MAX_FD)
@@ -148,6 +148,7 @@ def _confine(confinement: Confinement) -> list[str]:
 def _run_one(path: list[str], run_task: RunTask, skillkit: types.ModuleType) -> None:
     line = HostChannel()
     task = line.task()
+    # A script that imports `prowess` gets its host module, never the code of this package.
     for name in [name for name in sys.modules if name.partition(".")[0] == "prowess"]:
         del sys.modules[name]
     sys.path += path
@@ -157,7 +158,7 @@ def _run_one(path: list[str], run_task: RunTask, skillkit: types.ModuleType) -> 
 _MESSAGE_BYTES = 1 << 16
 _REHEARSALS = 10
 _M_ARENA_MAX = -8
-"""Of memory: further ones would reserve addresses for every thread, which count as taken."""
+"""The glibc option for the number of malloc arenas. Each reserves 64 MiB of addresses, which count against RLIMIT_AS."""
 _TASK = json.dumps(
     {
         "source": "async def execute(args, ctx):\n    await ctx.log('')\n    print(args)\n    return dict(args)\n",
@@ -175,7 +176,7 @@ _TASK = json.dumps(
 
 
 class ForkServer:
-    """Forks processes for whoever is at the other end."""
+    """Forks processes for the host."""
 
     def __init__(self, asked: socket.socket, read: list[str]) -> None:
         self._asked = asked
@@ -184,7 +185,7 @@ class ForkServer:
         self._waiting.register(asked, selectors.EVENT_READ)
 
     def serve(self) -> None:
-        """Do as is asked, until nobody is there."""
+        """Serve requests until the host is gone."""
         while True:
             for key, _ in self._waiting.select():
                 if key.data is not None:
@@ -193,7 +194,7 @@ class ForkServer:
                     return
 
     def _take(self) -> bool:
-        """Fork one process; whether there was somebody who asked."""
+        """Fork one process; return False if the host is gone."""
         message, lines, _, _ = socket.recv_fds(self._asked, _MESSAGE_BYTES, 1)
         if not message:
             return False
@@ -203,6 +204,7 @@ class ForkServer:
             serve(line, Confinement(read=[*self._read, *told.pop("read")], **told), run_task, skillkit)
         process, told_over = os.pidfd_open(pid), socket.socket(fileno=line)
         self._waiting.register(process, selectors.EVENT_READ, (pid, told_over))
+        # The host may be gone, or have given the run up: the zygote must neither fail nor wait for it.
         with contextlib.suppress(OSError):
             socket.send_fds(
                 told_over, [frames.encode_frame(frames.ONLY, frames.STARTED)], [process], socket.MSG_DONTWAIT
@@ -210,7 +212,7 @@ class ForkServer:
         return True
 
     def _bury(self, process: int, pid: int, line: socket.socket) -> None:
-        """Say how a process ended; the other side has closed the line where it knows already."""
+        """Reap a process and report how it ended; the host has closed the socket if it knows already."""
         self._waiting.unregister(process)
         os.close(process)
         _, status = os.waitpid(pid, 0)
@@ -228,7 +230,7 @@ def _describe_exit(code: int) -> str:
 
 
 def main(told: dict[str, Any]) -> NoReturn:
-    """Serve; `told` has the paths that every process may read."""
+    """Serve; `told` holds the paths that every process may read."""
     asked = socket.socket(fileno=os.dup(0))
     _prepare(told["folders"])
     reached = ["network"] if leave_network() else []
@@ -237,6 +239,7 @@ def main(told: dict[str, Any]) -> NoReturn:
     reached += [word for word in probe if word not in reached]
     asked.send(json.dumps(reached).encode())
     if set(NEEDED) <= set(reached):
+        # Frozen objects are not visited by the collector, which would copy their shared pages in every process.
         gc.collect()
         gc.freeze()
         ForkServer(asked, told["read"]).serve()
@@ -244,7 +247,7 @@ def main(told: dict[str, Any]) -> NoReturn:
 
 
 def _prepare(folders: list[str]) -> None:
-    """Load what every run has, and take away what none is to have."""
+    """Load what every run uses, and remove what none may have."""
     loop = asyncio.events.new_event_loop
     allowed.load()
     asyncio.new_event_loop = asyncio.events.new_event_loop = loop
@@ -259,7 +262,7 @@ def _prepare(folders: list[str]) -> None:
 
 
 def _rehearse() -> None:
-    """Do once what every process does, so that it finds it done."""
+    """Run tasks once before forking: every process inherits specialized bytecode, caches and warm memory."""
     filter_for(may_start=False)
     modules, outputs = dict(sys.modules), (sys.stdout, sys.stderr)
     for _ in range(_REHEARSALS):
@@ -270,6 +273,6 @@ def _rehearse() -> None:
 
 
 def _ignore_call(name: str, payload: str) -> str:
-    """What a host answers that does nothing."""
+    """Answer a call with nothing."""
     del name, payload
     return json.dumps({"value": None})
