@@ -90,9 +90,10 @@ def new_call() -> Callable[..., Call]:
     """A call of an artifact without an engine; further keywords are fields of its run or of its request."""
 
     def make(skill: Skill, artifact: Artifact, inputs: dict | None = None, **fields) -> Call:
-        ours = {name: fields.pop(name) for name in ("policy", "trust", "session", "session_model") if name in fields}
+        names = ("actor", "policy", "trust", "session", "session_model")
+        ours = {"actor": Actor(name="ann")} | {name: fields.pop(name) for name in names if name in fields}
         handed_on = fields.pop("handed_on", frozenset())
-        request = RunRequest(slug=skill.slug, **{"actor": Actor(name="ann"), **fields})
+        request = RunRequest(slug=skill.slug, **fields)
         limits, needs = read_allowance(skill), read_needs(skill)
         run = start_run(request, skill, artifacts=(), inputs={}, limits=limits, needs=needs, **ours)
         return make_call(run, artifact, inputs or {}, handed_on=handed_on)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from prowess.errors import Invalid, Refused, RunFailed, TimedOut
+from prowess.run.request import RunRequest
 
 pytestmark = pytest.mark.anyio
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "functions.md").read_text()
@@ -173,7 +174,9 @@ def execute(args, ctx):
     skill(sandboxed, code)
     deeds = ["raise ValueError('x')", "import os; os._exit(0)", "'a' * (1 << 30)", "while True: print('x' * 999)", "1"]
     async with sandboxed.open() as prowess:
-        ended = await asyncio.gather(*(prowess.runs.attempt("tool", {"do": deed}) for deed in deeds))
+        ended = await asyncio.gather(
+            *(prowess.runs.attempt(RunRequest(slug="tool", inputs={"do": deed})) for deed in deeds)
+        )
         rows = await traces(prowess)
     assert [result.ok for result in ended] == [False, False, False, False, True]
     assert sorted(row.status for row in rows) == ["failed", "failed", "failed", "failed", "ok"]

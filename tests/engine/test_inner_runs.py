@@ -11,6 +11,7 @@ from prowess.errors import Refused, RunFailed
 from prowess.llm.model import Reply, Usage
 from prowess.llm.scripted import ScriptedModel
 from prowess.policy.actor import agent_of, local_person
+from prowess.run.request import RunRequest
 from prowess.skill.kinds import Function
 from prowess.skill.model import Skill
 
@@ -53,7 +54,7 @@ async def test_code_of_an_agent_runs_what_reaches_outside_only_by_its_name(sandb
     skill(sandboxed, "other", "def execute(args, ctx):\n    return 'ran'", hosts=["api.example.org"])
     async with sandboxed.open(PERSON) as prowess:
         await created(prowess, "outer", RUNS_OTHER, named)
-        result = await prowess.as_actor(AGENT).runs.attempt("outer")
+        result = await prowess.as_actor(AGENT).runs.attempt(RunRequest(slug="outer"))
     assert (result.data == "ran", isinstance(result.error, Refused)) == (runs, not runs)
     assert result.parts[0].receipt["refused"] == ({} if runs else {"skills": {"other": 1}})
 
@@ -88,7 +89,7 @@ def execute(args, ctx):
     steps: list[Any] = []
     async with sandboxed.open() as prowess:
         await prowess.env.allow("outer", "EXAMPLE_LOGIN")
-        result = await prowess.run("outer", watch=steps.append)
+        result = await prowess.run("outer", on_step=steps.append)
         rows = await traces(prowess)
     assert {row.skill_slug for row in rows} == {"outer", "other"}
     assert [step.detail for step in steps if step.state == "CHECKPOINT"] == [{"value": {"at": "[redacted]"}}]
@@ -106,6 +107,6 @@ async def test_what_inner_runs_cost_counts_for_the_outer_one(sandboxed):
     usage = Usage(input_tokens=10, output_tokens=4_000, requests=1)
     model = ScriptedModel([Reply(text="Hi.", usage=usage)] * 2, name="openai:gpt-4o")
     async with sandboxed.open() as prowess:
-        result = await prowess.runs.attempt("outer", model=model)
+        result = await prowess.runs.attempt(RunRequest(slug="outer", model=model))
     assert "may cost $0.1000 a run" in str(result.error)
     assert len(model.requests) == 1

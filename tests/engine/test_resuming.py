@@ -14,7 +14,7 @@ import pytest
 from prowess.errors import Conflict, Invalid, NotFound
 from prowess.llm.scripted import ScriptedModel
 from prowess.policy.actor import Actor
-from prowess.run.request import Step
+from prowess.run.request import RunRequest, Step
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +72,7 @@ def long(each_sandboxed: Any) -> Any:
 async def interrupted(prowess: Any, answers: list[Any], watch: Any = None) -> str:
     """The trace of a run that failed for want of an answer."""
     model = ScriptedModel(answers)
-    result = await prowess.runs.attempt("long", {"entity": "Mara"}, model=model, watch=watch)
+    result = await prowess.runs.attempt(RunRequest(slug="long", inputs={"entity": "Mara"}, model=model, on_step=watch))
     assert not result.ok
     assert [part.resumable for part in result.parts] == [True]
     return result.parts[-1].trace
@@ -97,7 +97,7 @@ async def test_random_numbers_are_those_of_the_first_run(long):
     async with long.open() as prowess:
         for _ in range(2):
             trace = await interrupted(prowess, ["alpha"], steps.append)
-            result = await prowess.runs.attempt("long", resume=trace, model=ScriptedModel(["beta"]))
+            result = await prowess.runs.attempt(RunRequest(slug="long", resume=trace, model=ScriptedModel(["beta"])))
             resumed.append(result.parts[0].output.data["number"])
     assert resumed == [step.detail["value"] for step in steps if step.state == "CHECKPOINT"]
     assert len(set(resumed)) == 2  # each run has its own
@@ -114,7 +114,7 @@ async def test_what_has_come_to_its_end_cannot_be_resumed(long):
 
 async def test_a_run_that_ends_before_its_checkpoint_cannot_be_resumed(long):
     async with long.open() as prowess:
-        result = await prowess.runs.attempt("long", {"entity": "Mara"}, model=ScriptedModel([]))
+        result = await prowess.runs.attempt(RunRequest(slug="long", inputs={"entity": "Mara"}, model=ScriptedModel([])))
         assert not result.parts[0].resumable
         with pytest.raises(NotFound, match="no checkpoint"):
             await prowess.run("long", resume=result.parts[0].trace)
@@ -155,7 +155,9 @@ async def test_a_skill_that_has_nothing_kept_has_no_checkpoint_kept_either(long,
     sidecar = f"{SIDECAR}observability: {{{said}}}\n"
     long.skill("long", files={"agents/prowess.yaml": sidecar, "code/script.py": SCRIPT, "prompts/tell.j2": FOLLOWS})
     async with long.open() as prowess:
-        result = await prowess.runs.attempt("long", {"entity": "Mara"}, model=ScriptedModel(["alpha"]))
+        result = await prowess.runs.attempt(
+            RunRequest(slug="long", inputs={"entity": "Mara"}, model=ScriptedModel(["alpha"]))
+        )
         assert not result.parts[0].resumable
 
 
@@ -184,7 +186,9 @@ async def test_a_run_whose_process_was_killed_goes_on_in_another(long):
 async def test_no_checkpoint_is_kept_that_has_something_secret_in_it(long, traces):
     async with long.open() as prowess:
         secret = "api_key=sk-proj-0123456789abcdefghijklmn"
-        result = await prowess.runs.attempt("long", {"entity": secret}, model=ScriptedModel(["alpha"]))
+        result = await prowess.runs.attempt(
+            RunRequest(slug="long", inputs={"entity": secret}, model=ScriptedModel(["alpha"]))
+        )
         assert [part.resumable for part in result.parts] == [False]
         [row] = await traces(prowess)
         assert "secret" in row.detail["checkpoint"]["why"]

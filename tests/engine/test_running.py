@@ -9,7 +9,7 @@ import pytest
 
 from prowess.errors import AssertionFailed, Invalid, NoHandler, NoModel, NotFound, TimedOut
 from prowess.llm.scripted import ScriptedModel
-from prowess.run.request import Step
+from prowess.run.request import RunRequest, Step
 
 pytestmark = pytest.mark.anyio
 
@@ -68,7 +68,7 @@ async def test_the_text_is_streamed_to_whoever_watches(place, greeter):
     async with place.open() as prowess:
         answer = "A long answer that comes in several pieces, one after the other."
         await prowess.run(
-            "greeter", {"name": "Ada"}, artifacts="greet", model=ScriptedModel([answer]), watch=steps.append
+            "greeter", {"name": "Ada"}, artifacts="greet", model=ScriptedModel([answer]), on_step=steps.append
         )
     pieces = [step.text for step in steps if step.text]
     assert len(pieces) > 1
@@ -232,7 +232,9 @@ async def test_a_failed_attempt_is_a_result_that_has_what_came_out(place, greete
     greeter(place, sidecar=ASSERTED.replace("SEVERITY", "hard"))
     async with place.open() as prowess:
         result = await prowess.runs.attempt(
-            "greeter", {"name": "Ada"}, artifacts="greet", model=ScriptedModel(["Hello, Bob."])
+            RunRequest(
+                slug="greeter", inputs={"name": "Ada"}, artifacts=("greet",), model=ScriptedModel(["Hello, Bob."])
+            )
         )
     assert isinstance(result.error, AssertionFailed)
     assert result.parts[0].output is not None

@@ -13,7 +13,7 @@ from prowess.llm.scripted import ScriptedModel
 from prowess.plugins import Plugin
 from prowess.policy.actor import Actor, agent_of, local_person
 from prowess.run.call import Call, Output
-from prowess.run.request import Step
+from prowess.run.request import RunRequest, Step
 
 pytestmark = pytest.mark.anyio
 
@@ -158,7 +158,7 @@ async def test_a_handler_that_breaks_is_a_failed_run_and_nothing_else(place, mon
     monkeypatch.setattr("prowess.plugins.working_plugins", lambda: [Plugin(name="broken", handlers=(Broken(),))])
     greeter(place, sidecar=WORKER, **{"dspy/work.json": MODULE})
     async with place.open() as prowess:
-        result = await prowess.runs.attempt("greeter", artifacts="work")
+        result = await prowess.runs.attempt(RunRequest(slug="greeter", artifacts=("work",)))
         assert result.error is not None
         assert "ZeroDivisionError" in result.error.message
         assert "secret detail" not in result.error.message
@@ -214,7 +214,7 @@ async def test_where_outputs_are_not_kept_they_are_not_kept_as_inputs_or_reasons
     greeter(place, sidecar=greeter.sidecar + asserted + said)
     async with place.open() as prowess:
         model = ScriptedModel(["The secret word is marzipan.", "Marzipan indeed."])
-        result = await prowess.runs.attempt("greeter", {"name": "Ada"}, model=model)
+        result = await prowess.runs.attempt(RunRequest(slug="greeter", inputs={"name": "Ada"}, model=model))
         assert isinstance(result.error, AssertionFailed)
         rows = await traces(prowess)
     assert len(rows) == 2
@@ -243,7 +243,7 @@ async def test_what_a_skill_may_cost_is_counted_over_all_its_artifacts(place, gr
     async with place.open() as prowess:
         usage = Usage(input_tokens=10, output_tokens=4_000, requests=1)
         model = ScriptedModel([Reply(text="Hi.", usage=usage)] * 2, name="openai:gpt-4o")
-        result = await prowess.runs.attempt("greeter", {"name": "Ada"}, model=model)
+        result = await prowess.runs.attempt(RunRequest(slug="greeter", inputs={"name": "Ada"}, model=model))
     assert [part.status for part in result.parts] == ["ok", "refused"]
     assert isinstance(result.error, SpendExceeded)
 
@@ -258,7 +258,7 @@ async def test_a_time_out_of_the_handlers_own_is_not_taken_for_the_end_of_its_ti
     monkeypatch.setattr("prowess.plugins.working_plugins", lambda: [Plugin(name="impatient", handlers=(Impatient(),))])
     place.skill("worker", files={"agents/prowess.yaml": WORKER, "dspy/work.json": MODULE, "prompts/greet.j2": "Hi."})
     async with place.open() as prowess:
-        result = await prowess.runs.attempt("worker")
+        result = await prowess.runs.attempt(RunRequest(slug="worker"))
     assert result.parts[0].status == "failed"
     assert result.error is not None
     assert "TimeoutError" in result.error.message
@@ -281,7 +281,7 @@ async def test_a_watcher_that_fails_fails_no_run(place, greeter, traces):
 
     async with place.open() as prowess:
         model = ScriptedModel(["A long answer that comes in several pieces, one after the other."])
-        result = await prowess.run("greeter", {"name": "Ada"}, artifacts="greet", model=model, watch=broken)
+        result = await prowess.run("greeter", {"name": "Ada"}, artifacts="greet", model=model, on_step=broken)
         [trace] = await traces(prowess)
     assert result.ok
     assert trace.status == "ok"
@@ -291,7 +291,7 @@ async def test_what_a_request_may_cost_stays_spent_where_nobody_says_what_it_did
     greeter(place, sidecar=greeter.sidecar + "policy: {max_cost_usd: 0.1}\n")
     silent = Silent()
     async with place.open() as prowess:
-        result = await prowess.runs.attempt("greeter", {"name": "Ada"}, model=silent)
+        result = await prowess.runs.attempt(RunRequest(slug="greeter", inputs={"name": "Ada"}, model=silent))
     assert [part.status for part in result.parts] == ["ok", "refused"]
     assert result.parts[0].cost is None
 
@@ -325,7 +325,7 @@ async def test_a_skill_may_not_name_a_model_whose_price_nobody_knows(place):
     )
     place = replace(place, environment={**place.environment, "OPENAI_API_KEY": "sk-nothing-1234567890"})
     async with place.open() as prowess:
-        result = await prowess.runs.attempt("namer", artifacts="names")
+        result = await prowess.runs.attempt(RunRequest(slug="namer", artifacts=("names",)))
     assert result.parts[0].status == "refused"
     assert "price is not known" in str(result.error)
 

@@ -93,7 +93,7 @@ async def prowess(place, smollm2, home):
 
 async def test_a_prompt_is_answered_and_its_assertions_are_asked(prowess):
     steps = []
-    result = await prowess.run("greeter", {"name": "Ada"}, artifacts="greet", watch=steps.append, timeout=600)
+    result = await prowess.run("greeter", {"name": "Ada"}, artifacts="greet", on_step=steps.append, timeout=600)
     length, semantic = result.verdicts
     assert "".join(step.text for step in steps) == result.text
     assert (length.passed, semantic.type, semantic.passed in (True, False)) == (True, "semantic", True)
@@ -110,7 +110,7 @@ async def test_a_prompt_is_answered_and_its_assertions_are_asked(prowess):
 async def test_generated_data_satisfies_its_schema(prowess):
     states = []
     result = await prowess.run(
-        "greeter", {"text": "Ada is 36 and happy."}, artifacts="person", watch=lambda step: states.append(step.state)
+        "greeter", {"text": "Ada is 36 and happy."}, artifacts="person", on_step=lambda step: states.append(step.state)
     )
     assert jsonschema_rs.is_valid(PERSON, result.data)
     assert states == ["VALIDATING", "GENERATING", "VALIDATING_OUT", "COMPLETED"]
@@ -122,7 +122,7 @@ async def test_generated_data_satisfies_its_schema(prowess):
 async def test_a_review_decides_or_says_that_it_could_not(prowess):
     states = []
     result = await prowess.run(
-        "greeter", {"asset": "Good morning, Ada!"}, artifacts="tone", watch=lambda step: states.append(step.state)
+        "greeter", {"asset": "Good morning, Ada!"}, artifacts="tone", on_step=lambda step: states.append(step.state)
     )
     assert states == ["LOADING_RUBRIC", "EVALUATING", "AGGREGATING", "COMPLETED"]
     (judged,) = result.data["criteria_results"]

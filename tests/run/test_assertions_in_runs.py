@@ -8,6 +8,7 @@ import pytest
 
 from prowess.errors import AssertionFailed
 from prowess.llm.scripted import ScriptedModel
+from prowess.run.request import RunRequest
 
 SIDECAR = """
 artifacts:
@@ -48,7 +49,9 @@ def attempt(place):
 
 async def _run(place, model):
     async with place.open() as engine:
-        result = await engine.runs.attempt("greeter", {"name": "Ada"}, artifacts="greet", model=model)
+        result = await engine.runs.attempt(
+            RunRequest(slug="greeter", inputs={"name": "Ada"}, artifacts=("greet",), model=model)
+        )
         return result, await engine.traces.get(result.parts[0].trace), model
 
 

@@ -13,6 +13,7 @@ import pytest
 from prowess.errors import AssertionFailed, Invalid
 from prowess.llm.scripted import ScriptedModel
 from prowess.open import Prowess
+from prowess.run.request import RunRequest
 from prowess.settings import read_settings
 from prowess.skill.package import Package
 
@@ -144,7 +145,9 @@ async def test_the_printed_assertions_pass_on_an_answer_that_keeps_to_them(kept,
 async def test_every_printed_assertion_is_evaluated_where_several_fail(kept, asserted):
     async with kept(asserted) as prowess:
         with ScriptedModel(["No.", {"answer": "no", "reason": "No page is named."}]) as model:
-            attempt = await prowess.runs.attempt("consistency-checker", INPUTS, artifacts="Check Prompt", model=model)
+            attempt = await prowess.runs.attempt(
+                RunRequest(slug="consistency-checker", inputs=INPUTS, artifacts=("Check Prompt",), model=model)
+            )
         [row] = await prowess.traces.list()
     assert isinstance(attempt.error, AssertionFailed)
     assert [verdict.passed for verdict in attempt.verdicts] == [False, False, False]

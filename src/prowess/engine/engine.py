@@ -213,27 +213,30 @@ class Engine:
         timeout: float | None = None,  # noqa: ASYNC109  (the deadline of the run, which its trace records too)
         resume: str = "",
         dry_run: bool = False,
-        watch: StepListener | None = None,
+        on_step: StepListener | None = None,
     ) -> RunResult:
         """Run a skill, or some of its artifacts, and return the result; raise the reason if it gave nothing good.
 
-        Artifacts run in ordinal order; each gets the outputs of those before it among its inputs. `watch` receives
+        Artifacts run in ordinal order; each gets the outputs of those before it among its inputs. `on_step` receives
         states and text as a model writes it. With `dry_run` nothing is sent: the parts of the result say what would be.
         Every run of an artifact leaves a trace. `resume` is the trace of a run that was interrupted after a checkpoint:
         its artifact and those after it run with the inputs it had, and answers from before the checkpoint are reused.
         """
-        result = await self.runs.attempt(
-            slug,
-            inputs,
-            artifacts=artifacts,
-            session=session,
+        from prowess.run.request import RunRequest, ignore_step
+
+        request = RunRequest(
+            slug=slug,
+            artifacts=tuple(name for name in ([artifacts] if isinstance(artifacts, str) else artifacts) if name),
+            inputs=inputs or {},
+            session=session_key(session),
             model=model,
             evaluation_model=evaluation_model,
             timeout=timeout,
             resume=resume,
             dry_run=dry_run,
-            watch=watch,
+            on_step=on_step or ignore_step,
         )
+        result = await self.runs.attempt(request)
         if result.error is not None:
             raise result.error
         return result

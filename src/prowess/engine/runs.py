@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
-from prowess.engine.context import Context, session_key
+from prowess.engine.context import Context
 from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.threads import offload
 
 if TYPE_CHECKING:
     from prowess.engine.callables import CallableSkill
-    from prowess.llm.model import Model
     from prowess.policy.rules import Ruling
     from prowess.policy.subject import Subject
     from prowess.run.call import Call, Run
     from prowess.run.checkpoints import Checkpoint
-    from prowess.run.request import Inputs, RunRequest, StepListener
-    from prowess.run.result import RunPart, RunResult
-    from prowess.session.session import Session
+    from prowess.run.request import RunRequest
+    from prowess.run.result import RunResult
     from prowess.skill.model import Skill
 
 
@@ -29,85 +27,49 @@ class Runs:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    async def attempt(
-        self,
-        slug: str,
-        inputs: Inputs | None = None,
-        *,
-        artifacts: str | Sequence[str] = (),
-        session: Session | str = "",
-        model: Model | str = "",
-        evaluation_model: Model | str = "",
-        spare: Model | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109
-        resume: str = "",
-        dry_run: bool = False,
-        watch: StepListener | None = None,
-        each: Callable[[RunPart], None] | None = None,
-        progress: Callable[[str], None] = lambda _: None,
-        started_by: Call | None = None,
-    ) -> RunResult:
+    async def attempt(self, request: RunRequest) -> RunResult:
         """Run a skill like `Prowess.run`, but return a failed run as a result whose `error` says why.
-
-        `each` receives every part when it has ended. `progress` receives messages about slow preparations: the sandbox's
-        interpreter is built if it is needed and missing. `spare` is the model to ask if none is configured. `started_by`
-        is the call whose code wants this run.
 
         Raise what keeps the run from starting: an unknown skill or artifact, the gate, inputs that are not JSON.
         """
-        from prowess.run.request import RunRequest, ignore_part, ignore_step
-
-        request = RunRequest(
-            slug=slug,
-            artifacts=tuple(name for name in ([artifacts] if isinstance(artifacts, str) else artifacts) if name),
-            inputs=inputs or {},
-            actor=self._context.actor,
-            session=session_key(session),
-            model=model,
-            evaluation_model=evaluation_model,
-            fallback_model=spare,
-            timeout=timeout,
-            resume=resume,
-            dry_run=dry_run,
-            on_step=watch or ignore_step,
-            on_part=each or ignore_part,
-            on_setup=progress,
-            started_by=started_by,
-        )
         run = await offload(self._resolve, request)
-        if not dry_run and not self._context.resources.is_sandbox_built and _needs_interpreter(run):
-            with suppress(Unavailable):  # the run itself says so, or a fallback serves
+        resources = self._context.resources
+        if not request.dry_run and not resources.is_sandbox_built and _needs_interpreter(run):
+            with suppress(Unavailable):  # the run itself says so, or a fallback takes over
                 await self.build_sandbox(request.on_setup)
-        return await self._context.resources.runner().run(run)
+        return await resources.runner().run(run)
 
     async def run_for_script(self, call: Call, slug: str, inputs: Mapping[str, Any]) -> Any:
-        """What another skill gives that the script of a call runs: for the same actor, in the same session, through the gate.
+        """Run another skill for the script of a call, in the same session and through the gate; return its output.
 
-        What the call may spend and ask counts for both. Code that is not local runs a skill that reaches beyond the sandbox
-        only where its own skill names that one, so that whoever agreed to it has seen so.
+        Spending and questions count for both runs.
         """
+        from prowess.run.request import RunRequest
+
         result = await self.attempt(
-            slug,
-            inputs,
-            session=call.run.session,
-            model=call.request.model,
-            evaluation_model=call.request.evaluation_model,
-            started_by=call,
+            RunRequest(
+                slug=slug,
+                inputs=inputs,
+                session=call.run.session,
+                model=call.request.model,
+                evaluation_model=call.request.evaluation_model,
+                started_by=call,
+            )
         )
         if result.error is not None:
             raise result.error
         return result.output.value if result.output else None
 
     async def build_sandbox(self, progress: Callable[[str], None] = lambda _: None) -> None:
-        """Build the interpreter that scripts run in, where it is missing: a minute or two that no run has to wait for.
+        """Build the interpreter that scripts run in if it is missing, so that no run waits a minute or two for it.
 
-        `Unavailable` where the extra `sandbox` is not installed.
+        Raise `Unavailable` if the extra `sandbox` is not installed.
         """
         await offload(self._context.resources.build_sandbox, progress)
         self._context.resources.is_sandbox_built = True
 
     async def can_resume(self, trace: str) -> bool:
-        """Whether there is a checkpoint that a run can go on from, by the id of its trace."""
+        """Return True if there is a checkpoint of the run with this trace."""
         try:
             await offload(self._find_checkpoint, trace)
         except NotFound:
@@ -123,7 +85,7 @@ class Runs:
         )
 
     def _find_checkpoint(self, trace: str) -> Checkpoint:
-        """Where a run was interrupted."""
+        """Return the checkpoint of an interrupted run; raise `NotFound` if there is none."""
         from prowess.run.checkpoints import find_checkpoint, unknown_checkpoint
 
         if not self._context.resources.has_records():
@@ -136,36 +98,36 @@ class Runs:
         from prowess.run.call import start_run
         from prowess.session.text import find_author
 
-        artifacts, checkpoint = request.artifacts, None
-        if request.resume:
-            _check_resume_arguments(request)
-            checkpoint = self._find_checkpoint(request.resume)
-            artifacts = (checkpoint.artifact, *checkpoint.following)
-        gate = self._context.resources.gate
-        inside = gate.inside(request.actor, request.session)
-        store, skill = self._context.catalog.find(request.slug)
+        context = self._context
+        gate, runner = context.resources.gate, context.resources.runner()
+        with self._snapshot():
+            inside = gate.inside(context.actor, request.session)
+            store, skill = context.catalog.find(request.slug)
+            facts = runner.facts(skill)
+            author = find_author(store, facts.outline)
+            # A run that may be granted something uses the policy of this moment: what was just revoked stays revoked.
+            policy = gate.read_policy(inside.actor, fresh=bool(facts.needs.as_json()))
+            checkpoint = self._find_checkpoint(request.resume) if request.resume else None
+        artifacts = request.artifacts
         inputs = request.inputs(skill) if callable(request.inputs) else request.inputs
-        runner = self._context.resources.runner()
-        facts = runner.facts(skill)
+        if checkpoint is not None:
+            _check_resume_arguments(artifacts, inputs)
+            artifacts, inputs = (checkpoint.artifact, *checkpoint.following), checkpoint.inputs
         limits = read_allowance(skill, seconds=runner.seconds, asked=request.timeout)
-        subject = facts.subject(find_author(store, facts.outline), artifacts)
+        subject = facts.subject(author, artifacts)
         if request.started_by is not None:
             _check_declared_tool(request.started_by, subject)
-        needs = facts.needs
-        # A run that may be granted something uses the policy of this moment: what was just revoked stays revoked.
-        policy = gate.read_policy(inside.actor, fresh=bool(needs.as_json()))
         action = "load" if request.dry_run else "run"
         gate.check(inside.actor, action, subject, session=inside.session, policy=policy)
         if checkpoint is not None:
             _check_same_skill(checkpoint, skill)
-            inputs = checkpoint.inputs
         return start_run(
             request,
             skill,
             artifacts=artifacts,
             inputs=inputs,
             limits=limits,
-            needs=needs,
+            needs=facts.needs,
             actor=inside.actor,
             policy=policy,
             trust=subject.trust,
@@ -173,6 +135,11 @@ class Runs:
             session_model=inside.model,
             resumes=checkpoint.trace if checkpoint else "",
         )
+
+    def _snapshot(self) -> AbstractContextManager[None]:
+        """Let the reads of the block share one transaction."""
+        resources = self._context.resources
+        return resources.records().snapshot() if resources.has_records() else nullcontext()
 
 
 def _needs_interpreter(run: Run) -> bool:
@@ -190,7 +157,7 @@ def _needs_interpreter(run: Run) -> bool:
 
 
 def _check_declared_tool(call: Call, subject: Subject) -> None:
-    """Whoever agreed to a skill from elsewhere, or of an agent, has not agreed to all that other skills reach."""
+    """Refuse unless the calling skill names a skill that reaches outside: its approval did not show what others reach."""
     from prowess.skill.slug import tool_name
 
     tool = tool_name(subject.slug)
@@ -202,18 +169,18 @@ def _check_declared_tool(call: Call, subject: Subject) -> None:
         )
 
 
-def _check_resume_arguments(request: RunRequest) -> None:
-    if request.artifacts or request.inputs:
+def _check_resume_arguments(artifacts: Sequence[str], inputs: Mapping[str, Any]) -> None:
+    if artifacts or inputs:
         raise Invalid(
             "A run that is resumed has its own artifact and inputs.",
             hint="Leave them out, or run it from the beginning.",
         )
 
 
-def _check_same_skill(left: Checkpoint, skill: Skill) -> None:
-    """A run goes on only with the bytes that it began with."""
-    if (left.slug, left.digest) != (skill.slug, skill.digest):
-        why = "has changed since" if left.slug == skill.slug else f"is not the one that ran, {left.slug!r}"
+def _check_same_skill(checkpoint: Checkpoint, skill: Skill) -> None:
+    """Refuse to resume a run with other bytes than it began with."""
+    if (checkpoint.slug, checkpoint.digest) != (skill.slug, skill.digest):
+        why = "has changed since" if checkpoint.slug == skill.slug else f"is not the one that ran, {checkpoint.slug!r}"
         raise Conflict(
             f"The skill {skill.slug!r} {why}, so the run cannot be resumed.", hint="Run it from the beginning."
         )

@@ -127,7 +127,7 @@ class Run:
     """The names of the artifacts to run; empty for the whole skill."""
     inputs: Mapping[str, Any]
     actor: Actor
-    """The actor of the request, in the role of its session."""
+    """Who runs it, in the role of the session."""
     policy: OrgPolicy
     """The organization's policy when the run began; a change applies to the next run."""
     needs: Needs
@@ -163,7 +163,7 @@ def start_run(
     inputs: Mapping[str, Any],
     limits: Allowance,
     needs: Needs,
-    actor: Actor | None = None,
+    actor: Actor,
     policy: OrgPolicy | None = None,
     trust: Trust = "synced",
     session: str = "",
@@ -179,7 +179,7 @@ def start_run(
         skill=skill,
         artifacts=artifacts,
         inputs=inputs,
-        actor=actor or request.actor,
+        actor=actor,
         policy=policy or OrgPolicy(),
         needs=needs,
         declared=needs.as_json(),

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prowess.llm.model import Model
-from prowess.policy.actor import Actor
 from prowess.skill.kinds import JsonObject
 from prowess.skill.model import Skill
 
@@ -46,13 +45,12 @@ def ignore_message(message: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """What to run, and how. Nothing in it has been checked yet."""
+    """What to run, and how. Nothing in it has been checked yet; who runs it is bound to the engine."""
 
     slug: str
     artifacts: tuple[str, ...] = ()
     """Names of artifacts; empty for the whole skill."""
     inputs: Inputs = field(default_factory=dict[str, Any])
-    actor: Actor
     session: str = ""
     """The id or conversation of a session; '' for a run outside any."""
     model: Model | str = ""

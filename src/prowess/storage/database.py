@@ -176,18 +176,39 @@ class _Transaction:
 class _SharedRead:
     """A read inside `Database.snapshot`: lends the connection of the snapshot."""
 
-    __slots__ = ("_connection", "_database")
+    __slots__ = ("_database", "_snapshot")
 
-    def __init__(self, database: Database, connection: sa.Connection) -> None:
+    def __init__(self, database: Database, snapshot: _Snapshot) -> None:
         self._database = database
-        self._connection = connection
+        self._snapshot = snapshot
 
     def __enter__(self) -> sa.Connection:
-        return self._connection
+        return self._snapshot.connection()
 
     def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
         if error is not None:
             self._database.raise_translated(error)
+
+
+class _Snapshot:
+    """The transaction that the reads inside `Database.snapshot` share. It begins with the first of them."""
+
+    __slots__ = ("_connection", "_transaction")
+
+    def __init__(self, transaction: _Transaction) -> None:
+        self._transaction = transaction
+        self._connection: sa.Connection | None = None
+
+    def connection(self) -> sa.Connection:
+        """Return the connection; begin the transaction if nothing was read before."""
+        if self._connection is None:
+            self._connection = self._transaction.__enter__()
+        return self._connection
+
+    def close(self) -> None:
+        """End the transaction, if it has begun."""
+        if self._connection is not None:
+            self._transaction.__exit__(None, None, None)
 
 
 class Database:
@@ -215,13 +236,15 @@ class Database:
     @contextmanager
     def snapshot(self) -> Generator[None]:
         """Let all reads that this thread makes inside the block share one transaction."""
-        with self.read() as connection:
-            outer = getattr(self._of_thread, "snapshot", None)
-            self._of_thread.snapshot = connection
-            try:
-                yield
-            finally:
-                self._of_thread.snapshot = outer
+        if getattr(self._of_thread, "snapshot", None) is not None:
+            yield
+            return
+        shared = self._of_thread.snapshot = _Snapshot(_Transaction(self, self._reader))
+        try:
+            yield
+        finally:
+            self._of_thread.snapshot = None
+            shared.close()
 
     def raise_translated(self, error: BaseException) -> None:
         """Raise the `ProwessError` that an error of SQLAlchemy or the driver means; return for any other error."""

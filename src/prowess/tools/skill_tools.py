@@ -168,9 +168,7 @@ def _clean_schema(value: Any) -> Any:
 
 async def _call_skill(skill: CallableSkill, desk: ToolContext, arguments: Mapping[str, Any]) -> ToolAnswer:
     check_text(tool_name(skill.slug), arguments)
-    result = await desk.engine.runs.attempt(
-        skill.slug, arguments, artifacts=skill.artifact, session=desk.conversation, spare=desk.spare, watch=desk.watch
-    )
+    result = await desk.engine.runs.attempt(desk.run_request(skill.slug, skill.artifact, arguments))
     trace = {"trace": result.parts[-1].trace} if result.parts else {}
     if result.error is not None:
         return ToolAnswer(data={**failure_data(result.error), **trace}, error=result.error)

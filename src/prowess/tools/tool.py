@@ -15,7 +15,7 @@ from prowess.errors import ApprovalRequired, BudgetExceeded, Invalid, Problem, P
 from prowess.llm.model import Model
 from prowess.policy.actor import Actor
 from prowess.policy.text import clean_text
-from prowess.run.request import StepListener, ignore_step
+from prowess.run.request import RunRequest, StepListener, ignore_step
 from prowess.session.session import Session
 from prowess.skill.needs import Reach
 
@@ -49,6 +49,17 @@ class ToolContext:
     spare: Model | None = None
     reserved: frozenset[str] = frozenset()
     _session: str = field(default="", init=False)
+
+    def run_request(self, slug: str, artifact: str, inputs: Mapping[str, Any]) -> RunRequest:
+        """Return the request to run an artifact of a skill for this agent; '' for the whole skill."""
+        return RunRequest(
+            slug=slug,
+            artifacts=(artifact,) if artifact else (),
+            inputs=inputs,
+            session=self.conversation,
+            fallback_model=self.spare,
+            on_step=self.watch,
+        )
 
     @property
     def actor(self) -> Actor:

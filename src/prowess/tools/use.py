@@ -118,9 +118,7 @@ async def run_skill(
     load_skill. `output` is what the last part gave; `parts` tells how each fared, and which checks did not pass. This may
     take a while and cost money.
     """
-    result = await desk.engine.runs.attempt(
-        skill, inputs, artifacts=artifact, session=desk.conversation, spare=desk.spare, watch=desk.watch
-    )
+    result = await desk.engine.runs.attempt(desk.run_request(skill, artifact, inputs))
     return ToolAnswer(data=_describe_run(result), error=result.error)
 
 
@@ -147,9 +145,7 @@ async def run_skill_script(
         raise NotFound(
             f"The skill {skill[:80]!r} has no script {script[:80]!r}.", hint=f"Its scripts are {there or 'none'}."
         )
-    result = await desk.engine.runs.attempt(
-        skill, {"args": args, "stdin": stdin}, artifacts=found.name, session=desk.conversation, watch=desk.watch
-    )
+    result = await desk.engine.runs.attempt(desk.run_request(skill, found.name, {"args": args, "stdin": stdin}))
     ended = result.output.result if result.output else {}
     return ToolAnswer(data={**_describe_run(result), **({"result": ended} if ended else {})}, error=result.error)
 

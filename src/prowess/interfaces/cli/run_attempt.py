@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from prowess.interfaces.cli.run_output import RunScreen
     from prowess.open import Prowess
     from prowess.policy.grants import EnvState
+    from prowess.run.request import RunRequest
     from prowess.run.result import ProducedFile, RunResult
     from prowess.skill.model import Skill
 
@@ -126,32 +127,32 @@ def _conflict(target: Path) -> Conflict:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOrder:
-    """What is to be run, and how."""
-
-    slug: str
-    artifacts: tuple[str, ...] = ()
-    inputs: tuple[str, ...] = ()
-    """As they were typed."""
-    model: str = ""
-    evaluation_model: str = ""
-    dry_run: bool = False
-    timeout: float | None = None
-    resume: str = ""
-    session: str = ""
-
-
 class RunAttempt:
-    """Runs what was ordered, as often as it takes to be allowed."""
+    """Runs a request, as often as it takes to be approved. `typed` are the inputs as the person typed them."""
 
-    def __init__(self, order: RunOrder, *, screen: RunScreen, saving: OutputFolder, workspace: str | None) -> None:
-        self._order = order
+    def __init__(
+        self,
+        request: RunRequest,
+        typed: tuple[str, ...],
+        *,
+        screen: RunScreen,
+        saving: OutputFolder,
+        workspace: str | None,
+    ) -> None:
+        self._request = replace(
+            request,
+            inputs=self._read_inputs,
+            on_step=request.on_step if screen.quiet else screen.watch,
+            on_part=screen.part,
+            on_setup=screen.note,
+        )
+        self._typed = typed
         self._screen = screen
         self._saving = saving
         self._workspace = workspace
+        self._skill: Skill | None = None
         self.ran: tuple[Skill, RunResult] | None = None
-        """The skill, and what came of it; None before a run has ended."""
+        """The skill and the result; None before a run has ended."""
 
     def once(self) -> ProwessError | None:
         """Run it. Gives what went wrong after it had ended, such as steps that a script of a model has left."""
@@ -168,33 +169,23 @@ class RunAttempt:
         return None
 
     async def _work(self, prowess: Prowess) -> None:
+        result = await prowess.runs.attempt(self._request)
+        self.ran = cast("Skill", self._skill), result
+        if not self._screen.quiet:
+            receipts = [part.receipt for part in result.parts]
+            self._screen.add(await explain_refused_env(prowess, self._request.slug, receipts))
+
+    def _read_inputs(self, skill: Skill) -> Mapping[str, Any]:
+        """Read the typed inputs by the parameters of the skill, and check that its files can be saved. Blocking."""
         from prowess.interfaces.cli.run_inputs import read_inputs
 
-        order, screen = self._order, self._screen
-        skill = await prowess.skills.get(order.slug)
+        self._skill = skill
         self._saving.check(skill)
-        given = {} if order.resume and not order.inputs else read_inputs(order.inputs, skill.parameters)
-        result = await prowess.runs.attempt(
-            order.slug,
-            given,
-            artifacts=order.artifacts,
-            session=order.session,
-            model=order.model,
-            evaluation_model=order.evaluation_model,
-            timeout=order.timeout,
-            resume=order.resume,
-            dry_run=order.dry_run,
-            watch=None if screen.quiet else screen.watch,
-            each=screen.part,
-            progress=screen.note,
-        )
-        self.ran = skill, result
-        if not screen.quiet:
-            screen.add(await explain_refused_env(prowess, order.slug, [part.receipt for part in result.parts]))
+        return {} if self._request.resume and not self._typed else read_inputs(self._typed, skill.parameters)
 
     async def _tell_how_to_go_on(self, prowess: Prowess) -> None:
         """Say how the run goes on that was just interrupted, where it can."""
-        slug = self._order.slug
+        slug = self._request.slug
         last = await prowess.traces.list(skill=slug.rpartition(":")[2], status="cancelled", limit=1)
         if last and await prowess.runs.can_resume(last[0].id):
             click.echo(f"It goes on from its last checkpoint with: {resume_command(slug, last[0].id)}", err=True)

@@ -71,13 +71,13 @@ def run_command(
     that runs leaves a trace: `prowess traces` lists them.
     """
     from prowess.interfaces.cli.output import print_json
-    from prowess.interfaces.cli.run_attempt import OutputFolder, RunAttempt, RunOrder
+    from prowess.interfaces.cli.run_attempt import OutputFolder, RunAttempt
     from prowess.interfaces.cli.run_output import RunScreen, print_plan
+    from prowess.run.request import RunRequest
 
-    order = RunOrder(
+    request = RunRequest(
         slug=slug,
         artifacts=artifacts,
-        inputs=inputs,
         model=model,
         evaluation_model=evaluation_model,
         dry_run=dry_run,
@@ -87,7 +87,7 @@ def run_command(
     )
     saving = OutputFolder(folder=None if dry_run else save, force=force)
     screen = RunScreen(named=len(artifacts) != 1, quiet=as_json or dry_run)
-    attempt = RunAttempt(order, screen=screen, saving=saving, workspace=workspace)
+    attempt = RunAttempt(request, inputs, screen=screen, saving=saving, workspace=workspace)
     unfinished = ask_for_approval(
         attempt.once,
         workspace=workspace,
