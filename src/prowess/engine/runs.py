@@ -107,11 +107,11 @@ class Runs:
             author = find_author(store, facts.outline)
             # A run that may be granted something uses the policy of this moment: what was just revoked stays revoked.
             policy = gate.read_policy(inside.actor, fresh=bool(facts.needs.as_json()))
-            checkpoint = self._find_checkpoint(request.resume) if request.resume else None
-        artifacts = request.artifacts
+        artifacts, checkpoint = request.artifacts, None
         inputs = request.inputs(skill) if callable(request.inputs) else request.inputs
-        if checkpoint is not None:
+        if request.resume:
             _check_resume_arguments(artifacts, inputs)
+            checkpoint = self._find_checkpoint(request.resume)
             artifacts, inputs = (checkpoint.artifact, *checkpoint.following), checkpoint.inputs
         limits = read_allowance(skill, seconds=runner.seconds, asked=request.timeout)
         subject = facts.subject(author, artifacts)
