@@ -19,6 +19,7 @@ from prowess.storage.database_url import SQLITE_PREFIX, display_url, sqlite_path
 from prowess.storage.driver_errors import PLAIN_TEXT_HINT, URL_HINT, is_missing_table, mask_password, translate_error
 from prowess.storage.rows import from_json
 from prowess.storage.sqlite import WriterLock, sqlite_engines
+from prowess.storage.transaction import SharedRead, Snapshot, Transaction
 
 HEAD_REVISION = "0006"
 """The newest revision; known here so that an up-to-date database is opened without importing alembic."""
@@ -113,104 +114,6 @@ class Connections(Protocol):
         ...
 
 
-class _Transaction:
-    """One transaction on a connection of its own.
-
-    A class, because the three nested generators of `contextlib` that this replaces took as long as SQLAlchemy does to
-    check out a connection, and a run has many small transactions.
-    """
-
-    __slots__ = ("_after", "_connection", "_database", "_engine", "_lock", "_transaction")
-
-    def __init__(
-        self,
-        database: Database,
-        engine: sa.Engine,
-        lock: AbstractContextManager[None] | None = None,
-        after: Callable[[], None] | None = None,
-    ) -> None:
-        self._database = database
-        self._engine = engine
-        self._lock = lock
-        self._after = after
-
-    def __enter__(self) -> sa.Connection:
-        if self._lock is not None:
-            self._lock.__enter__()
-        try:
-            connection = self._engine.connect()
-            try:
-                self._transaction = connection.begin()
-            except BaseException:
-                connection.close()
-                raise
-        except BaseException as error:
-            self._release(error)
-            self._database.raise_translated(error)
-            raise
-        self._connection = connection
-        return connection
-
-    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
-        try:
-            try:
-                if error is None:
-                    self._transaction.commit()
-            finally:
-                self._connection.close()  # rolls back what is not committed
-        except BaseException as failure:
-            self._release(failure)
-            self._database.raise_translated(failure)
-            raise
-        self._release(error)
-        if error is not None:
-            self._database.raise_translated(error)
-        elif self._after is not None:
-            self._after()
-
-    def _release(self, error: BaseException | None) -> None:
-        if self._lock is not None:
-            self._lock.__exit__(type(error) if error else None, error, None)
-
-
-class _SharedRead:
-    """A read inside `Database.snapshot`: lends the connection of the snapshot."""
-
-    __slots__ = ("_database", "_snapshot")
-
-    def __init__(self, database: Database, snapshot: _Snapshot) -> None:
-        self._database = database
-        self._snapshot = snapshot
-
-    def __enter__(self) -> sa.Connection:
-        return self._snapshot.connection()
-
-    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
-        if error is not None:
-            self._database.raise_translated(error)
-
-
-class _Snapshot:
-    """The transaction that the reads inside `Database.snapshot` share. It begins with the first of them."""
-
-    __slots__ = ("_connection", "_transaction")
-
-    def __init__(self, transaction: _Transaction) -> None:
-        self._transaction = transaction
-        self._connection: sa.Connection | None = None
-
-    def connection(self) -> sa.Connection:
-        """Return the connection; begin the transaction if nothing was read before."""
-        if self._connection is None:
-            self._connection = self._transaction.__enter__()
-        return self._connection
-
-    def close(self) -> None:
-        """End the transaction, if it has begun."""
-        if self._connection is not None:
-            self._transaction.__exit__(None, None, None)
-
-
 class Database:
     """A database with Prowess's tables. Safe for many threads; a forked child opens connections of its own."""
 
@@ -227,11 +130,15 @@ class Database:
     def read(self) -> AbstractContextManager[sa.Connection]:
         """Return a connection that sees one state of the database throughout."""
         shared = getattr(self._of_thread, "snapshot", None)
-        return _Transaction(self, self._reader) if shared is None else _SharedRead(self, shared)
+        return (
+            Transaction(self._reader, self.raise_translated)
+            if shared is None
+            else SharedRead(shared, self.raise_translated)
+        )
 
     def write(self, *, after: Callable[[], None] | None = None) -> AbstractContextManager[sa.Connection]:
         """Return a transaction: committed when the block ends, rolled back if it raises; `after` runs once committed."""
-        return _Transaction(self, self._writer, self._writer_lock, after)
+        return Transaction(self._writer, self.raise_translated, self._writer_lock, after)
 
     @contextmanager
     def snapshot(self) -> Generator[None]:
@@ -239,7 +146,7 @@ class Database:
         if getattr(self._of_thread, "snapshot", None) is not None:
             yield
             return
-        shared = self._of_thread.snapshot = _Snapshot(_Transaction(self, self._reader))
+        shared = self._of_thread.snapshot = Snapshot(Transaction(self._reader, self.raise_translated))
         try:
             yield
         finally:
@@ -258,7 +165,7 @@ class Database:
             found = revision(connection)
         if not check_revision(found, self.location):
             # Without the lock of this process: alembic's own lock comes first, and SQLite waits for its file lock.
-            with _Transaction(self, self._writer) as connection:
+            with Transaction(self._writer, self.raise_translated) as connection:
                 upgrade(connection, self.location)
 
     def close(self) -> None:

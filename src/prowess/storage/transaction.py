@@ -1,0 +1,106 @@
+"""One database transaction, and the snapshot that several reads of a thread share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import sqlalchemy as sa
+
+
+class Transaction:
+    """One transaction on a connection of its own. `translate` raises the `ProwessError` that an error means, if any.
+
+    A class, because the three nested generators of `contextlib` that this replaces took as long as SQLAlchemy does to
+    check out a connection, and a run has many small transactions.
+    """
+
+    __slots__ = ("_after", "_connection", "_engine", "_lock", "_transaction", "_translate")
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        translate: Callable[[BaseException], None],
+        lock: AbstractContextManager[None] | None = None,
+        after: Callable[[], None] | None = None,
+    ) -> None:
+        self._engine = engine
+        self._translate = translate
+        self._lock = lock
+        self._after = after
+
+    def __enter__(self) -> sa.Connection:
+        if self._lock is not None:
+            self._lock.__enter__()
+        try:
+            connection = self._engine.connect()
+            try:
+                self._transaction = connection.begin()
+            except BaseException:
+                connection.close()
+                raise
+        except BaseException as error:
+            self._release(error)
+            self._translate(error)
+            raise
+        self._connection = connection
+        return connection
+
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        try:
+            try:
+                if error is None:
+                    self._transaction.commit()
+            finally:
+                self._connection.close()  # rolls back what is not committed
+        except BaseException as failure:
+            self._release(failure)
+            self._translate(failure)
+            raise
+        self._release(error)
+        if error is not None:
+            self._translate(error)
+        elif self._after is not None:
+            self._after()
+
+    def _release(self, error: BaseException | None) -> None:
+        if self._lock is not None:
+            self._lock.__exit__(type(error) if error else None, error, None)
+
+
+class SharedRead:
+    """A read inside `Database.snapshot`: lends the connection of the snapshot."""
+
+    __slots__ = ("_snapshot", "_translate")
+
+    def __init__(self, snapshot: Snapshot, translate: Callable[[BaseException], None]) -> None:
+        self._snapshot = snapshot
+        self._translate = translate
+
+    def __enter__(self) -> sa.Connection:
+        return self._snapshot.connection()
+
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        if error is not None:
+            self._translate(error)
+
+
+class Snapshot:
+    """The transaction that the reads inside `Database.snapshot` share. It begins with the first of them."""
+
+    __slots__ = ("_connection", "_transaction")
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._connection: sa.Connection | None = None
+
+    def connection(self) -> sa.Connection:
+        """Return the connection; begin the transaction if nothing was read before."""
+        if self._connection is None:
+            self._connection = self._transaction.__enter__()
+        return self._connection
+
+    def close(self) -> None:
+        """End the transaction, if it has begun."""
+        if self._connection is not None:
+            self._transaction.__exit__(None, None, None)
