@@ -94,47 +94,59 @@ class Prowess(Engine):
         `actor` is who acts where a call names nobody else; without one, the person at this machine.
         """
         stores = Stores(settings or read_settings(workspace=workspace))
-        catalog, matched = Catalog(stores.present), Catalog(stores.matched)
         who = actor or local_person(_local_name())
-        deliveries = Feeds(stores, who.organization)
-        workshop = RunComponents(stores, catalog, deliveries.recorder)
-
-        def matcher() -> Matcher:
-            from prowess.engine.matcher import make_matcher
-
-            return make_matcher(stores.settings, lambda: matched, stores)
+        feeds = Feeds(stores, who.organization)
+        components = RunComponents(stores, lambda organization: resources(organization).catalog, feeds.recorder)
 
         def close() -> None:
-            workshop.close()
-            deliveries.close()
+            components.close()
+            feeds.close()
             stores.close()
 
-        engine = cls(
-            Resources(
-                catalog=catalog,
+        lock = threading.Lock()
+        opened: dict[str, Resources] = {}
+
+        def resources(organization: str) -> Resources:
+            with lock:
+                if organization not in opened:
+                    opened[organization] = make_resources(organization)
+                return opened[organization]
+
+        def make_resources(organization: str) -> Resources:
+            own = stores.of(organization)
+            matched = Catalog(own.matched)
+
+            def open_matcher() -> Matcher:
+                from prowess.engine.matcher import make_matcher
+
+                return make_matcher(stores.settings, lambda: matched, own, organization=organization)
+
+            return Resources(
+                of=resources,
+                catalog=Catalog(own.present),
                 limits=stores.limits,
                 packs=PACKS,
-                writable=stores.writable,
-                open_matcher=matcher,
+                writable=own.writable,
+                open_matcher=open_matcher,
                 records=stores.records,
                 has_records=stores.has_records,
-                feed=deliveries.feed,
-                wake=deliveries.wake,
-                recorder=deliveries.recorder,
-                runner=lambda: workshop.runner,
-                registry=lambda: workshop.registry,
-                build_sandbox=workshop.sandboxes.build,
+                feed=feeds.feed,
+                wake=feeds.wake,
+                recorder=feeds.recorder,
+                runner=lambda: components.runner(organization),
+                registry=lambda: components.registry(organization),
+                build_sandbox=components.sandboxes.build,
                 environment=stores.settings.environment,
-                aclose=workshop.aclose,
+                aclose=components.aclose,
                 close=close,
-            ),
-            who,
-        )
+            )
+
+        engine = cls(resources(who.organization), who)
 
         async def run_skill(call: Call, slug: str, inputs: Mapping[str, Any]) -> Any:
             return await engine.as_actor(call.actor).runs.run_for_script(call, slug, inputs)
 
-        workshop.run_skill = run_skill
+        components.run_skill = run_skill
         return engine
 
 

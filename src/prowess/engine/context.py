@@ -40,11 +40,15 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False)
 class Resources:
-    """Everything that an engine opens once and shares between actors. Slow things are opened on first use.
+    """Everything that an engine opens once and shares between the actors of one organization.
 
-    All of it is plain blocking code, safe to call from several threads.
+    Slow things are opened on first use. All of it is plain blocking code, safe to call from several threads. What reads
+    skills (catalog, matcher, runner, caches over them) exists once per organization, so that nothing of one organization
+    can be found from another; what does not (databases, models, sandboxes, recorders) is behind the callables.
     """
 
+    of: Callable[[str], Resources]
+    """Return the resources of an organization. The same ones each time."""
     catalog: Catalog
     limits: Limits
     packs: Path

@@ -37,7 +37,7 @@ class Engine:
     """
 
     def __init__(self, resources: Resources, actor: Actor) -> None:
-        self._context = Context(resources=resources, actor=actor)
+        self._context = Context(resources=resources.of(actor.organization), actor=actor)
 
     @property
     def actor(self) -> Actor:

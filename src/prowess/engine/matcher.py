@@ -89,22 +89,27 @@ def make_matcher(
     catalog: Callable[[], CatalogReader],
     watch: Places | Stores,
     *,
+    organization: str = "",
     close: Callable[[], None] = lambda: None,
 ) -> Matcher:
-    """A matcher over a catalog, with the snapshot that these settings have."""
+    """Return a matcher over the catalog of an organization, with the snapshot that these settings have."""
     # Plugins add kinds and forms, which are part of the reader version that a snapshot is checked against.
     working_plugins()
     return Matcher(
         catalog,
         watch,
-        snapshot=Snapshot(snapshot_folder(settings)),
+        snapshot=Snapshot(snapshot_folder(settings, organization)),
         embedder=lambda: open_embedder(settings),
         close=close,
     )
 
 
-def snapshot_folder(settings: Settings) -> Path:
-    """Where the index is kept: below the home folder, never in a workspace, which may be somebody else's work."""
-    parts = (settings.workspace, settings.user_home, settings.database_url, settings.embedder)
+def snapshot_folder(settings: Settings, organization: str = "") -> Path:
+    """Return where the index of an organization is kept.
+
+    It is below the home folder, never in a workspace, which may be somebody else's work.
+    """
+    parts = [settings.workspace, settings.user_home, settings.database_url, settings.embedder]
+    parts += [organization] if organization else []
     name = hashlib.sha256("\0".join(map(str, parts)).encode(errors="surrogateescape")).hexdigest()[:20]
     return settings.home / CACHE_FOLDER / "match" / name

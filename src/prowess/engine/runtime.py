@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from prowess.catalog.catalog import Catalog
 from prowess.engine.stores import Stores
 from prowess.llm.model import ModelConfig
 from prowess.settings import Settings
+from prowess.threads import offload
 
 if TYPE_CHECKING:
     from prowess.feed.event_recorder import EventRecorder
@@ -125,13 +125,21 @@ _CLOSE_TIMEOUT_SECONDS = 1.0
 
 
 class RunComponents:
-    """Everything that a run needs, made once."""
+    """Everything that a run needs, made once.
 
-    def __init__(self, stores: Stores, catalog: Catalog, recorder: Callable[[], EventRecorder]) -> None:
+    Organizations share models, sandboxes and recorders. Each has its own runner and registry, because those read skills
+    from its catalog.
+    """
+
+    def __init__(
+        self, stores: Stores, catalog: Callable[[str], Catalog], recorder: Callable[[], EventRecorder]
+    ) -> None:
         self._stores = stores
         self._settings = stores.settings
         self._catalog = catalog
         self._recorder = recorder
+        self._runners: dict[str, Runner] = {}
+        self._registries: dict[str, Registry] = {}
         self._lock = threading.RLock()
         self.sandboxes = Sandboxes(stores.settings)
         self.run_skill: RunSkill | None = None
@@ -141,22 +149,32 @@ class RunComponents:
         self._tidying_ended = threading.Event()
         self._tidy_again = 0.0
 
-    @cached_property
-    def runner(self) -> Runner:
-        """Runs skills."""
+    def runner(self, organization: str) -> Runner:
+        """Return what runs the skills of an organization."""
+        with self._lock:
+            if organization not in self._runners:
+                self._runners[organization] = self._build_runner(organization)
+            return self._runners[organization]
+
+    def registry(self, organization: str) -> Registry:
+        """Return the prompts and rubrics that an organization has, by id and version."""
+        with self._lock:
+            if organization not in self._registries:
+                from prowess.engine.prompt_registry import open_registry
+
+                self._registries[organization] = open_registry(self._stores, self._catalog(organization))
+            return self._registries[organization]
+
+    def _build_runner(self, organization: str) -> Runner:
         from prowess.plugins import working_plugins
         from prowess.run.allowance import DEFAULT_SECONDS
         from prowess.run.assertions.evaluation import AssertionRunner
-        from prowess.run.model_client import ModelClient
         from prowess.run.pipeline import build_pipeline
         from prowess.run.runner import Runner
-        from prowess.run.spending import Spending
 
-        spending = Spending(self._stores.records)
-        asker = ModelClient(self.models, spending, self._telemetry)
         run_artifact = build_pipeline(
-            self._handlers(asker),
-            assertions=AssertionRunner(asker, [one for plugin in working_plugins() for one in plugin.assertions]),
+            self._handlers(organization),
+            assertions=AssertionRunner(self._asker, [one for plugin in working_plugins() for one in plugin.assertions]),
             traces=self.traces,
             publish=lambda event: self._recorder().record(event),
             redactor=self._redactor,
@@ -170,13 +188,6 @@ class RunComponents:
         from prowess.llm.models import Models
 
         return Models(make_model_config(self._settings))
-
-    @cached_property
-    def registry(self) -> Registry:
-        """Prompts and rubrics by id and version."""
-        from prowess.engine.prompt_registry import open_registry
-
-        return open_registry(self._stores, self._catalog)
 
     def traces(self) -> TraceRecorder:
         """Writes traces; every hour or so, rows that another process left open are closed and old ones removed."""
@@ -199,7 +210,7 @@ class RunComponents:
             await self.models.close()
         await self.sandboxes.aclose()
         if "_telemetry" in opened:
-            await asyncio.to_thread(self._telemetry.close)
+            await offload(self._telemetry.close)
 
     def close(self) -> None:
         """Write the traces that wait."""
@@ -230,7 +241,14 @@ class RunComponents:
 
         return open_telemetry(self._settings.environment, self._redactor, on=self._settings.telemetry)
 
-    def _handlers(self, asker: ModelClient) -> dict[Kind, Handler]:
+    @cached_property
+    def _asker(self) -> ModelClient:
+        from prowess.run.model_client import ModelClient
+        from prowess.run.spending import Spending
+
+        return ModelClient(self.models, Spending(self._stores.records), self._telemetry)
+
+    def _handlers(self, organization: str) -> dict[Kind, Handler]:
         from prowess.handlers.host_functions import HostModule
         from prowess.handlers.requirements import look_up_grants
         from prowess.handlers.table import build_handlers
@@ -238,45 +256,22 @@ class RunComponents:
         from prowess.run.checkpoints import Checkpoints
         from prowess.workspace.workspace import Workspace
 
+        catalog = self._catalog(organization)
         return build_handlers(
-            asker=asker,
+            asker=self._asker,
             renderer=self._renderer,
-            registry=self.registry.without_other_skills(),
+            registry=self.registry(organization).without_other_skills(),
             sandboxes=self.sandboxes.by_runtime,
             commands=self.sandboxes.commands,
             outbound=self.sandboxes.outbound,
             grants_of=look_up_grants(self._grants),
             provision=self.sandboxes.provision,
-            host=HostModule(asker, Workspace(self._settings.workspace), self.run_skill),
+            host=HostModule(self._asker, Workspace(self._settings.workspace), self.run_skill),
             checkpoints=Checkpoints(self._stores.records, self._redactor),
-            read_file=self._read_file,
-            files=self._files,
+            read_file=partial(_read_file, catalog),
+            files=partial(_read_files, catalog),
             brought=[handler for plugin in working_plugins() for handler in plugin.handlers],
         )
-
-    async def _read_file(self, skill: Skill, path: str) -> bytes:
-        """A file of exactly the skill that is run."""
-        from prowess.session.load import read_verified_file
-        from prowess.skill.outline import SkillOutline
-
-        def read() -> bytes:
-            store, _ = self._catalog.find_outline(f"{skill.scope}:{skill.slug}")
-            return read_verified_file(store, SkillOutline.of(skill), path)
-
-        return await asyncio.to_thread(read)
-
-    async def _files(self, skill: Skill) -> Mapping[str, bytes]:
-        """Every file of exactly the skill that is run."""
-        from prowess.errors import Conflict
-
-        def read() -> Mapping[str, bytes]:
-            store, found = self._catalog.find(f"{skill.scope}:{skill.slug}")
-            package = store.get_package(found.id)
-            if package is None or package.digest != skill.digest:
-                raise Conflict(f"The skill {skill.slug!r} is being changed.", hint="Run it again.")
-            return {file.path: file.content for file in package.files}
-
-        return await asyncio.to_thread(read)
 
     @cached_property
     def _grants(self) -> GrantResolver:
@@ -303,3 +298,29 @@ class RunComponents:
             daemon=True,
         )
         self._tidying.start()
+
+
+async def _read_file(catalog: Catalog, skill: Skill, path: str) -> bytes:
+    """Return a file of exactly the skill that is run; raise `Conflict` if it has changed since."""
+    from prowess.session.load import read_verified_file
+    from prowess.skill.outline import SkillOutline
+
+    def read() -> bytes:
+        store, _ = catalog.find_outline(f"{skill.scope}:{skill.slug}")
+        return read_verified_file(store, SkillOutline.of(skill), path)
+
+    return await offload(read)
+
+
+async def _read_files(catalog: Catalog, skill: Skill) -> Mapping[str, bytes]:
+    """Return every file of exactly the skill that is run; raise `Conflict` if it has changed since."""
+    from prowess.errors import Conflict
+
+    def read() -> Mapping[str, bytes]:
+        store, found = catalog.find(f"{skill.scope}:{skill.slug}")
+        package = store.get_package(found.id)
+        if package is None or package.digest != skill.digest:
+            raise Conflict(f"The skill {skill.slug!r} is being changed.", hint="Run it again.")
+        return {file.path: file.content for file in package.files}
+
+    return await offload(read)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,21 +25,38 @@ if TYPE_CHECKING:
     from prowess.storage.database import Connections, DeferredDatabase
 
 
-class Stores:
-    """The stores that these settings give, each opened when it is first needed.
+@dataclass(slots=True, kw_only=True)
+class _Opened:
+    """What the stores of all organizations share."""
 
-    They are looked for anew at every call, so that a skill folder or a database that appears later is seen.
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    databases: dict[str, DeferredDatabase] = field(default_factory=dict[str, "DeferredDatabase"])
+    folders: dict[tuple[Scope, str], DirectoryStore] = field(default_factory=dict[tuple[Scope, str], DirectoryStore])
+    organizations: dict[str, Stores] = field(default_factory=dict[str, "Stores"])
+
+
+class Stores:
+    """The stores of one organization, each opened on first use.
+
+    They are looked up at every call, so that a skill folder or a database that appears later is seen. Folders belong to
+    the machine and serve every organization; a database holds the skills of each organization apart.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, organization: str = "", opened: _Opened | None = None) -> None:
         self.settings = settings
+        self.organization = organization
         self.places = Places(settings)
         self.limits = make_limits(settings)
-        self._lock = threading.Lock()
+        self._opened = opened or _Opened()
         self._has_records = False
-        self._databases: dict[str, DeferredDatabase] = {}
-        self._folders: dict[tuple[Scope, str], DirectoryStore] = {}
         self._session = MemoryStore(scope="session")
+        self._opened.organizations[organization] = self
+
+    def of(self, organization: str) -> Stores:
+        """Return the stores of an organization, which use the databases and folders that are open here."""
+        with self._opened.lock:
+            found = self._opened.organizations.get(organization)
+            return found or Stores(self.settings, organization, self._opened)
 
     def present(self) -> list[Store]:
         """Every store that is there, those of one scope in the order of `Places.present`."""
@@ -73,7 +91,7 @@ class Stores:
             )
         from prowess.catalog.database_store import DatabaseStore
 
-        return DatabaseStore(self._database(url), scope=scope, limits=self.limits)
+        return DatabaseStore(self._database(url), scope=scope, organization_id=self.organization, limits=self.limits)
 
     def records(self) -> Connections:
         """The database of sessions, approvals, events and the audit: that of the account, made when it is first used."""
@@ -86,10 +104,10 @@ class Stores:
 
     def close(self) -> None:
         """Close every database."""
-        with self._lock:
-            for database in self._databases.values():
+        with self._opened.lock:
+            for database in self._opened.databases.values():
                 database.close()
-            self._databases.clear()
+            self._opened.databases.clear()
 
     def _store(self, place: Place) -> Store:
         return self._folder(place) if place.kind == "folder" else self.writable(place.scope)
@@ -97,19 +115,21 @@ class Stores:
     def _database(self, url: str) -> DeferredDatabase:
         from prowess.storage.database import DeferredDatabase
 
-        with self._lock:
-            if url not in self._databases:
-                self._databases[url] = DeferredDatabase(url)
-            return self._databases[url]
+        with self._opened.lock:
+            databases = self._opened.databases
+            if url not in databases:
+                databases[url] = DeferredDatabase(url)
+            return databases[url]
 
     def _folder(self, place: Place) -> DirectoryStore:
-        with self._lock:
+        with self._opened.lock:
             key = (place.scope, place.address)
-            if key not in self._folders:
-                self._folders[key] = self._opened(place.scope, Path(place.address))
-            return self._folders[key]
+            folders = self._opened.folders
+            if key not in folders:
+                folders[key] = self._open_folder(place.scope, Path(place.address))
+            return folders[key]
 
-    def _opened(self, scope: Scope, root: Path) -> DirectoryStore:
+    def _open_folder(self, scope: Scope, root: Path) -> DirectoryStore:
         if scope == "system":
             return DirectoryStore(
                 root,
