@@ -1,4 +1,4 @@
-"""Stretches: many lists of different lengths, kept one after the other in one array with the places where each begins."""
+"""Operations on ragged arrays: lists of different lengths in one numpy array, with the offset of each list."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ Array = NDArray[Any]
 
 
 def offsets_of(lengths: Sequence[int] | Array) -> Array:
-    """Where each of several stretches begins, and where the last ends."""
+    """Return the start of each list, and the end of the last."""
     starts = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=starts[1:])
     return starts
 
 
 def sort_unique(numbers: Array) -> Array:
-    """The numbers, ascending, each once. What numpy has for it imports a package that nothing else needs."""
+    """Return the distinct numbers in ascending order; `np.unique` imports a package that nothing else needs."""
     ordered = np.sort(numbers)
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
 def expand_slices(begins: Array, ends: Array) -> tuple[Array, Array]:
-    """The places of several stretches, one after the other, and where each begins among them."""
+    """Return the positions in several slices, concatenated, and the start of each slice among them."""
     lengths = ends - begins
     last = lengths.cumsum()
     starts = last - lengths
@@ -34,7 +34,7 @@ def expand_slices(begins: Array, ends: Array) -> tuple[Array, Array]:
 
 
 def take_slices(array: Array, starts: Array, chosen: Array) -> Array:
-    """What is in some of the stretches that begin at `starts`, ascending; neighbours are taken in one go."""
+    """Return the concatenated contents of the chosen lists, given in ascending order; adjacent lists are copied in one go."""
     if not len(chosen):
         return array[:0]
     breaks = np.flatnonzero(np.diff(chosen) != 1)
@@ -44,15 +44,15 @@ def take_slices(array: Array, starts: Array, chosen: Array) -> Array:
 
 
 def count_documents(words: Array, documents: Array, size: int) -> Array:
-    """In how many documents each of `size` words is; the two arrays say which word comes in which document."""
+    """Return the number of documents for each of `size` words; the arrays pair words with documents."""
     pairs = sort_unique(words.astype(np.uint64) << np.uint64(32) | documents.astype(np.uint64))
     return np.bincount((pairs >> np.uint64(32)).astype(np.int64), minlength=size).astype(np.int32)
 
 
 def weighted_sums(vectors: Array, weights: Array, chosen: Array, starts: Array) -> Array:
-    """The sums of chosen vectors times their weights, one for each stretch of `chosen`, as 32-bit whole numbers.
+    """Return the weighted sum of the chosen vectors for each list, as 32-bit integers.
 
-    The first of every stretch at once, then the second of all that have one, and so on: quick for many short stretches.
+    Adds the first item of every list at once, then the second of all that have one, and so on: fast for many short lists.
     """
     # A row of 8 bits times a weight of 8 bits fits in 16.
     kind = np.int16 if weights.dtype == np.uint8 else np.int32
@@ -72,7 +72,7 @@ def weighted_sums(vectors: Array, weights: Array, chosen: Array, starts: Array) 
 
 
 def find_sorted(table: Array, numbers: Array) -> tuple[Array, Array]:
-    """Where numbers stand in an ascending table, and which of them do."""
+    """Return the positions of numbers in a sorted table, and which of them it contains."""
     if not len(table):
         return np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.bool_)
     places = np.searchsorted(table, numbers)

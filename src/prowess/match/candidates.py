@@ -1,7 +1,7 @@
-"""Of all skills the few worth a closer look: those with the message's words, and those near it in meaning.
+"""Select the few skills worth a closer look: those that share words with the message, and those near it in meaning.
 
-At a glance every skill is judged by the terms it has and by the signs of its vector. Of those that look best the whole
-vectors are compared, and the best of these are given.
+A first pass scores every skill by its terms and by the signs of its vector. Full vectors are compared only for the best of
+these, and the best of those are returned.
 """
 
 from __future__ import annotations
@@ -21,29 +21,28 @@ from prowess.match.segment import IMPACT_SCALE, Segment, sign_codes
 from prowess.match.vectors.embedder import SCALE
 
 SHORTLIST_SIZE = 64
-"""The whole vectors of so many are compared, however few are asked for."""
+"""At least this many full vectors are compared."""
 _WORDS_WEIGHT = 0.8
-"""What all of the message's words are worth at a glance, if all signs of its vector are worth 1: about what the closer look
-makes of them."""
+"""The weight of all words in the first pass, where all signs of the vector weigh 1; close to their weight in the final score."""
 _LEXICAL_WEIGHT, _COSINE_WEIGHT = 2.0, 1.0
-"""What they are worth when the whole vectors are compared."""
+"""The weights when full vectors are compared."""
 _CHUNK = 1 << 15
 _MAXIMA = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Some documents of one segment, with how much of the message's words each has, and how near it is in meaning."""
+    """Documents of one segment with their lexical score and their cosine to the message."""
 
     segment: Segment
     terms: Mapping[int, int]
-    """Where the terms of the message stand in the segment; only those that it has."""
+    """The positions of the message's terms in the segment, without those it lacks."""
     documents: NDArray[np.int64]
     lexical: NDArray[np.float64]
     cosine: NDArray[np.float64]
 
     def only(self, chosen: Array) -> Candidates:
-        """Some of them, by place."""
+        """Return a selection by position."""
         return Candidates(self.segment, self.terms, self.documents[chosen], self.lexical[chosen], self.cosine[chosen])
 
 
@@ -56,10 +55,10 @@ def find_candidates(
     pinned: Sequence[Collection[int]] = (),
     by_words: bool = False,
 ) -> list[Candidates]:
-    """The best `count` candidates, and those `pinned`, which are documents by segment; one item for each segment.
+    """Return the best `count` candidates and the `pinned` documents, one item per segment.
 
-    With `by_words`, only documents that have a word of the message. Which they are does not depend on how skills are
-    spread over segments; a few more are given where these equal the last.
+    With `by_words`, only documents with a word of the message. The result does not depend on how skills are spread over
+    segments; ties with the last candidate are included.
     """
     glances = [
         _FirstPass(part, query, terms, tags, by_words=by_words)
@@ -79,7 +78,7 @@ def find_candidates(
 
 
 class _FirstPass:
-    """A segment at a glance: how good each of its documents looks, by its words and by the signs of its vector."""
+    """The first-pass scores of a segment: terms and signs of vectors."""
 
     def __init__(
         self, part: LiveSegment, query: Query, terms: Mapping[int, int], tags: Sequence[int], *, by_words: bool
@@ -92,25 +91,25 @@ class _FirstPass:
         if by_words:
             self._may = self._may & (self._lexical > 0)
         self.worth = _first_pass_scores(segment, query, self._lexical)
-        """By document; 0 is not to be chosen."""
+        """The score of each document; 0 excludes it."""
         if not self._may.all():
             self.worth[~self._may] = 0
 
     def compared(self, documents: NDArray[np.int64]) -> Candidates:
-        """Some documents with their whole vectors compared; cosines are not below 0."""
+        """Compare the full vectors of some documents; negative cosines become 0."""
         near = dot_products(self.segment.vectors.take(documents, axis=0), self._query.embedded[np.newaxis])[:, 0]
         lexical = self._lexical[documents] / max(self._query.mass * IMPACT_SCALE, 1)
         cosine = np.maximum(near.astype(np.float64) / (SCALE * SCALE), 0.0)
         return Candidates(self.segment, self._terms, documents, lexical, cosine)
 
     def joined(self, candidates: Candidates, pinned: Collection[int]) -> Candidates:
-        """The candidates, and those that are pinned and may be chosen."""
+        """Return the candidates with the pinned documents that are allowed."""
         more = [place for place in pinned if self._may[place]]
         return self.compared(np.union1d(candidates.documents, more).astype(np.int64)) if more else candidates
 
 
 def _lexical_scores(segment: Segment, query: Query, places: Mapping[int, int]) -> NDArray[np.float64]:
-    """How much of the message's terms each document has: the sum of strength × impact, in whole numbers."""
+    """Return the sum of strength × impact over the message's terms for each document, as integers."""
     documents: list[Array] = []
     amounts: list[Array] = []
     for term, strength in zip(query.terms, query.strengths, strict=True):
@@ -125,7 +124,7 @@ def _lexical_scores(segment: Segment, query: Query, places: Mapping[int, int]) -
 
 
 def _first_pass_scores(segment: Segment, query: Query, lexical: NDArray[np.float64]) -> NDArray[np.float32]:
-    """How good each document looks at a glance: each sign that is the same counts 1."""
+    """Return the first-pass score of each document: each equal sign counts 1."""
     # The other way round, so that bits that differ are signs that are the same.
     wanted = ~sign_codes(query.embedded[np.newaxis])[:, 0]
     every = _WORDS_WEIGHT * 64 * len(wanted) / max(query.mass * IMPACT_SCALE, 1)
@@ -143,14 +142,17 @@ def _first_pass_scores(segment: Segment, query: Query, lexical: NDArray[np.float
 
 
 def _top_places(worth: NDArray[np.float32], count: int) -> NDArray[np.int64]:
-    """The places of the `count` highest figures above 0, with all that equal the last of them."""
+    """Return the positions of the `count` highest scores above 0, with ties."""
     bound = _lower_bound(worth, count)
     places = (worth >= bound if bound > 0 else worth > 0).nonzero()[0]
     return places[_select_top(worth[places], count)] if len(places) > count else places
 
 
 def _lower_bound(worth: NDArray[np.float32], count: int) -> float:
-    """A figure that `count` of all reach, where so many do, and not many more: as many maxima of stretches do."""
+    """Return a score that at least `count` documents reach, and not many more.
+
+    At least `count` chunk maxima reach it, and finding those is much faster than partitioning all scores.
+    """
     width = _MAXIMA * count
     height = len(worth) // width
     if not height:
@@ -161,7 +163,7 @@ def _lower_bound(worth: NDArray[np.float32], count: int) -> float:
 
 
 def _select_top(figures: Array, count: int) -> Array:
-    """The places of the `count` highest figures, with all that equal the last of them."""
+    """Return the positions of the `count` highest scores, with ties."""
     ordered = figures.copy()
     ordered.partition(-count)
     return (figures >= ordered[-count]).nonzero()[0]
@@ -170,9 +172,9 @@ def _select_top(figures: Array, count: int) -> Array:
 def _select_best(
     places: Sequence[Array], figures: Sequence[Array], count: int, segments: Sequence[Segment] = ()
 ) -> list[Array]:
-    """Which of these places have the `count` highest figures over all segments, with all that equal the last of them.
+    """Return which positions have the `count` highest scores over all segments, with ties.
 
-    With `segments`, no more than `count`: equals are told apart by their slugs' numbers.
+    With `segments`, ties are broken by the hashes of slugs, so that no more than `count` are returned.
     """
     lengths = [len(some) for some in places]
     if sum(lengths) <= count:

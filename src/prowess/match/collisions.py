@@ -20,7 +20,7 @@ MAX_LISTED_WORDS = 10
 
 
 def content_words(text: str) -> dict[str, str]:
-    """The words of a text that carry meaning, in order, each by the stem that it is compared by."""
+    """Return the words of a text without stop words, by their stems, in order."""
     words = extract_words(text)
     found: dict[str, str] = {}
     for stem, word in zip(stem_words(words), words, strict=True):
@@ -29,12 +29,12 @@ def content_words(text: str) -> dict[str, str]:
 
 
 def is_informative(word: str) -> bool:
-    """Whether it helps a person to hear of a word: no number, no letter that stood alone, no word of every sentence."""
+    """Return True if a word is worth showing: not a number, not a single letter, not a stop word."""
     return word not in STOP_WORDS and not word.isdecimal() and (len(word) > 1 or not word.isascii())
 
 
 def purpose_stems(document: SearchDocument) -> frozenset[str]:
-    """The stems of everything by which a skill says when it should be used; its body, which is not read for that, left out."""
+    """Return the stems of everything by which a skill says when to use it: all fields but the body."""
     return frozenset(content_words("\n".join(_purpose_texts(document))))
 
 
@@ -47,7 +47,7 @@ def _purpose_texts(document: SearchDocument) -> Iterable[str]:
 
 
 def find_missing_words(document: SearchDocument, queries: Iterable[str]) -> list[tuple[str, int]]:
-    """The words of these queries that the skill never says, most frequent first, with how many queries have each."""
+    """Return the words of these queries that the skill does not use, most frequent first, with the number of queries."""
     said = purpose_stems(document)
     counts: Counter[str] = Counter()
     shown: dict[str, str] = {}
@@ -60,12 +60,12 @@ def find_missing_words(document: SearchDocument, queries: Iterable[str]) -> list
 
 
 def count_matched_terms(results: Iterable[Recommendation]) -> list[tuple[str, int]]:
-    """The words by which a skill was found for these messages, most frequent first."""
+    """Return the words by which a skill was found, most frequent first, with their counts."""
     return _most_frequent(Counter(term for result in results for term in matched_terms(result)))
 
 
 def matched_terms(result: Recommendation) -> list[str]:
-    """The words of the message that were found in a skill, each once; those of its body are not disclosed."""
+    """Return the words of the message found in a skill, without those in its body, which is not disclosed."""
     return list(dict.fromkeys(term.lower() for item in result.evidence for term in item.terms if item.field != "body"))
 
 
@@ -74,7 +74,7 @@ def _most_frequent(counts: Counter[str]) -> list[tuple[str, int]]:
 
 
 MIN_SIMILARITY = 0.75
-"""How much of what two skills are asked for must be contested before they are reported."""
+"""The lowest similarity that is reported."""
 
 _DEPTH = 5
 _FULL_CLAIM = 1000
@@ -84,7 +84,7 @@ _SENTENCE_BREAK = re.compile(r"(?<=[.!?;。！？])\s+|(?<=[。！？])|\n+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collision:
-    """Two skills, by slug, and how much they compete: 1 means for every message that either is asked for with."""
+    """Two skills that compete; similarity 1 means for every message of either skill."""
 
     slugs: tuple[str, str]
     similarity: float
@@ -95,9 +95,9 @@ class Collision:
 
 @dataclass(frozen=True, slots=True)
 class _Rivals:
-    """Who competes for the messages of one skill: the share of them, and the words by which both were found.
+    """The competitors of one skill: their share of its messages, and the words by which both were found.
 
-    `near` are all skills that came up, also those that were no competition: they may lose messages to this one.
+    `near` are all skills that were found, even without competing: they may lose messages to this one.
     """
 
     shares: Mapping[str, float]
@@ -113,9 +113,9 @@ def find_collisions(
     minimum: float = MIN_SIMILARITY,
     watch: Callable[[int, int], None] | None = None,
 ) -> list[Collision]:
-    """Every pair that competes at least so much, most first; with `among`, only pairs with one of these slugs.
+    """Return every pair with at least the minimum similarity, highest first; with `among`, only pairs with one of these slugs.
 
-    `documents` are all skills that the ranker knows. `watch` is told how many skills of how many have been asked for.
+    `documents` are all skills that the ranker knows. `watch` receives the number of skills done and the total.
     """
     known = {document.slug: document for document in documents}
     asked = sorted(known if among is None else set(among) & set(known))
@@ -134,7 +134,7 @@ def find_collisions(
 
 
 def sample_messages(document: SearchDocument) -> list[str]:
-    """What users of a skill would say, as far as it tells: never what it says that it is not for."""
+    """Return messages that users of a skill would send, made from its triggers and description, without its exclusions."""
     description = _SENTENCE_BREAK.split(remove_exclusions(document.description))
     sentences = [sentence for sentence in description if sum(map(is_informative, content_words(sentence).values())) > 2]
     said = [*document.triggers[:_MAX_TRIGGERS], *sentences[:_MAX_SENTENCES]]
@@ -161,7 +161,7 @@ def _find_rivals(ranker: Ranker, document: SearchDocument) -> _Rivals:
 
 
 def _claim_of(other: Recommendation, own: Recommendation | None) -> int:
-    """How good the claim of a skill that comes later is beside the skill's own, up to `_FULL_CLAIM`."""
+    """Return the claim of a lower-ranked skill relative to the skill's own score, up to `_FULL_CLAIM`."""
     return _FULL_CLAIM if own is None or other.score >= own.score else round(_FULL_CLAIM * other.score / own.score)
 
 
@@ -188,7 +188,7 @@ def _make_collision(first: SearchDocument, second: SearchDocument, contests: Map
 
 
 def _advise(first: SearchDocument, second: SearchDocument) -> tuple[str, ...]:
-    """How to tell two skills apart, in words that only one of them has."""
+    """Return advice for telling two skills apart, with words that only one of them has."""
     told = [_suggest_exclusion(one, other) for one, other in ((first, second), (second, first))]
     clauses = tuple(clause for clause in told if clause)
     alike = content_words(first.description).keys() == content_words(second.description).keys()

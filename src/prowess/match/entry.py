@@ -25,7 +25,7 @@ _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.M
 
 
 def count_words(body: str) -> dict[str, int]:
-    """How often each word comes in a body that may be a key term. Code is left out."""
+    """Count the words of a body that may be key terms; code does not count."""
     text = body[:BODY_CHARACTERS]
     if "```" in text or "~~~" in text:
         text = _FENCE.sub(" ", text)
@@ -34,9 +34,9 @@ def count_words(body: str) -> dict[str, int]:
 
 
 def pick_key_terms(counts: Mapping[str, int], weights: Mapping[str, int]) -> list[str]:
-    """At most thirty words, the most telling first: frequent ones, weighed by how much a word means.
+    """Return at most thirty words by frequency times general weight, best first.
 
-    The choice depends on this body alone, so that a change elsewhere never changes it.
+    The choice depends on this body alone, so a change to another skill never changes it.
     """
     if len(counts) <= MAX_KEY_TERMS:
         return sorted(counts)
@@ -53,10 +53,10 @@ FIELD_WEIGHTS: dict[FieldName, tuple[float, float]] = {
     "keywords": (1.0, 6.0),
     "body": (0.3, 0.0),
 }
-"""Weight of a field, and how many words it usually has: in a longer one each word counts less. 0: length does not matter."""
+"""The weight of each field, and its usual number of words: in a longer field each word counts less. 0: length does not matter."""
 
 PURPOSE_FIELDS = tuple(name in ("name", "description", "triggers") for name in FIELD_NAMES)
-"""The fields whose phrases say something as a whole; in the others words are only listed."""
+"""The fields whose phrases have a meaning as a whole; the others are lists of words."""
 
 _NAME, _DESCRIPTION, _TAGS, _TRIGGERS, _KEYWORDS, _BODY = map(FIELD_NAMES.index, FIELD_WEIGHTS)
 
@@ -66,24 +66,24 @@ MAX_FIELD_WORDS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexEntry:
-    """A skill in words. One without a description is kept but never ranks: it does not say what it is for."""
+    """The words of a skill. A skill without a description is indexed but never ranked: it does not say what it is for."""
 
     document: SearchDocument
     phrases: list[list[str]]
-    """Words that stand together in one field; those of the body come last."""
+    """The words of each phrase; the body is the last one."""
     fields: list[int]
     """The field of each phrase."""
     text: str
-    """What an embedder reads: what the skill is called and what it is for."""
+    """The text for the embedder: name and description."""
 
     @property
     def ranks(self) -> bool:
-        """Whether it may be recommended."""
+        """True if the skill may be recommended."""
         return bool(self.document.description.strip())
 
 
 def build_entries(documents: Sequence[SearchDocument], vocabulary: Vocabulary) -> list[IndexEntry]:
-    """The entries of some documents. The vocabulary learns the words of their bodies, all at once."""
+    """Return the entries of some documents; the vocabulary learns the words of all bodies in one batch."""
     bodies = [count_words(document.body) for document in documents]
     vocabulary.learn(chain.from_iterable(bodies))
     return [
@@ -121,7 +121,7 @@ def _split_phrases(
 
 
 def _name_words(document: SearchDocument) -> str:
-    """Slug and title, each word once: most titles are the slug again."""
+    """Return slug and title without repeated words: most titles repeat the slug."""
     slug = slug_words(document.slug)
     known = set(extract_words(slug))
     return " ".join([slug, *(word for word in extract_words(document.title) if word not in known)])

@@ -1,7 +1,7 @@
-"""The index: segments that never change, and what of them still holds.
+"""The index: immutable segments, and which of their documents are still live.
 
-A change makes a new index that shares all but a little with the old one, so readers are never disturbed. Whatever the
-way it came about, the same skills give the same answers: nothing here depends on the order or the age of segments.
+An update returns a new index that shares most segments with the old one, so readers are never disturbed. The same skills
+give the same answers however the index came about: nothing depends on the order or the age of segments.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from prowess.catalog.store import SearchDocument
 
 MAX_SEGMENTS = 8
-"""More segments than this are merged into one beside the largest."""
+"""If there are more segments, all but the largest are merged."""
 MAX_DEAD_SHARE = 0.25
-"""The largest segment is merged too when the changes since amount to this share of it."""
+"""The largest segment is merged, too, when this share of it has changed."""
 SEGMENT_SIZE = 5_000
-"""So many skills are read and laid out at a time, which bounds the memory that building takes."""
+"""The number of skills indexed at a time, which bounds the memory of a build."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LiveSegment:
-    """A segment with what still holds of it: its documents, and how many of them have a term or a word."""
+    """A segment, the mask of its live documents, and how many of them have each term and word."""
 
     segment: Segment
     alive: NDArray[np.bool_]
@@ -45,7 +45,7 @@ class LiveSegment:
 
     @classmethod
     def whole(cls, segment: Segment) -> Self:
-        """All of a segment."""
+        """Return a segment with all documents live."""
         return cls(
             segment=segment,
             alive=np.ones(segment.size, np.bool_),
@@ -54,7 +54,7 @@ class LiveSegment:
         )
 
     def without(self, documents: Collection[int]) -> Self:
-        """The same with some documents gone."""
+        """Return a copy with some documents dead."""
         if not documents:
             return self
         alive, terms, words = self.alive.copy(), self.term_count.copy(), np.array(self.word_count)
@@ -67,30 +67,30 @@ class LiveSegment:
 
     @cached_property
     def living(self) -> int:
-        """How many documents are left."""
+        """The number of live documents."""
         return int(np.count_nonzero(self.alive))
 
     @cached_property
     def ranked(self) -> NDArray[np.bool_]:
-        """Which documents may be recommended."""
+        """The mask of documents that may be recommended."""
         return self.alive & self.segment.ranks
 
     def find(self, slug: str) -> int | None:
-        """The place of a skill that is still here."""
+        """Return the position of a live skill, or None."""
         place = self.segment.find(slug)
         return place if place is not None and self.alive[place] else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Index:
-    """All skills of a catalog, ready to be ranked. Made by `build`, `updated` or from a snapshot."""
+    """All skills of a catalog, ready to be ranked. Made by `build`, `updated`, or loaded from a snapshot."""
 
     parts: tuple[LiveSegment, ...]
     embedder: Embedder
 
     @classmethod
     def build(cls, documents: Iterable[SearchDocument], embedder: Embedder | None = None) -> Self:
-        """Index documents; of several with one slug, the first counts."""
+        """Index documents; of several with the same slug, the first wins."""
         chosen = embedder or static_embedder()
         portions = [LiveSegment.whole(segment) for segment in _build_segments(documents, chosen)]
         parts = (merge_segments(portions),) if len(portions) > 1 else tuple(part.segment for part in portions)
@@ -99,9 +99,9 @@ class Index:
     def updated(
         self, documents: Iterable[SearchDocument], removed: Collection[str] = (), *, blank: bool = False
     ) -> Self:
-        """The index with some skills added or replaced, and others gone; of several with one slug, the first counts.
+        """Return an index with skills added, replaced and removed; of several with the same slug, the first wins.
 
-        With `blank` the embedder is not asked: the skills are found by their words alone.
+        With `blank`, the embedder is not used: the new skills are found by their words alone.
         """
         new = list(_drop_duplicate_slugs(documents))
         slugs = {document.slug for document in new}
@@ -113,24 +113,24 @@ class Index:
 
     @property
     def dimensions(self) -> int:
-        """How many numbers the vector of a skill has; known without asking the embedder."""
+        """The dimensions of the vectors, without asking the embedder."""
         return self.parts[0].segment.vectors.shape[1] if self.parts else 1
 
     @property
     def size(self) -> int:
-        """How many skills there are."""
+        """The number of skills."""
         return sum(part.living for part in self.parts)
 
     @property
     def digest(self) -> str:
-        """What the catalog is known by: the same for the same skills, in whatever order they came."""
+        """A digest of the indexed skills, independent of their order."""
         sums = sum(
             (part.segment.keys[part.alive].sum(axis=0, dtype=np.uint64) for part in self.parts), np.zeros(4, np.uint64)
         )
         return hashlib.sha256(sums.astype("<u8").tobytes()).hexdigest()
 
     def known(self) -> dict[str, tuple[str, str]]:
-        """Scope and digest of every skill, by slug."""
+        """Return scope and digest of every skill, by slug."""
         found: dict[str, tuple[str, str]] = {}
         for part in self.parts:
             for place in np.flatnonzero(part.alive).tolist():
@@ -139,7 +139,7 @@ class Index:
         return found
 
     def count(self, term: int) -> int:
-        """In how many skills a term is, by its number."""
+        """Return the number of skills with a term."""
         number = np.uint64(term)
         found = 0
         for part in self.parts:
@@ -152,7 +152,7 @@ class Index:
         return part.without([place for slug in slugs if (place := part.find(slug)) is not None])
 
     def _compacted(self, parts: Sequence[LiveSegment]) -> tuple[LiveSegment, ...]:
-        """Few segments: the small ones as one, and all as one when much has changed."""
+        """Merge the small segments into one, and all of them if much has changed."""
         if len(parts) < 2:
             return tuple(parts)
         ordered = sorted(parts, key=lambda part: -part.segment.size)
@@ -167,7 +167,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class _ZeroEmbedder:
-    """Stands in for an embedder that is away."""
+    """Stands in for an embedder that is unavailable."""
 
     name: str
     dimensions: int
@@ -177,7 +177,7 @@ class _ZeroEmbedder:
 
 
 def _build_segments(documents: Iterable[SearchDocument], embedder: Embedder) -> Iterator[Segment]:
-    """Segments of so many documents that building one bounds the memory that it takes."""
+    """Yield segments of limited size."""
     vocabulary = Vocabulary()
     rest = _drop_duplicate_slugs(documents)
     while portion := list(islice(rest, SEGMENT_SIZE)):
@@ -187,7 +187,7 @@ def _build_segments(documents: Iterable[SearchDocument], embedder: Embedder) -> 
 
 
 def _drop_duplicate_slugs(documents: Iterable[SearchDocument]) -> Iterator[SearchDocument]:
-    """The documents without those whose slug came before."""
+    """Yield the documents whose slug has not occurred before."""
     seen: set[str] = set()
     for document in documents:
         if document.slug not in seen:

@@ -17,7 +17,7 @@ from prowess.match.words import stem_words
 _BASE = 0x9E37_79B9_7F4A_7C15
 _MASK = (1 << 64) - 1
 LONGEST_HASHED = 64
-"""Neighbours are computed of words up to this length."""
+"""Neighbours are computed for words up to this length."""
 
 _FEW_WORDS = 32
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz0123456789"
@@ -26,7 +26,7 @@ Hashes = NDArray[np.uint64]
 
 
 def hash_word(word: str) -> int:
-    """The number of a word: a polynomial in its bytes, so that those of its neighbours can be computed."""
+    """Return a word's 64-bit hash: a polynomial in its bytes, so that the hashes of similar words can be derived from it."""
     number = 0
     for byte in word.encode("utf-8", "replace"):
         number = (number * _BASE + byte + 1) & _MASK
@@ -34,7 +34,7 @@ def hash_word(word: str) -> int:
 
 
 def hash_words(words: Sequence[str]) -> Hashes:
-    """The numbers of many words: the first byte of all at once, then the second of those that have one, and so on."""
+    """Return the hashes of many words, computed byte by byte for all words at once."""
     if len(words) < _FEW_WORDS:
         return np.array([hash_word(word) for word in words], np.uint64)
     encoded = [word.encode("utf-8", "replace") for word in words]
@@ -54,9 +54,9 @@ def hash_words(words: Sequence[str]) -> Hashes:
 
 
 def hash_neighbours(word: str) -> tuple[Hashes, Hashes]:
-    """The numbers of all words one typing error away: those of the same length, and those that are not.
+    """Return the hashes of all words one typing error away: those of the same length, and the others.
 
-    An error is one letter more, one less, another one, or two neighbours swapped.
+    An error is an inserted, missing or different letter, or two adjacent letters swapped.
     """
     codes = [byte + 1 for byte in word.encode("ascii", "replace")]
     size = len(codes)
@@ -87,12 +87,12 @@ DIMENSIONS = 256
 _SMALL_PRODUCT = 500_000
 _CACHE_SIZE = 20_000
 _MAX_EXACT_WEIGHT = 1 << 20
-"""The squares of a sum of less weight than this add up in 64 bits."""
+"""Up to this total weight, the squares of a sum fit in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """What is known of one word. Words that differ in their ending only are one term, and share its number."""
+    """A word's properties. Words with the same stem have the same `term`."""
 
     number: int
     term: int
@@ -101,13 +101,13 @@ class Word:
 
 
 class Lexicon:
-    """Looks words up and remembers the last some thousand of them."""
+    """A cache of words."""
 
     def __init__(self) -> None:
         self._known: dict[str, Word] = {}
 
     def words(self, words: Sequence[str]) -> list[Word]:
-        """All that is known of these words."""
+        """Return the properties of these words."""
         known = self._known
         missing = [word for word in dict.fromkeys(words) if word not in known]
         if missing:
@@ -123,7 +123,7 @@ class Lexicon:
 
 
 def look_up_words(words: Sequence[str]) -> list[Word]:
-    """All that is known of these words, without remembering it."""
+    """Return the properties of these words, without the cache."""
     vectors, weights = static_embedder().weighed(words)
     numbers = [hash_word(word) for word in words]
     terms = [hash_word(stem) for stem in stem_words(words)]
@@ -132,18 +132,18 @@ def look_up_words(words: Sequence[str]) -> list[Word]:
 
 @cache
 def static_embedder() -> StaticEmbedder:
-    """The vectors that ship with Prowess; single words are always compared by these."""
+    """Return the embedder that ships with Prowess; single words are always compared by its vectors."""
     return StaticEmbedder(dimensions=DIMENSIONS)
 
 
 @cache
 def shared_lexicon() -> Lexicon:
-    """The words that were asked for last."""
+    """Return the cache of this process."""
     return Lexicon()
 
 
 def weighted_sum(vectors: Sequence[NDArray[np.int8]], weights: Sequence[int]) -> NDArray[np.int8]:
-    """The direction of a sum of weighed vectors."""
+    """Return the weighted sum of vectors, normalized."""
     total = np.array(weights, np.int64) @ np.array(vectors, np.int64)
     if sum(weights) < _MAX_EXACT_WEIGHT:
         length = math.sqrt(int(total @ total))
@@ -153,10 +153,10 @@ def weighted_sum(vectors: Sequence[NDArray[np.int8]], weights: Sequence[int]) ->
 
 
 def dot_products(rows: NDArray[np.int8], columns: NDArray[np.int8]) -> NDArray[np.float32]:
-    """The dot product of every row with every column.
+    """Return the dot product of every row with every column.
 
-    Sums of products of such numbers stay below 2²⁴: exact in float32, in whatever order they are added. It is done in
-    portions that are too small for a library to start threads over, which would take longer than the work.
+    The sums stay below 2²⁴, so they are exact in float32 in any order. Large inputs are multiplied in chunks too small for
+    the BLAS library to start threads, which would take longer than the work.
     """
     right = columns.astype(np.float32).T
     portion = max(_SMALL_PRODUCT // max(columns.size, 1), 16)
@@ -170,11 +170,11 @@ def dot_products(rows: NDArray[np.int8], columns: NDArray[np.int8]) -> NDArray[n
 
 
 MAX_VOCABULARY = 200_000
-"""So many are remembered, which takes some 80 MB."""
+"""About 80 MB."""
 
 
 class Vocabulary:
-    """Words by the order in which they were learnt. Not for several threads at once."""
+    """The words of many skills as arrays, each looked up once. Not thread-safe."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
@@ -186,11 +186,11 @@ class Vocabulary:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to begin a new one."""
+        """True if it is time to start a new one."""
         return len(self._places) > MAX_VOCABULARY
 
     def learn(self, words: Iterable[str]) -> None:
-        """Look up the words that are not known yet, all at once."""
+        """Look up all new words in one batch."""
         new = [word for word in dict.fromkeys(words) if word not in self._places]
         if not new:
             return
@@ -203,6 +203,6 @@ class Vocabulary:
         self.vectors = np.concatenate((self.vectors, vectors))
 
     def places(self, words: Sequence[str]) -> NDArray[np.uint32]:
-        """Where these words stand; those that are new are learnt."""
+        """Return the positions of these words, learning new ones."""
         self.learn(words)
         return np.fromiter(map(self._places.__getitem__, words), np.uint32, len(words))

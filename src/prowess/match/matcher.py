@@ -1,4 +1,4 @@
-"""The matcher: an index that follows its catalog, and the three questions that can be asked of it."""
+"""The matcher: an index that follows its catalog, with the queries `match`, `rank` and `search`."""
 
 from __future__ import annotations
 
@@ -23,56 +23,56 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 FRESHNESS_SECONDS = 1.0
-"""For so many seconds after a look at the catalog it is taken to be unchanged; changes made here count at once."""
+"""How long the catalog is assumed to be unchanged after a check; changes made by this process are seen at once."""
 
 _RETRY_SECONDS = 60.0
-"""How long an embedder that was away is not asked for again; meanwhile words decide."""
+"""How long to wait before trying an unavailable embedder again; meanwhile, words alone decide."""
 
 _SAVE_SECONDS = 60.0
-"""How often a snapshot is written of which only the positions changed, as those of a busy server always do."""
+"""The shortest time between snapshots if only positions changed, which they always do on a busy server."""
 
 _SHARE = 20
-"""Looking takes at most one part in this many of the time, however large the catalog is."""
+"""Checks take at most 1/20 of the time, however large the catalog is."""
 
 
 class CatalogReader(Protocol):
-    """What the matcher asks of a catalog."""
+    """The part of a catalog that the matcher needs."""
 
     def changes(self, since: Mapping[str, str]) -> CatalogChanges:
-        """What changed since some positions."""
+        """Return what changed since some positions."""
         ...
 
     def documents(
         self, slugs: Collection[str] | None = None, *, away: Callable[[str], None] = ...
     ) -> Iterator[SearchDocument]:
-        """The skills that are served, of these slugs or all."""
+        """Yield the served skills with these slugs, or all."""
         ...
 
     def served(self) -> dict[str, tuple[str, str]]:
-        """Scope and digest of every skill that is served, by slug."""
+        """Return scope and digest of every served skill, by slug."""
         ...
 
 
 class ChangeWatch(Protocol):
-    """Tells cheaply, without opening any store, whether the places of a catalog are as they were."""
+    """Detects cheaply, without opening a store, that nothing has changed."""
 
     def record(self) -> bytes:
-        """All that stands in all places; b'' where that cannot be told."""
+        """Return a record of the state of all places, or b'' if it cannot be determined."""
         ...
 
     def holds(self, record: bytes) -> bool:
-        """Whether everything is as in the record."""
+        """Return True if everything is as in the record."""
         ...
 
     def shared(self) -> bool:
-        """Whether all skills may be known outside of this process, so that their index may be kept."""
+        """Return True if the index may be saved: no skill is private to this process."""
         ...
 
 
 class Matcher:
-    """Finds skills for messages. Safe to use from many threads; a change is taken in by one of them.
+    """Finds skills for messages. Thread-safe; one thread at a time updates the index.
 
-    `catalog` is called when something may have changed, and not before: opening it takes longer than to match.
+    `catalog` is called only when something may have changed: opening a catalog takes longer than matching.
     """
 
     def __init__(
@@ -108,15 +108,15 @@ class Matcher:
         self.close()
 
     def close(self) -> None:
-        """Let go of the catalog."""
+        """Release the catalog."""
         self._close()
 
     def match(
         self, message: str, *, limit: int = 5, tags: Collection[str] = (), context: str = ""
     ) -> list[Recommendation]:
-        """The skills worth offering for a message, best first; none where none fits.
+        """Return the skills worth offering for a message, best first; [] if none fits.
 
-        `context` is what was said before: it helps to tell candidates apart and counts less than the message.
+        `context` is the conversation before the message; it counts less than the message.
         """
         found = self.rank(message, limit=limit, tags=tags, context=context)
         return [one for one in found if one.decision != "no"]
@@ -124,12 +124,12 @@ class Matcher:
     def rank(
         self, message: str, *, limit: int = 10, tags: Collection[str] = (), context: str = ""
     ) -> list[Recommendation]:
-        """The whole ranking, with the decision "no" on what does not fit; at most 1,000."""
+        """Return the whole ranking, at most 1,000, including skills with the decision "no"."""
         _check_arguments(message, limit, tags)
         return self._asked(lambda index: rank(index, message, limit=limit, tags=tags, context=context))
 
     def search(self, query: str = "", *, limit: int = 20, tags: Collection[str] = ()) -> list[Recommendation]:
-        """What has anything of the query, best first; without one, all skills with the tags, by slug."""
+        """Return skills that have a word of the query, best first; without a query, all skills with the tags, by slug."""
         _check_arguments(query, limit, tags)
         if not query.strip():
             return self._asked(lambda index: list_tagged(index, limit=limit, tags=tags))
@@ -141,12 +141,12 @@ class Matcher:
         return list(found.values())[:limit]
 
     def with_documents(self, documents: Iterable[SearchDocument]) -> Matcher:
-        """A matcher over the same skills and these, which take the place of skills with the same slugs."""
+        """Return a matcher with these skills added; they replace skills with the same slugs."""
         return Matcher.of(self.index().updated(documents))
 
     @classmethod
     def of(cls, index: Index) -> Matcher:
-        """A matcher over an index that stays as it is."""
+        """Return a matcher over a fixed index."""
         matcher = cls(_no_catalog, _StaticWatch())
         matcher._saved = SavedIndex(index=index, positions={}, record=b"")
         matcher._due = float("inf")
@@ -154,16 +154,16 @@ class Matcher:
 
     @property
     def away(self) -> list[str]:
-        """The places that did not answer when the catalog was last looked at; their skills are not found."""
+        """The places that could not be read last time; their skills are not found."""
         saved = self._saved
         return sorted(key for key, position in saved.positions.items() if not position) if saved else []
 
     def look_again(self) -> None:
-        """Something changed: the next question looks at the catalog first."""
+        """Make the next query check the catalog first, because something changed."""
         self._news += 1
 
     def _asked(self, question: Callable[[Index], list[Recommendation]]) -> list[Recommendation]:
-        """Answer from the index; if that turns out to be damaged on disk, from one that is built anew."""
+        """Answer from the index; if it turns out to be damaged on disk, rebuild it and answer again."""
         index = self.index()
         try:
             return question(index)
@@ -173,7 +173,7 @@ class Matcher:
         return question(self.index())
 
     def _rebuilt(self, index: Index) -> bool:
-        """Put a new index in the place of one that came from disk; whether there is another one now."""
+        """Replace an index that came from disk with a new one; return True if the index is another one now."""
         with self._lock:
             if self._saved is not None and self._saved.index is index:
                 if not self._from_disk:
@@ -184,7 +184,7 @@ class Matcher:
             return True
 
     def index(self) -> Index:
-        """The index of the catalog as it is."""
+        """Return the current index."""
         saved = self._saved
         if saved is not None and self._seen == self._news and self._clock() < self._due:
             return saved.index
@@ -196,7 +196,7 @@ class Matcher:
             return self._saved.index
 
     def _refreshed(self, saved: SavedIndex | None) -> SavedIndex:
-        """What holds now: the index that is known, or the snapshot, brought up to date where something changed."""
+        """Return the known or saved index, updated if something changed."""
         if self._clock() >= self._retry:
             # What was made without the embedder gives way to what is on disk, and the embedder is asked again.
             saved, self._retry = None, float("inf")
@@ -207,7 +207,7 @@ class Matcher:
         return self._followed(saved)
 
     def _holds(self, saved: SavedIndex) -> bool:
-        """Whether all is as it was, and how long that took to tell."""
+        """Return True if nothing has changed, and remember how long the check took."""
         began = self._clock()
         held = bool(saved.record) and self._watch.holds(saved.record)
         self._look_seconds = self._clock() - began
@@ -223,7 +223,7 @@ class Matcher:
         return saved
 
     def _followed(self, saved: SavedIndex | None) -> SavedIndex:
-        """An index brought up to date with its catalog, and kept; a new one where there is none."""
+        """Return an index updated from the catalog, or a new one, and save it."""
         record = self._watch.record()
         catalog = self._catalog()
         changes = catalog.changes(saved.positions if saved else {})
@@ -241,7 +241,7 @@ class Matcher:
             self._snapshot.save(found)
 
     def _is_worth_saving(self, before: SavedIndex | None, now: SavedIndex) -> bool:
-        """Whether the snapshot would gain: not by an index without its embedder, nor by a position alone, too often."""
+        """Return True if saving is worthwhile: not without the embedder's vectors, and not too often for new positions alone."""
         if self._snapshot is None or self._retry != float("inf") or not self._watch.shared():
             return False
         if before is not None and before.index is now.index and not now.record and self._clock() < self._save_again:
@@ -281,7 +281,7 @@ class Matcher:
 
 
 def _check_arguments(message: str, limit: int, tags: Collection[str]) -> None:
-    """Tell a caller's mistake from damage to the index."""
+    """Raise `TypeError` for a caller's mistake, which would otherwise look like a damaged index."""
     if not isinstance(message, str) or not isinstance(limit, int) or isinstance(tags, str):
         raise TypeError("a message is text, a limit a whole number, and tags are a collection of texts")
     if not all(isinstance(tag, str) for tag in tags):
@@ -293,7 +293,7 @@ def _no_catalog() -> CatalogReader:
 
 
 class _StaticWatch:
-    """Places in which nothing ever changes."""
+    """A watch over places that never change."""
 
     def record(self) -> bytes:
         return b""

@@ -24,7 +24,7 @@ _FEW_SLUGS = 20
 
 
 def find_mentioned(segment: Segment, message: str) -> list[int]:
-    """The documents whose slug the message has: one of several words, or any after `/` or `$`."""
+    """Return the documents whose slug is in the message: slugs of several words, or any slug after `/` or `$`."""
     named = _find_slugs(message)
     if not named:
         return []
@@ -38,7 +38,7 @@ def find_mentioned(segment: Segment, message: str) -> list[int]:
 
 
 def contains_phrase(message: str, phrase: str) -> bool:
-    """Whether the message has a phrase of two words or more, word for word."""
+    """Return True if the message contains a phrase of at least two words, word for word."""
     words = _normalize_phrase(phrase)
     return " " in words.strip() and words in _normalize_message(message)
 
@@ -53,7 +53,7 @@ _normalize_phrase = lru_cache(maxsize=4_096)(_normalize)
 
 @lru_cache(maxsize=16)
 def _find_slugs(message: str) -> frozenset[str]:
-    """What looks like the name of a skill."""
+    """Return everything in the message that looks like a slug."""
     text = message.lower()
     compound = _COMPOUND_SLUG.findall(text) if "-" in text or "." in text else []
     marked = _MARKED_SLUG.findall(text) if "/" in text or "$" in text else []
@@ -61,12 +61,12 @@ def _find_slugs(message: str) -> frozenset[str]:
 
 
 _GROUP_CHARACTERS = 20_000
-"""So many characters of patterns are put together; RE2 has a fixed room for what it looks for at once."""
+"""The size of a group: RE2 has a fixed memory budget per set of patterns."""
 _NONSENSE = ("", "qzxjv kqwzx, vxqjz")
 
 
 def match_patterns(segment: Segment, message: str) -> dict[int, tuple[str, ...]]:
-    """The documents with a pattern that the message fits, and the words that fitted."""
+    """Return the documents with a pattern that matches the message, and the matching words."""
     if not len(segment.patterned):
         return {}
     groups = _GROUPS.get(segment)
@@ -81,9 +81,9 @@ def match_patterns(segment: Segment, message: str) -> dict[int, tuple[str, ...]]
 
 
 class _PatternGroup:
-    """Some patterns put together, so that a message is read once for all of them.
+    """Patterns that are matched in one pass over the message.
 
-    A pattern that fits no message at all, or one of nonsense, is passed over: it would fit every other as well.
+    A pattern that matches the empty text or nonsense is ignored: it would match every message.
     """
 
     def __init__(self, engine: Any, patterns: list[tuple[int, str]]) -> None:
@@ -95,7 +95,7 @@ class _PatternGroup:
         self._empty = {place for text in _NONSENSE for place in self._filter.Match(text) or ()}
 
     def hits(self, text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """The documents whose patterns fit, with the words of the message that fitted."""
+        """Yield the documents whose patterns match, with the matching words."""
         for place in self._filter.Match(text) or ():
             fitted = self._filter.re(place).search(text) if place not in self._empty else None
             if fitted:
@@ -119,7 +119,7 @@ def _group_patterns(segment: Segment) -> Iterator[_PatternGroup]:
 
 
 def _compile_groups(engine: Any, patterns: list[tuple[int, str]]) -> Iterator[_PatternGroup]:
-    """These patterns in as few groups as they fit in; what RE2 refuses is refused at save, and passed over here."""
+    """Compile the patterns in as few groups as possible; those that RE2 rejects (saving rejects them, too) are ignored."""
     if not patterns:
         return
     try:
@@ -141,7 +141,7 @@ def _re2_options(engine: Any) -> Any:
 
 
 def _widen_to_words(text: str, begin: int, end: int) -> str:
-    """A stretch of text up to where its words begin and end."""
+    """Return a part of the text, extended to whole words."""
     while begin and text[begin - 1].isalnum():
         begin -= 1
     while end < len(text) and text[end].isalnum():

@@ -13,31 +13,31 @@ from prowess.match.segment import Segment, sign_codes
 
 
 class SegmentPart(Protocol):
-    """A segment, and what of it still holds."""
+    """A segment with its live documents."""
 
     @property
     def segment(self) -> Segment:
-        """The arrays."""
+        """The segment."""
         ...
 
     @property
     def alive(self) -> NDArray[np.bool_]:
-        """Which documents still hold."""
+        """The mask of live documents."""
         ...
 
     @property
     def term_count(self) -> NDArray[np.int32]:
-        """In how many of these each term is."""
+        """The number of live documents with each term."""
         ...
 
     @property
     def word_count(self) -> NDArray[np.int32]:
-        """In how many of these each word is."""
+        """The number of live documents with each word."""
         ...
 
 
 def merge_segments(parts: Sequence[SegmentPart]) -> Segment:
-    """One segment with the living documents of all, the words and terms that they have, and nothing else."""
+    """Return one segment with the live documents of all parts, and only the words and terms they use."""
     kept = [np.flatnonzero(part.alive) for part in parts]
     segments = [part.segment for part in parts]
     used = [np.flatnonzero(part.word_count) for part in parts]
@@ -76,13 +76,13 @@ def merge_segments(parts: Sequence[SegmentPart]) -> Segment:
 
 
 def _unite(numbers: Sequence[Array]) -> tuple[Array, list[Array]]:
-    """All numbers, ascending and each once; and where those of each table stand among them."""
+    """Return the sorted distinct numbers of all tables, and the positions of each table's numbers among them."""
     every, placed = np.unique(np.concatenate(numbers), return_inverse=True)
     return every, np.split(placed, np.cumsum([len(some) for some in numbers])[:-1])
 
 
 def _new_places(segments: Sequence[Segment], used: Sequence[Array], placed: Sequence[Array], name: str) -> list[Array]:
-    """For each row of each segment its new place; 0 for those that are gone."""
+    """Return the new position of each row of each segment, 0 for dropped rows."""
     found: list[Array] = []
     for segment, some, now in zip(segments, used, placed, strict=True):
         places = np.zeros(len(getattr(segment, name)), np.uint32)
@@ -92,7 +92,7 @@ def _new_places(segments: Sequence[Segment], used: Sequence[Array], placed: Sequ
 
 
 def _merge_rows(tables: Sequence[Array], placed: Sequence[Array], size: int) -> Array:
-    """One table of the rows of several; where two have the same row, it is taken from either."""
+    """Return one table with the rows of several; equal rows may come from any of them."""
     found = np.empty((size, *tables[0].shape[1:]), tables[0].dtype)
     for table, now in zip(tables, placed, strict=True):
         found[now] = table
@@ -118,7 +118,7 @@ def _merge_phrase_words(segments: Sequence[Segment], kept: Sequence[Array], plac
 
 
 def _phrase_lengths(segments: Sequence[Segment], kept: Sequence[Array]) -> Array:
-    """How many words each phrase has."""
+    """Return the number of words of each phrase."""
     return np.concatenate(
         [
             take_slices(np.diff(segment.word_start), segment.phrase_start, chosen)
@@ -128,7 +128,7 @@ def _phrase_lengths(segments: Sequence[Segment], kept: Sequence[Array]) -> Array
 
 
 def _new_documents(segments: Sequence[Segment], kept: Sequence[Array]) -> list[Array]:
-    """For each document of each segment its place in the new one; -1 for those that are gone."""
+    """Return the new position of each document of each segment, -1 for dropped ones."""
     found: list[Array] = []
     before = 0
     for segment, chosen in zip(segments, kept, strict=True):
@@ -140,7 +140,7 @@ def _new_documents(segments: Sequence[Segment], kept: Sequence[Array]) -> list[A
 
 
 def _merge_postings(parts: Sequence[SegmentPart], moved: Sequence[Array], terms: Array) -> dict[str, Array]:
-    """Those of the first segment, then those of the second, and so on, term by term: so they stay ascending."""
+    """Return the postings: per term, those of the first segment, then of the second, and so on, which keeps them sorted."""
     places = [np.searchsorted(terms, part.segment.terms) for part in parts]
     starts = offsets_of(_count_postings(parts, places, len(terms)))
     postings, impacts = np.empty(starts[-1], np.uint32), np.empty(starts[-1], np.uint8)
@@ -187,13 +187,13 @@ def _merge_patterned(segments: Sequence[Segment], moved: Sequence[Array]) -> Arr
 
 
 def _count_bodies(segments: Sequence[Segment], kept: Sequence[Array]) -> Array:
-    """How many phrases of a body each document has: one or none."""
+    """Return the number of body phrases of each document: 0 or 1."""
     counts = [segment.phrase_start[1:] - segment.said_end for segment in segments]
     return np.concatenate([count[chosen] for count, chosen in zip(counts, kept, strict=True)])
 
 
 def _concat_slices(segments: Sequence[Segment], kept: Sequence[Array], name: str, starts: str) -> Array:
-    """What the kept documents have of an array, in which stretches of several places belong to each."""
+    """Return the items of a ragged array that belong to the kept documents."""
     return np.concatenate(
         [
             take_slices(getattr(segment, name), getattr(segment, starts), chosen)
@@ -211,6 +211,6 @@ def _select(segments: Sequence[Segment], chosen: Sequence[Array], name: str) -> 
 
 
 def _slice_lengths(segments: Sequence[Segment], chosen: Sequence[Array], name: str) -> Array:
-    """The lengths of the chosen stretches."""
+    """Return the lengths of the chosen lists."""
     lengths = [np.diff(getattr(segment, name))[some] for segment, some in zip(segments, chosen, strict=True)]
     return np.concatenate(lengths)

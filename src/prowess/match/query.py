@@ -28,11 +28,11 @@ MAX_MEANINGS = 3
 _SHORTEST_WORD = 4
 _SHORTEST_COMPOUND = 9
 _LINKS = ("", "s", "es", "n", "en", "e")
-"""What German puts between the parts of a compound."""
+"""The linking letters in German compounds."""
 
 
 def find_meanings(index: Index, word: str) -> list[Word]:
-    """What a word that no skill has may mean, likeliest first; at most three terms."""
+    """Return up to three known words that an unknown word may mean, most likely first."""
     if (
         len(word) < _SHORTEST_WORD
         or len(word) > LONGEST_HASHED
@@ -51,7 +51,7 @@ def find_meanings(index: Index, word: str) -> list[Word]:
 
 
 def _find_known(index: Index, numbers: Array) -> list[Word]:
-    """Of these words those that skills have, the most used first, one for each term."""
+    """Return those of the words that skills use, most used first, one per term."""
     ranked: list[tuple[int, int, Word]] = []
     for part in index.parts:
         segment = part.segment
@@ -72,7 +72,7 @@ def _find_known(index: Index, numbers: Array) -> list[Word]:
 
 
 def _split_compound(index: Index, word: str) -> list[Word]:
-    """The two known words that a long word is made of, cut where the shorter of them is longest."""
+    """Return the two known words that a compound consists of, split so that the shorter one is as long as possible."""
     if len(word) < _SHORTEST_COMPOUND:
         return []
     cuts = range(_SHORTEST_WORD, len(word) - _SHORTEST_WORD + 1)
@@ -85,7 +85,7 @@ def _split_compound(index: Index, word: str) -> list[Word]:
 
 
 def _compound_heads(text: str) -> Iterable[str]:
-    """The first part of a compound with and without what links it."""
+    """Yield the first part of a compound with and without its linking letters."""
     return (
         text.removesuffix(link) for link in _LINKS if text.endswith(link) and len(text) - len(link) >= _SHORTEST_WORD
     )
@@ -96,18 +96,18 @@ def _hash_array(words: Iterable[str]) -> Array:
 
 
 LONGEST_MESSAGE = 20_000
-"""Of a longer message the middle is left out: what is asked stands at its beginning or its end."""
+"""The middle of a longer message is dropped: the question is usually at the beginning or the end."""
 MAX_WORDS = 4_000
 MAX_CONTEXT_WORDS = 200
-"""Of what was said before, the last so many words."""
+"""Only the last words of the context count."""
 MAX_TERMS = 200
-"""Of a long message only so many terms are looked for, the rarest ones."""
+"""Only the rarest terms of a long message are searched for."""
 MAX_COMPARED_WORDS = 64
-"""Of a long message only so many words are compared one by one, the rarest ones."""
+"""Only the rarest words of a long message are compared individually."""
 ENOUGH_TERMS = 6
-"""A skill that has this many of the strongest terms has all that a message can ask for."""
+"""A skill with this many of the strongest terms gets the full lexical score."""
 STRENGTH_UNIT = 16
-"""Weights of terms are whole numbers of this part of a unit of rarity."""
+"""Term weights are integers, in this fraction of a unit of rarity."""
 
 _SATURATION = 1.0
 _REPAIR_WEIGHT = 0.7
@@ -117,37 +117,37 @@ _MAX_REPAIRS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What is asked. `word_terms`, `rarity` and `weight` have a place for each word that is compared one by one."""
+    """A prepared message. `word_terms`, `rarity` and `weight` have one item for each word that is compared individually."""
 
     message: str
     words: dict[str, int]
-    """The distinct words, and where each comes first."""
+    """The distinct words in order of appearance."""
     word_terms: list[int]
     rarity: NDArray[np.float64]
-    """How rare each word is among the skills, in thousandths: whole numbers."""
+    """The rarity of each word among the skills, as integers in thousandths."""
     rarities: int
-    """All of them together; not below 1."""
+    """The sum of all rarities, at least 1."""
     weight: NDArray[np.float64]
-    """How much each word means in general."""
+    """The general weight of each word."""
     terms: list[int]
-    """The terms to look for, the strongest first: those of the message, repaired ones, and some of the context."""
+    """The terms to search for, strongest first: from the message, its corrections, and the context."""
     strengths: list[int]
     mass: int
-    """The strongest terms together."""
+    """The sum of the strongest terms."""
     meant: dict[int, str]
-    """Which word of the message each term stands for; '' for context."""
+    """The word of the message behind each term, '' for context."""
     places: list[dict[int, int]]
-    """Where the terms stand in each segment; only those that it has."""
+    """The positions of the terms in each segment that has them."""
     compared: NDArray[np.int8]
-    """The sum of its words, for comparing it with phrases, and below it the words to compare one by one."""
+    """First row: the sum of the words, to compare with phrases; then the words to compare individually."""
     unspaced: bool
-    """Whether it is mostly Chinese, Japanese or Korean, of which the vectors only tell what is the same."""
+    """True if it is mostly Chinese, Japanese or Korean, where vectors only detect equality."""
     embedded: NDArray[np.int8]
-    """The message as the index's embedder sees it, for comparing it with whole skills."""
+    """The vector of the message from the index's embedder, to compare with whole skills."""
 
 
 def build_query(index: Index, message: str, context: str = "") -> Query:
-    """Read a message against an index. Anything is a message; one without words finds nothing."""
+    """Prepare a message for an index. Any text is valid; one without words finds nothing."""
     message, context = _trim_middle(message), context[-LONGEST_MESSAGE:]
     counts: dict[str, int] = {}
     for word in extract_words(message)[:MAX_WORDS]:
@@ -184,12 +184,12 @@ def _trim_middle(message: str) -> str:
 
 
 def compute_rarity(size: int, count: int) -> float:
-    """How rare a term is that so many of all skills have: ln((N + 1) / (n + ½)), to a thousandth."""
+    """Return the rarity of a term that `count` of `size` skills have: ln((N + 1) / (n + ½)), to a thousandth."""
     return round(math.log((size + 1) / (count + 0.5)), 3)
 
 
 class _TermCollector:
-    """The terms of a message as they are collected, with their weights; what came first stays."""
+    """Collects the terms of a message with their weights; the first weight of a term stays."""
 
     def __init__(self, index: Index, terms: Sequence[int]) -> None:
         self._index = index
@@ -198,15 +198,15 @@ class _TermCollector:
         self._repairs = _MAX_REPAIRS
         self._counts: dict[int, int] = {}
         self.rarity: dict[int, float] = {}
-        """How rare each term is among the skills."""
+        """The rarity of each term."""
         self.meant: dict[int, str] = {}
         self.places: list[dict[int, int]] = [{} for _ in index.parts]
         self._look_up(terms)
 
     def understood(self, word: str, known: Word, count: int) -> Word:
-        """Take a word of the message in; one that no skill has as what it may have meant.
+        """Add a word of the message, or the likely meaning of one that no skill uses.
 
-        Said twice, a word counts more, but not twice as much.
+        A repeated word counts more, but less than twice as much.
         """
         term = known.term
         self._said[term] = self._said.get(term, 0) + count
@@ -219,13 +219,13 @@ class _TermCollector:
         return meanings[0] if meanings else known
 
     def around(self, words: Sequence[str]) -> list[Word]:
-        """Take in what was said before."""
+        """Add the words of the context."""
         before = shared_lexicon().words(words)
         self._add([known.term for known in before], _CONTEXT_WEIGHT, "")
         return before
 
     def strongest(self) -> list[tuple[int, int]]:
-        """The terms that some skill has with their strengths, the strongest first."""
+        """Return the terms that skills use with their strengths, strongest first."""
         weights = {term: (_SATURATION + 1) * count / (_SATURATION + count) for term, count in self._said.items()}
         weights = {**self._added, **weights} if self._added else weights
         found = [
@@ -243,7 +243,7 @@ class _TermCollector:
             self.meant.setdefault(term, word)
 
     def _look_up(self, terms: Sequence[int]) -> None:
-        """See where terms stand in the segments, and how many skills have them."""
+        """Find the positions of terms in the segments, and the number of skills with each."""
         numbers, counts = np.array(terms, np.uint64), dict.fromkeys(terms, 0)
         for part, places in zip(self._index.parts, self.places, strict=True):
             table = part.segment.terms
@@ -257,7 +257,7 @@ class _TermCollector:
 
 
 def _sum_vectors(said: list[Word], counts: Iterable[int], before: list[Word]) -> NDArray[np.int8]:
-    """The sum of the words of a message; what was said before counts a third."""
+    """Return the weighted sum of the words; the context counts a third."""
     words = [*said, *before]
     if not words:
         return np.zeros(DIMENSIONS, np.int8)
@@ -267,7 +267,7 @@ def _sum_vectors(said: list[Word], counts: Iterable[int], before: list[Word]) ->
 
 
 def _pick_rarest(rarity: list[int]) -> list[int]:
-    """The places of the words that are compared one by one, in their order."""
+    """Return the positions of the words to compare individually, in order."""
     if len(rarity) <= MAX_COMPARED_WORDS:
         return list(range(len(rarity)))
     order = sorted(range(len(rarity)), key=lambda place: (-rarity[place], place))
@@ -275,7 +275,7 @@ def _pick_rarest(rarity: list[int]) -> list[int]:
 
 
 def _embed(index: Index, text: str) -> NDArray[np.int8]:
-    """The message as the embedder sees it; nothing where that is away, so that words alone decide."""
+    """Return the message's vector, or zeros if the embedder is unavailable, so that words alone decide."""
     try:
         return index.embedder.embed([text])[0]
     except Unavailable:

@@ -19,7 +19,7 @@ from prowess.match.score import Signals, compute_rank, compute_score, compute_si
 from prowess.match.segment import Segment, hash_tag
 
 CLOSE_COSINE = 0.4
-"""From this cosine on, nearness in meaning is worth a word."""
+"""From this cosine on, the explanation mentions similarity."""
 
 _MAX_SHOWN = 6
 _FIELD_LABELS: dict[FieldName, str] = {
@@ -34,14 +34,14 @@ _FIELD_LABELS: dict[FieldName, str] = {
 
 
 def map_query_words(query: Query, terms: Mapping[int, int]) -> dict[int, str]:
-    """Which word of the message the terms of a segment stand for, by their places there."""
+    """Return the word of the message for each term position of a segment."""
     return {terms[term]: word for term, word in query.meant.items() if word and term in terms}
 
 
 def collect_evidence(
     segment: Segment, document: int, said: Mapping[int, str], order: Mapping[str, int], fitted: Sequence[str]
 ) -> tuple[Evidence, ...]:
-    """The words of the message by field of the skill, in their order; `fitted` are those that fit one of its patterns."""
+    """Return the words of the message found in each field of the skill; `fitted` are words matched by a pattern."""
     first, last = segment.phrase_start[document : document + 2].tolist()
     starts: list[int] = segment.word_start[first : last + 1].tolist()
     terms: list[int] = segment.word_term.take(segment.phrase_words[starts[0] : starts[-1]]).tolist()
@@ -64,7 +64,7 @@ def _field_evidence(field: FieldName, words: set[str], order: Mapping[str, int])
 
 
 def explain(evidence: Sequence[Evidence], *, mentioned: bool, cosine: float) -> str:
-    """A short sentence for people."""
+    """Return a short sentence that says why the skill was found."""
     reasons = ["the message names it"] if mentioned else []
     for item in evidence:
         if item.field == "body":
@@ -77,9 +77,9 @@ def explain(evidence: Sequence[Evidence], *, mentioned: bool, cosine: float) -> 
 
 
 MAX_RESULTS = 1_000
-"""No more than this many are ranked."""
+"""The most skills that are ranked."""
 _SPARE_CANDIDATES = 7
-"""So many more are looked at closer than are asked for."""
+"""The number of extra candidates that are compared in detail."""
 
 
 def rank(
@@ -91,9 +91,9 @@ def rank(
     context: str = "",
     by_words: bool = False,
 ) -> list[Recommendation]:
-    """The skills that come nearest to a message, best first, each with its decision.
+    """Return the best skills for a message, best first, each with its decision.
 
-    With `by_words`, only those that have a word of it.
+    With `by_words`, only skills that have a word of the message.
     """
     limit = min(limit, MAX_RESULTS)
     if limit < 1 or not index.parts:
@@ -123,7 +123,7 @@ def rank(
 
 
 def list_tagged(index: Index, *, limit: int, tags: Collection[str] = ()) -> list[Recommendation]:
-    """The skills with all of these tags, by slug; nothing is asked of them, so none scores."""
+    """Return the skills with all of these tags, by slug, without scores."""
     wanted = sorted({hash_tag(tag) for tag in tags})
     found = [
         part.segment.shown(place)
@@ -152,7 +152,7 @@ def _recommend(shown: dict[str, Any], *, score: float, decision: Decision, **mor
 
 @dataclass(frozen=True, slots=True)
 class _DirectHits:
-    """The documents of a segment that a message points at by itself."""
+    """The documents of a segment that the message names or that have a matching pattern."""
 
     mentioned: frozenset[int]
     fitted: dict[int, tuple[str, ...]]
@@ -167,7 +167,7 @@ class _DirectHits:
 
 
 class _Hit(NamedTuple):
-    """One of the candidates that were looked at."""
+    """A scored candidate."""
 
     look: _SegmentRanking
     document: int
@@ -177,7 +177,7 @@ class _Hit(NamedTuple):
 
 
 class _SegmentRanking:
-    """The closer look at the candidates of a segment."""
+    """Scores the candidates of a segment."""
 
     def __init__(self, query: Query, candidates: Candidates, named: _DirectHits) -> None:
         explicit = named.every
@@ -192,7 +192,7 @@ class _SegmentRanking:
         ]
 
     def hits(self, cut: float) -> list[_Hit]:
-        """Those worth as much as `cut`, and anything at all."""
+        """Yield the candidates with a positive rank of at least `cut`."""
         return [
             _Hit(self, document, signals, worth, self._segment.shown(document))
             for document, signals, worth in zip(self._documents, self._signals, self.worths, strict=True)
@@ -204,7 +204,7 @@ class _SegmentRanking:
         return map_query_words(self._query, self._terms)
 
     def recommendation(self, hit: _Hit, *, at_most: float) -> Recommendation:
-        """What is told of one of them."""
+        """Return the recommendation for a candidate."""
         query, named, document = self._query, self._named, hit.document
         mentioned, fitted = document in named.mentioned, named.fitted.get(document, ())
         verbatim = any(contains_phrase(query.message, trigger) for trigger in hit.shown["triggers"])

@@ -1,4 +1,4 @@
-"""What a match gives: a skill, how well it fits, and why."""
+"""The result of a match: a skill, how well it fits the message, and why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 Decision = Literal["offer", "maybe", "no"]
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
-"""Best first: worth offering; worth a look; does not fit."""
+"""Best first: worth offering, worth a look, does not fit."""
 
 FieldName = Literal["name", "description", "tags", "triggers", "patterns", "keywords", "body"]
 FIELD_NAMES: tuple[FieldName, ...] = get_args(FieldName)
@@ -16,10 +16,9 @@ FIELD_NAMES: tuple[FieldName, ...] = get_args(FieldName)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What of the message was found in one field of a skill.
+    """The words of the message found in one field of a skill.
 
-    `terms` are words as the message has them. A skill's body is not disclosed before the skill is chosen, so there
-    only `count` tells.
+    `terms` are spelled as in the message. A body is not disclosed before its skill is chosen, so there is only a `count`.
     """
 
     field: FieldName
@@ -29,7 +28,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """One skill for a message. `score` runs from 0 to 1 and estimates how likely the skill fits."""
+    """A skill for a message. `score` estimates from 0 to 1 how likely it fits."""
 
     slug: str
     title: str
@@ -41,14 +40,14 @@ class Recommendation:
     decision: Decision
     version: str = ""
     chars: int = 0
-    """How many characters its instructions have."""
+    """The length of its instructions."""
     evidence: tuple[Evidence, ...] = ()
     why: str = ""
     signals: Mapping[str, float] = field(default_factory=dict[str, float])
-    """The figures behind the score, for `--explain`."""
+    """The signals behind the score, for `--explain`."""
 
     def as_json(self, *, explain: bool = False) -> dict[str, Any]:
-        """A JSON object for programs; the figures behind the score only where they are asked for."""
+        """Return a JSON object, with the signals behind the score on request."""
         value: dict[str, Any] = {
             "slug": self.slug,
             "title": self.title,

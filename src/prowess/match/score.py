@@ -20,43 +20,43 @@ _TRIGGER_FIELD = FIELD_NAMES.index("triggers")
 _KEYWORD_FIELD = FIELD_NAMES.index("keywords")
 _PURPOSE_FIELDS = np.array(PURPOSE_FIELDS)
 _IDENTICAL = float(SCALE * SCALE)
-"""How near a word is to itself. Nearness is counted in whole numbers, whose sums are exact in any order."""
+"""The similarity of a word to itself. Similarities are integers, whose sums are exact in any order."""
 _NOWHERE = 0xFFFF_FFFF
-"""The place of a term that a segment has not."""
+"""The position of a term that a segment lacks."""
 
 _PULL, _KIN, _WEIGHT, _THERE = range(4)
-"""Sums over words: their nearness to the whole message by weight, to the nearest of its words by weight, the weights
-alone, and how many of them the message has."""
+"""Columns of sums over words: similarity to the whole message by weight, similarity to its nearest word by weight, weight,
+and number of words that the message has."""
 
 WEIGHT_SCALE = 1_000
-"""What a telling word weighs, more or less."""
+"""About the weight of an informative word."""
 
 Figures = NDArray[np.float64]
 
 
 class Signals(NamedTuple):
-    """The figures of one candidate."""
+    """The signals of one candidate, most of them from 0 to about 1."""
 
     lexical: float
-    """How much of the message's strongest terms the skill has, by how much it is about them."""
+    """The share of the message's strongest terms that the skill has, by impact."""
     cosine: float
-    """How near the whole skill is to the message in meaning."""
+    """The similarity of the whole skill to the message."""
     coverage: float
-    """How well the words of the message find a counterpart in the skill, the rare ones before all."""
+    """How well the words of the message are covered by words of the skill, weighted by rarity."""
     name: float
-    """How well the words of the skill's name find a counterpart in the message."""
+    """How well the words of the skill's name are covered by the message."""
     phrase: float
-    """How near the nearest phrase of the skill is to the message in meaning."""
+    """The similarity of the most similar phrase."""
     declared: float
-    """1 where the message has a trigger phrase of the skill or two of its keywords, ½ where it has one such word."""
+    """1 if the message has a trigger phrase or two keywords of the skill, ½ for a single such word."""
 
     strength: float
-    """How much the words of the message that the skill has mean together, by the weights of words in general."""
+    """The total general weight of the message's words that the skill has."""
     length: int
-    """How many words the skill has to say about itself, its body aside."""
+    """The number of words of the skill, without its body."""
 
     def rounded(self) -> dict[str, float]:
-        """The figures by name, for people."""
+        """Return the rounded signals by name, for display."""
         return {name: round(value, 4) for name, value in zip(self._fields, self, strict=True)}
 
 
@@ -80,7 +80,7 @@ def compute_signals(query: Query, candidates: Candidates) -> list[Signals]:
 
 
 class _Comparison:
-    """The words of some candidates, one after the other, laid side by side with the message. Bodies are left out."""
+    """The words of candidates, without bodies, compared with the message."""
 
     def __init__(self, query: Query, candidates: Candidates) -> None:
         segment, documents = candidates.segment, candidates.documents
@@ -103,7 +103,7 @@ class _Comparison:
         self._sums = self._by_phrase(near[0], segment.word_weight.take(words))
 
     def _by_phrase(self, to_message: Array, weight: Array) -> Figures:
-        """Sums over the words of each phrase."""
+        """Return sums over the words of each phrase."""
         closest = np.maximum.reduce(self._to_words, initial=0.0)
         rows = np.empty((4, len(weight)))
         rows[_WEIGHT] = weight
@@ -113,25 +113,25 @@ class _Comparison:
         return np.add.reduceat(rows, self._sizes.cumsum() - self._sizes, axis=1)
 
     def nearest_phrase(self) -> Figures:
-        """The cosine of the phrase that is nearest to the message."""
+        """Return the cosine of the phrase most similar to the message."""
         near = self._sums[_PULL] / np.maximum(self._phrase_lengths * float(SCALE), 1.0)
         near *= _PURPOSE_FIELDS[self._fields]
         return np.maximum(np.maximum.reduceat(near, self._phrases), 0.0)
 
     def best_counterparts(self) -> Figures:
-        """How near each word of the message comes to some word of the candidate; a row for each word."""
+        """Return the best similarity of each word of the message to a word of the candidate; one row per word."""
         return np.maximum.reduceat(self._to_words, self._starts, axis=1).astype(np.float64)
 
     def name_in_message(self) -> Figures:
-        """How near the words of its name come to words of the message, those that mean more before all."""
+        """Return the similarity of the name's words to words of the message, by weight."""
         # The name is a candidate's first phrase.
         name = self._sums[:, self._phrases]
         return name[_KIN] / np.maximum(name[_WEIGHT] * _IDENTICAL, 1.0)
 
     def declared(self) -> Figures:
-        """How much of what its author declared is in the message: all telling words of a trigger phrase, or keywords.
+        """Return how many declared phrases the message contains: all informative words of a trigger phrase, or keywords.
 
-        A phrase with one telling word counts half, and so does each keyword.
+        A phrase with one informative word counts half, as does each keyword.
         """
         there = self._sums[_THERE]
         whole = (self._fields == _TRIGGER_FIELD) & (there == self._sizes)
@@ -144,7 +144,7 @@ def _slices(begins: Array, ends: Array) -> list[slice]:
 
 
 def _concat_slices(values: Array, stretches: list[slice]) -> Array:
-    """Several stretches of an array, one after the other."""
+    """Return several slices of an array, concatenated."""
     return np.concatenate([values[stretch] for stretch in stretches])
 
 
@@ -156,21 +156,21 @@ LEXICAL_WEIGHT, COSINE_WEIGHT, COVERAGE_WEIGHT, NAME_WEIGHT, PHRASE_WEIGHT, DECL
     5.0,
     0.5,
 )
-"""What a signal is worth in the ranking. Fitted on several kinds of messages, each left out in turn, and rounded."""
+"""The weight of each signal in the ranking: fitted with leave-one-out over several kinds of messages, and rounded."""
 
 EXPLICIT_WEIGHT = 6.0
-"""What it is worth that the message calls the skill by name, or fits one of its patterns; in the ranking these are first."""
+"""The weight of a slug or pattern match in the score; in the ranking such skills come first anyway."""
 _FIRST = 100.0
 
 OFFER_SCORE, MAYBE_SCORE = 0.5, 0.2
-"""From which score on a skill is worth offering, or at least a look."""
+"""The lowest scores for the decisions `offer` and `maybe`."""
 
 _STRONG = 8.0
 _DIGITS = 4
 
 
 def compute_rank(signals: Signals, *, explicit: bool) -> float:
-    """The figure to rank by, rounded so that it is the same everywhere."""
+    """Return the value to rank by, rounded so that it is the same on every machine."""
     worth = (
         LEXICAL_WEIGHT * signals.lexical
         + COSINE_WEIGHT * signals.cosine
@@ -184,11 +184,10 @@ def compute_rank(signals: Signals, *, explicit: bool) -> float:
 
 
 def compute_score(signals: Signals, *, explicit: bool, verbatim: bool, unspaced: bool) -> float:
-    """How likely the skill fits, from 0 to 1. `verbatim`: the message has a trigger phrase of it word for word.
+    """Return the probability that the skill fits, from 0 to 1. `verbatim`: the message contains a trigger phrase literally.
 
-    By absolute nearness and matched words, the more the skill says the more of both: fitted as a logistic regression on
-    messages that have a fitting skill and on messages that have none. Where the vectors know nothing of meaning
-    (`unspaced`), by how much of the message the skill has.
+    A logistic regression over similarity and matched words, both relative to how much the skill says, fitted on messages
+    with and without a fitting skill. Where vectors carry no meaning (`unspaced`), it uses the share of matched words.
     """
     if unspaced:
         evidence = 6 * signals.lexical + 3 * signals.coverage - 2.2
@@ -205,5 +204,5 @@ def compute_score(signals: Signals, *, explicit: bool, verbatim: bool, unspaced:
 
 
 def decide(score: float) -> Decision:
-    """What to do with a skill of this score."""
+    """Return the decision for a score."""
     return "offer" if score >= OFFER_SCORE else "maybe" if score >= MAYBE_SCORE else "no"

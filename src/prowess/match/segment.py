@@ -24,9 +24,9 @@ from prowess.match.vectors.embedder import Embedder
 from prowess.skill.limits import MAX_INTENT_PATTERNS
 
 IMPACT_SCALE = 100
-"""A posting's impact runs from 1 to this: how much a skill is about a term, saturated."""
+"""The impact of a term on a skill runs from 1 to this."""
 SIGN_BITS = 128
-"""Of so many dimensions the signs are kept."""
+"""The number of dimensions whose signs are stored for the first pass."""
 _SATURATION = 1.2
 _LENGTH_PENALTY = 0.75
 _JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
@@ -35,7 +35,7 @@ _BATCH = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Segment:
-    """The arrays. Offsets (`…_start`) have one place more than what they are about."""
+    """The arrays. Offset arrays (`…_start`) have one item more than there are lists."""
 
     slugs: Array  # number of the slug, by document
     keys: Array  # slug, scope and digest of each document as four numbers
@@ -66,26 +66,26 @@ class Segment:
 
     @property
     def size(self) -> int:
-        """How many documents there are."""
+        """The number of documents."""
         return len(self.slugs)
 
     def shown(self, document: int) -> dict[str, Any]:
-        """What may be shown of a document."""
+        """Return the public fields of a document."""
         return json.loads(self.meta[self.meta_start[document] : self.meta_start[document + 1]].tobytes())
 
     def find(self, slug: str) -> int | None:
-        """The place of a slug."""
+        """Return the position of a slug, or None."""
         number = np.uint64(hash_word(slug))
         places = np.flatnonzero(self.slugs == number)
         return next((place for place in places.tolist() if self.shown(place)["slug"] == slug), None)
 
     def words_of(self, document: int) -> Array:
-        """The words of a document, each once."""
+        """Return the distinct words of a document."""
         first, last = self.phrase_start[document], self.phrase_start[document + 1]
         return sort_unique(self.phrase_words[self.word_start[first] : self.word_start[last]])
 
     def tagged_with(self, tags: Sequence[int]) -> Array:
-        """Which documents have all of these tags, by number."""
+        """Return a mask of the documents that have all of these tags."""
         chosen = np.ones(self.size, np.bool_)
         for tag in tags:
             has = np.zeros(self.size, np.bool_)
@@ -96,12 +96,12 @@ class Segment:
         return chosen
 
     def arrays(self) -> Mapping[str, Array]:
-        """Every array by name."""
+        """Return every array by name."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 def build_segment(entries: Sequence[IndexEntry], embedder: Embedder, vocabulary: Vocabulary) -> Segment:
-    """The segment of these entries."""
+    """Return the segment of these entries."""
     ordered = sorted(entries, key=lambda entry: entry.document.slug)
     vectors = embedder.embed([entry.text for entry in ordered])
     phrases = [phrase for entry in ordered for phrase in entry.phrases]
@@ -137,7 +137,7 @@ def build_segment(entries: Sequence[IndexEntry], embedder: Embedder, vocabulary:
 
 
 class _WordTable:
-    """The distinct ones of some words, ascending by number, and where each of all words stands among them."""
+    """Distinct words in order of their hashes, and the position of every given word among them."""
 
     def __init__(self, vocabulary: Vocabulary, words: Sequence[str]) -> None:
         learnt = vocabulary.places(words)
@@ -156,7 +156,7 @@ class _WordTable:
 
 
 class _PhraseWords:
-    """The words of all phrases of all documents, one after the other."""
+    """The words of all phrases of all documents, concatenated."""
 
     def __init__(self, word_start: Array, phrase_start: Array, fields: Array, table: _WordTable) -> None:
         self.word_start, self._fields, self._table = word_start, fields, table
@@ -165,7 +165,7 @@ class _PhraseWords:
         self.documents = np.repeat(self._owners, self._sizes)
 
     def lengths(self) -> Array:
-        """The lengths of the phrases that say something as a whole; 0 for those that only list words."""
+        """Return the vector lengths of phrases with a meaning as a whole, and 0 for lists of words."""
         lengths = np.zeros(len(self._fields), np.float32)
         saying = np.flatnonzero(np.array(PURPOSE_FIELDS)[self._fields])
         for first in range(0, len(saying), _BATCH):
@@ -177,7 +177,7 @@ class _PhraseWords:
         return lengths
 
     def postings(self) -> dict[str, Array]:
-        """Which documents have which terms, and how much each is about it, by weight and length of the fields."""
+        """Return which documents have which terms, and the impact of each: BM25F over the weights and lengths of fields."""
         terms, documents = self._table.term[self._table.places], self.documents
         keys = terms.astype(np.uint64) << np.uint64(32) | documents.astype(np.uint64)
         order = np.argsort(keys, kind="stable")
@@ -196,7 +196,7 @@ class _PhraseWords:
         }
 
     def _shares(self) -> Array:
-        """What one word of each phrase adds to how much its document is about it."""
+        """Return what one word of each phrase adds to the impact."""
         weights, usual = np.array([FIELD_WEIGHTS.get(name, (0.0, 0.0)) for name in FIELD_NAMES]).T
         kinds = self._owners * len(FIELD_NAMES) + self._fields
         lengths = np.bincount(kinds, weights=self._sizes)[kinds]
@@ -217,12 +217,12 @@ def _group_by_tag(entries: Sequence[IndexEntry]) -> dict[str, Array]:
 
 
 def hash_tag(tag: str) -> int:
-    """The number of a tag; case and surrounding space do not count."""
+    """Return the hash of a tag, ignoring case and surrounding space."""
     return hash_word(tag.strip().casefold())
 
 
 def sign_codes(vectors: NDArray[np.int8]) -> NDArray[np.uint64]:
-    """The signs of the first dimensions as bits, 64 to a number; one row of numbers for each 64 dimensions."""
+    """Return the signs of the first dimensions as bits, one row of 64-bit numbers per 64 dimensions."""
     vectors = vectors[:, :SIGN_BITS]
     width = -(-vectors.shape[1] // 64) * 64
     signs = np.zeros((len(vectors), width), np.bool_)

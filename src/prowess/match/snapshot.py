@@ -32,16 +32,16 @@ _HEAD = Struct("<8sIII")
 _MAGIC = b"PROWIDX1"
 _ALIGNMENT = 64
 _FULL_CHECK_BYTES = 1 << 25
-"""A file up to this size is checked to the last byte when it is opened; of a larger one the ends are, and its layout."""
+"""Files up to this size are checked completely when opened; of larger ones the layout and both ends."""
 _CHECKED_END_BYTES = 1 << 20
 
 
 class SnapshotDamaged(Exception):
-    """The file is not what was written."""
+    """A snapshot file is not what was written."""
 
 
 def write_segment(path: Path, segment: Segment) -> None:
-    """Write a segment; the file takes its name when it is complete and on disk."""
+    """Write a segment; the file gets its name only when it is complete and on disk."""
     arrays = {name: np.ascontiguousarray(array) for name, array in segment.arrays().items()}
     places, size = _lay_out(arrays)
     layout = {name: [array.dtype.str, list(array.shape), places[name]] for name, array in arrays.items()}
@@ -61,7 +61,7 @@ def write_segment(path: Path, segment: Segment) -> None:
 
 
 def read_segment(path: Path) -> Segment:
-    """Map a segment; `SnapshotDamaged` where it is not whole, `OSError` where it is not there."""
+    """Memory-map a segment; raise `SnapshotDamaged` if it is damaged, `OSError` if it is missing."""
     with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size < _HEAD.size:
             raise SnapshotDamaged(path.name)
@@ -81,7 +81,7 @@ def read_segment(path: Path) -> Segment:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file that is a file: not a link, nor something that one waits for; `SnapshotDamaged` where it is not."""
+    """Open a regular file, or raise `SnapshotDamaged`: a link could lead anywhere, and opening a pipe would block."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
@@ -123,7 +123,7 @@ def _array(content: mmap.mmap, start: int, kind: str, shape: list[int], place: i
 
 
 def _pad(array: Array) -> tuple[bytes | memoryview, bytes]:
-    """The bytes of an array, and those up to where the next one may begin."""
+    """Yield the bytes of an array, and the padding before the next one."""
     return array.data.cast("B") if array.size else b"", bytes(_align(array.nbytes) - array.nbytes)
 
 
@@ -136,7 +136,7 @@ def _check(content: mmap.mmap, start: int) -> int:
 
 
 def _check_of(content: Sequence[bytes | memoryview], size: int) -> int:
-    """The same, of what is not in a file yet: parts that follow each other."""
+    """Return the checksum of parts that are not in a file yet."""
     check = 0
     for first, last in _checked(size):
         place = 0
@@ -152,7 +152,7 @@ def _checked(size: int) -> list[tuple[int, int]]:
 
 
 SNAPSHOT_FORMAT = 2
-"""Raised with every change of what is in a segment or how words are read: an older snapshot is then built anew."""
+"""Raise it with every change to segments or to how words are read, so that older snapshots are rebuilt."""
 
 _CURRENT = "current"
 _OWN_SUFFIXES = (".segment", ".tmp")
@@ -162,9 +162,9 @@ _LARGEST_MANIFEST = 1 << 28
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SavedIndex:
-    """An index with what it was made from: how far each store had come, and a record of all places.
+    """An index with its origin: the position of each store, and a record of all places.
 
-    Two are equal where they have the very same index; its arrays are not compared.
+    Equality compares the index by identity, not its arrays.
     """
 
     index: Index
@@ -182,14 +182,14 @@ class SavedIndex:
 
 
 class Snapshot:
-    """A folder with the index of one catalog."""
+    """A folder with the saved index of one catalog."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._names: dict[int, tuple[Segment, str]] = {}
 
     def load(self, embedder: Embedder) -> SavedIndex | None:
-        """The index as it was saved; None where there is none that can be used."""
+        """Return the saved index, or None if there is no usable one."""
         for _ in range(_ATTEMPTS):
             try:
                 return self._load(embedder)
@@ -201,7 +201,7 @@ class Snapshot:
         return None
 
     def save(self, saved: SavedIndex) -> bool:
-        """Keep an index if nobody else is writing; whether that was done. A disk that is full or closed is no error."""
+        """Save an index unless another process is writing; return True if saved. A full or read-only disk is not an error."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if self._folder.is_symlink():
@@ -264,7 +264,7 @@ class Snapshot:
         self._clear({_CURRENT, *files})
 
     def _kept(self, segment: Segment) -> str:
-        """The file of a segment, written if there is none yet."""
+        """Return the file of a segment, writing it if necessary."""
         known = self._names.get(id(segment))
         if known is not None and (self._folder / known[1]).exists():
             return known[1]
@@ -274,7 +274,7 @@ class Snapshot:
         return name
 
     def _clear(self, needed: set[str]) -> None:
-        """Remove what is not needed any more, and what a killed writer left; the lock is ours."""
+        """Remove files that are not needed, including those of a killed writer; the caller holds the lock."""
         self._names = {key: known for key, known in self._names.items() if known[1] in needed}
         for path in self._folder.iterdir():
             if path.suffix in _OWN_SUFFIXES and path.name not in needed:
@@ -283,7 +283,7 @@ class Snapshot:
 
 
 def _text_version() -> str:
-    """What words are read and compared by: other stems, characters or vectors make another index."""
+    """Return the versions of what decides how words are read: with another stemmer, Unicode or vectors, the index is rebuilt."""
     import Stemmer
 
     library: Any = Stemmer

@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from prowess.skill.evals import TriggerCase
 
 RANKING_DEPTH = 20
-"""How far down a ranking a skill that did not trigger is looked for."""
+"""How far down the ranking a skill that did not trigger is searched for."""
 
 
 class Ranker(Protocol):
-    """What an evaluation asks of a matcher: the whole ranking, with the skills that do not fit as well."""
+    """The part of a matcher that an evaluation needs: the whole ranking, including skills that do not fit."""
 
     def rank(
         self, message: str, *, limit: int = 10, tags: Collection[str] = (), context: str = ""
     ) -> list[Recommendation]:
-        """The best skills for a message, best first."""
+        """Return the best skills for a message, best first."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryOutcome:
-    """What one query gave. `place` is the skill's place in the ranking, None where it is not near the top.
+    """The result of one query. `place` is the skill's place in the ranking, None if it is not near the top.
 
-    `instead` are the skills that were worth offering before it, best first.
+    `instead` are the skills offered before it, best first.
     """
 
     case: TriggerCase
@@ -43,12 +43,12 @@ class QueryOutcome:
 
     @property
     def ok(self) -> bool:
-        """Whether it went as expected."""
+        """True if the result is as expected."""
         return self.triggered == self.case.should_trigger
 
     @property
     def verdict(self) -> str:
-        """What the query gave, in one line."""
+        """The result in one line."""
         result = self.result
         where = f"at place {self.place} ({result.decision}, {result.score:.2f})" if result else "not near the top"
         if self.ok:
@@ -61,49 +61,49 @@ class QueryOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerReport:
-    """All outcomes of one skill, and what follows from them."""
+    """All results of one skill, with figures and advice."""
 
     slug: str
     outcomes: tuple[QueryOutcome, ...]
     add: tuple[tuple[str, int], ...]
-    """Words of missed queries that the skill never says, with how many queries have each."""
+    """Words of missed queries that the skill does not use, with the number of queries."""
     drop: tuple[tuple[str, int], ...]
-    """Words that drew it into messages that it is not for."""
+    """Words by which it was found for messages that it is not for."""
 
     @property
     def missed(self) -> tuple[QueryOutcome, ...]:
-        """Queries that should have triggered it."""
+        """The queries that should have triggered it."""
         return tuple(outcome for outcome in self.outcomes if outcome.case.should_trigger and not outcome.triggered)
 
     @property
     def false_triggers(self) -> tuple[QueryOutcome, ...]:
-        """Queries that should not have triggered it."""
+        """The queries that should not have triggered it."""
         return tuple(outcome for outcome in self.outcomes if outcome.triggered and not outcome.case.should_trigger)
 
     @property
     def hits(self) -> int:
-        """How many queries triggered it rightly."""
+        """The number of queries that triggered it correctly."""
         return sum(outcome.triggered and outcome.case.should_trigger for outcome in self.outcomes)
 
     @property
     def precision(self) -> float:
-        """The share of its triggers that were right; 1 where it never triggered."""
+        """The share of its triggers that were correct; 1 if it never triggered."""
         return _ratio(self.hits, len(self.false_triggers))
 
     @property
     def recall(self) -> float:
-        """The share of the queries that it is for which triggered it; 1 where there are none."""
+        """The share of its queries that triggered it; 1 if there are none."""
         return _ratio(self.hits, len(self.missed))
 
     @property
     def f1(self) -> float:
-        """Precision and recall in one figure."""
+        """The harmonic mean of precision and recall."""
         total = 2 * self.hits + len(self.missed) + len(self.false_triggers)
         return 2 * self.hits / total if total else 1.0
 
     @property
     def confusions(self) -> dict[str, int]:
-        """Which other skills took the queries that it missed, most often first."""
+        """The other skills that got the missed queries, most often first."""
         counts = Counter(outcome.instead[0] for outcome in self.missed if outcome.instead)
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
@@ -115,7 +115,7 @@ def _ratio(right: int, wrong: int) -> float:
 def evaluate_triggers(
     ranker: Ranker, document: SearchDocument, cases: Sequence[TriggerCase], *, limit: int = 5, at: Decision = "maybe"
 ) -> TriggerReport:
-    """Ask every query. The skill triggers where it is among the first `limit` and its decision is `at` or better."""
+    """Run every query. The skill triggers if it is among the first `limit` with the decision `at` or better."""
     outcomes = tuple(_run_query(ranker, document.slug, case, limit, at) for case in cases)
     missed = [one.case.query for one in outcomes if one.case.should_trigger and not one.triggered]
     drawn = [one.result for one in outcomes if one.result and one.triggered and not one.case.should_trigger]

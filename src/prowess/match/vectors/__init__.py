@@ -1,1 +1,1 @@
-"""Texts as vectors whose nearness is nearness in meaning: one Protocol, three members."""
+"""Embedders, which turn texts into vectors: one protocol, three members."""

@@ -1,4 +1,4 @@
-"""What turns texts into vectors, and the one form in which all of them give those."""
+"""The `Embedder` protocol: texts in, quantized vectors out."""
 
 from __future__ import annotations
 
@@ -11,37 +11,36 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SCALE = 127
-"""A vector of length 1 is kept as `round(SCALE * value)`, so an integer dot product over SCALE² is the cosine."""
+"""A unit vector is stored as `round(SCALE * value)`, so an integer dot product over SCALE² is the cosine."""
 
 
 class Embedder(Protocol):
-    """Texts in, one row of whole numbers each out; safe to call from many threads.
+    """Turns texts into rows of integers; thread-safe.
 
-    A row is the vector of its text, made of length 1, times `SCALE`, rounded to `int8`. Sums of products of such
-    numbers are exact in `int32`, in any order, on every machine. Widen before multiplying: in `int8` they overflow.
-    A text in which the model finds nothing gives a row of zeros, which is near nothing.
+    A row is the text's unit vector times `SCALE`, rounded to `int8`. Dot products are exact in `int32`, in any order, on
+    every machine; widen before multiplying, because `int8` overflows. A text without anything the model knows gives zeros.
 
-    Raises `Unavailable` where the model, its library or its server is missing or gives no usable answer; no text
-    raises by what it says.
+    Raises `Unavailable` if the model, its library or its server is missing or gives no usable answer; the content of a
+    text never raises.
     """
 
     @property
     def name(self) -> str:
-        """Model, version and dimensions. Vectors of two names cannot be compared: an index of another is rebuilt."""
+        """Model, version and dimensions. Vectors of different names cannot be compared, so the index is rebuilt."""
         ...
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a row has."""
+        """The length of a row."""
         ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.int8]:
-        """One row a text, in their order."""
+        """Return one row per text, in order."""
         ...
 
 
 def quantize(vectors: NDArray[np.floating[Any]]) -> NDArray[np.int8]:
-    """Rows of any length as rows of an `Embedder`; a row of zeros stays one."""
+    """Normalize and quantize vectors; zeros stay zeros."""
     rows = np.asarray(vectors, dtype=np.float64)
     # Divided by the largest number first, squares neither overflow nor vanish.
     rows = rows / _nonzero(np.abs(rows).max(axis=1, keepdims=True, initial=0.0))
@@ -50,7 +49,7 @@ def quantize(vectors: NDArray[np.floating[Any]]) -> NDArray[np.int8]:
 
 
 def remove_surrogates(text: str) -> str:
-    """The text without halves of characters, which cannot be written as UTF-8 and which libraries choke on."""
+    """Return the text without lone surrogates, which cannot be encoded as UTF-8 and make libraries fail."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

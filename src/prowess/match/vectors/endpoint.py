@@ -24,12 +24,12 @@ LARGEST_ANSWER = 64 * 1024**2
 
 
 class RequestInterrupted(Exception):
-    """There is no whole answer: no connection, a broken one, or none in time. It may work the next time."""
+    """There is no complete answer: no connection, a broken one, or a timeout. A retry may help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAddress:
-    """Where to send requests, and the key that opens the door there, which is never shown."""
+    """The URL for requests, and the API key, which is never shown."""
 
     url: str
     target: Target
@@ -37,7 +37,7 @@ class ServerAddress:
 
     @classmethod
     def parse(cls, base_url: str, key: str) -> Self:
-        """The address of `/embeddings` below a base URL; `Invalid` where that or the key cannot be right."""
+        """Return the address of `/embeddings` below a base URL, or raise `Invalid`."""
         url = base_url.rstrip("/")
         parts, port = _split_url(url)
         host = parts.hostname or ""
@@ -56,10 +56,7 @@ class ServerAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAnswer:
-    """What came back. `retry_after` is what the server asks for, in seconds.
-
-    The body is read only where the status is 200.
-    """
+    """The server's answer. `retry_after` is in seconds; the body is read only if the status is 200."""
 
     status: int
     body: bytes = b""
@@ -125,7 +122,7 @@ _URL_HINT = "It looks like https://api.example.com/v1."
 
 BATCH_SIZE = 128
 LONGEST_CHARACTERS = 8_000
-"""Of a longer text, only the beginning is sent: servers refuse what is longer than their model reads."""
+"""Only the beginning of a longer text is sent: servers reject texts longer than their model reads."""
 
 ATTEMPTS = 4
 _FIRST_PAUSE_SECONDS = 0.5
@@ -139,12 +136,11 @@ _MALFORMED_HINT = "Is the base URL that of an OpenAI-compatible server, and the 
 
 
 class EndpointEmbedder:
-    """Asks a server, 128 texts at a time. The API key shows up in no message, representation or log.
+    """Sends texts to a server, 128 at a time. The API key appears in no message, representation or log.
 
-    `deadline` is the seconds that one such request may take in all, repeats included: a busy server (429), a failing one
-    (5xx) and a broken connection are tried again after a pause, as long as there is time. Redirects are not followed,
-    since they would carry the key to another place. Raises `Unavailable` when there is no good answer. A text of nothing
-    but space is not sent; its row is zeros.
+    `deadline` is the time in seconds for such a request including retries: 429, 5xx and broken connections are retried
+    after a pause, as long as there is time. Redirects are not followed, because they would carry the key elsewhere. Raises
+    `Unavailable` if there is no good answer. A blank text is not sent; its row is zeros.
     """
 
     def __init__(
@@ -172,19 +168,19 @@ class EndpointEmbedder:
 
     @property
     def name(self) -> str:
-        """Server and model; it is not asked, so that an index can be used while the server is away."""
+        """Server and model, without asking the server, so that an index can be used while it is down."""
         return f"endpoint:{self._address.url}:{self._model}"
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a row has; the server is asked the first time."""
+        """The length of a row; the first use asks the server."""
         with self._learning:
             known = self._known or self._asked(["A text to see how long a vector is."]).shape[1]
             self._known = known
             return known
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.int8]:
-        """One row a text; zeros for one without a word."""
+        """Return one row per text; zeros for a text without words."""
         rows = np.zeros((len(texts), self.dimensions), dtype=np.int8)
         filled = [row for row, text in enumerate(texts) if text.strip()]
         for start in range(0, len(filled), BATCH_SIZE):
@@ -207,9 +203,9 @@ class EndpointEmbedder:
             raise self._unavailable(str(error), _MALFORMED_HINT) from None
 
     def _good_answer(self, body: bytes, deadline: float, attempts: int) -> ServerAnswer:
-        """The first answer with status 200; a failure that may pass is tried again while there is time.
+        """Return the first answer with status 200, retrying transient failures while there is time.
 
-        When nothing helped, the server is left alone for a while: who asks next is refused at once.
+        After a final failure, requests fail at once for a while, without asking the server.
         """
         if self._failure is not None and time.monotonic() < self._away_until:
             raise self._failure
@@ -244,11 +240,11 @@ class EndpointEmbedder:
 
 
 class _MalformedAnswer(Exception):
-    """What is wrong with an answer, told of the server."""
+    """A problem with an answer, phrased as a predicate about the server."""
 
 
 def _parse_vectors(body: bytes, count: int) -> NDArray[np.float64]:
-    """The vectors of an answer in the order of the texts; `_MalformedAnswer` if it is not just that."""
+    """Return the vectors of an answer in the order of the texts, or raise `_MalformedAnswer`."""
     try:
         answer: Any = json.loads(body)
         entries: Any = answer["data"]

@@ -27,7 +27,7 @@ _FILES_HINT = "Give a folder with model.onnx, or onnx/model*.onnx, and tokenizer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFiles:
-    """A model, the numbers it may keep in files of their own, its tokenizer, and how its vectors become one."""
+    """The files of a model: the model, its external weights, its tokenizer, and the pooling."""
 
     model: Path
     tokenizer: Path
@@ -36,7 +36,7 @@ class ModelFiles:
 
     @classmethod
     def find(cls, path: Path) -> Self:
-        """The files below a folder, or around a file `*.onnx`; `Unavailable` where they are missing or far too large."""
+        """Return the files in a folder or next to a `*.onnx` file, or raise `Unavailable` if they are missing or too large."""
         model = _find_model(path)
         folders = [folder for folder in (path, model.parent, model.parent.parent) if folder.is_dir()]
         tokenizer = _first_file(folder / "tokenizer.json" for folder in folders)
@@ -48,7 +48,7 @@ class ModelFiles:
         return cls(model=model, tokenizer=tokenizer, external=external, pooling=_read_pooling(tokenizer.parent))
 
     def digest(self) -> str:
-        """The first 12 digits of the SHA-256 of each file that decides the vectors, the model first."""
+        """Return the first 12 digits of the SHA-256 of each file that affects the vectors, the model first."""
         return ":".join(_digest(file)[:12] for file in (self.model, *self.external, self.tokenizer))
 
 
@@ -72,7 +72,7 @@ def _check_size(file: Path, largest: int) -> None:
 
 
 def _read_pooling(folder: Path) -> Pooling:
-    """What `1_Pooling/config.json` asks for, the custom of sentence models; the mean where it asks for nothing known."""
+    """Return the pooling from `1_Pooling/config.json`, the convention of sentence models; the default is the mean."""
     file = folder / "1_Pooling" / "config.json"
     try:
         asked: Any = json.loads(file.read_bytes()) if file.stat().st_size <= _LARGEST_CONFIG else {}
@@ -88,7 +88,7 @@ def _digest(file: Path) -> str:
 
 LONGEST_CHARACTERS = 16_384
 LONGEST_TOKENS = 512
-"""Only so much of the beginning of a text counts."""
+"""Only the beginning of a text counts."""
 
 _INSTALL_HINT = "Install it: pip install 'prowess[semantic]'"
 _OUTPUT_HINT = "Give a model whose output is one vector a token, or one a text."
@@ -98,11 +98,11 @@ Vector = Callable[[str], NDArray[np.float64]]
 
 
 class OnnxEmbedder:
-    """A sentence model by its files (`at`) or by its name (`downloaded`).
+    """A sentence model, by its files (`at`) or by its name (`downloaded`).
 
-    Texts go through the model one by one: in a batch, a model of rounded weights gives a text other numbers beside other
-    texts, and an index must not depend on what was indexed together. On a processor this is no slower. Models compute in
-    floating point, so two kinds of processor may differ in the last digit of a number.
+    Texts are embedded one by one: in a batch, a quantized model gives a text different numbers depending on the other
+    texts, and an index must not depend on what was indexed together. On a CPU this is not slower. Models compute in
+    floating point, so different processors may differ in the last digit.
     """
 
     def __init__(self, identity: str, vector: Vector) -> None:
@@ -114,11 +114,10 @@ class OnnxEmbedder:
 
     @classmethod
     def at(cls, path: Path) -> Self:
-        """The model in a folder with `model.onnx`, or `onnx/model*.onnx`, and `tokenizer.json`; or that file itself.
+        """Return the model in a folder with `model.onnx` or `onnx/model*.onnx`, and `tokenizer.json`; or of that file.
 
-        Vectors of tokens are averaged, or the first is taken where `1_Pooling/config.json` says so. The name of the
-        embedder holds the digests of the files that decide its vectors. Raises `Unavailable` where one of them or the
-        library that runs them is missing.
+        Token vectors are averaged, or the first is used if `1_Pooling/config.json` says so. The embedder's name contains
+        the digests of the files that affect its vectors. Raise `Unavailable` if a file or the library is missing.
         """
         files = ModelFiles.find(path)
         model = _LocalModel(files)
@@ -126,7 +125,7 @@ class OnnxEmbedder:
 
     @classmethod
     def downloaded(cls, model: str, *, cache: Path | None = None) -> Self:
-        """A model that the library `fastembed` knows, downloaded by it where `cache` does not hold it yet."""
+        """Return a model that the library `fastembed` knows; it is downloaded unless `cache` has it."""
         fastembed = _import_library("fastembed")
         try:
             embedding = fastembed.TextEmbedding(model, cache_dir=None if cache is None else str(cache))
@@ -139,16 +138,16 @@ class OnnxEmbedder:
 
     @property
     def name(self) -> str:
-        """What decides the vectors, and how long they are."""
+        """What affects the vectors, and their length."""
         return self._name
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a row has."""
+        """The length of a row."""
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.int8]:
-        """One row a text; zeros for one without a word."""
+        """Return one row per text; zeros for a text without words."""
         rows = np.zeros((len(texts), self._dimensions))
         for row, text in zip(rows, texts, strict=True):
             vector = self._checked(text) if text.strip() else np.zeros(0)
@@ -160,7 +159,7 @@ class OnnxEmbedder:
         return quantize(rows)
 
     def _checked(self, text: str) -> NDArray[np.float64]:
-        """The vector of a text, of no length where the model finds nothing in it."""
+        """Return the vector of a text, or zeros if the model finds nothing in it."""
         try:
             vector = np.asarray(self._vector(remove_surrogates(text[:LONGEST_CHARACTERS])), dtype=np.float64)
         except Exception as error:
@@ -176,7 +175,7 @@ class OnnxEmbedder:
 
 
 class _LocalModel:
-    """A model file and its tokenizer, loaded: a text in, its vector out."""
+    """A loaded model and its tokenizer."""
 
     def __init__(self, files: ModelFiles) -> None:
         runtime = _import_library("onnxruntime")
@@ -201,7 +200,7 @@ class _LocalModel:
             )
 
     def __call__(self, text: str) -> NDArray[np.float64]:
-        """The vector, of no length where there is no token; without other texts, nothing is padded."""
+        """Return the vector of a text, or zeros without tokens; a single text needs no padding."""
         tokens = np.array([self._tokenizer.encode(text).ids], dtype=np.int64)
         if not tokens.size:
             return np.zeros(0)

@@ -35,17 +35,17 @@ _PAGE = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorTable:
-    """What such a file holds. Opened, its rows are mapped: only those that are used are read."""
+    """The content of the vector file; rows are memory-mapped, so only those used are read."""
 
     pieces: list[str]
     multipliers: NDArray[np.uint8]
     rows: NDArray[np.int8]
     digest: str
-    """SHA-256 of the content, in hexadecimal, as the file states it."""
+    """The SHA-256 of the content that the file states."""
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Map a file; `Unavailable` where it is missing or is not whole."""
+        """Open a file, or raise `Unavailable` if it is missing or damaged."""
         try:
             with path.open("rb") as file:
                 content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -70,7 +70,7 @@ class VectorTable:
 
     @staticmethod
     def file_content(pieces: list[str], multipliers: NDArray[np.uint8], rows: NDArray[np.int8]) -> bytes:
-        """The file that holds these; the same for the same, byte by byte."""
+        """Return the file's bytes; equal input gives equal bytes."""
         import hashlib  # only whoever makes the file waits for it
 
         names = "\n".join(pieces).encode("utf-8")
@@ -93,26 +93,26 @@ VECTOR_FILE = Path(__file__).with_name("static.bin")
 MODEL_NAME = "wordllama-l2-supercat+pairs"
 LONGEST_CHARACTERS = 16_384
 LONGEST_PIECES = 4_096
-"""Only so much of the beginning of a text counts. 127 × 255 × this is below 2²⁷, and its square times 256 dimensions below
-2⁶²: all sums here are exact, the former in `float64`, the latter in `int64`."""
+"""Only the beginning of a text counts. 127 × 255 × this is below 2²⁷, and its square times 256 dimensions below 2⁶²: all
+sums here are exact, the former in `float64`, the latter in `int64`."""
 
 WEIGHT_UNIT = 64
-"""Weights of words are counted in this many units of the table: most are below 2,000."""
+"""The unit of word weights, in units of the table: most weights are below 2,000."""
 
 MAX_WEIGHT = 4_095
-"""No word weighs more, so that weights fit in 16 bits and sums over a whole text are exact; single pieces stay below."""
+"""The limit for weights, so that they fit in 16 bits and sums over a whole text are exact; single pieces stay below it."""
 _PAIR_WEIGHT = 4_000
-"""Each number of a pair's vector, up to its sign: so a pair weighs about as much as a telling word."""
+"""The absolute value of each component of a pair's vector: a pair weighs about as much as an informative word."""
 
 _BATCH = 256
 
 
 class StaticEmbedder:
-    """Vectors of `wordllama` from a file that Prowess carries: no download, no library, some 10 µs a short text.
+    """Vectors of `wordllama` from a file in the package: no download, no library, about 10 µs for a short text.
 
-    The same on every machine, to the last bit: sums of whole numbers are exact, and what follows (a square root, a
-    division, a rounding) is rounded in one way everywhere. `dimensions` keeps only the first of the 256, which the model
-    is trained for: 64 and 128 are good choices. Upper and lower case differ; space of any kind only parts words.
+    Results are the same on every machine, to the last bit: integer sums are exact, and IEEE 754 defines the rounding of
+    the square root, the division and the rounding that follow. `dimensions` keeps only the first of the 256, which the
+    model is trained for; 64 and 128 are good choices. Case matters; white space only separates words.
     """
 
     def __init__(self, *, dimensions: int = 256, file: Path = VECTOR_FILE) -> None:
@@ -129,33 +129,33 @@ class StaticEmbedder:
 
     @property
     def name(self) -> str:
-        """Model, dimensions and the digest of its file."""
+        """Model, dimensions and digest of the file."""
         return self._name
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a row has."""
+        """The length of a row."""
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.int8]:
-        """One row a text; zeros for one without a word."""
+        """Return one row per text; zeros for a text without words."""
         rows = np.empty((len(texts), self._dimensions), dtype=np.int8)
         for some, sums in self._summed(texts):
             rows[some] = _normalize(sums, _lengths(sums))
         return rows
 
     def words(self, words: Sequence[str]) -> NDArray[np.int8]:
-        """One row a word as it stands alone: what `embed` gives."""
+        """Return one row per word, as `embed` does for the word alone."""
         return self.weighed(words)[0]
 
     def knows(self, word: str) -> bool:
-        """Whether the model has the word as one piece: common words are, typing errors are not."""
+        """Return True if the model has the word as one piece, which is so for common words but not for typing errors."""
         return len(self._pieces.of(word[:LONGEST_CHARACTERS])) == 1
 
     def weighed(self, words: Sequence[str]) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-        """The rows of words, and how much each weighs in a text: the length its vector has before it is made 1.
+        """Return the rows of words, and the weight of each in a text: the length of its vector before normalization.
 
-        The model was trained so that words which mean more are longer. Weighed rows add up to the vector of a text.
+        The model was trained so that meaningful words have longer vectors. Weighted rows add up to the vector of a text.
         """
         rows = np.empty((len(words), self._dimensions), dtype=np.int8)
         weights = np.empty(len(words), dtype=np.int64)
@@ -166,7 +166,7 @@ class StaticEmbedder:
         return rows, weights
 
     def _summed(self, texts: Sequence[str]) -> Iterator[tuple[list[int], NDArray[np.float64]]]:
-        """The sums of the vectors of texts, a batch of similar lengths at a time, with the places of these texts."""
+        """Yield the vector sums of texts in batches of similar length, with the positions of the texts."""
         if len(texts) > _BATCH:
             self._pieces.learn(chain.from_iterable(text[:LONGEST_CHARACTERS].split() for text in texts))
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
@@ -194,10 +194,10 @@ class StaticEmbedder:
         return weighted_sums(self._rows[:, : self._dimensions], self._multipliers, chosen, starts).astype(np.float64)
 
     def _sums_of_pairs(self, texts: list[list[str]]) -> NDArray[np.float64]:
-        """The sums of vectors that say of pairs of characters only which are the same.
+        """Return sums of pseudo-random vectors for character pairs, which only detect equal pairs.
 
-        The model has seen little Chinese, Japanese and Korean: to it, any two texts in them are alike. So each pair has a
-        direction of its own, by chance, but the same everywhere: the signs that a hash gives.
+        The model has seen little Chinese, Japanese and Korean; all texts in them look alike to it. So each pair gets a
+        direction from a hash, which is the same on every machine.
         """
         pairs = [pair for some in texts for pair in some]
         bits = b"".join(hashlib.blake2b(pair.encode("utf-8", "replace"), digest_size=32).digest() for pair in pairs)

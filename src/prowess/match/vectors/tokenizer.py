@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LONGEST_BATCHED = 32
-"""Words of more characters are cut one by one: they are few, and would make the table wide for all."""
+"""Longer words are encoded one by one: they are few, and would make the table wide for all."""
 
 _ROWS = 8_192
 _NO_MERGE = 1 << 30
@@ -18,7 +18,7 @@ _UNKNOWN = _EMPTY - 1
 
 
 class BatchTokenizer:
-    """Which pieces together are a piece, by their numbers."""
+    """Splits thousands of words at once: the merges of `Tokenizer`, applied to the rows of a table."""
 
     def __init__(self, numbers: Mapping[str, int]) -> None:
         characters = {ord(piece): number for piece, number in numbers.items() if len(piece) == 1}
@@ -39,7 +39,7 @@ class BatchTokenizer:
         self._wholes = np.append(np.array(wholes, np.int32)[order], np.int32(_NO_MERGE))
 
     def cut(self, words: Sequence[str]) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Words with the numbers of their pieces. Left out are long words and those with a character that is no piece."""
+        """Yield words with their piece numbers, except long words and those with characters that are not pieces."""
         ordered = sorted((word for word in words if len(word) <= LONGEST_BATCHED and "\0" not in word), key=len)
         for first in range(0, len(ordered), _ROWS):
             some = np.array(ordered[first : first + _ROWS])
@@ -48,7 +48,7 @@ class BatchTokenizer:
             yield from zip(some[whole].tolist(), self._joined(parts[whole]), strict=True)
 
     def _characters(self, words: NDArray[np.str_]) -> NDArray[np.int32]:
-        """The numbers of the characters, one row a word, with a place more than the longest needs."""
+        """Return the numbers of the characters, one row per word, with one spare column."""
         codes = words.view(np.uint32).reshape(len(words), -1)
         parts = np.full((codes.shape[0], codes.shape[1] + 1), _EMPTY, np.int32)
         parts[:, :-1] = self._characters_by_code[np.minimum(codes, len(self._characters_by_code) - 1)]
@@ -82,7 +82,7 @@ class BatchTokenizer:
 
 
 def _close_gaps(table: NDArray[np.int32], gone: NDArray[np.int64]) -> NDArray[np.int32]:
-    """The rows with one place taken out of each, and what comes after it moved up; the last place stays as it was."""
+    """Return the rows with one item removed from each; the last column keeps its value."""
     closed = table.copy()
     columns: NDArray[np.int64] = np.arange(table.shape[1] - 1, dtype=np.int64)
     moves = columns >= gone[:, np.newaxis]
@@ -92,25 +92,25 @@ def _close_gaps(table: NDArray[np.int32], gone: NDArray[np.int64]) -> NDArray[np
 
 WORD_START = "▁"
 LONGEST_STRETCH = 256
-"""A longer word is cut at this many characters first, so that no input takes more than linear time."""
+"""A longer word is cut at this many characters first, so that the time stays linear for any input."""
 
 BATCH_FROM = 10_000
-"""From so many new words on they are cut all at once, which takes a table that has to be made first."""
+"""From this many new words on, a batch pays for building its table."""
 _BATCH_FROM_READY = 200
-"""From so many on if there is that table."""
+"""The same if the table exists already."""
 
 _CACHE_SIZE = 100_000
 _MAX_LEARNT = 75_000
 _NO_PIECE = 1 << 30
 _FIRST_BYTE = 3
-"""The numbers 3 to 258 stand for single bytes, for characters that are no piece."""
+"""The numbers 3 to 258 are single bytes, for characters that are not pieces."""
 
 
 class Tokenizer:
-    """The pieces of a vocabulary in which a piece that was learnt earlier has the lower number.
+    """Byte pair encoding over a vocabulary in which earlier merges have lower numbers.
 
-    Of all neighbours in a word that together are a piece, those with the lowest number are joined, the leftmost first,
-    until none are left. No piece holds a word start beyond its first character, so words can be taken one by one.
+    Of all adjacent pairs that form a piece, the one with the lowest number is merged, leftmost first, until none is left.
+    The word-start mark occurs only at the beginning of pieces, so words can be encoded one by one.
     """
 
     def __init__(self, pieces: Sequence[str]) -> None:
@@ -119,7 +119,7 @@ class Tokenizer:
         self._joining: BatchTokenizer | None = None
 
     def of(self, word: str) -> tuple[int, ...]:
-        """The numbers of the pieces of one word, which holds no space; remembered for the next time."""
+        """Return the piece numbers of one word without spaces, from a cache."""
         known = self._words.get(word)
         if known is not None:
             return known
@@ -131,7 +131,7 @@ class Tokenizer:
         return numbers
 
     def learn(self, words: Iterable[str]) -> None:
-        """Remember the pieces of words that will be asked for; of many, in a third of the time that they take alone."""
+        """Fill the cache with the pieces of words; many at once take a third of the time."""
         known = self._words
         new = [word for word in dict.fromkeys(words) if word and word not in known]
         if len(new) < (BATCH_FROM if self._joining is None else _BATCH_FROM_READY):
@@ -144,7 +144,7 @@ class Tokenizer:
             known[word.removeprefix(WORD_START)] = numbers
 
     def of_text(self, text: str, limit: int) -> list[int]:
-        """The numbers of the pieces of a text, at most `limit`. Space of any kind and length only parts words."""
+        """Return the piece numbers of a text, at most `limit`; white space only separates words."""
         numbers: list[int] = []
         known = self._words.get
         for word in text.split():
