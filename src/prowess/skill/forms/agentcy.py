@@ -16,20 +16,20 @@ origin, controls = markdown_reader.origin, markdown_reader.controls
 
 
 def claims(document: Document) -> bool:
-    """A document is Agentcy's if it gives a slug."""
+    """Return True if the document has a slug."""
     return isinstance(document.fields.get("slug"), str)
 
 
-def is_lone(package: Package) -> bool:
-    """Whether the package is nothing but one markdown file that is not called SKILL.md."""
+def is_single_file(package: Package) -> bool:
+    """Return True if the package is one Markdown file that is not SKILL.md."""
     if len(package.files) != 1 or find_skill_md(package) is not None:
         return False
     return package.files[0].path.lower().endswith((".md", ".markdown"))
 
 
 def recognises(candidate: Candidate) -> bool:
-    """Return True for a SKILL.md that gives a slug, and for a package that is one other markdown file."""
-    return candidate.claims(claims) or is_lone(candidate.package)
+    """Return True for a SKILL.md with a slug, and for a package of one other Markdown file."""
+    return candidate.claims(claims) or is_single_file(candidate.package)
 
 
 def read(candidate: Candidate) -> Reading:
@@ -38,7 +38,7 @@ def read(candidate: Candidate) -> Reading:
 
 
 def render(skill: Skill, original: Original) -> list[File]:
-    """Write one document, or a folder where the skill has files."""
+    """Write one document, or a folder if the skill has files."""
     fields: JsonObject = {
         "name": skill.title,
         "slug": skill.slug,

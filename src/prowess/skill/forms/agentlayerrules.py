@@ -36,11 +36,11 @@ FIELDS = (
     *("implementation", "template_type", "template_config", "produces_artifacts", "policy", "observability"),
 )
 KEPT = ("produces_artifacts", "observability", *NEED_FIELDS)
-"""Fields that are kept as they are, and that a run reads."""
+"""Fields that are stored unchanged and read by a run."""
 
 
 def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> list[tuple[str, ParsedFile]]:
-    """The descriptors in the package: YAML with a `skill_id`, the topmost first."""
+    """Return the descriptors in the package (YAML with a `skill_id`), topmost first."""
     found: list[tuple[str, ParsedFile]] = []
     for file in sorted(package.files, key=lambda file: (file.path.count("/"), file.path)):
         if file.path.endswith((".yaml", ".yml")) and b"skill_id" in file.content:
@@ -51,19 +51,19 @@ def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> list[tuple[str, P
 
 
 def recognises(candidate: Candidate) -> bool:
-    """YAML with a skill_id."""
+    """Return True if there is YAML with a skill_id."""
     package, limits = candidate.package, candidate.limits
     return bool(find(package, limits))
 
 
 def controls(package: Package, limits: Limits) -> frozenset[str]:
-    """The file that says what the skill is."""
+    """Return the path of the descriptor."""
     found = find(package, limits)
     return frozenset({found[0][0]} if found else ())
 
 
 def read(candidate: Candidate) -> Reading:
-    """Read the descriptor and the registries beside it, and check the one against the others."""
+    """Read the descriptor and the registries beside it, and check them against each other."""
     package, limits = candidate.package, candidate.limits
     found = find(package, limits)
     path, parsed = found[0] if found else ("", ParsedFile(None))
@@ -137,7 +137,7 @@ def _artifacts(
 
 
 def dump_descriptor(skill: Skill) -> JsonObject:
-    """The descriptor that says what the skill says."""
+    """Return the descriptor of a skill."""
     document: JsonObject = {"skill_id": skill.slug, "version": skill.version, "title": skill.title}
     document |= {"description": skill.description, "tags": list(skill.tags)}
     if skill.parameters is not None:
@@ -150,7 +150,7 @@ def dump_descriptor(skill: Skill) -> JsonObject:
 
 
 def origin(reading: Reading, limits: Limits) -> Origin:
-    """What only this form needs: everything in which the descriptor differs from the plain one."""
+    """Return what only this form needs: the differences between the source and what `dump_descriptor` would write."""
     found = find(reading.package, limits)
     path, document = (found[0][0], found[0][1].object) if found else (None, None)
     made = diff_values(dump_descriptor(reading.skill), document) if reading.skill and document is not None else []
@@ -158,7 +158,7 @@ def origin(reading: Reading, limits: Limits) -> Origin:
 
 
 def render(skill: Skill, original: Original) -> list[File]:
-    """Write the descriptor, its function, the prompts that are Mustache and the rubrics; other files of the package stay."""
+    """Write the descriptor, its function, the Mustache prompts and the rubrics. Other files of the package stay."""
     document = dump_descriptor(skill)
     if original.origin is not None and original.origin.form == "agentlayerrules":
         document = apply_changes(document, original.origin.changes)

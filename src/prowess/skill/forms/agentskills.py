@@ -1,4 +1,4 @@
-"""The plain Agent Skills form: a folder with SKILL.md, and whatever lies beside it."""
+"""The plain Agent Skills form: a folder with SKILL.md and other files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ origin, controls = markdown_reader.origin, markdown_reader.controls
 
 
 def recognises(candidate: Candidate) -> bool:
-    """Return True for every package with a SKILL.md, since this form is asked after those that claim one."""
+    """Return True for every package with a SKILL.md: this form is asked after the more specific ones."""
     return candidate.skill_md is not None
 
 
@@ -33,7 +33,7 @@ def read(candidate: Candidate) -> Reading:
 
 
 def render(skill: Skill, original: Original) -> list[File]:
-    """Write SKILL.md with the standard's fields; what they do not cover goes under `metadata` or stays as it came."""
+    """Write SKILL.md with the fields of the standard. Other fields go under `metadata`, or stay as they were."""
     fields: JsonObject = {
         "name": skill.name,
         "description": skill.description,

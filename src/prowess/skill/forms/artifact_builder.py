@@ -15,7 +15,7 @@ from prowess.skill.forms.sidecar_file import unknown_field_problem
 from prowess.skill.kinds import KINDS, Artifact, DspyModule, JsonObject, is_plugin_kind, kind_info
 
 MAX_ARTIFACTS = 400
-"""How many artifacts one skill may have."""
+"""The maximum number of artifacts per skill."""
 
 _SHOWN = 10
 _BY_STORE = frozenset({"id", "skill_id", "revision"})
@@ -23,7 +23,7 @@ _STORE_FIELDS = _BY_STORE | {"content"}
 
 
 def build_artifact(settings: JsonObject, entry: JsonObject, where: str, problems: list[Problem]) -> Artifact | None:
-    """The artifact that an entry of the sidecar and the file it names make together."""
+    """Build the artifact from an entry of `agents/prowess.yaml` and the file that it names, or report why not."""
     kind = settings.get("kind")
     if isinstance(kind, str) and kind not in KINDS and is_plugin_kind(kind):
         message = f"{where} has the kind {kind!r}, which no installed plugin brings; it is kept, and cannot be run."
@@ -46,7 +46,7 @@ def build_artifact(settings: JsonObject, entry: JsonObject, where: str, problems
 
 
 def artifact_from(settings: JsonObject, where: str, problems: list[Problem]) -> Artifact | None:
-    """The artifact with these settings, or None with the reasons reported."""
+    """Build the artifact with these settings, or return None and report why."""
     try:
         return kind_info(settings["kind"]).model.model_validate(settings)
     except ValidationError as invalid:
@@ -58,7 +58,7 @@ def artifact_from(settings: JsonObject, where: str, problems: list[Problem]) -> 
 
 
 def limit_entries(entries: Sequence[Any], problems: list[Problem]) -> Sequence[Any]:
-    """As many entries as a skill may have artifacts."""
+    """Return at most `MAX_ARTIFACTS` entries, and report if there are more."""
     if len(entries) > MAX_ARTIFACTS:
         message = f"There are {len(entries):,} artifacts; a skill has at most {MAX_ARTIFACTS:,}. The rest is not read."
         problems.append(error("too-many-artifacts", message, "Make several skills of it.", field="artifacts"))
@@ -66,7 +66,7 @@ def limit_entries(entries: Sequence[Any], problems: list[Problem]) -> Sequence[A
 
 
 def check_artifacts(artifacts: Iterable[Artifact], problems: list[Problem]) -> list[Artifact]:
-    """The artifacts, each name and variant once; what cannot stand is reported."""
+    """Return the artifacts with each name and variant once, and report what is inconsistent."""
     kept: dict[tuple[str, str | None], Artifact] = {}
     for artifact in artifacts:
         key = (artifact.name, artifact.variant)
@@ -111,5 +111,5 @@ def _check_dspy(artifact: DspyModule, problems: list[Problem]) -> None:
 
 
 def json_object(text: str) -> JsonObject | None:
-    """The object that a JSON text is, or None where it is none that a skill may use."""
+    """Parse a JSON object, or return None if it is invalid or over the limits."""
     return parse_json("", text.encode("utf-8", "surrogatepass")).object

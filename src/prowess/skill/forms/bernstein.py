@@ -19,7 +19,7 @@ origin, controls = markdown_reader.origin, markdown_reader.controls
 
 
 def claims(document: Document) -> bool:
-    """A document is a pack's if it declares keywords or lists files."""
+    """Return True if the document declares keywords or lists files."""
     fields = document.fields
     if "trigger_keywords" in fields:
         return True
@@ -39,7 +39,7 @@ def read(candidate: Candidate) -> Reading:
 
 
 def render(skill: Skill, original: Original) -> list[File]:
-    """Write the pack with the fields of its schema and no others."""
+    """Write the pack with exactly the fields of its schema."""
     files: dict[str, Any] = {
         bucket: sorted(
             (artifact.path or artifact.name).removeprefix(bucket + "/")

@@ -1,4 +1,4 @@
-"""The table of forms: recognise the form of a package, read it, and write it in another form."""
+"""Recognise the form of a package, read it, and write it in another form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_PATHS = 5
 
 
 def read_package(package: Package, limits: Limits = DEFAULT_LIMITS) -> Reading:
-    """Read a package in the form that it is in. Bad content never raises; it is reported."""
+    """Read a package in its form. Never raises for bad content; problems are reported."""
     candidate = Candidate(package, limits)
     for row in FORMS.values():
         form = row.load()
@@ -42,7 +42,7 @@ _MAX_SHOWN = 60
 
 
 def find_losses(skill: Skill, original: Original, written: Package, reading: Reading) -> tuple[Problem, ...]:
-    """One warning for everything that the written package does not say as the skill does."""
+    """Return one warning per part of the skill that the written package does not contain unchanged."""
     form = reading.form
     wanted = dump_content(skill)
     found = dump_content(reading.skill) if reading.skill is not None else {}
@@ -107,7 +107,7 @@ def _loss(form: str, what: str, field: str) -> Problem:
 
 
 def write_package(skill: Skill, package: Package, form: FormName, limits: Limits = DEFAULT_LIMITS) -> Writing:
-    """Write `skill`, whose files are `package`, in this form; a skill that is in it already keeps its bytes."""
+    """Write `skill`, whose files are `package`, in this form. A skill that is in it already keeps its bytes."""
     original = read_original(package, skill, limits)
     if original.reading.form == form and is_unchanged(skill, original):
         return Writing(package=package)
@@ -119,7 +119,7 @@ def write_package(skill: Skill, package: Package, form: FormName, limits: Limits
 
 
 def read_original(package: Package | None, skill: Skill, limits: Limits = DEFAULT_LIMITS) -> Original:
-    """What a skill is written from: its package, read within `limits`; no package is an empty one."""
+    """Read the package that a skill is written from. Without a package, start from an empty one."""
     package = package or Package(name="", files=())
     reading = read_package(package, limits)
     member = FORMS[reading.form].load()
@@ -134,12 +134,12 @@ def read_original(package: Package | None, skill: Skill, limits: Limits = DEFAUL
 
 
 def is_unchanged(skill: Skill, original: Original) -> bool:
-    """Whether the skill says exactly what its files say."""
+    """Return True if the skill says exactly what its files say."""
     before = original.reading.skill
     return before is not None and same_json(dump_content(before), dump_content(skill))
 
 
 def with_file_id(skill: Skill, original: Original) -> Skill:
-    """The skill with the id that its files give it, not the one of the store that keeps it."""
+    """Return the skill with the id from its files instead of the one that its store gave it."""
     before = original.reading.skill
     return skill if before is None else skill.model_copy(update={"id": before.id})

@@ -1,4 +1,4 @@
-"""JSON and YAML files of a skill: read under limits, every fault reported, nothing raised."""
+"""Parse the JSON and YAML files of a skill within limits. Problems are reported, never raised."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.text.yaml import YamlRefused, load
 
 DATA_DEPTH = 64
-"""How deep a JSON or YAML file may nest: schemas go deeper than frontmatter."""
+"""The maximum nesting of a JSON or YAML file. Schemas nest deeper than frontmatter."""
 
 _SHOWN = 20
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -23,7 +23,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """The value of a file, or None with the reason in `problems`; `lines` gives the line of each top-level YAML key."""
+    """The value of a file, or None with the reason in `problems`. `lines` has the line of each top-level YAML key."""
 
     value: Any
     problems: tuple[Problem, ...] = ()
@@ -31,23 +31,23 @@ class ParsedFile:
 
     @property
     def object(self) -> dict[str, Any] | None:
-        """The value, if it is an object."""
+        """Return the value if it is an object, else None."""
         return cast("dict[str, Any]", self.value) if isinstance(self.value, dict) else None
 
     def line(self, key: str) -> int | None:
-        """The line on which a top-level key stands, where that is known."""
+        """Return the line of a top-level key, or None if unknown."""
         return self.lines.get(key) if self.lines else None
 
 
 def parse_file(path: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> ParsedFile:
-    """Read a file by its ending: JSON, or else YAML (of which JSON is a part)."""
+    """Parse a file by its suffix: JSON, or else YAML (a superset of JSON)."""
     if path.endswith(".json"):
         return parse_json(path, data, limits.file_bytes)
     return parse_yaml(path, data, limits)
 
 
 def parse_json(path: str, data: bytes, cap: int = DEFAULT_LIMITS.file_bytes) -> ParsedFile:
-    """Read JSON: no NaN, no repeated keys without a word, no bottomless nesting, no half characters."""
+    """Parse JSON. Reports NaN, repeated keys, deep nesting and lone surrogates."""
     if len(data) > cap:
         return ParsedFile(None, (too_large_problem(path, len(data), cap),))
     repeated: list[str] = []
@@ -62,6 +62,8 @@ def parse_json(path: str, data: bytes, cap: int = DEFAULT_LIMITS.file_bytes) -> 
     value: Any = None
     try:
         text = data.decode("utf-8-sig")
+        # Lone surrogates are valid in JSON escapes but not in UTF-8: they would fail later, when the value is stored.
+        # Walking through all strings is slow, so it is done only if the text has such an escape at all.
         value = json.loads(text, object_pairs_hook=pairs, parse_constant=_refuse_constant, parse_float=_finite)
         fault = _find_fault(value, check_text=_SURROGATE.search(text) is not None)
     except json.JSONDecodeError as problem:
@@ -82,7 +84,7 @@ def parse_json(path: str, data: bytes, cap: int = DEFAULT_LIMITS.file_bytes) -> 
 
 
 def parse_yaml(path: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> ParsedFile:
-    """Read YAML with types, under the same rules as frontmatter but with room for schemas."""
+    """Parse YAML with types, by the same rules as frontmatter but with deeper nesting."""
     roomy = replace(limits, frontmatter_bytes=limits.skill_md_bytes, yaml_depth=DATA_DEPTH)
     try:
         loaded = load(data.decode("utf-8-sig"), typed=True, limits=roomy)
@@ -96,12 +98,12 @@ def parse_yaml(path: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> Parse
 
 
 def json_text(value: Any) -> str:
-    """The value as tidy JSON with a newline at the end."""
+    """Return the value as indented JSON with a final newline."""
     return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
 def same_json(left: Any, right: Any) -> bool:
-    """Whether two JSON values are the same, types included (1 is not true, and not 1.0)."""
+    """Return True if two JSON values are equal including types (1 is neither true nor 1.0)."""
     if isinstance(left, dict) and isinstance(right, dict):
         ours, theirs = cast("dict[str, Any]", left), cast("dict[str, Any]", right)
         return ours.keys() == theirs.keys() and all(same_json(value, theirs[key]) for key, value in ours.items())
@@ -130,7 +132,7 @@ def _finite(text: str) -> float:
 
 
 def _find_fault(value: Any, *, check_text: bool) -> str:
-    """What is wrong with a parsed value: depth, or half characters where the text had escapes that make them."""
+    """Return what is wrong with a parsed value: nesting, or lone surrogates if the text had such escapes."""
     level: list[Any] = [value]
     for _ in range(DATA_DEPTH + 1):
         if check_text and any(isinstance(item, str) and _has_surrogate(item) for item in level):

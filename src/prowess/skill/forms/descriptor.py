@@ -1,4 +1,4 @@
-"""The parts of an AgentLayerRules descriptor that are artifacts, and the rules that bind them to the registries."""
+"""The artifacts of an AgentLayerRules descriptor, and the rules that tie them to the registries beside it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CONFIG_FIELDS: dict[str, tuple[str, ...]] = {
     "LLM_REVIEW": ("rubric_id", "rubric_version", "evaluation_model", "include_criteria_details"),
 }
 REVIEW_RESULT = ("pass", "issues", "suggested_fixes", "indeterminate")
-"""What the output of a review must be able to hold."""
+"""The fields that the output of a review must have."""
 
 _IDS = {"LLM_JSON_GENERATION": "prompt_id", "LLM_REVIEW": "rubric_id"}
 _NAMES = {"LLM_JSON_GENERATION": "generate", "LLM_REVIEW": "review"}
@@ -49,7 +49,7 @@ _UNKNOWN = {"prompt": "prompt-unknown", "rubric": "rubric-unknown"}
 
 
 def registry_artifacts(package: Package, problems: list[Problem], limits: Limits) -> list[Artifact]:
-    """The prompts and rubrics that lie beside the descriptor; the latest version of each has its plain name."""
+    """Return the prompts and rubrics beside the descriptor. The latest version of each has the plain name."""
     found: list[PromptTemplate | Review] = []
     for file in package.files:
         folders = file.path.split("/")[:-1]
@@ -68,7 +68,7 @@ def registry_artifacts(package: Package, problems: list[Problem], limits: Limits
 
 
 def _named_by_version(artifacts: list[PromptTemplate | Review]) -> list[Artifact]:
-    """The artifacts under names that do not repeat: older versions of a prompt or rubric carry theirs."""
+    """Return the artifacts with unique names: older versions of a prompt or rubric carry their version."""
     versions: dict[tuple[str, str], list[str]] = {}
     stated = [_version_of(artifact) for artifact in artifacts]
     for artifact, version in zip(artifacts, stated, strict=True):
@@ -83,13 +83,13 @@ def _named_by_version(artifacts: list[PromptTemplate | Review]) -> list[Artifact
 
 
 def _older(artifact: PromptTemplate | Review, version: str) -> JsonObject:
-    """What tells an older version of a prompt or rubric from the latest one."""
+    """Return the settings that tell an older version of a prompt or rubric from the latest one."""
     pinned: JsonObject = {"rubric_version": version} if isinstance(artifact, Review) else {}
     return {"name": f"{artifact.name}@{version}", **pinned}
 
 
 def _version_of(artifact: PromptTemplate | Review) -> str:
-    """The version that a prompt has, or that the text of a rubric states."""
+    """Return the version of a prompt, or the one that the text of a rubric states."""
     if isinstance(artifact, PromptTemplate):
         return artifact.version or ""
     stated = parse_file(artifact.path or "", artifact.content.encode()).object
@@ -97,7 +97,7 @@ def _version_of(artifact: PromptTemplate | Review) -> str:
 
 
 def _entries(what: str, wanted: str, registry: list[Artifact]) -> dict[str, PromptTemplate | Review]:
-    """The package's own prompts or rubrics of an id, by version; one without a version stands for every version."""
+    """Return the package's own prompts or rubrics with an id, by version. One without a version matches every version."""
     kind = PromptTemplate if what == "prompt" else Review
     own = [artifact for artifact in registry if isinstance(artifact, kind)]
     return {_version_of(artifact): artifact for artifact in own if _id_of(artifact) == wanted}
@@ -112,7 +112,7 @@ def _id_of(artifact: PromptTemplate | Review) -> str:
 def read_template(
     document: JsonObject, parsed: ParsedFile, registry: list[Artifact], problems: list[Problem]
 ) -> Artifact | None:
-    """The artifact of a descriptor that declares a template type."""
+    """Return the artifact of a descriptor that declares a template type."""
     template = document.get("template_type")
     if template is None:
         return None
@@ -149,7 +149,7 @@ def _template_settings(template: str, config: JsonObject, document: JsonObject) 
 def _check_id(
     template: str, settings: JsonObject, parsed: ParsedFile, registry: list[Artifact], problems: list[Problem]
 ) -> bool:
-    """Whether the prompt or rubric is named; that it is not in the package is told, since it may be registered elsewhere."""
+    """Return True if the prompt or rubric is named. One that is not in the package is a warning: it may be registered elsewhere."""
     field = _IDS[template]
     what = field.removesuffix("_id")
     line = parsed.line("template_config")
@@ -188,7 +188,7 @@ def _check_output(template: str, document: JsonObject, parsed: ParsedFile, probl
 
 
 def _take_rubric(settings: JsonObject, registry: list[Artifact]) -> None:
-    """Give the review the rubric's own text, where the package has it in the version that is asked for."""
+    """Copy the rubric's text into the review, if the package has it in the requested version."""
     there = _entries("rubric", str(settings["rubric_id"]), registry)
     version = settings.get("rubric_version")
     rubric = there.get(latest_version(there) or "") if version is None else there.get(str(version), there.get(""))
@@ -200,7 +200,7 @@ def _take_rubric(settings: JsonObject, registry: list[Artifact]) -> None:
 def read_implementation(
     document: JsonObject, parsed: ParsedFile, path: str, package: Package, problems: list[Problem]
 ) -> Artifact | None:
-    """The artifact of the descriptor at `path` that names its handler, with the file that the handler is in."""
+    """Return the artifact of the descriptor at `path` that names a handler, with the handler's file."""
     given = document.get("implementation")
     if given is None:
         return None
@@ -221,7 +221,7 @@ def read_implementation(
 
 
 def split_handler(handler: str) -> tuple[str, str]:
-    """The file that a handler names and the function in it; '' for a file that is not named."""
+    """Split a handler into file and function. The file is '' if the handler names none."""
     path, _, function = handler.partition("#")
     if path.endswith(tuple(LANGUAGES)):
         return posixpath.normpath(path), function or EXECUTE
@@ -229,7 +229,7 @@ def split_handler(handler: str) -> tuple[str, str]:
 
 
 def _function_file(handler: Any, descriptor: str, package: Package, problems: list[Problem]) -> JsonObject:
-    """What the file of a handler says: the one it names, or the execute file beside the descriptor for a function's name."""
+    """Return the settings that the handler's file gives: the file it names, or the execute file beside the descriptor."""
     if not isinstance(handler, str):
         return {}
     named, function = split_handler(handler)
@@ -249,7 +249,7 @@ def _function_file(handler: Any, descriptor: str, package: Package, problems: li
 
 
 def dump_implementation(skill: Skill) -> JsonObject:
-    """The implementation of a descriptor, from the artifact that stands for it."""
+    """Return the implementation section of a descriptor."""
     artifact = implementation_artifact(skill)
     if artifact is None:
         return {}
@@ -262,7 +262,7 @@ def dump_implementation(skill: Skill) -> JsonObject:
 
 
 def implementation_artifact(skill: Skill) -> Function | HttpCall | CliCommand | None:
-    """The artifact that is the implementation of a skill; a function in another language than TypeScript only with its file."""
+    """Return the artifact that implements the skill, or None. A function that is not TypeScript needs its own file."""
     for artifact in skill.artifacts:
         if isinstance(artifact, HttpCall | CliCommand):
             return artifact
@@ -272,14 +272,14 @@ def implementation_artifact(skill: Skill) -> Function | HttpCall | CliCommand | 
 
 
 def function_path(function: Function) -> str:
-    """Where the file of a function lies beside its descriptor."""
+    """Return the path of a function's file: its own if the suffix fits the language, else the execute file."""
     suffix = next(suffix for suffix, language in LANGUAGES.items() if language == function.language)
     path = function.path or ""
     return path if path.endswith(suffix) and is_path(path) else f"{EXECUTE}{suffix}"
 
 
 def dump_template(skill: Skill) -> JsonObject:
-    """The template type and configuration of a descriptor, from the artifact that stands for them."""
+    """Return the template type and configuration of a descriptor."""
     for artifact in skill.artifacts:
         if isinstance(artifact, JsonGeneration) or (isinstance(artifact, Review) and not is_registered(artifact)):
             template = next(name for name, kind in TEMPLATES.items() if kind == artifact.kind)
@@ -290,12 +290,12 @@ def dump_template(skill: Skill) -> JsonObject:
 
 
 def is_registered(review: Review) -> bool:
-    """Whether a review is only a rubric of the registry, called by its id, with its version if it is an older one."""
+    """Return True if a review is only a registered rubric: named by its id, plus the version if it is an older one."""
     return review.name in (review.rubric_id, f"{review.rubric_id}@{review.rubric_version}")
 
 
 def with_unique_name(artifact: Artifact | None, taken: set[str]) -> list[Artifact]:
-    """The artifact under a name that no other has."""
+    """Return the artifact with a name that no other artifact has."""
     if artifact is None:
         return []
     name = artifact.name

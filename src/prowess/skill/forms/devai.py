@@ -28,7 +28,7 @@ CODE = EXECUTE_FILES
 
 
 def recognises(candidate: Candidate) -> bool:
-    """A folder with a manifest and a function, or a manifest that is not a package of another form."""
+    """Return True for a manifest with a function, or a manifest that is not a package of another form."""
     package, limits = candidate.package, candidate.limits
     manifest = package.get(MANIFEST)
     if manifest is None:
@@ -39,7 +39,7 @@ def recognises(candidate: Candidate) -> bool:
 
 
 def controls(package: Package, limits: Limits) -> frozenset[str]:  # noqa: ARG001  the signature of all forms
-    """The file that says what the skill is."""
+    """Return the path of the manifest."""
     return frozenset({MANIFEST} if package.get(MANIFEST) is not None else ())
 
 
@@ -95,7 +95,7 @@ def _values(manifest: JsonObject, package: Package, problems: list[Problem]) -> 
 
 
 def _output_schema(manifest: JsonObject, problems: list[Problem]) -> JsonObject | None:
-    """What the result of the function is held to."""
+    """Return the schema for the result of the function, or None."""
     given = manifest.get("output_schema")
     if given is None or isinstance(given, dict):
         return cast("JsonObject | None", given)
@@ -105,7 +105,7 @@ def _output_schema(manifest: JsonObject, problems: list[Problem]) -> JsonObject 
 
 
 def _timeout(manifest: JsonObject, problems: list[Problem]) -> JsonObject:
-    """How long the function may take, as a setting of it; nothing where the manifest does not say."""
+    """Return the timeout of the function as a setting, or {} if the manifest has none."""
     given = manifest.get("timeout_seconds")
     if given is None:
         return {}
@@ -122,7 +122,7 @@ def _removed(key: str) -> Problem:
 
 
 def schema_of(parameters: Any, problems: list[Problem]) -> JsonObject | None:
-    """The parameters as a JSON Schema; the manifest gives each by name, with a flag where it is required."""
+    """Return the parameters as a JSON Schema. The manifest lists them by name, with a flag for required ones."""
     if parameters is None:
         return None
     if not isinstance(parameters, dict):
@@ -143,12 +143,12 @@ def schema_of(parameters: Any, problems: list[Problem]) -> JsonObject | None:
 
 
 def is_schema(parameters: JsonObject) -> bool:
-    """Whether parameters are a JSON Schema already."""
+    """Return True if the parameters are a JSON Schema already."""
     return parameters.get("type") == "object" and isinstance(parameters.get("properties"), dict)
 
 
 def shorten_schema(schema: JsonObject) -> JsonObject:
-    """The parameters as a manifest writes them; a schema that says more than that stays a schema."""
+    """Return the parameters in the notation of a manifest, or the schema itself if that cannot express it."""
     required = schema.get("required", [])
     properties = schema.get("properties")
     plain_only = set(schema) <= {"type", "properties", "required"}
@@ -178,7 +178,7 @@ def _functions(package: Package, settings: JsonObject, problems: list[Problem]) 
 
 
 def dump_manifest(skill: Skill) -> JsonObject:
-    """The manifest that says what the skill says."""
+    """Return the manifest of a skill."""
     manifest: JsonObject = {"id": skill.slug, "name": skill.title, "description": skill.description}
     manifest["version"] = skill.version
     if skill.parameters is not None:
@@ -201,14 +201,14 @@ def _function_of(skill: Skill) -> Function | None:
 
 
 def origin(reading: Reading, limits: Limits) -> Origin:
-    """What only this form needs: everything in which the manifest differs from the plain one."""
+    """Return what only this form needs: the differences between the source and what `dump_manifest` would write."""
     manifest = _manifest(reading.package, limits).object
     made = diff_values(dump_manifest(reading.skill), manifest) if reading.skill and manifest is not None else []
     return Origin(form="devai", changes=tuple(made))
 
 
 def render(skill: Skill, original: Original) -> list[File]:
-    """Write the manifest and the first function; other files of the package stay."""
+    """Write the manifest and the first function. Other files of the package stay."""
     manifest = dump_manifest(skill)
     if original.origin is not None and original.origin.form == "devai":
         manifest = apply_changes(manifest, original.origin.changes)

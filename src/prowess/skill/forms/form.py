@@ -17,19 +17,19 @@ from prowess.skill.text.document import Document
 
 @dataclass(frozen=True)
 class Candidate:
-    """A package whose form is to be found. Its document is read once, whichever forms look at it."""
+    """A package whose form is not known yet. Its document is parsed once, however many forms look at it."""
 
     package: Package
     limits: Limits = DEFAULT_LIMITS
 
     @cached_property
     def skill_md(self) -> File | None:
-        """SKILL.md, however it is spelt."""
+        """Return SKILL.md in any spelling, or None."""
         return find_skill_md(self.package)
 
     @cached_property
     def document(self) -> Document | Problem:
-        """SKILL.md or else the first file, read as a document; an empty one for no file, the problem for one that is too large."""
+        """Parse SKILL.md, or else the first file. Empty without a file; a problem if the file is too large."""
         file = self.package.get(find_document_path(self.package))
         content, most = (file.content if file else b""), self.limits.skill_md_bytes
         if file is not None and len(content) > most:
@@ -41,15 +41,15 @@ class Candidate:
         return read_document(content, limits=self.limits)
 
     def claims(self, test: Callable[[Document], bool]) -> bool:
-        """Return True if there is a SKILL.md, and it passes the test."""
+        """Return True if there is a SKILL.md and it passes the test."""
         return self.skill_md is not None and isinstance(self.document, Document) and test(self.document)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What was read from a package: the skill, unless it is past use, and everything that is odd about it.
+    """The result of reading a package: the skill, or None if it is unusable, and every problem.
 
-    `document` is the SKILL.md (or other markdown) that it was read from, for the forms that have one.
+    `document` is the SKILL.md (or other Markdown) that it was read from, for the forms that have one.
     """
 
     form: FormName
@@ -61,7 +61,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writing:
-    """A skill written in some form, and what that form had no place for."""
+    """A skill written in some form, and what the form could not express."""
 
     package: Package
     left_out: tuple[Problem, ...] = ()
@@ -131,31 +131,31 @@ CODES: dict[str, str] = {
 
 
 MAX_LISTED_FIELDS = 50
-"""How many unknown fields are reported one by one."""
+"""How many unknown fields are reported individually."""
 
 
 def error(code: str, message: str, hint: str = "", *, field: str | None = None, line: int | None = None) -> Problem:
-    """A problem that keeps the skill from being kept or served."""
+    """Return a problem that prevents the skill from being stored or served."""
     return Problem(code=code, severity="error", message=message, hint=hint, field=field, line=line)
 
 
 def warning(code: str, message: str, hint: str = "", *, field: str | None = None, line: int | None = None) -> Problem:
-    """Something irregular that does not keep the skill from being used."""
+    """Return a problem that does not prevent the skill from being used."""
     return Problem(code=code, severity="warning", message=message, hint=hint, field=field, line=line)
 
 
 def info(code: str, message: str, hint: str = "", *, field: str | None = None, line: int | None = None) -> Problem:
-    """A fact worth knowing."""
+    """Return a problem that is only worth knowing."""
     return Problem(code=code, severity="info", message=message, hint=hint, field=field, line=line)
 
 
 def too_large_problem(path: str, size: int, cap: int, code: str = "file-too-large") -> Problem:
-    """The problem of a file over its limit."""
+    """Return the problem of a file over its limit."""
     return error(code, f"{path} has {size:,} bytes; the limit is {cap:,}.", "Make it smaller.", field=path)
 
 
 def unknown_fields(keys: Sequence[str], line_of: Callable[[str], int | None] = lambda _: None) -> list[Problem]:
-    """One problem for each field without a meaning, and one for all the rest where there are very many."""
+    """Return one problem per unknown field, and one for the rest if there are very many."""
     told = [
         _unknown_field(f"The field {key[:80]!r} has no meaning here; it is kept.", key, line_of)
         for key in keys[:MAX_LISTED_FIELDS]

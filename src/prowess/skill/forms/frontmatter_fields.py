@@ -1,4 +1,4 @@
-"""Turn the frontmatter of a document into the fields of a skill: lenient, and every oddity is reported."""
+"""Turn the frontmatter of a document into the fields of a skill. Lenient: everything irregular is reported, not rejected."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ _IN_METADATA: dict[str, str] = {
     **{key: key for key in ("author", "version", "title", "when_to_use", "tags", "keywords", "intent_patterns")},
     "triggers": "trigger_phrases",
 }
-"""What the standard has no field for may stand under `metadata` by these names."""
+"""Fields that the standard does not have may be given under `metadata` with these names."""
 
 
 def read_fields(
     form: FormName, package: Package, path: str, document: Document, problems: list[Problem]
 ) -> dict[str, Any] | None:
-    """The fields of a skill that a document gives, or None when nothing gives it a slug."""
+    """Return the fields of a skill from a document, or None if there is nothing to make a slug from."""
     return FieldReader(package, path, document, problems).fields(form)
 
 
 def field_for_key(key: str) -> str | None:
-    """The field of a skill that a key of the frontmatter stands for, also when it is written in other letters."""
+    """Return the field of a skill that a frontmatter key stands for, in any capitalisation, or None."""
     return _KEYS.get(key) or _KEYS.get(key.lower())
 
 
 class FieldReader:
-    """The fields of one document on their way to those of a skill."""
+    """Collects the fields of one document."""
 
     __slots__ = ("document", "extra", "metadata", "package", "path", "problems", "unknown", "values")
 
@@ -62,7 +62,7 @@ class FieldReader:
         self.unknown: list[str] = []
 
     def fields(self, form: FormName) -> dict[str, Any] | None:
-        """All fields that are given, settled and in the types of the skill; None without a slug."""
+        """Return all fields with their final types and values, or None without a slug."""
         values = self.values
         for key, value in self.document.fields.items():
             self.take(key, value)
@@ -72,33 +72,36 @@ class FieldReader:
             self.take_metadata()
         if self.path != SKILL_MD:
             self.check_spelling()
-        if not self.settle_name(form):
+        if not self.resolve_name(form):
             return None
-        self.settle_description()
+        self.resolve_description()
         if not values.get("version"):
             values["version"] = DEFAULT_VERSION
         if self.extra:
             values["extra"] = self.extra
         return {field: value for field, value in values.items() if value or field == "description"}
 
-    def tell(self, code: str, severity: Severity, message: str, hint: str = "", key: str | None = None) -> None:
-        """Report something about a field."""
+    def report(self, code: str, severity: Severity, message: str, hint: str = "", key: str | None = None) -> None:
+        """Report a problem with a field."""
         line = self.document.lines.get(key) if key else None
         self.problems.append(Problem(code=code, severity=severity, message=message, hint=hint, field=key, line=line))
 
     def take(self, key: str, value: Any) -> None:
-        """Take one field of the frontmatter by its meaning, or keep it as it stands."""
+        """Take one frontmatter field by its meaning, or keep it unchanged."""
         field = _KEYS.get(key) or self.by_spelling(key)
+        # `summary` means the description in some catalogs, but only where there is no description.
         if field is None or (field == "summary" and self.document.fields.get("description")):
-            self.keep(key, value)
+            self.keep_unknown(key, value)
         elif field in STANDARD_FOLDERS:
             self.take_names(field, key, value)
         elif value is None:
             return
         elif field in self.values:
+            # Two keys with one meaning, such as `keywords` and `trigger_keywords`. Merging them would change the skill when
+            # it is written back, so the second one is kept as it is.
             self.extra[key] = value
             message = f"The field {key!r} repeats another one; it is kept, the first one counts."
-            self.tell("repeated-field", "warning", message, "Keep one of them.", key)
+            self.report("repeated-field", "warning", message, "Keep one of them.", key)
         elif field == "metadata":
             self.take_mapping(key, value)
         elif field in _LISTS:
@@ -109,24 +112,24 @@ class FieldReader:
             self.values[field] = value.strip() if isinstance(value, str) else self.text(key, value)
 
     def by_spelling(self, key: str) -> str | None:
-        """The meaning of a key that is written in other letters."""
+        """Return the field for a key in unusual capitalisation, and report it."""
         field = field_for_key(key)
         if field is not None:
             message = f"The field {key!r} is read as {key.lower()!r}."
-            self.tell("field-spelling", "info", message, f"Write {key.lower()!r}.", key)
+            self.report("field-spelling", "info", message, f"Write {key.lower()!r}.", key)
         return field
 
-    def keep(self, key: str, value: Any) -> None:
-        """Keep a field that has no meaning."""
+    def keep_unknown(self, key: str, value: Any) -> None:
+        """Keep a field that has no meaning here."""
         self.extra[key] = value
         self.unknown.append(key)
 
     def text(self, key: str, value: Any) -> str:
-        """The text of a value that should have been text."""
+        """Return a value as text, and report if it was not text."""
         if isinstance(value, (list, dict)):
             shape = "a list" if isinstance(value, list) else "a mapping"
             message = f"The field {key!r} should be text but is {shape}; it was put into one line."
-            self.tell("wrong-type", "warning", message, "Write it as text.", key)
+            self.report("wrong-type", "warning", message, "Write it as text.", key)
         return as_text(value).strip()
 
     def take_mapping(self, key: str, value: Any) -> None:
@@ -136,31 +139,32 @@ class FieldReader:
             return
         self.extra[key] = value
         message = f"The field {key!r} should be a mapping of names to texts; it is kept as it stands."
-        self.tell("wrong-type", "warning", message, "Write it as indented lines 'key: value'.", key)
+        self.report("wrong-type", "warning", message, "Write it as indented lines 'key: value'.", key)
 
     def take_names(self, bucket: str, key: str, value: Any) -> None:
-        """Check that the files which a pack declares are there; anything but a list of names is kept."""
+        """Check that the files that a pack declares exist. Anything but a list of names is kept unchanged."""
         if not isinstance(value, list) or not all(isinstance(item, str) for item in cast("list[Any]", value)):
-            self.keep(key, value)
+            self.keep_unknown(key, value)
             return
         for name in cast("list[str]", value):
             path = name if name.startswith(bucket + "/") else f"{bucket}/{name.removeprefix('./')}"
             if self.package.get(path) is None:
                 message = f"The field {key!r} names {name[:120]!r}, but {path[:200]!r} is not in the package."
-                self.tell("missing-file", "warning", message, f"Add the file, or take it out of {key!r}.", key)
+                self.report("missing-file", "warning", message, f"Add the file, or take it out of {key!r}.", key)
 
     def take_metadata(self) -> None:
-        """Take what stands under `metadata` because the standard has no field for it."""
+        """Take the fields that are given under `metadata` because the standard does not have them."""
         for key, value in self.metadata.items():
             field = _IN_METADATA.get(key)
             if field is not None and not self.values.get(field):
                 self.values[field] = as_list(value) if field in _LISTS else as_text(value).strip()
+        # Only a slug with a namespace for the very name of the skill: other tools put unrelated slugs into metadata.
         slug = self.metadata.get("slug")
         if isinstance(slug, str) and slug.rpartition(".")[2] == self.values.get("name") and is_slug(slug):
             self.values.setdefault("slug", slug)
 
     def check_spelling(self) -> None:
-        """Report a SKILL.md that is spelt another way."""
+        """Report an unusual spelling of SKILL.md."""
         if is_skill_md(self.path):
             message = f"The file is called {self.path!r}; some clients look for exactly {SKILL_MD!r}."
             self.problems.append(
@@ -173,60 +177,62 @@ class FieldReader:
                 )
             )
 
-    def settle_name(self, form: FormName) -> bool:
-        """Settle slug and title; False when nothing gives a slug."""
+    def resolve_name(self, form: FormName) -> bool:
+        """Determine slug and title. Return False if there is nothing to make a slug from."""
         values = self.values
         name: str = values.pop("name", "")
-        slug = name if is_slug(name) else self.made_slug(name, form)
+        slug = name if is_slug(name) else self.derive_slug(name, form)
         if "slug" in values:
-            slug = self.given_slug(values["slug"], slug)
+            slug = self.correct_slug(values["slug"], slug)
         if not slug:
             hint = "Add 'name: …' to the frontmatter, or a heading to the text."
-            self.tell("no-slug", "error", "Nothing gives this skill a name.", hint, "name")
+            self.report("no-slug", "error", "Nothing gives this skill a name.", hint, "name")
             return False
         values["slug"] = slug
         if not values.get("title"):
+            # Agentcy's `name` is always a title. Elsewhere a name that is a slug says nothing that the slug does not.
             is_title = name and name != slug and (form == "agentcy" or not is_slug(name))
             values["title"] = name if is_title else first_heading(self.document.body) or title_from_slug(slug)
         if name and form != "agentcy" and name != self.package.name:
             self.check_folder(name)
         return True
 
-    def made_slug(self, name: str, form: FormName) -> str:
-        """The slug where the name is not one already: made from the name, the folder or the first heading."""
+    def derive_slug(self, name: str, form: FormName) -> str:
+        """Make a slug from the name, the folder or the first heading."""
         slug = slugify(name)
         if slug:
             if form != "agentcy":
                 message = f"The name {name[:80]!r} is not a slug; {slug!r} is used, and the name is the title."
-                self.tell("name-not-slug", "warning", message, f"Write 'name: {slug}'.", "name")
+                self.report("name-not-slug", "warning", message, f"Write 'name: {slug}'.", "name")
             return slug
         slug = slugify(folder_name(self.package)) or slugify(first_heading(self.document.body))
         if slug and "slug" not in self.values:
             message = f"There is no name in the frontmatter; {slug!r} is used."
-            self.tell("name-missing", "warning", message, f"Add 'name: {slug}'.", "name")
+            self.report("name-missing", "warning", message, f"Add 'name: {slug}'.", "name")
         return slug
 
-    def given_slug(self, given: str, otherwise: str) -> str:
-        """The slug that the document gives, mended where it breaks the pattern."""
+    def correct_slug(self, given: str, otherwise: str) -> str:
+        """Return the slug in the document, corrected if it violates the pattern."""
         if is_slug(given):
             return given
         slug = slugify(given) or otherwise
         message = f"The slug {given[:80]!r} breaks the pattern; {slug!r} is used."
-        self.tell("slug-invalid", "warning", message, f"Write 'slug: {slug}'.", "slug")
+        self.report("slug-invalid", "warning", message, f"Write 'slug: {slug}'.", "slug")
         return slug
 
     def check_folder(self, name: str) -> None:
-        """Report a name that is not the folder's."""
+        """Report a name that differs from the folder's."""
         folder = self.package.name
         if not folder or not is_skill_md(self.path):
             return
+        # Some file systems store names decomposed, so "é" in a name and in its folder may be different code points.
         if unicodedata.normalize("NFKC", name) != unicodedata.normalize("NFKC", folder):
             message = f"The name {name[:80]!r} differs from the folder {folder[:80]!r}."
             hint = "Give both the same name; some clients insist on it."
-            self.tell("name-differs-from-folder", "warning", message, hint, "name")
+            self.report("name-differs-from-folder", "warning", message, hint, "name")
 
-    def settle_description(self) -> None:
-        """Settle the description: a field, or else the first words of the text."""
+    def resolve_description(self) -> None:
+        """Determine the description: the field, or else the first words of the text."""
         summary = self.values.pop("summary", "")
         if self.values.get("description"):
             return
@@ -236,19 +242,19 @@ class FieldReader:
             found = first_paragraph(self.document.body) or first_heading(self.document.body)
             if found:
                 message = "There is no description; the first words of the text stand in."
-                self.tell("description-from-body", "warning", message, hint, "description")
+                self.report("description-from-body", "warning", message, hint, "description")
             else:
                 message = "There is no description, and no text to take one from."
-                self.tell("description-missing", "error", message, hint, "description")
+                self.report("description-missing", "error", message, hint, "description")
         self.values["description"] = found
 
 
 def folder_name(package: Package) -> str:
-    """What the package's folder or file is called, without the ending of a file."""
+    """Return the name of the package's folder or file, without a file suffix."""
     name = package.name
     return name.rpartition(".")[0] if name.lower().endswith((".md", ".json", ".yaml", ".yml")) else name
 
 
 def title_from_slug(slug: str) -> str:
-    """The last segment of a slug as words."""
+    """Return the last segment of a slug as words."""
     return slug.rpartition(".")[2].replace("-", " ").capitalize()

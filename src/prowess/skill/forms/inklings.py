@@ -42,11 +42,11 @@ ARTIFACT_COLUMNS = frozenset(
     | {"created_at", "updated_at"}
 )
 _KIND_MARK = "prowess_kind"
-"""In metadata: the kind of an artifact that Inklings knows by its nearest kind only."""
+"""Metadata key with the real kind of an artifact for which Inklings only has a similar one."""
 
 
 def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> tuple[str, ParsedFile] | None:
-    """The JSON file that is a package: an object with `artifacts`, or the only file there is."""
+    """Return the JSON file that is a package: an object with `artifacts`, or the only file."""
     for file in package.files:
         if file.path.endswith(".json") and "/" not in file.path:
             if len(package.files) > 1 and b'"artifacts"' not in file.content:
@@ -58,19 +58,19 @@ def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> tuple[str, Parsed
 
 
 def recognises(candidate: Candidate) -> bool:
-    """A JSON object with artifacts."""
+    """Return True if there is a JSON object with artifacts."""
     package, limits = candidate.package, candidate.limits
     return find(package, limits) is not None
 
 
 def controls(package: Package, limits: Limits) -> frozenset[str]:
-    """The file that says what the skill is."""
+    """Return the path of the package file."""
     found = find(package, limits)
     return frozenset({found[0]} if found else ())
 
 
 def read(candidate: Candidate) -> Reading:
-    """Read the package; an artifact that is no good does not keep the others from being read."""
+    """Read the package. An invalid artifact does not affect the others."""
     package, limits = candidate.package, candidate.limits
     found = find(package, limits)
     problems = list(found[1].problems) if found else []
@@ -116,7 +116,7 @@ def _values(document: JsonObject, package: Package, problems: list[Problem]) -> 
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    """A list of texts; the columns of the database hold it as JSON text."""
+    """Return a list of texts. Database columns hold it as JSON text."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         items = parse_json("", value.encode("utf-8", "surrogatepass")).value
         value = value if items is None else items
@@ -180,7 +180,7 @@ def _metadata(row: JsonObject, where: str, problems: list[Problem]) -> JsonObjec
 
 
 def _state(row: JsonObject, where: str, settings: JsonObject, metadata: JsonObject, problems: list[Problem]) -> None:
-    """Decode the saved state of a dspy_module; what cannot be decoded is kept as it stands."""
+    """Decode the saved state of a dspy_module. What cannot be decoded is kept unchanged."""
     state = decode_state(row["state_blob"]) if settings["kind"] == "dspy_module" else None
     if state is not None:
         settings["state"] = state
@@ -192,7 +192,7 @@ def _state(row: JsonObject, where: str, settings: JsonObject, metadata: JsonObje
 
 
 def decode_state(blob: Any) -> str | None:
-    """The JSON text in a base64 blob, or None."""
+    """Return the JSON text in a base64 blob, or None."""
     if not isinstance(blob, str):
         return None
     try:
@@ -203,7 +203,7 @@ def decode_state(blob: Any) -> str | None:
 
 
 def dump_package(skill: Skill) -> JsonObject:
-    """The package that says what the skill says, as far as Inklings has a column for it."""
+    """Return the package of a skill, as far as Inklings has columns for it."""
     package: JsonObject = {"id": skill.id} if skill.id else {}
     package |= {"name": skill.title, "description": skill.description, "version": skill.version}
     if skill.slug != slugify(skill.title):
@@ -243,7 +243,7 @@ def _row(artifact: Artifact) -> JsonObject | None:
 
 
 def origin(reading: Reading, limits: Limits) -> Origin:
-    """What only this form needs: everything in which the file differs from the plain package."""
+    """Return what only this form needs: the differences between the source and what `dump_package` would write."""
     found = find(reading.package, limits)
     path, document = (found[0], found[1].object) if found else (None, None)
     made = diff_values(dump_package(reading.skill), document) if reading.skill and document is not None else []

@@ -1,4 +1,4 @@
-"""Which file of a native folder is which artifact, and where an artifact goes when it is written."""
+"""Where the artifacts of a skill lie in a native folder, for reading and for writing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from prowess.skill.slug import slugify
 
 LANGUAGES = {".py": "python", ".ts": "typescript", ".js": "javascript"}
 EXECUTE = "execute"
-"""The name of a skill's function, and of the file that it is in."""
+"""The name of a skill's function and of its file."""
 EXECUTE_FILES = KINDS["function"].root_files
 STATE_SUFFIX = ".state.json"
 
@@ -24,7 +24,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*", re.ASCII)
 
 
 def kind_of(path: str) -> Kind | None:
-    """Return the kind that a file has by where it lies; None for one that is no artifact by its place."""
+    """Return the kind of a file by its location, or None if it is not an artifact."""
     folder, _, rest = path.partition("/")
     for kind in KINDS.values():
         if path in kind.root_files if not rest else kind.folder == folder and path.endswith(kind.reads):
@@ -41,7 +41,7 @@ def settings_of(
     state_path: str | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> JsonObject:
-    """What an artifact is by its file alone: name, variant, content and what else the file says."""
+    """Return the settings of an artifact that its file alone gives: name, variant, content and more."""
     file = package.get(path)
     content = file.content if file else b""
     settings: JsonObject = {"kind": kind, "path": path, "ordinal": 1, "name": name_of(kind, path)}
@@ -69,7 +69,7 @@ def settings_of(
 
 
 def decoded_text(path: str, content: bytes, problems: list[Problem]) -> str:
-    """The text of a file, exactly; what is not UTF-8 is reported."""
+    """Return the exact text of a file, and report if it is not UTF-8."""
     try:
         return content.decode()
     except UnicodeDecodeError as fault:
@@ -86,7 +86,7 @@ def _text_or_nothing(content: bytes) -> str:
 
 
 def name_of(kind: Kind, path: str) -> str:
-    """What an artifact is called by its path."""
+    """Return the name of an artifact by its path."""
     if _keeps_suffix(kind):
         return name_in_folder(path)
     below = name_in_folder(path)
@@ -99,9 +99,10 @@ def _keeps_suffix(kind: Kind) -> bool:
 
 
 def _name_from_file(path: str) -> JsonObject:
-    """What a template's file name says: `ask@1.2.0.j2` is a version of `ask`, `ask.claude.j2` a variant of it."""
+    """Split a template's file name: `ask@1.2.0.j2` is a version of `ask`, `ask.claude.j2` a variant of it."""
     name = name_of("prompt_template", path)
     folder, slash, last = name.rpartition("/")
+    # The version comes first: its dots (`ask@1.2.0`) would otherwise be taken for a variant.
     plain, mark, version = last.partition("@")
     if mark and plain and version:
         return {"name": name, "variant": None, "version": version}
@@ -117,18 +118,19 @@ def _suffix(path: str) -> str:
 
 
 def state_path_of(path: str) -> str:
-    """Where the saved state of a dspy_module lies: beside it."""
+    """Return the path of the saved state of a dspy_module: beside its file."""
     return (path[: -len(_suffix(path))] if _suffix(path) else path) + STATE_SUFFIX
 
 
 class PathAllocator:
-    """Hands out paths in a package, none of them twice, also where only upper and lower case differ."""
+    """Assigns paths in a package, each once, also on file systems that ignore case."""
 
     def __init__(self, taken: set[str]) -> None:
+        # macOS and Windows ignore case: `Ask.md` and `ask.md` would overwrite each other there.
         self._taken = {path.casefold() for path in taken}
 
     def place(self, artifact: Artifact) -> str:
-        """A path for the artifact: its own where it has one that is free, else one by kind and name."""
+        """Return a path for the artifact: its own if that is free, else one by kind and name."""
         if artifact.path is not None and self._is_usable(artifact, artifact.path):
             return self._take(artifact, artifact.path)
         return next(
@@ -147,7 +149,7 @@ class PathAllocator:
         )
 
     def _lies_across(self, path: str) -> bool:
-        """Whether a file would have to be a folder, or the other way round."""
+        """Return True if a file would have to be a folder, or the other way round."""
         parents = ["/".join(path.split("/")[:count]) for count in range(1, path.count("/") + 1)]
         return any(parent in self._taken for parent in parents) or any(
             other.startswith(path + "/") for other in self._taken
@@ -159,7 +161,7 @@ class PathAllocator:
 
 
 def can_hold(artifact: Artifact, path: str) -> bool:
-    """Whether a file at `path` can hold this artifact: some endings say how the file is to be read."""
+    """Return True if a file at `path` can hold this artifact: some suffixes determine how a file is read."""
     if isinstance(artifact, PromptTemplate) and is_data(path):
         return artifact.syntax == "mustache"
     return True
@@ -170,7 +172,7 @@ def _paths(artifact: Artifact, path: str) -> list[str]:
 
 
 def _candidates(artifact: Artifact) -> Any:
-    """Paths for an artifact, the best one first, without end."""
+    """Yield paths for an artifact, the best one first, without end."""
     info, suffix = kind_info(artifact.kind), _suffix_for(artifact)
     yield from (path for path in info.root_files if path.endswith(suffix))
     name = artifact.name if _PLAIN_NAME.fullmatch(artifact.name) else slugify(artifact.name).replace(".", "-")
@@ -186,7 +188,7 @@ def _candidates(artifact: Artifact) -> Any:
 
 
 def is_path(path: str) -> bool:
-    """Whether a file of a package may stand at this path."""
+    """Return True if this is a valid path in a package."""
     try:
         check_path(path)
     except Invalid:
@@ -205,7 +207,7 @@ def _suffix_for(artifact: Artifact) -> str:
 
 
 def needs_file(artifact: Artifact, package: Package) -> bool:
-    """Whether the artifact needs a file of its own."""
+    """Return True if the artifact needs a file of its own."""
     if artifact.content or (isinstance(artifact, DspyModule) and artifact.state is not None):
         return True
     return artifact.path is not None and package.get(artifact.path) is not None
@@ -214,10 +216,11 @@ def needs_file(artifact: Artifact, package: Package) -> bool:
 def files_of(
     artifact: Artifact, path: str, package: Package, unchanged: Artifact | None, limits: Limits = DEFAULT_LIMITS
 ) -> list[File]:
-    """The files that hold the artifact; an artifact that did not change keeps its bytes and mode."""
+    """Return the files of the artifact. One that did not change keeps its bytes and mode."""
     before = package.get(artifact.path) if artifact.path else None
     if before is not None and (kind_info(artifact.kind).is_file and not artifact.content):
         return [File(path=path, content=before.content, mode=before.mode)]
+    # Writing it again would lose the author's layout of a JSON or YAML file, and bytes that are not UTF-8.
     kept = before is not None and unchanged is not None and _same_text(artifact, unchanged)
     content = before.content if before is not None and kept else _encode(artifact, path, before, limits)
     files = [File(path=path, content=content, mode=before.mode if before else "0644")]
@@ -227,7 +230,7 @@ def files_of(
 
 
 def _same_text(artifact: Artifact, other: Artifact) -> bool:
-    """Whether a file that says the one also says the other."""
+    """Return True if both artifacts are written as the same text."""
     if artifact.kind != other.kind or artifact.content != other.content:
         return False
     if isinstance(artifact, PromptTemplate) and artifact.path and is_data(artifact.path):

@@ -36,7 +36,7 @@ _set = object.__setattr__
 
 
 def _defaults(model: type[BaseModel]) -> dict[str, Any]:
-    """All fields in their order, with the defaults that are one value for all; the others are given each time."""
+    """Return all fields in order with their immutable defaults. The others are given each time."""
     return {name: None if field.is_required() else field.default for name, field in model.model_fields.items()}
 
 
@@ -45,17 +45,18 @@ _INSTRUCTIONS = _defaults(Instructions)
 
 
 def construct_skill(values: dict[str, Any]) -> Skill:
-    """The skill with these values, every one of which has the exact type of its field."""
+    """Construct a skill from values that have exactly the types of their fields."""
     return _construct(Skill, {**_SKILL, "metadata": {}, "policy": {}, "extra": {}, **values}, set(values))
 
 
 def construct_instructions(path: str, content: str) -> Instructions:
-    """The artifact that the body of a document is."""
+    """Construct the artifact for the body of a document."""
     values = {"name": "instructions", "path": path, "content": content}
     return _construct(Instructions, {**_INSTRUCTIONS, "metadata": {}, **values}, set(values))
 
 
 def _construct(model: type[Model], values: dict[str, Any], given: set[str]) -> Model:
+    # What pydantic's `model_construct` does, without looking up aliases and defaults for every field.
     made = model.__new__(model)
     _set(made, "__dict__", values)
     _set(made, "__pydantic_fields_set__", given)
@@ -65,7 +66,7 @@ def _construct(model: type[Model], values: dict[str, Any], given: set[str]) -> M
 
 
 def read(form: FormName, candidate: Candidate) -> Reading:
-    """Read the document of a package in this form, whether or not it claims to be in it."""
+    """Read the document of a package in this form, whether or not the form recognises it."""
     document, package = candidate.document, candidate.package
     if isinstance(document, Problem):
         return Reading(form=form, package=package, skill=None, problems=(document,))
@@ -73,14 +74,14 @@ def read(form: FormName, candidate: Candidate) -> Reading:
 
 
 def origin(reading: Reading, limits: Limits) -> Origin:  # noqa: ARG001  the signature of all forms
-    """The origin of a skill that is a document: its path, where that is not SKILL.md, and its frontmatter."""
+    """Return the origin of a document: its path, unless that is SKILL.md, and its frontmatter."""
     path = find_document_path(reading.package)
     raw = reading.document.raw if reading.document else None
     return Origin(form=reading.form, path=None if path == SKILL_MD else path, frontmatter=raw, bare=raw is None)
 
 
 def controls(package: Package, limits: Limits) -> frozenset[str]:  # noqa: ARG001  the signature of all forms
-    """The file that says what the skill is."""
+    """Return the path of the document."""
     return frozenset({find_document_path(package)})
 
 
@@ -104,13 +105,14 @@ def read_skill(
 def build_skill(
     values: dict[str, Any], form: FormName, package: Package, document: Document, artifacts: list[Artifact]
 ) -> Skill:
-    """The skill itself."""
+    """Build the skill from its fields and artifacts."""
     values["form"] = form
     values["frontmatter"] = document.raw
     values["artifacts"] = tuple(artifacts)
     values["manifest"] = package.manifest
     values["digest"] = package.digest
     values["content_length"] = sum(len(artifact.content) for artifact in artifacts if artifact.kind == "instructions")
+    # The sidecar of a native skill may hold any type, so only there the values are validated.
     return construct_skill(values) if form != "native" else Skill.model_validate(values)
 
 
@@ -128,7 +130,7 @@ def check_body(document: Document, limits: Limits, problems: list[Problem]) -> N
 
 
 def file_artifacts(package: Package, taken: set[str]) -> list[Artifact]:
-    """The files under references/, scripts/ and assets/, by kind and path; names already `taken` are avoided."""
+    """Return the files under references/, scripts/ and assets/, by kind and path, with names not in `taken`."""
     return [
         file_artifact(kind, file.path, taken)
         for bucket, kind in STANDARD_FOLDERS.items()
@@ -138,14 +140,14 @@ def file_artifacts(package: Package, taken: set[str]) -> list[Artifact]:
 
 
 def file_artifact(kind: Kind, path: str, taken: set[str]) -> Artifact:
-    """The artifact that a file is, called by its path below the bucket, or by the whole path where that is taken."""
+    """Return the artifact of a file, named by its path below the folder, or by the whole path if that is taken."""
     name = next(name for name in _names(path) if name not in taken)
     taken.add(name)
     return kind_info(kind).model(kind=kind, name=name, path=path, ordinal=1)
 
 
 def _names(path: str) -> Iterator[str]:
-    """What a file may be called, the best first; no two are the same, and there is always another."""
+    """Yield possible names of a file, the best first. All differ, and there is always another one."""
     yield name_in_folder(path)
     yield path[-MAX_ARTIFACT_NAME_CHARS:]
     yield from (f"{path}~{number}"[-MAX_ARTIFACT_NAME_CHARS:] for number in count(2))

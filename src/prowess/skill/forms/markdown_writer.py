@@ -25,17 +25,17 @@ _MARKER = "---"
 _LINE_END = re.compile(r"\r\n?|\n")
 _ROW = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _BETWEEN = re.compile(r"#|[ \t]*[\r\n]")
-"""A row that belongs to the key below it: blank, or a comment."""
+"""A line that belongs to the key below it: blank, or a comment."""
 
 
 def line_ending(text: str) -> str:
-    """How the lines of a text end: as the first one does."""
+    """Return the line ending of a text: that of its first line."""
     found = _LINE_END.search(text)
     return found[0] if found else "\n"
 
 
 def compose_document(raw: str | None, body: str) -> bytes:
-    """A document with this frontmatter and body."""
+    """Return a document with this frontmatter and body."""
     if raw is None:
         return body.encode()
     newline = line_ending(raw)
@@ -44,9 +44,9 @@ def compose_document(raw: str | None, body: str) -> bytes:
 
 
 def replace_fields(raw: str, changes: Mapping[str, Any], limits: Limits) -> str | None:
-    """The frontmatter with these keys saying something else, or gone where that is nothing; all other lines stay.
+    """Return the frontmatter with these keys changed, or removed if their value is empty. All other lines stay.
 
-    None where the keys do not stand on lines of their own.
+    Return None if the keys are not on lines of their own.
     """
     starts = sorted((line, key) for key, line in load(raw, limits=limits).lines.items())
     rows = _ROW.findall(raw)
@@ -61,18 +61,18 @@ def replace_fields(raw: str, changes: Mapping[str, Any], limits: Limits) -> str 
 
 
 def drop_empty(fields: Mapping[str, Any]) -> JsonObject:
-    """The fields without those that are empty."""
+    """Return the fields without the empty ones."""
     return {key: value for key, value in fields.items() if value not in (None, "", [], (), {})}
 
 
 def dump_fields(fields: Mapping[str, Any]) -> str:
-    """Frontmatter with these fields, without those that are empty."""
+    """Return frontmatter with these fields, without the empty ones."""
     there = drop_empty(fields)
     return dump(there) if there else ""
 
 
 def body_artifact(skill: Skill) -> Artifact | None:
-    """The artifact whose content is the body of the document: the instructions, or else the description, if any."""
+    """Return the artifact that is the body of the document: the instructions, else the description, else None."""
     for kind in ("instructions", "description"):
         for artifact in skill.artifacts:
             if artifact.kind == kind and artifact.content:
@@ -81,19 +81,19 @@ def body_artifact(skill: Skill) -> Artifact | None:
 
 
 def body_text(skill: Skill) -> str:
-    """The body of the document that a skill is."""
+    """Return the body of the document."""
     holder = body_artifact(skill)
     return holder.content if holder is not None else ""
 
 
 def format_tools(tools: tuple[str, ...]) -> str | list[str]:
-    """Tools as the standard writes them, or as a list where that would read otherwise."""
+    """Return tools in the notation of the standard, or as a list if that would be read differently."""
     text = " ".join(tools)
     return text if as_tools(text) == tools else list(tools)
 
 
 def metadata_fields(skill: Skill, title: str) -> JsonObject:
-    """The metadata with what the standard has no field for: under the names by which it is found there."""
+    """Return the metadata, including fields that the standard does not have, under the names that readers look for."""
     metadata = dict(skill.metadata)
     texts: dict[str, Any] = {
         "author": skill.author,
@@ -118,9 +118,9 @@ def _joined(values: tuple[str, ...]) -> str | list[str]:
 
 
 def write_document(form: FormName, skill: Skill, original: Original, *, path: str, fields: JsonObject) -> list[File]:
-    """All files of a skill in a form that is one document and files beside it.
+    """Return all files of a skill in a form that is one document with files beside it.
 
-    The frontmatter is the author's own where it says all that a fresh one would, and fresh otherwise.
+    The author's frontmatter is kept if it says all that a new one would.
     """
     body = body_text(skill)
     beside = [*_bucket_files(skill, original), *original.others]
@@ -135,7 +135,7 @@ def write_document(form: FormName, skill: Skill, original: Original, *, path: st
 
 
 def _own_frontmatter(form: FormName, original: Original) -> list[str | None]:
-    """What the author wrote, in the source's first form and in the one it has now; None for a bare body."""
+    """Return the author's frontmatter as candidates: of the first form, then the current one. None is a bare body."""
     found: list[str | None] = []
     origin = original.origin
     if origin is not None and origin.form == form and (origin.frontmatter is not None or origin.bare):
@@ -146,7 +146,7 @@ def _own_frontmatter(form: FormName, original: Original) -> list[str | None]:
 
 
 def _covers(mine: Skill | None, theirs: Skill | None, skill: Skill) -> bool:
-    """Whether the one says everything of the skill that the other says."""
+    """Return True if the first says everything about the skill that the second says."""
     if mine is None:
         return False
     if theirs is None:
@@ -156,7 +156,7 @@ def _covers(mine: Skill | None, theirs: Skill | None, skill: Skill) -> bool:
 
 
 def _bucket_files(skill: Skill, original: Original) -> list[File]:
-    """The files of references, scripts and assets, in the folder that says which they are."""
+    """Return the files of references, scripts and assets, in the folder of their kind."""
     files: list[File] = []
     for artifact in skill.artifacts:
         if artifact.kind in STANDARD_FOLDERS.values():
@@ -165,7 +165,7 @@ def _bucket_files(skill: Skill, original: Original) -> list[File]:
 
 
 def bucket_file(artifact: Artifact, original: Original) -> list[File]:
-    """The file of one such artifact; none where the package does not have it."""
+    """Return the file of such an artifact as a list, empty if the package does not have it."""
     bucket = next(name for name, kind in STANDARD_FOLDERS.items() if kind == artifact.kind)
     before = original.package.get(artifact.path or "")
     if before is None and not artifact.content:
@@ -177,13 +177,13 @@ def bucket_file(artifact: Artifact, original: Original) -> list[File]:
 
 
 def default_path(skill: Skill, original: Original) -> str:
-    """SKILL.md, or a file called by the slug where the skill is one document only."""
+    """Return SKILL.md, or a file named after the slug if the skill is a single document."""
     alone = not original.others and all(not kind_info(artifact.kind).is_file for artifact in skill.artifacts)
     return f"{skill.slug}.md" if alone else SKILL_MD
 
 
 def frontmatter_extra(skill: Skill, original: Original) -> JsonObject:
-    """The fields without a meaning here that stood in frontmatter; those of data forms have no place in one."""
+    """Return unknown fields that came from frontmatter. Those of data forms do not belong there."""
     if original.origin is not None and form_info(original.origin.form).is_data:
         return {}
     return skill.extra

@@ -35,12 +35,12 @@ from prowess.skill.text.reader import read_document
 
 
 def recognises(candidate: Candidate) -> bool:
-    """Return True for a package that has a sidecar."""
+    """Return True for a package with `agents/prowess.yaml`."""
     return candidate.package.get(SIDECAR) is not None
 
 
 def read(candidate: Candidate) -> Reading:
-    """Read SKILL.md, then let the sidecar have the last word."""
+    """Read SKILL.md, then apply `agents/prowess.yaml`, which takes precedence."""
     package, limits = candidate.package, candidate.limits
     skill_md = candidate.skill_md
     path = skill_md.path if skill_md else SKILL_MD
@@ -64,24 +64,24 @@ def read(candidate: Candidate) -> Reading:
 
 
 def sidecar_of(package: Package, problems: list[Problem] | None = None, limits: Limits = DEFAULT_LIMITS) -> Sidecar:
-    """The sidecar of a package; an empty one where there is none."""
+    """Return the sidecar of a package, or an empty one."""
     file = package.get(SIDECAR)
     return Sidecar() if file is None else read_sidecar(file.content, [] if problems is None else problems, limits)
 
 
 def origin(reading: Reading, limits: Limits) -> Origin | None:
-    """The form that the skill had before it became native, as the sidecar tells."""
+    """Return the form that the skill had before it became native, as the sidecar states it."""
     return sidecar_of(reading.package, limits=limits).origin
 
 
 def controls(package: Package, limits: Limits) -> frozenset[str]:  # noqa: ARG001  the signature of all forms
-    """The files that say what the skill is."""
+    """Return the paths of SKILL.md and the sidecar."""
     skill_md = find_skill_md(package)
     return frozenset({SIDECAR, skill_md.path if skill_md else SKILL_MD})
 
 
 def overlay(values: dict[str, Any], sidecar: Sidecar, problems: list[Problem]) -> None:
-    """Let what the sidecar gives count instead of what SKILL.md says."""
+    """Apply the fields of the sidecar over those of SKILL.md."""
     for name, field in SKILL_FIELDS.items():
         if name in sidecar.model_fields_set:
             value = getattr(sidecar, name)
@@ -126,7 +126,7 @@ def _take_slug(values: dict[str, Any], slug: str, problems: list[Problem]) -> No
 
 
 def _describe(values: dict[str, Any], full: str, problems: list[Problem]) -> None:
-    """Take the sidecar's description where SKILL.md has the same in short or in other white space."""
+    """Take the sidecar's description if SKILL.md has a shortened version of it, or differs in white space only."""
     short = " ".join(str(values.get("description", "")).split()).removesuffix("…")
     if not short or " ".join(full.split()).startswith(short):
         values["description"] = full
@@ -139,7 +139,7 @@ def _describe(values: dict[str, Any], full: str, problems: list[Problem]) -> Non
 def _artifacts(
     package: Package, path: str, document: Document, sidecar: Sidecar, problems: list[Problem], limits: Limits
 ) -> list[Artifact]:
-    """The body, then what the sidecar lists in its order, then what lies where its kind lies."""
+    """Return the body, then what the sidecar lists in its order, then files that are artifacts by location."""
     entries = _with_execute_file(limit_entries(sidecar.artifacts, problems), package, sidecar.not_artifacts)
     listed = {entry.get("path") for entry in entries if isinstance(entry.get("path"), str)}
     found: list[Artifact | None] = []
@@ -160,7 +160,7 @@ def _artifacts(
 
 
 def _with_execute_file(entries: Sequence[JsonObject], package: Package, plain: tuple[str, ...]) -> list[JsonObject]:
-    """The entries, the one that is called `execute` with the path of the file of that name where it gives none itself."""
+    """Return the entries. One called `execute` without a path gets the path of the execute file."""
     listed = {entry.get("path") for entry in entries if isinstance(entry.get("path"), str)} | set(plain)
     path = next((path for path in EXECUTE_FILES if package.get(path) is not None and path not in listed), None)
     return [{**entry, "path": path} if path is not None and _is_execute(entry) else entry for entry in entries]
@@ -171,7 +171,7 @@ def _is_execute(entry: JsonObject) -> bool:
 
 
 def _unlisted(package: Package, listed: set[Any], plain: tuple[str, ...]) -> list[tuple[Kind, str]]:
-    """The files that are artifacts by where they lie, by kind and path."""
+    """Return the files that are artifacts by location, sorted by kind and path."""
     folders = tuple(path for path in plain if path.endswith("/"))
     passed = {*listed, *plain}
     found: list[tuple[Kind, str]] = []
@@ -186,7 +186,7 @@ def _unlisted(package: Package, listed: set[Any], plain: tuple[str, ...]) -> lis
 
 
 def _is_other_data(kind: Kind, file: File) -> bool:
-    """Data that lies among the prompts without being one."""
+    """Return True for a data file among the prompts that is not a prompt."""
     return kind == "prompt_template" and is_data(file.path) and b"template" not in file.content
 
 
@@ -214,12 +214,12 @@ def _listed_artifact(
 
 
 def render(skill: Skill, original: Original) -> list[File]:
-    """Write a folder that passes for a plain skill everywhere: only the standard's fields stand in SKILL.md."""
+    """Write a folder that every client can read: SKILL.md has only the fields of the standard."""
     return render_folder(skill, original, standard_only=True)
 
 
 def render_folder(skill: Skill, original: Original, *, standard_only: bool) -> list[File]:
-    """Write a native folder; without `standard_only`, SKILL.md keeps all its fields that still hold."""
+    """Write a native folder. Without `standard_only`, SKILL.md keeps all fields that are still true."""
     skill_md = write_skill_md(skill, original, standard_only=standard_only)
     holder = body_artifact(skill)
     if holder is not None and skill_md.document.body != holder.content:
@@ -234,7 +234,7 @@ def render_folder(skill: Skill, original: Original, *, standard_only: bool) -> l
 
 
 def _fields(skill: Skill, original: Original, skill_md: SkillMd) -> JsonObject:
-    """What the sidecar has to say: everything that SKILL.md alone would give otherwise."""
+    """Return the fields of the sidecar: everything that SKILL.md alone does not give."""
     package = Package.written(skill.name, [skill_md.file])
     said = read_fields("native", package, skill_md.file.path, skill_md.document, []) or {}
     base = dump_content(Skill.model_validate({"slug": skill.name, "title": skill.name, **said}))
@@ -262,7 +262,7 @@ def _provenance(provenance: Provenance) -> JsonObject:
 
 
 def _origin(original: Original, skill_md: SkillMd, extra: JsonObject) -> JsonObject:
-    """The origin, and the fields without a meaning here, that SKILL.md has not, in the place where their form has them."""
+    """Return the origin, and the unknown fields that SKILL.md does not have, where their form keeps them."""
     origin, document = original.origin, original.reading.document
     if origin is not None and form_info(origin.form).is_data:
         needs = {key: extra[key] for key in NEED_FIELDS if _fits_field(key, extra.get(key))}
@@ -287,7 +287,7 @@ def _lacks_frontmatter(origin: Origin) -> bool:
 def _artifact_files(
     skill: Skill, holder: Artifact | None, skill_md: File, original: Original
 ) -> tuple[list[Artifact], list[File], list[JsonObject]]:
-    """Each artifact with its path, its files, and what the sidecar must say beyond what the file says itself."""
+    """Return each artifact with its path, its files, and what the sidecar must add to them."""
     places = PathAllocator({skill_md.path, SIDECAR, *(file.path for file in original.others)})
     placed: list[Artifact] = []
     files: list[File] = []
@@ -307,7 +307,7 @@ def _artifact_files(
 
 
 def _entry(artifact: Artifact, skill_md: str, package: Package, limits: Limits) -> JsonObject:
-    """The entry of an artifact: what differs from what its file alone would make of it."""
+    """Return the sidecar entry of an artifact: the differences from what its file alone gives."""
     stated = artifact.model_dump(
         exclude={"content", "id", "skill_id", "revision", "state"}, exclude_defaults=True, mode="json"
     )
@@ -332,7 +332,7 @@ def _entry(artifact: Artifact, skill_md: str, package: Package, limits: Limits) 
 
 
 def _plain_files(original: Original, files: list[File]) -> list[str]:
-    """The files that lie where artifacts do without being any: by folder where no artifact lies in it."""
+    """Return files that lie where artifacts do but are not, as whole folders where no artifact lies in them."""
     holding = {file.path.partition("/")[0] for file in files}
     found: dict[str, None] = {}
     for file in _free_files(original, files):
@@ -355,7 +355,9 @@ def _with_sidecar(
     entries: list[JsonObject],
     limits: Limits,
 ) -> list[File]:
-    """The files with the shortest sidecar that gives the artifacts in their order."""
+    """Return the files with the shortest sidecar that gives the artifacts in their order."""
+    # An entry with nothing but a path says only that the file is an artifact, which its location says already, unless
+    # the order differs. Whether it does is found out by reading the result back.
     needed = [entry for entry in entries if set(entry) != {"path"}]
     for listed in (needed, entries):
         sidecar = {**fields, **({"artifacts": listed} if listed else {})}
@@ -372,7 +374,7 @@ def _reads_back(reading: Reading, artifacts: list[Artifact]) -> bool:
 
 
 def _fits_field(field: str, value: object) -> bool:
-    """Whether the sidecar's own field can hold it."""
+    """Return True if the sidecar's own field can hold the value."""
     if field in NEED_FIELDS:
         return value is not None
     return isinstance(value, dict if field == "observability" else list)

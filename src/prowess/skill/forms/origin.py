@@ -21,14 +21,14 @@ from prowess.skill.package import File, Package
 
 _INLINE = 80
 _DIGITS = 10
-"""No index has as many; a number may be longer than Python is willing to read."""
+"""Longer than any index. Python refuses to parse very long numbers."""
 
 
 class Origin(FrozenModel):
-    """The form that a skill came in, the file it stood in, and what a plain writing of it would get wrong.
+    """The form that a skill came in, the file it was in, and the differences from what would be written by default.
 
-    `frontmatter` is the source's own, verbatim, for the forms that have one; `bare` says that it had none; `diff_values` is
-    for the other forms.
+    `frontmatter` is the source's own, verbatim, for the forms that have one; `bare` means that it had none. `changes` is for
+    the other forms.
     """
 
     form: FormName
@@ -39,12 +39,12 @@ class Origin(FrozenModel):
     changes: tuple[JsonObject, ...] = ()
 
     def stated(self) -> JsonObject:
-        """What there is to write down."""
+        """Return the fields that are set."""
         return self.model_dump(exclude_defaults=True, exclude_none=True)
 
 
 def diff_values(plain: Any, source: Any, at: str = "") -> list[JsonObject]:
-    """The changes that turn `plain` into `source`: `now` is what stands there, and without it there is nothing."""
+    """Return the changes that turn `plain` into `source`. `now` is the value in `source`; without it, the value is absent."""
     if isinstance(plain, dict) and isinstance(source, dict):
         return _object_changes(cast("JsonObject", plain), cast("JsonObject", source), at)
     if isinstance(plain, (list, tuple)) and isinstance(source, (list, tuple)):
@@ -71,7 +71,7 @@ def _object_changes(plain: JsonObject, source: JsonObject, at: str) -> list[Json
 
 
 def apply_changes(plain: Any, made: tuple[JsonObject, ...]) -> Any:
-    """`plain` with every change whose ground has not moved since."""
+    """Return `plain` with every change whose surroundings are still the same."""
     value = copy.deepcopy(plain)
     for change in made:
         value = _apply_change(value, change)
@@ -106,6 +106,7 @@ def _contains(inside: Any, key: str) -> bool:
 
 def _replace(inside: Any, key: str, change: JsonObject) -> None:
     there = key in cast("JsonObject", inside) if isinstance(inside, dict) else _contains(inside, key)
+    # The value has changed since the origin was recorded, so the edit wins and the recorded change is dropped.
     if there != ("was" in change) or (there and not same_json(_fingerprint(_path_step(inside, key)), change["was"])):
         return
     if isinstance(inside, dict) and "now" in change:
@@ -117,7 +118,7 @@ def _replace(inside: Any, key: str, change: JsonObject) -> None:
 
 
 def _fingerprint(value: Any) -> Any:
-    """The value itself where it is short, else its hash: enough to see whether it is still the same."""
+    """Return a short value itself, or the hash of a long one: enough to detect that it changed."""
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)
     if len(text) <= _INLINE and not isinstance(value, (dict, list, tuple)):
         return value
@@ -139,10 +140,10 @@ _ARTIFACT_BY_STORE = {"id", "skill_id", "revision"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Original:
-    """The files of a skill before it is written, their reading, and the form they had first.
+    """The files of a skill before it is written, their reading, and their first form.
 
-    `controls` are the files that say what the skill is in that form; a writing in another form replaces them.
-    `claimed` are the files that the skill to be written has for its artifacts; `limits` are those of all reading.
+    `controls` are the files that define the skill in that form; they are replaced when it is written in another form.
+    `claimed` are the files of its artifacts.
     """
 
     package: Package
@@ -153,12 +154,12 @@ class Original:
     limits: Limits = DEFAULT_LIMITS
 
     def path_in(self, form: FormName, otherwise: str) -> str:
-        """Where the skill stood when it was in this form; another path where it was not, or where that is no path."""
+        """Return the path that the skill had in this form, or `otherwise` if it had none or an invalid one."""
         path = self.origin.path if self.origin is not None and self.origin.form == form else None
         return path if path is not None and is_path(path) else otherwise
 
     def before(self, artifact: Artifact) -> Artifact | None:
-        """The artifact as it was read from the file that it still has."""
+        """Return the artifact as it was read from its file, or None."""
         skill = self.reading.skill
         if skill is None or artifact.path is None:
             return None
@@ -166,7 +167,7 @@ class Original:
 
     @property
     def others(self) -> list[File]:
-        """The files that are neither artifacts nor controls."""
+        """Return the files that are neither artifacts nor controls."""
         skill = self.reading.skill
         owned = {*self.controls, *self.claimed}
         for artifact in skill.artifacts if skill else ():
@@ -178,7 +179,7 @@ class Original:
 
 
 def dump_content(skill: Skill) -> dict[str, Any]:
-    """What a skill says, without what depends on where it is kept and in which files."""
+    """Return what a skill says, without what depends on its store and its files."""
     values = skill.model_dump(exclude=_BY_STORE | _BY_FILES)
     for artifact in values["artifacts"]:
         for field in _ARTIFACT_BY_STORE:

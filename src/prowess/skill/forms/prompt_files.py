@@ -14,26 +14,26 @@ from prowess.skill.text.yaml_writer import dump
 DATA_SUFFIXES = (".json", ".yaml", ".yml")
 CRITERION_FIELDS = ("id", "name", "description", "pass_condition", "fail_condition")
 MAX_CRITERIA = 1000
-"""How many criteria one rubric may have."""
+"""The maximum number of criteria per rubric."""
 
 _HUGE = 1e300
-"""What is as large as this, endless or no number at all, cannot be reckoned with."""
+"""Larger numbers, infinity and NaN cannot be used in sums."""
 
 PROMPT_FIELDS = ("version", "vars_schema", "output_schema")
 
 
 def is_data(path: str) -> bool:
-    """Whether the file is JSON or YAML by its name."""
+    """Return True if the file is JSON or YAML by its name."""
     return path.endswith(DATA_SUFFIXES)
 
 
 def file_stem(path: str) -> str:
-    """The file's name up to its first dot."""
+    """Return the file name up to its first dot."""
     return path.rpartition("/")[2].partition(".")[0] or path.rpartition("/")[2]
 
 
 def read_prompt(path: str, data: bytes, problems: list[Problem], limits: Limits = DEFAULT_LIMITS) -> JsonObject:
-    """The settings of the prompt that a registry file holds; empty when it holds none."""
+    """Return the settings of the prompt in a registry file, or {} if there is none."""
     parsed = parse_file(path, data, limits)
     problems += parsed.problems
     document = parsed.object
@@ -45,7 +45,7 @@ def read_prompt(path: str, data: bytes, problems: list[Problem], limits: Limits 
 
 
 def prompt_settings(path: str, document: JsonObject, problems: list[Problem]) -> JsonObject:
-    """What a prompt's document says, as the settings of an artifact; empty when it has no template."""
+    """Return a prompt's document as the settings of an artifact, or {} without a template."""
     if not isinstance(document.get("template"), str):
         problems.append(_prompt_problem(path, "has no text under 'template'"))
         return {}
@@ -61,7 +61,7 @@ def prompt_settings(path: str, document: JsonObject, problems: list[Problem]) ->
 
 
 def write_prompt(path: str, settings: JsonObject, before: bytes | None, limits: Limits = DEFAULT_LIMITS) -> bytes:
-    """A registry file for a prompt; whatever else the file said before stays in it."""
+    """Return a registry file for a prompt. Other fields of the earlier file are kept."""
     document = (parse_file(path, before, limits).object if before is not None else None) or {}
     name = str(settings["name"]).removesuffix(f"@{settings.get('version')}")
     fresh = {"prompt_id": name, **{field: settings.get(field) for field in PROMPT_FIELDS}}
@@ -74,7 +74,7 @@ def write_prompt(path: str, settings: JsonObject, before: bytes | None, limits: 
 
 
 def read_rubric(path: str, data: bytes, problems: list[Problem], limits: Limits = DEFAULT_LIMITS) -> ParsedFile:
-    """The rubric in a file, with every rule that it breaks reported."""
+    """Read the rubric in a file, and report every violated rule."""
     parsed = parse_file(path, data, limits)
     problems += parsed.problems
     rubric = parsed.object
@@ -93,7 +93,7 @@ def _prompt_problem(path: str, what: str) -> Problem:
 
 
 def check_rubric(path: str, rubric: JsonObject, problems: list[Problem], parsed: ParsedFile | None = None) -> None:
-    """Report every rule that a rubric's document breaks."""
+    """Report every rule that a rubric violates."""
     if not plain_text(rubric.get("rubric_id")):
         problems.append(
             warning("rubric-invalid", f"{path} has no rubric_id; its file name stands in.", "Add one.", field=path)
@@ -114,7 +114,7 @@ def check_rubric(path: str, rubric: JsonObject, problems: list[Problem], parsed:
 
 
 def _check_threshold(path: str, mode: Any, threshold: Any, problems: list[Problem]) -> None:
-    """The score of a weighted rubric is the share of the weights that passed, so a threshold lies above 0 and up to 1."""
+    """Check the threshold: the score is the share of the weights that passed, so it is above 0 and at most 1."""
     if threshold is None:
         if mode == "weighted":
             message = f"{path} is weighted but has no pass_threshold; all criteria have to pass."
@@ -153,7 +153,7 @@ def _check_criteria(path: str, criteria: list[Any], problems: list[Problem]) -> 
 
 
 def plain_text(value: Any) -> str:
-    """A plain value as text without space around it; '' for what is no plain value."""
+    """Return a scalar as stripped text, or '' for anything else."""
     return "" if value is None or isinstance(value, (dict, list)) else str(cast("object", value)).strip()
 
 

@@ -21,7 +21,7 @@ from prowess.skill.text.fields import as_list
 from prowess.skill.text.yaml_writer import dump
 
 RUN_FIELDS = ("observability", "produces_artifacts", *NEED_FIELDS)
-"""Fields about running a skill that descriptors have too; a skill keeps them in `extra`."""
+"""Fields about running a skill that descriptors have too. A skill keeps them in `extra`."""
 
 
 def _as_list(value: Any) -> Any:
@@ -29,7 +29,7 @@ def _as_list(value: Any) -> Any:
 
 
 def _without_empty(value: Any) -> Any:
-    """A mapping without the keys that are left empty."""
+    """Return a mapping without empty values."""
     if not isinstance(value, dict):
         return value
     return {key: part for key, part in cast("JsonObject", value).items() if part is not None}
@@ -41,10 +41,9 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
 class Sidecar(FrozenModel):
     """The fields of `agents/prowess.yaml`, all optional.
 
-    A field that is given counts, also when it is empty; one that is not given leaves what SKILL.md says.
-    `frontmatter` holds fields that stood in the frontmatter of the skill's source and have no meaning here.
-    `not_artifacts` names files, or folders with a slash at the end, that are not artifacts although they lie where
-    artifacts do. The needs, from `runtime` on, are kept as they are written.
+    A field that is present takes precedence over SKILL.md, even if it is empty. `frontmatter` holds unknown fields from the
+    frontmatter of the source. `not_artifacts` names files, or folders with a trailing slash, that are not artifacts although
+    they lie where artifacts do. The needs, from `runtime` on, are kept as written.
     """
 
     id: str = ""
@@ -87,11 +86,11 @@ SKILL_FIELDS = {
     "metadata": "metadata",
     "triggers": "trigger_phrases",
 }
-"""The fields of the sidecar that stand for one field of the skill each."""
+"""The fields of the sidecar that correspond to one field of the skill each."""
 
 
 def read_sidecar(data: bytes, problems: list[Problem], limits: Limits = DEFAULT_LIMITS) -> Sidecar:
-    """Read a sidecar as far as it can be used; whatever cannot is reported and passed over."""
+    """Read the usable part of a sidecar. Everything else is reported and ignored."""
     parsed = parse_yaml(SIDECAR, data, limits)
     if parsed.problems:
         fault = parsed.problems[0]
@@ -108,7 +107,7 @@ def read_sidecar(data: bytes, problems: list[Problem], limits: Limits = DEFAULT_
 
 
 def _validated(fields: JsonObject, lines: dict[str, int], problems: list[Problem]) -> Sidecar:
-    """The sidecar without the fields that are no good."""
+    """Return the sidecar without the invalid fields."""
     try:
         return Sidecar.model_validate(fields)
     except ValidationError as invalid:
@@ -131,7 +130,7 @@ def _field_problem(where: tuple[str, ...], kind: str, message: str, known: Itera
 
 
 def unknown_field_problem(field: str, name: str, known: Iterable[str], line: int | None = None) -> Problem:
-    """The problem of a field that does not exist, with the name that was probably meant."""
+    """Return the problem of an unknown field, with the name that was probably meant."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"Did you mean {near[0]!r}?" if near else f"Use one of: {', '.join(sorted(names))}."
@@ -139,6 +138,6 @@ def unknown_field_problem(field: str, name: str, known: Iterable[str], line: int
 
 
 def dump_sidecar(fields: JsonObject) -> bytes:
-    """The sidecar with these fields, in their fixed order."""
+    """Return the sidecar with these fields in their fixed order."""
     ordered = {name: fields[name] for name in Sidecar.model_fields if name in fields}
     return dump(ordered).encode()

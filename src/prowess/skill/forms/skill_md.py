@@ -1,4 +1,4 @@
-"""The SKILL.md of a native folder: the author's own as far as it still holds, else a fresh one."""
+"""Write the SKILL.md of a native folder: the author's own as far as it is still true, else a new one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FIELD_LIMIT = 4000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillMd:
-    """A SKILL.md as it is written and what it says; `own` where its frontmatter is the author's, mended at most."""
+    """A written SKILL.md and what it says. `own` means that the frontmatter is the author's, at most with changed lines."""
 
     file: File
     document: Document
@@ -38,9 +38,9 @@ class SkillMd:
 
 
 def write_skill_md(skill: Skill, original: Original, *, standard_only: bool) -> SkillMd:
-    """The SKILL.md that says what the skill says and differs least from the one there is.
+    """Return the SKILL.md that says what the skill says and differs least from the current one.
 
-    With `standard_only`, no other fields than the standard's stand in it, so that every client can read it.
+    With `standard_only`, it has only the fields of the standard, so that every client can read it.
     """
     body = body_text(skill)
     for file in _own_files(skill, original, body, standard_only):
@@ -55,7 +55,7 @@ def write_skill_md(skill: Skill, original: Original, *, standard_only: bool) -> 
 
 
 def _own_files(skill: Skill, original: Original, body: str, standard_only: bool) -> Iterator[File]:
-    """The file there is, then with the new body, then with the lines of the changed fields written anew."""
+    """Yield the current file, then with the new body, then with the lines of changed fields replaced."""
     before, document = find_skill_md(original.package), original.reading.document
     if before is None or document is None:
         return
@@ -63,19 +63,19 @@ def _own_files(skill: Skill, original: Original, body: str, standard_only: bool)
     if document.body == body:
         yield File(path=path, content=before.content, mode=before.mode)
     yield File(path=path, content=compose_document(document.raw, body), mode=before.mode)
-    mended = None if standard_only else _edited(skill, original, before.path, document)
-    if mended is not None:
-        yield File(path=path, content=compose_document(mended, body), mode=before.mode)
+    edited = None if standard_only else _edited(skill, original, before.path, document)
+    if edited is not None:
+        yield File(path=path, content=compose_document(edited, body), mode=before.mode)
 
 
 def _is_as_readable(document: Document, original: Original) -> bool:
-    """Whether it takes no more to read the document than it took before."""
+    """Return True if the document is read in the same way as before, for example without repairs."""
     before = original.reading.document
     return before is not None and document.how == before.how
 
 
 def _new_skill_md(skill: Skill, kept: JsonObject, body: str, original: Original) -> SkillMd:
-    """A new SKILL.md, without the body where no document can hold it."""
+    """Return a new SKILL.md, without the body if no document can hold it."""
     standard = standard_fields(skill)
     fresh, document = _written({**standard, **kept}, body, original)
     if document.how != "yaml":
@@ -94,7 +94,7 @@ def _written(fields: JsonObject, body: str, original: Original) -> tuple[bytes, 
 
 
 def standard_fields(skill: Skill) -> JsonObject:
-    """The fields of the open standard, in so far as it has room for the values."""
+    """Return the fields of the open standard, as far as the values fit."""
     description = skill.description
     if len(description) > MAX_DESCRIPTION_CHARS:
         description = description[: MAX_DESCRIPTION_CHARS - 1].rstrip() + "…"
@@ -111,13 +111,13 @@ def standard_fields(skill: Skill) -> JsonObject:
 
 
 def _is_plain(metadata: JsonObject) -> bool:
-    """Whether frontmatter can hold the metadata: names and texts, not too many."""
+    """Return True if frontmatter can hold the metadata: text values, not too many."""
     texts = all(isinstance(value, str) for value in metadata.values())
     return texts and sum(len(key) + len(str(value)) for key, value in metadata.items()) <= _FIELD_LIMIT
 
 
 def _is_standard(document: Document, original: Original) -> bool:
-    """Whether a strict reader of the standard would take the frontmatter as it is."""
+    """Return True if a strict reader of the standard accepts the frontmatter."""
     fields = document.fields
     if document.how != "yaml" or document.problems or not set(fields) <= set(STANDARD_KEYS):
         return False
@@ -128,7 +128,7 @@ def _is_standard(document: Document, original: Original) -> bool:
 
 
 def _still_holds(skill: Skill, original: Original, path: str, document: Document, standard_only: bool) -> bool:
-    """Whether what a SKILL.md says is what the skill says."""
+    """Return True if SKILL.md says what the skill says."""
     fields = document.fields
     if standard_only and not (_is_standard(document, original) and fields.get("name") == skill.name):
         return False
@@ -151,7 +151,7 @@ def _still_holds(skill: Skill, original: Original, path: str, document: Document
 
 
 def _extra_fields(skill: Skill, original: Original) -> JsonObject:
-    """The fields without a meaning here that stood in the frontmatter: other clients look for them there."""
+    """Return the unknown fields from the frontmatter: other clients look for them there."""
     document = original.reading.document
     if document is None:
         return {}
@@ -164,7 +164,7 @@ def _extra_fields(skill: Skill, original: Original) -> JsonObject:
 
 
 def _typed_fields(document: Document, original: Original) -> JsonObject:
-    """The fields with flags and numbers as such, where the frontmatter is YAML: a quoted flag is another thing."""
+    """Return the fields with flags and numbers as such, if the frontmatter is YAML: a quoted flag means something else."""
     try:
         value = load(document.raw or "", typed=True, limits=original.limits).value
     except YamlRefused:
@@ -173,7 +173,7 @@ def _typed_fields(document: Document, original: Original) -> JsonObject:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether frontmatter gives a value back as it is: texts, and lists and mappings of texts."""
+    """Return True if frontmatter returns the value unchanged: text, and lists and mappings of text."""
     if isinstance(value, dict):
         return all(_is_text(part) for part in cast("JsonObject", value).values())
     if isinstance(value, list):
@@ -182,7 +182,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _edited(skill: Skill, original: Original, path: str, document: Document) -> str | None:
-    """The author's frontmatter with the changed fields written anew; None where it is not plain enough for that."""
+    """Return the author's frontmatter with changed lines, or None if its structure does not allow that."""
     said = read_fields("native", original.package, path, document, [])
     if said is None or document.raw is None or document.how != "yaml":
         return None
@@ -193,7 +193,7 @@ def _edited(skill: Skill, original: Original, path: str, document: Document) -> 
 
 
 def _changes(skill: Skill, document: Document, said: JsonObject) -> JsonObject:
-    """What each key of the frontmatter should say, of those that say something else now; None for nothing."""
+    """Return the new value of each frontmatter key that must change; None to remove it."""
     extra = cast("JsonObject", said.get("extra", {}))
     standard = standard_fields(skill)
     found: JsonObject = {}

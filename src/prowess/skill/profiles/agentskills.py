@@ -1,7 +1,7 @@
-"""The open standard, judged as its reference validator (`skills-ref`) judges.
+"""The open standard, with the verdict of its reference validator (`skills-ref`).
 
-The verdict is the reference's on every file, except where the reference itself breaks the specification; those cases
-are listed in docs/profiles.md.
+The verdict is the same for every file, except where the reference itself violates the specification. Those cases are
+listed in docs/profiles.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REFUSAL = "The reference validator refuses it."
 
 
 def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
-    """Everything the standard has to say; a file that cannot be read strictly is judged on what could be read."""
+    """Yield every problem under the standard. If the file cannot be read strictly, check what could be read."""
     file = find_skill_md(reading.package)
     yield from checks.check_file(file)
     if file is None:
@@ -41,7 +41,7 @@ def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
 
 
 def _check_types(fields: dict[str, Any], lines: dict[str, int]) -> Iterator[Problem]:
-    """What the reference lets pass although the specification asks for another type."""
+    """Yield values that the reference accepts although the specification requires another type."""
     for key, fits, wanted in (
         ("license", isinstance(fields.get("license"), str), "one text"),
         ("allowed-tools", isinstance(fields.get("allowed-tools"), str), "one text with spaces between the tools"),

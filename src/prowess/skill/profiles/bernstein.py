@@ -1,4 +1,4 @@
-"""Bernstein packs: a strict manifest of eight keys whose listed files exist."""
+"""Bernstein packs: a strict manifest of eight keys, and the files that it lists exist."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ TEXTS = ("name", "description", "version", "author")
 KEYS = ("name", "description", "trigger_keywords", *STANDARD_FOLDERS, "version", "author")
 
 _STYLE = frozenset({"strict-flow", "strict-indentation", "strict-duplicate", "strict-anchor"})
-"""What only the reference validator of the open standard minds."""
+"""Problems that only the reference validator of the open standard has."""
 
 
 def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
-    """The manifest, field by field, and the files that it lists."""
+    """Check the manifest field by field, and the files that it lists."""
     file = find_skill_md(reading.package)
     yield from checks.check_file(file)
     if file is None:
@@ -71,7 +71,7 @@ def _check_description(fields: checks.Fields, lines: checks.Lines) -> Iterator[P
 
 
 def _check_texts(raw: str) -> Iterator[Problem]:
-    """Texts that YAML takes for numbers, dates or flags, which a strict manifest refuses."""
+    """Yield texts that YAML reads as numbers, dates or flags; a strict manifest rejects them."""
     for scalar in iter_scalars(raw):
         nothing = scalar.type == "null" and scalar.key == "author"
         if scalar.depth == 1 and not scalar.is_key and scalar.key in TEXTS and scalar.type != "str" and not nothing:

@@ -23,7 +23,7 @@ NAME_AND_DESCRIPTION = frozenset(
         "slug-invalid",
     }
 )
-"""Problems of the readers that a profile with rules of its own for these two tells in its own words."""
+"""Problems of the readers that a profile with its own rules for these two fields replaces with its own."""
 
 FIELDS = frozenset({"field-spelling", "removed-field", "repeated-field", "unknown-field", "wrong-type"})
 """The same, for the other fields."""
@@ -33,27 +33,27 @@ Lines = Mapping[str, int]
 
 
 def as_mapping(value: Any) -> dict[str, Any] | None:
-    """The value, if it is a mapping."""
+    """Return the value if it is a mapping, else None."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def as_items(value: Any) -> list[Any] | None:
-    """The value, if it is a list."""
+    """Return the value if it is a list, else None."""
     return cast("list[Any]", value) if isinstance(value, list) else None
 
 
 def are_texts(values: Iterable[Any]) -> bool:
-    """Whether all of the values are text."""
+    """Return True if all values are text."""
     return all(isinstance(value, str) for value in values)
 
 
 def error(code: str, message: str, hint: str, key: str | None = None, line: int | None = None) -> Problem:
-    """A problem, graded as an error."""
+    """Return a problem with the severity `error`."""
     return Problem(code=code, severity="error", message=message, hint=hint, field=key, line=line)
 
 
 def missing_file() -> Problem:
-    """The problem of a package that has no SKILL.md."""
+    """Return the problem of a package without SKILL.md."""
     return error(
         "no-skill-md",
         "The folder has no SKILL.md.",
@@ -63,13 +63,13 @@ def missing_file() -> Problem:
 
 
 def check_file(file: File | None) -> Iterator[Problem]:
-    """SKILL.md: there, and in capital or in small letters."""
+    """Check that SKILL.md exists, all in capitals or all in lower case."""
     if file is None or file.path not in (SKILL_MD, SKILL_MD.lower()):
         yield missing_file()
 
 
 def check_name(fields: Fields, lines: Lines, folder: str) -> Iterator[Problem]:
-    """The name as the open standard wants it: there, a slug of one segment, and the same as the folder."""
+    """Check the name by the open standard: present, a slug of one segment, and equal to the folder name."""
     line = lines.get("name")
     if "name" not in fields:
         hint = f"Add a line `name: {slugify(folder) or 'my-skill'}`."
@@ -92,7 +92,7 @@ def check_name(fields: Fields, lines: Lines, folder: str) -> Iterator[Problem]:
 
 
 def check_name_text(name: str, line: int | None) -> Iterator[Problem]:
-    """The pattern and the length of a name."""
+    """Check the pattern and the length of a name."""
     suggestion = slugify(name).rpartition(".")[2]
     hint = f"Try {suggestion!r}." if suggestion else "Use letters, digits and hyphens, such as 'release-notes'."
     if len(name) > NAME_LIMIT:
@@ -117,7 +117,7 @@ def _name_faults(name: str) -> Iterator[str]:
 
 
 def check_description(fields: Fields, lines: Lines, limit: int = MAX_DESCRIPTION_CHARS) -> Iterator[Problem]:
-    """The description: there, text, and within the limit."""
+    """Check that the description is present, text, and within the limit."""
     line = lines.get("description")
     say = "Say in one or two sentences what the skill does and when to use it."
     if "description" not in fields:
@@ -132,7 +132,7 @@ def check_description(fields: Fields, lines: Lines, limit: int = MAX_DESCRIPTION
 
 
 def check_compatibility(fields: Fields, lines: Lines) -> Iterator[Problem]:
-    """The compatibility note: text within the limit."""
+    """Check that the compatibility note is text within the limit."""
     if "compatibility" not in fields:
         return
     value, line = fields["compatibility"], lines.get("compatibility")
@@ -145,7 +145,7 @@ def check_compatibility(fields: Fields, lines: Lines) -> Iterator[Problem]:
 
 
 def check_keys(fields: Fields, lines: Lines, known: Collection[str], whose: str) -> Iterator[Problem]:
-    """Every key that the profile does not know, by name."""
+    """Yield a problem for every key that the profile does not know."""
     elsewhere = "move it under `metadata`, " if "metadata" in known else ""
     for key in fields:
         if key not in known:

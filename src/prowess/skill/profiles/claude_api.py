@@ -1,4 +1,4 @@
-"""The Claude platform: the open standard, with stricter names and no markup."""
+"""The Claude platform: the open standard with stricter names and no markup."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESERVED = ("anthropic", "claude")
 
 
 def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
-    """The standard's rules, then those of the upload interface."""
+    """Apply the rules of the standard, then those of the upload API."""
     yield from agentskills.check(reading, limits)
     file = find_skill_md(reading.package)
     if file is None:

@@ -1,4 +1,4 @@
-"""Claude Code: every standard key is optional, some more exist, and their types are checked."""
+"""Claude Code: all keys of the standard are optional, there are more keys, and their types are checked."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KEYS = (*TEXTS, *FLAGS, *LISTS, "hooks", "compatibility", "metadata")
 
 
 def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
-    """The types of the known keys, what the listing cuts, and what is missing for it."""
+    """Check the types of the known keys, and what the skill listing needs or truncates."""
     document = reading.document
     if find_skill_md(reading.package) is None or document is None:
         yield checks.missing_file()
@@ -86,7 +86,7 @@ def _check_listing(fields: checks.Fields, lines: checks.Lines) -> Iterator[Probl
 
 
 def check_value(key: str, value: Any, line: int | None) -> Problem | None:
-    """What is wrong with the value of a key, as far as Claude Code documents it."""
+    """Return the problem with the value of a key, as far as Claude Code documents it, or None."""
     wanted = _wanted(key, value)
     if wanted:
         hint = f"Write {key} as {wanted}."
@@ -105,7 +105,7 @@ def check_value(key: str, value: Any, line: int | None) -> Problem | None:
 
 
 def _wanted(key: str, value: Any) -> str:
-    """The type that the key ought to have, where it has another; an empty value counts as left out."""
+    """Return the type that the key should have, or None if it has it. An empty value counts as absent."""
     if value is None:
         return ""
     if key in FLAGS and as_flag(value) is None:

@@ -1,4 +1,4 @@
-"""Codex: a frontmatter between plain markers, a description, and a sidecar of its own."""
+"""Codex: frontmatter between plain markers, a description, and its own file `agents/openai.yaml`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOOL = ("type", "value", "description", "transport", "command", "url")
 
 
 def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
-    """The markers, the name if there is one, the description, and the sidecar if there is one."""
+    """Check the markers, the name if given, the description, and `agents/openai.yaml` if present."""
     file = find_skill_md(reading.package)
     document = reading.document
     if file is None or document is None:
@@ -55,7 +55,7 @@ def _check_name(fields: checks.Fields, lines: checks.Lines) -> Iterator[Problem]
 
 
 def check_sidecar(package: Package, limits: Limits) -> Iterator[Problem]:
-    """What Codex passes over in its sidecar; it never refuses a skill for it."""
+    """Yield what Codex ignores in `agents/openai.yaml`. It never rejects a skill because of that file."""
     file = package.get(SIDECAR)
     if file is None:
         return

@@ -22,7 +22,7 @@ from prowess.skill.text.hidden import quote_source
 
 
 def check_artifact_assertions(reading: Reading) -> Iterator[Problem]:
-    """One problem for each fault, with the artifact and the place of the assertion that has it."""
+    """Yield one problem per invalid assertion, with its artifact and position."""
     for artifact in reading.skill.artifacts if reading.skill else ():
         written = list_assertions(artifact)
         if written:
@@ -34,7 +34,7 @@ FUNCTION_CODE = "function-invalid"
 
 
 def check_functions(reading: Reading) -> Iterator[Problem]:
-    """An error for each function that cannot be called; a warning where a newer Python may be able to."""
+    """Yield an error for each function that cannot be called, or a warning if a newer Python might be able to."""
     for artifact in reading.skill.artifacts if reading.skill else ():
         fault = find_function_fault(artifact) if isinstance(artifact, Function) else None
         if fault is not None and isinstance(artifact, Function):
@@ -42,7 +42,7 @@ def check_functions(reading: Reading) -> Iterator[Problem]:
 
 
 def find_function_fault(function: Function) -> SourceFault | None:
-    """What is wrong with a function that the skill brings; None where nothing is known against it."""
+    """Return what is wrong with a function of the skill, or None."""
     if function.language != "python" or not function.content:
         return None
     return find_source_fault(function.content, function.handler)
@@ -65,7 +65,7 @@ POLICY_CODE = "policy-invalid"
 
 
 def check_policies(reading: Reading) -> Iterator[Problem]:
-    """An error for a limit without which the skill cannot be run; a warning for what counts as the strictest value."""
+    """Yield an error for an invalid limit, which would block every run, and a warning for a value that is read as the strictest one."""
     if reading.skill is None:
         return
     policy = reading.skill.policy
@@ -78,7 +78,7 @@ def check_policies(reading: Reading) -> Iterator[Problem]:
 
 
 def is_limit(value: object) -> bool:
-    """Whether it is a number above 0, or the text of one."""
+    """Return True for a positive number, or the text of one."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return False
     try:
@@ -117,7 +117,7 @@ _NEEDS_SHOWN = 5
 
 
 def check_needs(reading: Reading) -> Iterator[Problem]:
-    """A warning for each value that cannot be read, the first few of each need."""
+    """Yield a warning for each unreadable value, up to a few per need."""
     if reading.skill is None or not form_info(reading.form).has_needs:
         return
     said = reading.skill.extra
@@ -130,7 +130,7 @@ def check_needs(reading: Reading) -> Iterator[Problem]:
 
 
 def check_requirements(reading: Reading) -> Iterator[Problem]:
-    """A warning where a function asks for packages in a runtime that has none; scripts are given theirs in any case."""
+    """Yield a warning if a function requires packages in a runtime without packages. Scripts always get theirs."""
     skill = reading.skill
     if skill is None or not any(isinstance(one, Function) and one.content for one in skill.artifacts):
         return
@@ -162,7 +162,7 @@ COMMAND_CODE = "command-invalid"
 
 
 def check_requests(reading: Reading) -> Iterator[Problem]:
-    """A warning for each request that cannot be read, and for each name of the environment that one uses undeclared."""
+    """Yield a warning for each unreadable request, and for each environment variable that a request uses undeclared."""
     skill = reading.skill
     for artifact in skill.artifacts if skill else ():
         if not isinstance(artifact, HttpCall) or skill is None:
@@ -182,7 +182,7 @@ def check_requests(reading: Reading) -> Iterator[Problem]:
 
 
 def check_commands(reading: Reading) -> Iterator[Problem]:
-    """A warning for each command that cannot be read."""
+    """Yield a warning for each unreadable command."""
     for artifact in reading.skill.artifacts if reading.skill else ():
         if not isinstance(artifact, CliCommand):
             continue
@@ -199,7 +199,7 @@ def _request_problem(artifact: HttpCall | CliCommand, message: str, hint: str, c
 PATTERN_FIELD = "intent_patterns"
 MAX_PATTERN_LENGTH = 1_000
 MAX_PATTERN_PROGRAM = 10_000
-"""The most steps of all patterns of a skill together: each may be taken once for every character of a message."""
+"""The limit for all patterns of a skill together, in RE2 instructions: each may run once per character of a message."""
 
 _PATTERN_HINT = (
     "Write it in the syntax of RE2, which has no look-around and no back-references; "
@@ -209,7 +209,7 @@ _SHORTER_HINT = "Say it in fewer and shorter patterns, or write the phrases in t
 
 
 def check_patterns(reading: Reading) -> Iterator[Problem]:
-    """One problem for each pattern that is refused, where it stands, and one if there are too many."""
+    """Yield one problem per rejected pattern, with its position, and one if there are too many."""
     patterns = reading.skill.intent_patterns if reading.skill else ()
     if not patterns:
         return
@@ -239,7 +239,7 @@ def check_patterns(reading: Reading) -> Iterator[Problem]:
 
 
 def _program_size(pattern: str) -> tuple[int, str]:
-    """How many steps RE2 makes of a pattern, or why it refuses it."""
+    """Return the number of RE2 instructions of a pattern, or the reason why RE2 rejects it."""
     try:
         return compile_regex(pattern, case_sensitive=False).steps, ""
     except RegexRefused as reason:
@@ -247,7 +247,7 @@ def _program_size(pattern: str) -> tuple[int, str]:
 
 
 def _find_key(reading: Reading, patterns: tuple[str, ...]) -> tuple[str, int | None]:
-    """The key that gives the patterns, and its line, where that is in the frontmatter."""
+    """Return the frontmatter key that holds the patterns, and its line, if it is in the frontmatter."""
     document = reading.document
     for key, value in document.fields.items() if document else ():
         nested = checks.as_mapping(value) if key == "metadata" else None

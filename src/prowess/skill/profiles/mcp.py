@@ -1,4 +1,4 @@
-"""The MCP skills extension: a skill served as resources, its frontmatter as JSON."""
+"""The MCP skills extension: a skill is served as resources, and its frontmatter as JSON."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ BYTES_LIMIT = 16_777_216
 RESERVED = "io.modelcontextprotocol/"
 
 _STYLE = frozenset({"strict-flow", "strict-indentation"})
-"""What only the reference validator minds: the extension sends the frontmatter as JSON, whatever its style."""
+"""Problems that only the reference validator has: the extension sends frontmatter as JSON, whatever its style."""
 
 
 def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
-    """Name and description as the standard has them, a frontmatter that JSON can hold, and the extension's limits."""
+    """Check name and description by the standard, frontmatter that fits into JSON, and the limits of the extension."""
     yield from _check_size(reading.package)
     file = find_skill_md(reading.package)
     if file is None:

@@ -26,7 +26,7 @@ _COMMAND = re.compile(r"(?:^|[\s(])!`[^`\n]+`|^```!", re.MULTILINE)
 
 
 def list_permissions(reading: Reading) -> Iterator[Problem]:
-    """One entry for each thing asked for."""
+    """Yield one problem of the severity `info` per permission that the skill asks for."""
     yield from _in_frontmatter(reading)
     yield from _in_body(reading)
     for path in reading.package.paths:
@@ -39,7 +39,7 @@ def list_permissions(reading: Reading) -> Iterator[Problem]:
 
 
 def summarize_permissions(allowed_tools: Sequence[str], paths: Iterable[str], body: str) -> tuple[str, ...]:
-    """The same in short, of a skill that has been read: what it wants without being asked, for a person who decides."""
+    """Return a short list of what a skill asks for, for the person who approves it."""
     asked = [f"to use tools without asking: {', '.join(allowed_tools)[:300]}"] if allowed_tools else []
     if ("!`" in body or "```!" in body) and _COMMAND.search(body):
         asked.append("to run a command whenever its text is loaded")
@@ -48,7 +48,7 @@ def summarize_permissions(allowed_tools: Sequence[str], paths: Iterable[str], bo
 
 
 def describe_needs(needs: Needs, kinds: Collection[Kind]) -> tuple[str, ...]:
-    """What a skill with artifacts of these kinds asks for outside the sandbox, in words."""
+    """Describe what a skill with artifacts of these kinds needs outside the sandbox."""
     reads = [path for path, writable in map(split_root, needs.roots) if not writable]
     writes = [path for path, writable in map(split_root, needs.roots) if writable]
     native = needs.runtime == "native" and "function" in kinds
@@ -71,14 +71,14 @@ def describe_needs(needs: Needs, kinds: Collection[Kind]) -> tuple[str, ...]:
 
 
 def _skills_run(allowed_tools: Sequence[str]) -> list[str]:
-    """The skills that the code of a skill may run, by their tools; one word for all of them."""
+    """Return the skills that the code of a skill may run, by their tools, or one word for all of them."""
     if any(tool in RUN_ANY_SKILL for tool in allowed_tools):
         return ["any"]
     return [tool for tool in allowed_tools if tool.startswith(SKILL_TOOL_PREFIX)]
 
 
 def _lines(what: str, names: Sequence[str]) -> list[str]:
-    """As many lines as it takes to name all of them: whoever decides is shown every one."""
+    """Return as many lines as needed to name all of them: the person who approves must see every one."""
     lines: list[str] = []
     for name in names:
         if lines and len(lines[-1]) + len(name) < _LONGEST:

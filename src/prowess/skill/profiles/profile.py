@@ -132,7 +132,7 @@ EXPLAINED_BY: dict[str, frozenset[str]] = {
     "strict-tag": frozenset({"leading-sign", "yaml-tag"}),
     "strict-yaml": _SYNTAX | MARKERS,
 }
-"""Which problems of the readers say why a profile finds no SKILL.md, or cannot read it strictly."""
+"""Problems of the readers that explain why a profile finds no SKILL.md, or cannot read it strictly."""
 
 
 ProfileName = Literal["agentskills", "claude-api", "claude-code", "codex", "mcp", "bernstein", "prowess"]
@@ -145,12 +145,12 @@ _RANK: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 class Profile:
     """One named set of rules.
 
-    `check` gives what this profile has to say about what was read within limits. Of what the readers report, `superseded` is left out
-    because `check` says it in its own words, and the rest is graded by `severities` (None leaves it out), or else no
-    higher than `ceiling`: what Prowess cannot use another client may well take.
+    `check` yields the problems under this profile. Of the problems that the readers report, those in `superseded` are
+    left out, because `check` reports them in its own words. The others get the severity from `severities` (None leaves them
+    out), or else at most `ceiling`: other clients may accept what Prowess cannot use.
 
-    Where the profile cannot take the frontmatter as it is written (codes `strict-…`) and a reader has found out why, the
-    reader's problem stands for both, as an error; `refusal` is the sentence that says whose rule it is.
+    If the profile rejects the frontmatter (codes `strict-…`) and a reader knows the reason, the reader's problem is reported
+    instead, as an error. `refusal` is the sentence that names whose rule it is.
     """
 
     name: ProfileName
@@ -162,27 +162,29 @@ class Profile:
     ceiling: Severity = "warning"
 
     def judge(self, reading: Reading, limits: Limits = DEFAULT_LIMITS) -> tuple[Problem, ...]:
-        """Everything this profile finds, worst first, then by line; nothing twice."""
+        """Return all problems, without duplicates, worst first, then by line."""
         own = list(self.check(reading, limits))
         codes = {problem.code for problem in own}
         reported = [problem for problem in reading.problems if problem.code not in self.superseded]
         causes = {code for strict in codes for code in EXPLAINED_BY.get(strict, ())}
         found = [self._graded(problem, causes) for problem in reported]
         known = {problem.code for problem in reported}
-        found += [self._told(problem) for problem in own if not known & EXPLAINED_BY.get(problem.code, frozenset())]
+        found += [
+            self._with_refusal(problem) for problem in own if not known & EXPLAINED_BY.get(problem.code, frozenset())
+        ]
         return tuple(sorted(dict.fromkeys(problem for problem in found if problem), key=_order))
 
     def _graded(self, problem: Problem, causes: set[str]) -> Problem | None:
         if problem.code in causes:
-            return self._told(replace(problem, severity="error"))
+            return self._with_refusal(replace(problem, severity="error"))
         highest = max(problem.severity, self.ceiling, key=_RANK.__getitem__)
         severity = self.severities.get(problem.code, highest)
         if severity is None or severity == problem.severity:
             return problem if severity else None
         return replace(problem, severity=severity)
 
-    def _told(self, problem: Problem) -> Problem:
-        """A refusal of the frontmatter with the sentence that says who refuses it; anything else as it is."""
+    def _with_refusal(self, problem: Problem) -> Problem:
+        """Add the sentence that names who rejects the frontmatter to such a problem; return any other unchanged."""
         if problem.severity != "error" or problem.code not in REFUSED:
             return problem
         return replace(problem, message=f"{problem.message} {self.refusal}".rstrip())
@@ -192,7 +194,7 @@ _NO_FRONTMATTER = MARKERS | {"no-skill-md", "strict-encoding", "strict-frontmatt
 REFUSED = (
     frozenset({*EXPLAINED_BY, "strict-flow", "strict-indentation"}).union(*EXPLAINED_BY.values()) - _NO_FRONTMATTER
 )
-"""Ways of writing that only some clients refuse; that the file or its markers are missing needs no such sentence."""
+"""Ways of writing that only some clients reject. Missing files and markers do not need the sentence."""
 
 
 def _order(problem: Problem) -> tuple[int, int, str]:

@@ -44,7 +44,7 @@ _CLASS_NAMES: dict[str, str] = {
 
 
 def check_hidden_text(reading: Reading) -> Iterator[Problem]:
-    """Each hidden run where it stands in a file, or in the field that an escape brings it into."""
+    """Yield each run of hidden characters, in a file or in the field that an escape sequence puts it into."""
     seen: set[str] = set()
     for file in reading.package.files:
         yield from _in_path(file.path)
@@ -65,7 +65,7 @@ def check_hidden_text(reading: Reading) -> Iterator[Problem]:
 
 
 def _has_escapes(reading: Reading) -> bool:
-    """Whether the fields can hold characters that the files do not show; plain markdown without a backslash cannot."""
+    """Return True if fields can contain characters that the files do not show. Markdown without a backslash cannot."""
     raw = reading.document.raw if reading.document else None
     return reading.form not in _PLAIN_FORMS or "\\" in (raw or "")
 
@@ -79,7 +79,7 @@ def _in_path(path: str) -> Iterator[Problem]:
 
 
 def _text_of(file: File) -> str:
-    """The text of a file; nothing for one that is not text."""
+    """Return the text of a file, or '' for a binary file."""
     try:
         text = file.content.decode("utf-8")
     except UnicodeDecodeError:
@@ -88,13 +88,13 @@ def _text_of(file: File) -> str:
 
 
 def _hidden_run(text: str, found: HiddenText) -> str:
-    """The hidden characters themselves."""
+    """Return the hidden characters themselves."""
     line = text.split("\n")[found.line - 1] if found.line > 1 or "\n" in text else text
     return line[found.column - 1 : found.column - 1 + found.count]
 
 
 def _iter_fields(reading: Reading) -> Iterator[tuple[str, str]]:
-    """Every text that was read from the files, with the field it stands in."""
+    """Yield every text that was read from the files, with its field."""
     if reading.document is not None:
         yield from _iter_texts(dict(reading.document.fields))
     if reading.skill is not None:
@@ -110,7 +110,7 @@ def _iter_skill_fields(skill: Skill) -> Iterator[tuple[str, str]]:
 
 
 def _iter_texts(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """All texts in a value, each with the top-level key it stands under."""
+    """Yield all texts in a value, each with its top-level key."""
     pending: list[tuple[str, Any]] = [(str(key), value) for key, value in values.items()]
     pending += [(str(key), str(key)) for key in values]
     while pending:
@@ -140,16 +140,16 @@ def _hidden_problem(found: HiddenText, run: str, field: str, line: int | None) -
 
 
 MAX_TEMPLATE_CHARACTERS = 2 * MIB
-"""How much text the templates of a skill may have together."""
+"""The limit for all templates of a skill together."""
 
 _WORDS = re.compile(r"[^a-z0-9]+")
 
 
 def check_templates(reading: Reading) -> Iterator[Problem]:
-    """An error for each template that cannot be read, and a warning for each name that a template uses undeclared.
+    """Yield an error for each unreadable template, and a warning for each undeclared name that a template uses.
 
-    Only a template whose skill or artifact declares inputs is asked for declarations, and only as far as it can be told
-    what artifacts that run before it give.
+    Declarations are required only if the skill or the artifact declares inputs at all, and only as far as the outputs of
+    earlier artifacts are known.
     """
     skill, room = reading.skill, MAX_TEMPLATE_CHARACTERS
     for artifact in skill.artifacts if skill else ():
@@ -183,7 +183,7 @@ def _check_template(reading: Reading, skill: Skill, template: PromptTemplate) ->
 
 
 def _declared_names(skill: Skill, template: PromptTemplate) -> frozenset[str] | None:
-    """What a template can count on; None where nothing is declared, or where that cannot be told."""
+    """Return the names that a template can rely on, or None if nothing is declared or the names cannot be known."""
     schemas = [schema for schema in (skill.parameters, template.vars_schema) if schema is not None]
     if not schemas:
         return None
@@ -199,12 +199,12 @@ def _declared_names(skill: Skill, template: PromptTemplate) -> frozenset[str] | 
 
 
 def _output_schema(artifact: Artifact) -> JsonObject | None:
-    """The schema of what an artifact gives, where it has one."""
+    """Return the output schema of an artifact, or None."""
     return getattr(artifact, "output_schema", None)
 
 
 def _property_names(schema: JsonObject) -> frozenset[str] | None:
-    """The properties that a schema declares; None where they may be declared elsewhere."""
+    """Return the properties that a schema declares, or None if they may be declared elsewhere."""
     if schema.keys() & {"$dynamicRef", "$ref", "allOf", "anyOf", "if", "oneOf", "patternProperties"}:
         return None
     properties = schema.get("properties")
@@ -216,7 +216,7 @@ def _template_field(template: PromptTemplate) -> str:
 
 
 def _is_whole_file(reading: Reading, template: PromptTemplate) -> bool:
-    """Whether lines of the template are lines of its file."""
+    """Return True if line numbers of the template are line numbers of its file."""
     file = reading.package.get(template.path) if template.path else None
     return file is not None and file.content == template.content.encode(errors="replace")
 
@@ -225,7 +225,7 @@ MAX_BODY_LINES = 500
 
 
 def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
-    """Errors that keep it out, and warnings about what other clients stumble over."""
+    """Yield errors for what Prowess does not store, and warnings for what other clients have trouble with."""
     if any(problem.code == "nul-character" for problem in reading.problems):
         yield checks.error("binary", "The file is not text: it has NUL characters in it.", "Write it as UTF-8 text.")
     if reading.skill is None and not any(problem.severity == "error" for problem in reading.problems):

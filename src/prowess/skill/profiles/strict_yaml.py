@@ -15,7 +15,7 @@ _NO_KEY = "(a list or mapping)"
 _parse: Any = vars(yaml)["parse"]
 NOT_BREAKS = str.maketrans("\x85\u2028\u2029", "\ue085\ue028\ue029")
 TO_BREAKS = str.maketrans("\ue085\ue028\ue029", "\x85\u2028\u2029")
-"""YAML 1.2 takes these three for text, PyYAML for line breaks: they travel through the parser in disguise."""
+"""YAML 1.2 reads these three characters as text, PyYAML as line breaks. They pass through the parser as placeholders."""
 
 _HINTS = {
     "strict-flow": "Write it in block style, one entry per line, or put the text in quotes.",
@@ -33,9 +33,9 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrictDocument:
-    """What strict reading gives: the fields (None where the text is not a mapping), and every refusal.
+    """The result of strict reading: the fields (None if the text is not a mapping), and every rejection.
 
-    `raw` is the text that was read as YAML; line 1 of it is line 1 of the file.
+    `raw` is the text that was read as YAML. Its line 1 is line 1 of the file.
     """
 
     fields: dict[str, Any] | None
@@ -45,7 +45,7 @@ class StrictDocument:
 
 
 def read_strictly(data: bytes, limits: Limits = DEFAULT_LIMITS) -> StrictDocument:
-    """Read the frontmatter of a SKILL.md as the reference does; never raises."""
+    """Read the frontmatter of a SKILL.md like the reference validator. Never raises."""
     try:
         content = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -83,7 +83,9 @@ def _refusal(code: str, message: str, line: int | None, key: str | None) -> Prob
 
 
 def parse_events(text: str) -> Iterator[Any]:
-    """The parser's events; from the thorough parser where the fast one fails or treats a character otherwise."""
+    """Return the parser's events: from libyaml, or from the Python parser where libyaml fails or differs."""
+    # libyaml is much faster, but treats tabs and byte order marks differently. The Python parser decides wherever that
+    # could matter, and words the errors.
     fast = getattr(yaml, "CSafeLoader", None)
     if fast is not None and "\t" not in text and "\ufeff" not in text:
         try:
@@ -108,7 +110,7 @@ class _OpenCollection:
 
 @dataclass(slots=True)
 class _Builder:
-    """Builds the fields from events, and notes every refusal."""
+    """Builds the fields from parser events, and records every rejection."""
 
     stack: list[_OpenCollection] = field(default_factory=list[_OpenCollection])
     refusals: list[Problem] = field(default_factory=list[Problem])
@@ -117,7 +119,7 @@ class _Builder:
     documents: int = 0
 
     def read(self, text: str) -> StrictDocument:
-        """Take all events."""
+        """Process all events."""
         try:
             for event in parse_events(text.translate(NOT_BREAKS)):
                 self._take(event)
@@ -160,7 +162,7 @@ class _Builder:
         self.stack.append(opened)
 
     def _close(self, line: int) -> Any:
-        """The collection that ends here; in the place of a key it is refused and named as such."""
+        """Return the collection that ends here. As a mapping key it is rejected and replaced by a placeholder."""
         closed = self.stack.pop()
         parent = self.stack[-1] if self.stack else None
         if parent is None or isinstance(parent.value, list) or parent.has_key:
@@ -232,10 +234,10 @@ _RESOLVERS: dict[Any, list[tuple[str, Any]]] = yaml.SafeLoader.yaml_implicit_res
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalar:
-    """A value or key as it stands in the text, with the type that it would get.
+    """A value or key as written, with the type that YAML 1.1 gives it.
 
-    `type` is the name of a YAML type: `str`, `int`, `float`, `bool`, `null`, `timestamp` and so on.
-    `key` is the top-level key it belongs to, and `depth` is 1 for the top level itself.
+    `type` is the name of a YAML type: `str`, `int`, `float`, `bool`, `null`, `timestamp` and so on. `key` is the top-level key
+    that it belongs to, and `depth` is 1 at the top level.
     """
 
     text: str
@@ -247,7 +249,7 @@ class Scalar:
 
 
 def iter_scalars(raw: str) -> Iterator[Scalar]:
-    """Every scalar of a YAML text, in order; nothing more once the text stops being YAML."""
+    """Yield every scalar of a YAML text, in order, up to the first syntax error."""
     stack: list[list[Any]] = []
     top = ""
     try:
@@ -275,7 +277,7 @@ def iter_scalars(raw: str) -> Iterator[Scalar]:
 
 
 def _starts_key(stack: list[list[Any]]) -> bool:
-    """Note that a node begins; whether it stands in the place of a key."""
+    """Record that a node begins, and return True if it is a mapping key."""
     if not stack or not stack[-1][0]:
         return False
     stack[-1][1] = not stack[-1][1]
@@ -283,7 +285,7 @@ def _starts_key(stack: list[list[Any]]) -> bool:
 
 
 def plain_type(text: str) -> str:
-    """The type that a YAML 1.1 reader gives to plain text."""
+    """Return the type that a YAML 1.1 reader gives to unquoted text."""
     for tag, pattern in _RESOLVERS.get(text[:1], []) + _RESOLVERS.get(None, []):
         if pattern.match(text):
             return tag.removeprefix(_PREFIX)
