@@ -35,22 +35,22 @@ def parse_json(text: str, *, around: int = 0) -> Any:
 
 def parse_outcome(payload: bytes, script: Script, calls: int, limits: SandboxLimits = DEFAULT_LIMITS) -> ScriptOutcome:
     """Return the outcome of a run, from the report of the worker and that of the guest; raise `ValueError` if it is malformed."""
-    head, _, said = payload.partition(b"\n")
-    told = _require_object(json.loads(head))
-    word = str(told.get("word"))
+    head, _, report = payload.partition(b"\n")
+    summary = _require_object(json.loads(head))
+    word = str(summary.get("word"))
     if word not in _END_REASONS:
         raise ValueError("the worker gives no reason")
     ended = cast("EndReason", word)
     facts: dict[str, Any] = {
-        "stdout": str(told.get("stdout", ""))[: limits.output_chars],
-        "fuel": int(told.get("fuel", 0)),
-        "detail": str(told.get("detail", ""))[:_DETAIL_CHARS],
+        "stdout": str(summary.get("stdout", ""))[: limits.output_chars],
+        "fuel": int(summary.get("fuel", 0)),
+        "detail": str(summary.get("detail", ""))[:_DETAIL_CHARS],
         "calls": calls,
     }
     if ended != "done":
         return ScriptOutcome(ended=ended, **facts)
     try:
-        answer = _require_object(parse_json(_check_size(said, limits.result_bytes).decode(), around=1))
+        answer = _require_object(parse_json(_check_size(report, limits.result_bytes).decode(), around=1))
     except ValueError as error:
         facts["detail"] = str(error)[:_DETAIL_CHARS]
         return ScriptOutcome(ended="result", **facts)
@@ -69,20 +69,20 @@ def _has_too_many_values(text: str) -> bool:
     return quotes > 4 * MAX_VALUES or "".join(unescaped.split('"')[::2]).count(",") >= MAX_VALUES
 
 
-def _check_size(said: bytes, most: int) -> bytes:
-    if len(said) > most:
-        raise ValueError(f"it has {len(said):,} bytes")
-    return said
+def _check_size(data: bytes, most: int) -> bytes:
+    if len(data) > most:
+        raise ValueError(f"it has {len(data):,} bytes")
+    return data
 
 
-def _parse_error(told: dict[str, Any], script: Script) -> ScriptError:
-    line = told.get("line")
+def _parse_error(summary: dict[str, Any], script: Script) -> ScriptError:
+    line = summary.get("line")
     return ScriptError(
-        type=str(told.get("type"))[:_TYPE_CHARS],
-        message=script.unmarked(str(told.get("message")))[:_MESSAGE_CHARS],
+        type=str(summary.get("type"))[:_TYPE_CHARS],
+        message=script.unmarked(str(summary.get("message")))[:_MESSAGE_CHARS],
         line=line if isinstance(line, int) else None,
-        trace=script.unmarked(str(told.get("trace")))[:_TRACE_CHARS],
-        of_host=told.get("host") is True,
+        trace=script.unmarked(str(summary.get("trace")))[:_TRACE_CHARS],
+        of_host=summary.get("host") is True,
     )
 
 

@@ -31,15 +31,15 @@ _END_REASONS = frozenset(get_args(EndReason))
 
 _PROGRAM_PACKAGES = ("prowess", "wasmtime", "componentize_py")
 _BOOTSTRAP = (
-    "import sys, json, importlib; told = json.loads(sys.argv[1]); sys.path += told['folders']; "
-    "importlib.import_module(told['program']).main(told)"
+    "import sys, json, importlib; options = json.loads(sys.argv[1]); sys.path += options['folders']; "
+    "importlib.import_module(options['program']).main(options)"
 )
 
 
-def program_command(program: str, *, package: str = "wasm.inside", **told: Any) -> list[str]:
-    """Return the command line that calls `main(told)` of a module; it can import the standard library and three packages."""
+def program_command(program: str, *, package: str = "wasm.inside", **options: Any) -> list[str]:
+    """Return the command line that calls `main(options)` of a module; it can import the standard library and three packages."""
     folders = package_folders(_PROGRAM_PACKAGES)
-    argument = json.dumps({**told, "program": f"prowess.sandbox.{package}.{program}", "folders": folders})
+    argument = json.dumps({**options, "program": f"prowess.sandbox.{package}.{program}", "folders": folders})
     return python_command("-c", _BOOTSTRAP, argument)
 
 

@@ -94,10 +94,10 @@ class DenoSandbox:
             try:
                 process = os.pidfd_open(started.child.pid)
                 script_process = ScriptProcess(started.child.channel, limits, started.confined, process)
-                ran = await ScriptRun(script_process, frames.ONLY, script, functions, limits).ended()
+                outcome = await ScriptRun(script_process, frames.ONLY, script, functions, limits).ended()
             finally:
-                said = await offload(started.end)
-        return _explain_crash(ran, said, started.child.returncode)
+                errors = await offload(started.end)
+        return _explain_crash(outcome, errors, started.child.returncode)
 
     async def close(self) -> None:
         """Do nothing: no process outlives its run."""
@@ -178,7 +178,7 @@ def _start(command_in: Callable[[Path], list[str]]) -> _DenoProcess:
     report, tell = os.pipe()
     errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed when the process has ended)
     folder = new_folder()
-    with os.fdopen(report, "rb") as told:
+    with os.fdopen(report, "rb") as pipe:
         try:
             command = [*command_in(folder), str(tell)]
             child = ChildProcess.start(command, channel="stdio", stderr=errors, pass_fds=(tell,))
@@ -190,7 +190,7 @@ def _start(command_in: Callable[[Path], list[str]]) -> _DenoProcess:
             os.close(tell)  # or the end of the report would never be seen
         started = _DenoProcess(child=child, stderr=errors, folder=folder)
         try:
-            confined, *failures = [json.loads(line) for line in told]
+            confined, *failures = [json.loads(line) for line in pipe]
             started.confined = tuple(confined)
         except (OSError, ValueError):
             failures = ["it does not become ready"]
@@ -200,11 +200,11 @@ def _start(command_in: Callable[[Path], list[str]]) -> _DenoProcess:
     return started
 
 
-def _explain_crash(ran: ScriptOutcome, said: str, code: int | None) -> ScriptOutcome:
+def _explain_crash(outcome: ScriptOutcome, errors: str, code: int | None) -> ScriptOutcome:
     """Return the outcome with the reason of a crash, from the error output or exit code: V8 aborts when it runs out of memory."""
-    if ran.ended != "crashed":
-        return ran
+    if outcome.ended != "crashed":
+        return outcome
     for sign, (ended, detail) in _CRASH_SIGNS.items():
-        if sign in said:
-            return replace(ran, ended=ended, detail=detail or ran.detail)
-    return replace(ran, ended="memory") if code in _OUT_OF_MEMORY_CODES else ran
+        if sign in errors:
+            return replace(outcome, ended=ended, detail=detail or outcome.detail)
+    return replace(outcome, ended="memory") if code in _OUT_OF_MEMORY_CODES else outcome

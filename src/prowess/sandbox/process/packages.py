@@ -70,8 +70,7 @@ def ensure_packages(
 
 def _parse_requirements(requirements: Iterable[str]) -> list[str]:
     """Return the requirements, each once; raise `Invalid` for malformed ones."""
-    told = list(requirements)
-    read = [(text, parse_requirement(text)) for text in told]
+    read = [(text, parse_requirement(text)) for text in requirements]
     wrong = [text for text, found in read if found is None]
     if wrong:
         raise Invalid(
@@ -151,12 +150,12 @@ def _install(argv: list[str], names: list[str], environment: dict[str, str], fol
         raise _fetch_error(error.stderr.decode("utf-8", "replace"), names) from None
 
 
-def _fetch_error(said: str, names: list[str]) -> Unavailable:
+def _fetch_error(output: str, names: list[str]) -> Unavailable:
     """Return the error for a failed installation, from the output of uv."""
-    told = _DRAWING_CHARS.sub(" ", _SECRET.sub("", said)).strip()[:_ERROR_CHARS]
-    missing = [name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", told, re.IGNORECASE)]
-    message = f"Packages cannot be had as wheels: {', '.join(missing or names)}. {told}"
-    if _UNREACHABLE.search(told):
+    summary = _DRAWING_CHARS.sub(" ", _SECRET.sub("", output)).strip()[:_ERROR_CHARS]
+    missing = [name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", summary, re.IGNORECASE)]
+    message = f"Packages cannot be had as wheels: {', '.join(missing or names)}. {summary}"
+    if _UNREACHABLE.search(summary):
         return TryLater(message, hint="Check that the index of packages can be reached.")
     return Unavailable(
         message, hint="Check the name and the version; a package that is not offered as a wheel is not built."

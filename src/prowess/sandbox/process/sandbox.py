@@ -79,13 +79,13 @@ class Zygote:
 
     def take(self, confinement: dict[str, Any]) -> socket.socket:
         """Return the socket of an unused process, which will report over it that it has started."""
-        asked = json.dumps(confinement).encode()
+        wanted = json.dumps(confinement).encode()
         with self._turn:
-            if self._confinement != asked:
+            if self._confinement != wanted:
                 self._drop_spares()
             if self._spares:
                 return self._spares.pop(0)
-        return self._fork(asked)
+        return self._fork(wanted)
 
     def prepare(self, confinement: dict[str, Any]) -> None:
         """Have processes waiting for the next runs with the same confinement.
@@ -93,19 +93,19 @@ class Zygote:
         This is called when a run has ended, not when it begins: forking beside a run slows it down where cores are few. With
         two spares a run that follows at once finds one, and the fork that it causes goes on beside it.
         """
-        asked = json.dumps(confinement).encode()
+        wanted = json.dumps(confinement).encode()
         with self._turn, contextlib.suppress(RunFailed):
-            if self._confinement != asked:
+            if self._confinement != wanted:
                 self._drop_spares()
-                self._confinement = asked
+                self._confinement = wanted
             while len(self._spares) < SPARES and self.alive:
-                self._spares.append(self._fork(asked))
+                self._spares.append(self._fork(wanted))
 
-    def _fork(self, asked: bytes) -> socket.socket:
+    def _fork(self, wanted: bytes) -> socket.socket:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                socket.send_fds(self._child.channel, [asked], [theirs.fileno()])
+                socket.send_fds(self._child.channel, [wanted], [theirs.fileno()])
         except OSError as error:
             ours.close()
             raise RunFailed("The process that native runs start from broke.", hint="Try again.") from error

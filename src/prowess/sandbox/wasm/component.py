@@ -170,5 +170,7 @@ def _build(source: Path, target: Path) -> None:
             "Building the sandbox takes too long.", hint="Try again when the machine is less busy."
         ) from None
     except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {error.returncode}"]
-        raise Unavailable(f"The sandbox cannot be built: {said[0][:300]}", hint=f"Try again, or {INSTALL}.") from None
+        last_line = error.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {error.returncode}"]
+        raise Unavailable(
+            f"The sandbox cannot be built: {last_line[0][:300]}", hint=f"Try again, or {INSTALL}."
+        ) from None

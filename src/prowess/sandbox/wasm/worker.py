@@ -176,7 +176,7 @@ def _start_worker(component: Path, threads: int, spares: int) -> Worker:
     try:
         started = StartedRuns(shared, threads + 1)
         command = program_command(
-            "program", begun=shared, component=str(component), parent=os.getpid(), threads=threads, spares=spares
+            "program", started=shared, component=str(component), parent=os.getpid(), threads=threads, spares=spares
         )
         return Worker(ChildProcess.start(command, pass_fds=(shared,)), started)
     except OSError as error:

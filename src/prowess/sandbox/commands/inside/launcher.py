@@ -56,9 +56,9 @@ _NICE = 10
 _RESTORED_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT)
 
 
-def main(told: dict[str, Any]) -> None:
+def main(options: dict[str, Any]) -> None:
     """Run the command that arrives over the socket in the last argument, and send its outcome back over it."""
-    del told
+    del options
     line = socket.socket(fileno=int(sys.argv[2]))
     line.set_inheritable(False)
     task = json.loads(_read_line(line))
@@ -89,13 +89,13 @@ def _run(task: dict[str, Any], line: socket.socket) -> dict[str, Any]:
     task["lock"]["processes"] = task["processes"] if alone else 0  # elsewhere all that the user has would count
     # The command may run as the same user: it must not attach to the launcher or read its memory.
     libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0)
-    told, tell = os.pipe()
+    report, tell = os.pipe()
     # The init process waits for a byte on this pipe: it asked to die with its parent only after the fork, and a launcher that
     # was killed in between would leave it behind. End of file tells it so.
     alive, life = os.pipe()
     first = os.fork()
     if not first:
-        os.close(told)
+        os.close(report)
         os.close(life)
         _run_init(task, libc, tell, alive)
     os.close(tell)
@@ -105,8 +105,8 @@ def _run(task: dict[str, Any], line: socket.socket) -> dict[str, Any]:
     reason = _watch(task, first, line)
     _kill_namespace(first)
     outcome: dict[str, Any] = {"reason": reason}
-    for said in _read_all(told).splitlines():
-        outcome |= json.loads(said)
+    for line_of_report in _read_all(report).splitlines():
+        outcome |= json.loads(line_of_report)
     return {**outcome, "confined": [*outcome.get("confined", ()), "processes"]}
 
 

@@ -14,23 +14,23 @@ from prowess.sandbox.confine.lockdown import NEEDED, lock_down
 _DIE_WITH_PARENT = 1
 
 
-def main(told: dict[str, Any]) -> None:
+def main(options: dict[str, Any]) -> None:
     """Confine this process and execute Deno. Write how it is confined, or why Deno cannot be started, to the descriptor."""
-    tell = int(sys.argv[2])
-    os.set_inheritable(tell, False)
+    report = int(sys.argv[2])
+    os.set_inheritable(report, False)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
     # The parent may have died before the line above took effect, in which case no signal comes.
-    if os.getppid() != told["parent"]:
+    if os.getppid() != options["parent"]:
         os._exit(1)
-    confined = lock_down(may_become=True, **told["lock"])
-    os.write(tell, json.dumps(confined).encode() + b"\n")
+    confined = lock_down(may_become=True, **options["lock"])
+    os.write(report, json.dumps(confined).encode() + b"\n")
     missing = [word for word in (*NEEDED, "network") if word not in confined]
     if missing:
-        os.write(tell, json.dumps(f"this system cannot confine {', '.join(missing)}").encode() + b"\n")
+        os.write(report, json.dumps(f"this system cannot confine {', '.join(missing)}").encode() + b"\n")
         os._exit(1)
     try:
-        os.execve(told["argv"][0], told["argv"], told["env"])  # noqa: S606  (no shell is wanted)
+        os.execve(options["argv"][0], options["argv"], options["env"])  # noqa: S606  (no shell is wanted)
     except OSError as error:
-        os.write(tell, json.dumps(error.strerror).encode() + b"\n")
+        os.write(report, json.dumps(error.strerror).encode() + b"\n")
         os._exit(1)

@@ -58,24 +58,24 @@ class HostChannel:
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
-        self._most: dict[str, int] = {}
+        self._limits: dict[str, int] = {}
 
     def task(self) -> dict[str, Any]:
         """Receive the task."""
         head, _, task = self._read().partition(b"\n")
-        self._most = json.loads(head)
+        self._limits = json.loads(head)
         return json.loads(task)
 
     def call(self, name: str, payload: str) -> str:
         """Call the host and return its answer; printed text gets none. What is too long is sent only as far as it takes to see that."""
-        most = self._most["output_chars"] if name == PRINT else self._most["call_bytes"]
+        most = self._limits["output_chars"] if name == PRINT else self._limits["call_bytes"]
         with self._turn:
             self._send(frames.CALL, f"{name}\n{payload[: most + 1]}".encode("utf-8", "replace"))
             return "" if name == PRINT else self._read().decode()
 
-    def tell(self, said: str) -> None:
+    def report(self, outcome: str) -> None:
         """Report the outcome; what is too long is sent only as far as it takes to see that."""
-        self._send(frames.DONE, said.encode("utf-8", "replace")[: self._most["result_bytes"] + 1])
+        self._send(frames.DONE, outcome.encode("utf-8", "replace")[: self._limits["result_bytes"] + 1])
 
     def _send(self, kind: int, payload: bytes) -> None:
         """Send one frame."""
@@ -114,17 +114,17 @@ def serve(line: int, confinement: Confinement, run_task: RunTask, skillkit: type
 
 def probe_confinement(confinement: Confinement) -> list[str]:
     """Return what a confinement achieves; it is tried in a forked process."""
-    told, tell = os.pipe()
+    achieved, tell = os.pipe()
     if os.fork() == 0:
         try:
             os.write(tell, json.dumps(_confine(confinement)).encode())
         finally:
             os._exit(0)
     os.close(tell)
-    with os.fdopen(told) as reached:
-        said = reached.read()
+    with os.fdopen(achieved) as pipe:
+        report = pipe.read()
     os.wait()
-    return json.loads(said or "[]")
+    return json.loads(report or "[]")
 
 
 def _isolate_process(line: int) -> None:
@@ -152,7 +152,7 @@ def _run_one(path: list[str], run_task: RunTask, skillkit: types.ModuleType) -> 
     for name in [name for name in sys.modules if name.partition(".")[0] == "prowess"]:
         del sys.modules[name]
     sys.path += path
-    line.tell(run_task(task, line.call, skillkit))
+    line.report(run_task(task, line.call, skillkit))
 
 
 _MESSAGE_BYTES = 1 << 16
@@ -178,49 +178,47 @@ _TASK = json.dumps(
 class ForkServer:
     """Forks processes for the host."""
 
-    def __init__(self, asked: socket.socket, read: list[str]) -> None:
-        self._asked = asked
+    def __init__(self, requests: socket.socket, read: list[str]) -> None:
+        self._requests = requests
         self._read = read
         self._waiting = selectors.DefaultSelector()
-        self._waiting.register(asked, selectors.EVENT_READ)
+        self._waiting.register(requests, selectors.EVENT_READ)
 
     def serve(self) -> None:
         """Serve requests until the host is gone."""
         while True:
             for key, _ in self._waiting.select():
                 if key.data is not None:
-                    self._bury(key.fd, *key.data)
+                    self._reap(key.fd, *key.data)
                 elif not self._take():
                     return
 
     def _take(self) -> bool:
         """Fork one process; return False if the host is gone."""
-        message, lines, _, _ = socket.recv_fds(self._asked, _MESSAGE_BYTES, 1)
+        message, lines, _, _ = socket.recv_fds(self._requests, _MESSAGE_BYTES, 1)
         if not message:
             return False
-        told, line = json.loads(message), lines[0]
+        options, line = json.loads(message), lines[0]
         pid = os.fork()
         if pid == 0:
-            serve(line, Confinement(read=[*self._read, *told.pop("read")], **told), run_task, skillkit)
-        process, told_over = os.pidfd_open(pid), socket.socket(fileno=line)
-        self._waiting.register(process, selectors.EVENT_READ, (pid, told_over))
+            serve(line, Confinement(read=[*self._read, *options.pop("read")], **options), run_task, skillkit)
+        process, host = os.pidfd_open(pid), socket.socket(fileno=line)
+        self._waiting.register(process, selectors.EVENT_READ, (pid, host))
         # The host may be gone, or have given the run up: the zygote must neither fail nor wait for it.
         with contextlib.suppress(OSError):
-            socket.send_fds(
-                told_over, [frames.encode_frame(frames.ONLY, frames.STARTED)], [process], socket.MSG_DONTWAIT
-            )
+            socket.send_fds(host, [frames.encode_frame(frames.ONLY, frames.STARTED)], [process], socket.MSG_DONTWAIT)
         return True
 
-    def _bury(self, process: int, pid: int, line: socket.socket) -> None:
+    def _reap(self, process: int, pid: int, line: socket.socket) -> None:
         """Reap a process and report how it ended; the host has closed the socket if it knows already."""
         self._waiting.unregister(process)
         os.close(process)
         _, status = os.waitpid(pid, 0)
-        told = frames.encode_frame(
+        frame = frames.encode_frame(
             frames.ONLY, frames.EXITED, _describe_exit(os.waitstatus_to_exitcode(status)).encode()
         )
         with line, contextlib.suppress(OSError):
-            line.send(told, socket.MSG_DONTWAIT)
+            line.send(frame, socket.MSG_DONTWAIT)
 
 
 def _describe_exit(code: int) -> str:
@@ -229,20 +227,20 @@ def _describe_exit(code: int) -> str:
     return f"its process exited with {code}" if code >= 0 else f"its process was ended by {signal.Signals(-code).name}"
 
 
-def main(told: dict[str, Any]) -> NoReturn:
-    """Serve; `told` holds the paths that every process may read."""
-    asked = socket.socket(fileno=os.dup(0))
-    _prepare(told["folders"])
+def main(options: dict[str, Any]) -> NoReturn:
+    """Serve; `options` holds the paths that every process may read."""
+    requests = socket.socket(fileno=os.dup(0))
+    _prepare(options["folders"])
     reached = ["network"] if leave_network() else []
     drop_privileges()
-    probe = probe_confinement(Confinement(read=told["read"], seconds=1, memory_bytes=1 << 28))
+    probe = probe_confinement(Confinement(read=options["read"], seconds=1, memory_bytes=1 << 28))
     reached += [word for word in probe if word not in reached]
-    asked.send(json.dumps(reached).encode())
+    requests.send(json.dumps(reached).encode())
     if set(NEEDED) <= set(reached):
         # Frozen objects are not visited by the collector, which would copy their shared pages in every process.
         gc.collect()
         gc.freeze()
-        ForkServer(asked, told["read"]).serve()
+        ForkServer(requests, options["read"]).serve()
     os._exit(0)
 
 

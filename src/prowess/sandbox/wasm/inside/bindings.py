@@ -89,21 +89,21 @@ def call_plain(function: Func, store: Store) -> None:
 
 def call_text(function: Func, store: Store, text: str) -> str:
     """Call a function that takes and returns a text; `WasmtimeError` if the guest was ended."""
-    told, said = _ffi.wasmtime_component_val_t(), _ffi.wasmtime_component_val_t()
-    told.kind = _ffi.WASMTIME_COMPONENT_STRING
-    told.of.string = _ffi.bytes_to_capi(text.encode())
+    argument, result = _ffi.wasmtime_component_val_t(), _ffi.wasmtime_component_val_t()
+    argument.kind = _ffi.WASMTIME_COMPONENT_STRING
+    argument.of.string = _ffi.bytes_to_capi(text.encode())
     try:
         error = _ffi.wasmtime_component_func_call(
-            ctypes.byref(function._func), store._context(), ctypes.byref(told), 1, ctypes.byref(said), 1
+            ctypes.byref(function._func), store._context(), ctypes.byref(argument), 1, ctypes.byref(result), 1
         )
     finally:
-        _ffi.wasmtime_component_val_delete(ctypes.byref(told))
+        _ffi.wasmtime_component_val_delete(ctypes.byref(argument))
     if error:
         raise WasmtimeError._from_ptr(error)
     try:
-        return _text(said.of.string)
+        return _text(result.of.string)
     finally:
-        _ffi.wasmtime_component_val_delete(ctypes.byref(said))
+        _ffi.wasmtime_component_val_delete(ctypes.byref(result))
 
 
 def add_nothing(instance: LinkerInstance, name: str) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 WORLD, WIT, APP = "sandbox", "guest/sandbox.wit", "guest.runner"
 
 
-def main(told: dict[str, Any]) -> None:
+def main(options: dict[str, Any]) -> None:
     """Make `target` from `source`: machine code from a component, or a component from the folder of the guest package."""
-    source, target = Path(told["source"]), Path(told["target"])
+    source, target = Path(options["source"]), Path(options["target"])
     if source.is_dir():
         _componentize(source, target)
     else:

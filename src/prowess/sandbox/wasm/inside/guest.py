@@ -45,7 +45,7 @@ class GuestOutcome:
     stdout: str = ""
     fuel: int = 0
     detail: str = ""
-    said: str = ""
+    report: str = ""
 
 
 class GuestFactory:
@@ -120,8 +120,8 @@ class _RunningGuest:
 class Guest:
     """One interpreter, for one script."""
 
-    def __init__(self, house: GuestFactory, store: Store) -> None:
-        self._house = house
+    def __init__(self, factory: GuestFactory, store: Store) -> None:
+        self._factory = factory
         self.store = store
         self.function: Func | None = None
         self.clock = GuestClock(PREPARING_SECONDS)
@@ -136,17 +136,17 @@ class Guest:
         self._ask, self._limits, self.clock = ask, limits, clock
         self.store.set_limits(limits.memory_bytes, MAX_TABLE_ELEMENTS, MAX_INSTANCES, MAX_TABLES, MAX_MEMORIES)
         self.store.set_fuel(limits.fuel)
-        word, said, detail = "done", "", ""
+        word, report, detail = "done", "", ""
         try:
-            with self._house.running(self):
+            with self._factory.running(self):
                 clock.go_on()
-                said = self._call(task)
+                report = self._call(task)
         except WasmtimeError as error:
             word, detail = _stop_reason(str(error)) if not clock.reason else (clock.reason, "")
-        if len(said) > limits.result_bytes:
-            word, said, detail = "result", "", f"it has {len(said):,} bytes"
+        if len(report) > limits.result_bytes:
+            word, report, detail = "result", "", f"it has {len(report):,} bytes"
         return GuestOutcome(
-            word=word, stdout="".join(self._printed), fuel=limits.fuel - self._fuel_left(), detail=detail, said=said
+            word=word, stdout="".join(self._printed), fuel=limits.fuel - self._fuel_left(), detail=detail, report=report
         )
 
     def close(self) -> None:

@@ -148,24 +148,26 @@ class Worker:
     0.1 ms. There is one thread more than runs at a time, so that one is always left to receive answers and cancellations.
     """
 
-    def __init__(self, line: socket.socket, begun: StartedRuns, house: GuestFactory, spares: int, parent: int) -> None:
+    def __init__(
+        self, line: socket.socket, started: StartedRuns, factory: GuestFactory, spares: int, parent: int
+    ) -> None:
         self._line = line
         self._parent = parent
-        self._begun = begun
-        self._house = house
+        self._started = started
+        self._factory = factory
         self._sending = threading.Lock()
         self._receiving = threading.Lock()
         self._receiving.acquire()
         self._buffer = frames.FrameBuffer(MAX_FRAME_BYTES)
         self._runs: dict[int, GuestRun] = {}
-        self._spares = SpareGuests(house.make, spares)
+        self._spares = SpareGuests(factory.make, spares)
 
     def start(self, threads: int) -> None:
         """Start all threads. They receive nothing before `serve`."""
         threading.stack_size(THREAD_BYTES)
         for place in range(threads):
             threading.Thread(target=self._work, args=(place,), daemon=True).start()
-        self._house.ticker.start()
+        self._factory.ticker.start()
         self._spares.start()
 
     def send(self, number: int, kind: int, payload: bytes) -> None:
@@ -217,17 +219,17 @@ class Worker:
             guest: Guest | None = None
             try:
                 guest = self._spares.take()
-                self._begun.note(place, run.number)
-                ending = guest.run(run.task, run.limits, partial(self._ask, run), run.clock)
+                self._started.note(place, run.number)
+                outcome = guest.run(run.task, run.limits, partial(self._ask, run), run.clock)
             except Exception as error:  # noqa: BLE001  (a thread that ended would take the run with it)
-                ending = GuestOutcome(word="crashed", detail=type(error).__name__)
+                outcome = GuestOutcome(word="crashed", detail=type(error).__name__)
             self._runs.pop(run.number, None)
-            self._tell(run, ending)
+            self._tell(run, outcome)
             self._spares.give_back(guest)
 
-    def _tell(self, run: GuestRun, ending: GuestOutcome) -> None:
-        head = {"word": ending.word, "stdout": ending.stdout, "fuel": ending.fuel, "detail": ending.detail}
-        payload = json.dumps(head).encode() + b"\n" + ending.said.encode("utf-8", "replace")
+    def _tell(self, run: GuestRun, outcome: GuestOutcome) -> None:
+        head = {"word": outcome.word, "stdout": outcome.stdout, "fuel": outcome.fuel, "detail": outcome.detail}
+        payload = json.dumps(head).encode() + b"\n" + outcome.report.encode("utf-8", "replace")
         self.send(run.number, frames.DONE, payload)
 
     def _ask(self, run: GuestRun, name: str, payload: str) -> str:
@@ -238,17 +240,17 @@ class Worker:
         return answer
 
 
-def main(told: dict[str, Any]) -> NoReturn:
-    """Serve; `told` holds the compiled component, the parent, and the numbers of threads and spare guests."""
+def main(options: dict[str, Any]) -> NoReturn:
+    """Serve; `options` holds the compiled component, the parent, and the numbers of threads and spare guests."""
     line = socket.socket(fileno=0)
     line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", IDLE_SECONDS, 0))
     engine = make_engine()
-    house = GuestFactory(engine, Component.deserialize_file(engine, told["component"]))
-    begun = StartedRuns(told["begun"], told["threads"] + 1)
-    os.close(told["begun"])
-    threads = told["threads"] + 1
-    worker = Worker(line, begun, house, told["spares"], told["parent"])
-    house.make().close()
+    factory = GuestFactory(engine, Component.deserialize_file(engine, options["component"]))
+    started = StartedRuns(options["started"], options["threads"] + 1)
+    os.close(options["started"])
+    threads = options["threads"] + 1
+    worker = Worker(line, started, factory, options["spares"], options["parent"])
+    factory.make().close()
     reached = confine_thread()
     worker.start(threads)
     reached += confine_process(threads * THREAD_BYTES)
