@@ -100,6 +100,7 @@ def fit(skill: Skill, package: Package, profile: ProfileName, limits: Limits = D
     if not accepted.ok:
         raise rejection(accepted)
     name = choose_name(skill, profile)
+    # Byte for byte, if the package already passes: fitting must not touch what needs no change.
     as_it_is = validate(_rename_package(package, name), profile, limits)
     if as_it_is.ok and (profile == "prowess" or _declared_name(as_it_is) in (None, name)):
         return Writing(package=as_it_is.reading.package)

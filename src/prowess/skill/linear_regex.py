@@ -15,7 +15,7 @@ class RegexRefused(ValueError):
 @lru_cache(maxsize=256)
 def compile_regex(pattern: str, *, case_sensitive: bool = True) -> LinearRegex:
     """Return the compiled expression, or raise `RegexRefused`."""
-    import re2  # here, because few skills have expressions
+    import re2  # imported here because few skills have expressions
 
     engine: Any = re2
     options: Any = engine.Options()

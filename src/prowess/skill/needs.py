@@ -54,6 +54,7 @@ def parse_host(text: str) -> str | None:
 
 def _is_host_name(name: str, *, below: bool) -> bool:
     """Return False for a name that could be another spelling of an IP address, and for `*.` before a single label."""
+    # Resolvers read a name that ends in a number (0x7f.1, 2130706433, 127.1) as an address, so only the usual notation passes.
     last = name.rpartition(".")[2]
     if not (last.isdigit() or last.startswith("0x")):
         return not below or "." in name
@@ -253,6 +254,7 @@ def measure_reach(skill: Skill, artifacts: Sequence[str] = (), *, needs: Needs |
     """
     needs, ran = needs or read_needs(skill), list_reached_artifacts(skill, artifacts)
     reaches = {kind_info(one.kind).reaches for one in ran}
+    # Fail closed: the gate must never be asked about less than the run can do.
     native = needs.runtime == "native" and any(isinstance(one, Function) for one in ran)
     if native or "machine" in reaches:
         return "machine"

@@ -119,6 +119,7 @@ def compute_digest(manifest: Iterable[FileEntry]) -> str:
 
     JSON keeps every boundary, so that no two different manifests have the same text.
     """
+    # ASCII-only JSON: the digest must not depend on how a JSON library writes other characters.
     rows = sorted([entry.path, entry.mode, entry.size, entry.sha256] for entry in manifest)
     return hashlib.sha256(_encode(rows).encode("ascii")).hexdigest()
 
@@ -162,10 +163,12 @@ def _find_path_fault(path: str, limits: Limits) -> str:
         return "is not a portable path"
     if any(unicodedata.category(char) in ("Cc", "Cs") for char in path):
         return "has control characters in its name"
+    # Windows drops trailing dots and spaces, so two such names would be one file there.
     if any(segment != segment.strip(" ") or segment.endswith(".") for segment in segments):
         return "has a part that begins or ends in a space or ends in a dot"
     if len(segments) > limits.depth:
         return f"lies deeper than {limits.depth} levels"
+    # The limit of ext4 and many other file systems for one name.
     if any(len(segment.encode()) > 255 for segment in segments):
         return "has a name longer than 255 bytes"
     return ""
@@ -176,6 +179,7 @@ def check_clash(path: str, seen: dict[str, str]) -> None:
 
     Those are paths that differ only in case or Unicode normalisation, and a file and a folder with the same name.
     """
+    # Files are noted under their folded path, folders with a slash after it: a file `a` and a folder `a/` then meet here.
     key = _fold_path(path)
     other = seen.get(key) or seen.get(key + "/")
     if other:

@@ -67,6 +67,7 @@ def find_source_fault(source: str, function: str) -> SourceFault | None:
         return _check_syntax(_blank_strings(text), function)
     except _UnclosedError as error:
         return SourceFault(message="a text in quotes has no end", line=error.line)
+    # What the parser raises for code that is too much for it; that says nothing about the file.
     except (_NotCheckedError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -148,7 +149,8 @@ def _blank_strings(text: str) -> str:
     code = "".join(parts)
     if len(code) > MAX_CODE_CHARS or len(text) - begun - taken > MAX_EXPRESSION_CHARS or code.count("elif") > MAX_ELIFS:
         raise _NotCheckedError
-    if _NUMBER_BEFORE_WORD.search(code):  # which Python reads, and complains about
+    # `1if x else 2` is valid, but the parser warns about it, and warnings may be errors in this process.
+    if _NUMBER_BEFORE_WORD.search(code):
         raise _NotCheckedError
     return code
 

@@ -104,6 +104,7 @@ class Schema:
         return ""
 
     def _faults(self, value: Any, text: bytes) -> tuple[SchemaError, ...]:
+        # The error iterator recurses in native code: too deep a value would overflow the stack and end the process.
         levels = MAX_NESTING // self._work.longest
         if _count_brackets(text) >= levels and measure_depth(value, most=levels) >= levels:
             return (_whole_value_error("it does not fit; it nests too deep to say where"),)
@@ -177,6 +178,7 @@ def _compile_text(text: bytes) -> Schema:
         raise _schema_problem("schema-deep", f"The schema nests deeper than {MAX_SCHEMA_DEPTH} levels.")
     source = cast("dict[str, Any] | bool", source)
     work = _measure_cost(source)
+    # RegexOptions selects the linear-time engine; the default one backtracks. `mask` keeps values out of messages.
     options = jsonschema_rs.RegexOptions(size_limit=_MAX_PATTERN_BYTES)
     try:
         validator = jsonschema_rs.validator_for(source, offline=True, mask="it", pattern_options=options)
@@ -212,6 +214,7 @@ def _whole_value_error(message: str) -> SchemaError:
 
 def _encode(value: Any) -> bytes:
     """Return the value as JSON; raise `ValueError` if it is not JSON."""
+    # pydantic writes NaN and Infinity, which are not JSON; the slow check runs only if the letters occur at all.
     text = to_json(value)
     if b"NaN" in text or b"Infinity" in text:
         json.dumps(value, allow_nan=False)

@@ -82,7 +82,7 @@ class SchemaCost:
             return counted[key]
         if len(counted) > 2 * most:
             raise OverflowError
-        counted[key] = 0
+        counted[key] = 0  # a cycle that comes back to this part and value counts once
         total = 1
         for edge in self.edges.get(id(part), ()):
             total += sum(self._count(edge.part, inner, counted, most) for inner in _values_for(edge, value))
@@ -143,6 +143,7 @@ def _find_edges(schema: Any) -> dict[int, tuple[Edge, ...]]:
         if fields is not schema and isinstance(fields.get("$id"), str):
             raise InvalidReference("$id may stand only at the top")
         edges = (*_applied_parts(fields), *_referenced_parts(fields, schema, anchors))
+        # Counted three times: validated once, and walked again for what it covers. An estimate on the safe side.
         again = [edge for edge in edges if edge.where == "same"] if fields.keys() & _UNEVALUATED else ()
         found[id(fields)] = (*edges, *again, *again)
         waiting += [edge.part for edge in edges]

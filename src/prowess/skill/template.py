@@ -158,7 +158,8 @@ class _MeasuredTag:
             position, kind = token.end(), token.lastgroup
             if kind == "end" and len(self._open) == 1:
                 break
-            if kind == "end":  # inside brackets it is not one
+            # Inside brackets, `}}` closes two of them instead of the tag, as in {{ {"a": {}} }}.
+            if kind == "end":
                 position, kind = token.start() + 1, "close" if token[0] == "}}" else "sign"
             self.parts += 1
             self._count(kind)

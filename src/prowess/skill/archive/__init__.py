@@ -111,7 +111,7 @@ def _write_zip(package: Package, top: str) -> bytes:
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in package.files:
             info = zipfile.ZipInfo(f"{top}/{file.path}", _EPOCH)
-            info.create_system = 3
+            info.create_system = 3  # Unix: only then do readers look at the mode
             info.external_attr = (stat.S_IFREG | int(file.mode, 8)) << 16
             archive.writestr(info, file.content, zipfile.ZIP_DEFLATED)
     return out.getvalue()

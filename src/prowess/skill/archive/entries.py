@@ -30,7 +30,7 @@ class InflateStream:
     def read(self, most: int) -> bytes:
         """Return the next piece of at most `most` bytes; b'' at the end. Raise `EOFError` if the stream is cut short."""
         while not self._stream.eof:
-            # Small feeds: what zlib has not used yet it hands back as a copy, each time.
+            # Small feeds: zlib hands back what it has not used yet as a copy, each time.
             feed = self._data[self.position : self.position + _FEED_BYTES]
             piece = self._stream.decompress(feed, most)
             self.position += len(feed) - len(self._stream.unconsumed_tail) - len(self._stream.unused_data)
@@ -108,6 +108,7 @@ class EntryCollector:
         while piece := read(CHUNK_BYTES):
             size += len(piece)
             self._total += len(piece)
+            # Checked while reading: the size that the archive declares may be a lie.
             if size > self._limits.file_bytes:
                 raise too_large_error(
                     f"bytes in one file ({path!r})", self._limits.file_bytes, "more", "max_file_bytes"

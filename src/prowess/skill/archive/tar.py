@@ -85,7 +85,7 @@ def read_tar(data: bytes, intake: EntryCollector) -> None:
         extended = header.type in _EXTENDING
         size = header.size if said.size is None or extended else said.size
         content = _slice_content(data, position, size, said.name or header.name)
-        position += -(-size // _BLOCK) * _BLOCK
+        position += -(-size // _BLOCK) * _BLOCK  # content is padded to whole blocks
         count += 1
         if count > intake.most_entries:
             raise intake.too_many()
@@ -127,6 +127,7 @@ def _apply_extension(said: _ExtendedHeader, header: tarfile.TarInfo, content: me
     records = _parse_pax_records(bytes(content), header.name)
     if any(key.startswith("GNU.sparse") for key in records):
         raise entry_error(header.name, "is a sparse file", "Pack it again without --sparse.")
+    # `git archive` writes a global header with a comment; one that renames entries would make readers disagree.
     if header.type == tarfile.XGLTYPE:
         if records.keys() & {"path", "size"}:
             raise entry_error(header.name, "renames or resizes every entry that follows")

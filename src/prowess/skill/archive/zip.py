@@ -91,6 +91,7 @@ def read_zip(data: bytes, intake: EntryCollector) -> None:
 
 def _find_directory(data: bytes, intake: EntryCollector) -> int:
     """Return where the directory starts. Refuse one that is not at the end, or too long to read quickly."""
+    # The last end record, which must reach to the end of the file: a reader that scans in another way sees the same directory.
     at = data.rfind(ZIP_MAGIC[1])
     if at < 0 or len(data) < at + _END.size:
         raise Invalid("The zip archive ends early: its directory is missing.", hint="Download or pack it again.")
@@ -123,6 +124,7 @@ def _list_entries(data: bytes, infos: list[zipfile.ZipInfo], directory: int) -> 
         _check_local_header(head, data[start : start + head.name], info, name)
         start += head.name + head.extra
         position = start + info.compress_size
+        # A streamed entry is followed by a data descriptor of 12 to 24 bytes, with or without a signature.
         slack = _DESCRIPTOR if head.flags & _STREAMED else 0
         entries.append(_ZipEntry(info, name, memoryview(data)[start:position]))
     if not position <= directory <= position + slack:
@@ -178,6 +180,7 @@ def _check_type(info: zipfile.ZipInfo, name: str, bits: int) -> None:
         raise entry_error(name, "is a folder by its name or by its type, but not by both")
     if info.flag_bits & _ENCRYPTED:
         raise entry_error(name, "is encrypted", "Pack it without a password.")
+    # Deflate of nothing is two bytes long.
     if folder and (info.file_size or info.compress_size > 2):
         raise entry_error(name, "is a folder that has content")
 

@@ -45,6 +45,7 @@ class FrontmatterBlock:
 
 def normalize_line_ends(text: str) -> str:
     """Return the text with plain line ends and every character at the same position."""
+    # A space for each CR: positions found in this text must be valid in the original.
     return text.replace("\r\n", " \n").replace("\r", "\n") if "\r" in text else text
 
 
@@ -59,6 +60,7 @@ def find_block(text: str) -> FrontmatterBlock | None:
     opened = _OPEN.match(text, position)
     lead = 0
     if not opened:
+        # No marker at the top: keys without one, or frontmatter that starts after some text.
         if _BARE.match(text, position):
             return _unopened_block(text, position, problems)
         opened = _LATER.search(text, 0, _skip(_PROSE, text, 0))
@@ -157,6 +159,7 @@ def shorten_block(text: str, block: FrontmatterBlock) -> FrontmatterBlock | None
     if not _HEADING_LINE.search(text, block.start, block.end):
         return None
     end = find_keys_end(text, block.start)
+    # Each test guards a case in which the marker is real: nothing was cut off, no known key before it, keys after the cut.
     if end >= block.end or not _KNOWN_KEY.search(text, block.start, end):
         return None
     if not _is_body(text, end, block.end) or not text[end : block.end].strip():

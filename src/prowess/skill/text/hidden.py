@@ -117,6 +117,7 @@ def quote_source(source: str) -> str:
 
 
 def _hidden_positions(text: str) -> Iterator[int]:
+    # Most texts are plain ASCII: deleting all plain bytes leaves nothing, and no regular expression has to run.
     if text.isascii() and not text.encode().translate(None, _PLAIN):
         return
     flag_end = 0
@@ -171,6 +172,7 @@ def _zero_width_accepted(text: str, position: int) -> bool:
 def _variation_accepted(text: str, position: int) -> bool:
     char = text[position]
     before, after = _around(text, position)
+    # One selector changes a character; two in a row change nothing and can encode a byte each.
     if after and _classify(after) == "variation-selector" and _SUSPECT.match(after):
         return False
     if char >= "\U000e0100":

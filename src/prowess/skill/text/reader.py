@@ -82,6 +82,7 @@ def _decode_other(data: bytes, position: int, problems: list[Problem]) -> str:
 
 def _check_nul(text: str, data: bytes | str, problems: list[Problem]) -> str:
     """Return the text, decoded again if its NULs come from UTF-16 without a mark."""
+    # UTF-16 without a mark: in Latin text every second byte is NUL, which tells the byte order.
     start = data[:64] if isinstance(data, bytes) else b""
     even, odd = start[::2].count(0), start[1::2].count(0)
     if odd * 2 > len(start) // 2 and not even:
@@ -107,6 +108,7 @@ _LINE_END = ("\n", "")
 def read_document(data: bytes | str, *, limits: Limits = DEFAULT_LIMITS) -> Document:
     """Read the frontmatter and the body of a markdown file. Never raises."""
     text, problems = decode_text(data)
+    # The fast path for the usual file: exact markers and valid YAML. Everything else takes the slow, tolerant one.
     end = text.find("\n---", 3) if not problems and text.startswith("---\n") else -1
     if end < 0 or text[end + 4 : end + 5] not in _LINE_END or text.find("\n...", 3, end) >= 0:
         return _read_irregular(text, problems, limits)

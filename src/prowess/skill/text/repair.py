@@ -42,6 +42,7 @@ def repair_fields(raw: str, first_line: int, refused: YamlRefused, limits: Limit
     """
     result = ReadFields()
     entries = split_entries(clean_rows(raw, first_line, result), first_line, result)
+    # Usually one value is broken: fixing the key at which YAML stopped saves reading all others one by one.
     for _ in range(_MAX_FIXES):
         suspect = next((entry for entry in reversed(entries) if entry.line <= refused.line), None)
         if suspect is None or _read_entry(suspect, result, limits):
@@ -213,6 +214,7 @@ def _fix_rows_below(entry: FrontmatterEntry, refused: YamlRefused, result: ReadF
             value = load("\n".join(rows), limits=limits, first_line=entry.line).value[entry.key]
         except YamlRefused as again:
             mended = _fix_row(rows, min(again.line - entry.line, len(rows) - 1))
+            # The same row twice means that the fix did not help.
             if mended is None or any(at == mended[2] for _, _, at in found):
                 break
             rows = mended[0]

@@ -92,6 +92,7 @@ class ValueBuilder:
                     if len(stack) == 1:
                         self.lines.setdefault(value, event.start_mark.line + self.first_line)
                     continue
+                # Only plain scalars: "null" in quotes is text.
                 if not event.style and (typed or value in _NULLS):
                     value = _parse_plain(value)
             elif kind is MappingEndEvent or kind is SequenceEndEvent:
@@ -185,6 +186,7 @@ def _parse_plain(text: str) -> Any:
         number = float(text) if match[1] else int(text)
     except ValueError:
         return text
+    # 1.10 or 007 must stay text, or writing the value would change the file.
     written = format_float(number) if isinstance(number, float) else str(number)
     return number if written == text else text
 
@@ -232,6 +234,7 @@ def load(
     is ignored and listed instead of refused. Lines count from `first_line`.
     """
     _check_size(text, limits.frontmatter_bytes)
+    # PyYAML counts U+0085, U+2028 and U+2029 as line ends. Lines in reports are those that an editor shows.
     if text.isascii() or not _ODD_BREAK.search(text):
         return _load_with(text, ValueBuilder(typed, limits.yaml_depth, first_wins, first_line))
     builder = ValueBuilder(typed, limits.yaml_depth, first_wins, 0)
@@ -276,6 +279,7 @@ def _join_surrogates(pair: re.Match[str]) -> str:
 
 
 def _check_size(text: str, cap: int) -> None:
+    # A character has at most 4 bytes in UTF-8, so most texts need not be encoded to be measured.
     if len(text) * 4 <= cap:
         return
     size = len(text.encode("utf-8", "surrogatepass"))

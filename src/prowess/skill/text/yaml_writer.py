@@ -85,7 +85,7 @@ def _dump_with(value: Any, dumper: type[_Dumper]) -> str:
         sort_keys=False,
         default_flow_style=False,
         allow_unicode=True,
-        width=float("inf"),
+        width=float("inf"),  # never wrap: simple readers take one line for one value
         indent=2,
     )
 
