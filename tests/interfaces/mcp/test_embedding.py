@@ -31,6 +31,8 @@ def web(workspace):
         "one": Caller(actor=agent_of(local_person("ann"))),
         "two": Caller(actor=reader),
         "stranger": Caller(actor=stranger),
+        "acme": Caller(actor=agent_of(Actor(name="ann", organization="acme"))),
+        "borg": Caller(actor=agent_of(Actor(name="bob", organization="borg"))),
     }
     engine = Prowess.open(workspace)
     app = asgi_app(engine, callers=tokens.get, keys=[b"k" * 32], hosts={"skills.example"}, path="/skills")
@@ -84,6 +86,31 @@ def test_each_caller_has_the_tools_that_it_may_use(web):
     assert "skill_create" in one
     assert "skill_create" not in two
     assert "search_skills" in two
+
+
+def test_each_caller_is_served_the_skills_and_the_metrics_of_its_own_organization(web):
+    secret = {"id": "secret-sauce", "name": "Sauce", "description": "Makes sauce.", "instructions": "Stir."}
+    created = modern(web, "acme", "tools/call", name="skill_create", arguments=secret).json()["result"]
+    assert not created["isError"], created
+    uri = next(one["uri"] for one in listed(web, "acme") if "secret-sauce/SKILL.md" in one["uri"])
+    assert "Stir." in modern(web, "acme", "resources/read", uri=uri).text
+    modern(web, "acme", "tools/call", name="load_skill", arguments={"name": "secret-sauce"})
+
+    for other in ("borg", "one"):
+        assert not [one for one in listed(web, other) if "secret-sauce" in one["uri"]]
+        answer = modern(web, other, "resources/read", uri=uri).json()
+        absent = modern(web, other, "resources/read", uri=uri.replace("secret-sauce", "absent")).json()
+        assert answer["error"]["code"] == absent["error"]["code"]
+        loaded = modern(web, other, "tools/call", name="load_skill", arguments={"name": "secret-sauce"})
+        assert "Stir." not in loaded.text
+        found = modern(web, other, "tools/call", name="search_skills", arguments={"query": "sauce"})
+        assert "secret-sauce" not in found.json()["result"]["content"][0]["text"]
+        metrics = web.get("/metrics", headers={"Authorization": f"Bearer {other}"}).text
+        assert "secret-sauce" not in metrics
+
+
+def listed(web, token: str):
+    return modern(web, token, "resources/list").json()["result"]["resources"]
 
 
 def test_what_is_not_offered_is_refused_when_it_is_called(web):

@@ -76,7 +76,8 @@ class Endpoint:
         if path == self._path:
             await self._serve(scope, receive, send)
         elif path == METRICS_PATH and scope["method"] == "GET" and _may_read_metrics(scope):
-            exposition = await self._engine.events.metrics()
+            organization = scope[SCOPE_KEY].actor.organization
+            exposition = await self._engine.as_actor(organization=organization).events.metrics()
             await Response(exposition, headers={"content-type": CONTENT_TYPE})(scope, receive, send)
         else:
             await PlainTextResponse("There is nothing here.", 404)(scope, receive, send)
@@ -142,8 +143,7 @@ def asgi_app(
     beside its own that may use it. `keys`, of 32 bytes or more, seal questions to people: processes that share the first
     of them take each other's answers. Run its lifespan, as servers do. The metrics are at `/metrics`, for the same tokens.
 
-    One engine serves the catalog and the metrics of one organization: whoever `callers` lets in with `skills.read` sees
-    all of its skills, whichever organization their actor is of. Other organizations need engines and apps of their own.
+    Everybody that `callers` lets in with `skills.read` is served the skills and the metrics of their actor's organization.
     """
     server = make_server(engine, NOBODY, security=make_security(list(keys), NOBODY))
     return wrap_server(server, callers=callers, hosts=hosts, origins=origins, path=path)

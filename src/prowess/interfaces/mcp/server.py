@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any, TypeVar
@@ -64,14 +64,13 @@ def make_server(engine: Engine, caller: Caller, *, security: RequestStateSecurit
 
     `security` seals the questions that are under way, so that another process with the same keys takes the answer.
     """
-    shelf = EntryIndex(engine)
-    notices = ChangeNotifier(engine, shelf)
     relays = SamplingRelays()
-    door = Backend(engine=engine, shelf=shelf, caller=caller, notices=notices, relays=relays)
+    doors = _Backends(engine, caller, relays)
+    door = doors.own
 
     @asynccontextmanager
     async def lifespan(_: Server[dict[str, Any]]) -> AsyncGenerator[dict[str, Any]]:
-        async with notices.running():
+        async with doors.running():
             try:
                 yield {}
             finally:
@@ -85,22 +84,22 @@ def make_server(engine: Engine, caller: Caller, *, security: RequestStateSecurit
         instructions=INSTRUCTIONS,
         lifespan=lifespan,
         get_tool_input_schema=lambda _: None,  # no argument of ours travels as a header
-        on_list_tools=_bind(door, tools.list_tools),
-        on_call_tool=_bind(door, tools.call_tool),
-        on_list_resources=_bind(door, resources.list_resources),
-        on_list_resource_templates=_bind(door, resources.list_templates),
-        on_read_resource=_bind(door, resources.read_resource),
-        on_subscribe_resource=_bind(door, _subscribe),
-        on_unsubscribe_resource=_bind(door, _unsubscribe),
-        on_subscriptions_listen=_bind(door, _listen),
+        on_list_tools=_bind(doors, tools.list_tools),
+        on_call_tool=_bind(doors, tools.call_tool),
+        on_list_resources=_bind(doors, resources.list_resources),
+        on_list_resource_templates=_bind(doors, resources.list_templates),
+        on_read_resource=_bind(doors, resources.read_resource),
+        on_subscribe_resource=_bind(doors, _subscribe),
+        on_unsubscribe_resource=_bind(doors, _unsubscribe),
+        on_subscriptions_listen=_bind(doors, _listen),
     )
     server.door = door
-    server.add_request_handler("skills/list", PaginatedRequestParams, _bind(door, skills_extension.list_skills))
-    server.add_request_handler("skills/get", skills_extension.SkillParams, _bind(door, skills_extension.get_skill))
+    server.add_request_handler("skills/list", PaginatedRequestParams, _bind(doors, skills_extension.list_skills))
+    server.add_request_handler("skills/get", skills_extension.SkillParams, _bind(doors, skills_extension.get_skill))
     server.add_request_handler(
-        "resources/directory/read", skills_extension.DirectoryParams, _bind(door, skills_extension.read_directory)
+        "resources/directory/read", skills_extension.DirectoryParams, _bind(doors, skills_extension.read_directory)
     )
-    server.add_notification_handler("notifications/initialized", NotificationParams, _bind(door, _on_initialized))
+    server.add_notification_handler("notifications/initialized", NotificationParams, _bind(doors, _on_initialized))
     server.extensions[skills_extension.EXTENSION_ID] = skills_extension.EXTENSION_SETTINGS
     if find_spec("opentelemetry.sdk") is None:
         server.middleware.clear()  # spans that nobody could collect
@@ -115,12 +114,51 @@ def make_security(keys: list[bytes], default: Caller) -> RequestStateSecurity:
     )
 
 
+class _Backends:
+    """A backend for each organization that callers belong to, so that nobody is served the skills of another."""
+
+    def __init__(self, engine: Engine, caller: Caller, relays: SamplingRelays) -> None:
+        self._caller = caller
+        self._relays = relays
+        self._notifiers: AsyncExitStack | None = None
+        self.own = self._make(engine)
+        self._by_organization = {engine.actor.organization: self.own}
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Notify the clients of all organizations of changes for as long as this lasts."""
+        async with AsyncExitStack() as stack:
+            for backend in self._by_organization.values():
+                await stack.enter_async_context(backend.notices.running())
+            self._notifiers = stack
+            try:
+                yield
+            finally:
+                self._notifiers = None
+
+    async def of(self, context: Context) -> Backend:
+        """Return the backend for whoever a request comes from, made when the first of its organization calls."""
+        organization = caller_of(context, self._caller).actor.organization
+        found = self._by_organization.get(organization)
+        if found is None:
+            found = self._make(self.own.engine.as_actor(organization=organization))
+            self._by_organization[organization] = found
+            if self._notifiers is not None:
+                await self._notifiers.enter_async_context(found.notices.running())
+        return found
+
+    def _make(self, engine: Engine) -> Backend:
+        shelf = EntryIndex(engine)
+        notices = ChangeNotifier(engine, shelf)
+        return Backend(engine=engine, shelf=shelf, caller=self._caller, notices=notices, relays=self._relays)
+
+
 def _bind(
-    door: Backend, handler: Callable[[Backend, Context, P], Awaitable[R]]
+    doors: _Backends, handler: Callable[[Backend, Context, P], Awaitable[R]]
 ) -> Callable[[Context, P], Awaitable[R]]:
     async def handle(context: Context, params: P) -> R:
         try:
-            return await handler(door, context, params)
+            return await handler(await doors.of(context), context, params)
         except ProwessError as error:
             raise protocol_error(error) from error
 
