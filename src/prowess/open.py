@@ -130,6 +130,7 @@ class Prowess(Engine):
                 open_matcher=open_matcher,
                 records=stores.records,
                 has_records=stores.has_records,
+                snapshot=stores.snapshot,
                 feed=feeds.feed,
                 wake=feeds.wake,
                 recorder=feeds.recorder,

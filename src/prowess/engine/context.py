@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -59,6 +60,8 @@ class Resources:
     records: Callable[[], Connections]
     """Return the database of sessions, approvals, events and the audit log; create it on first use."""
     has_records: Callable[[], bool]
+    snapshot: Callable[[], AbstractContextManager[None]]
+    """Let the reads that a thread makes inside the block share one transaction for each database."""
     feed: Callable[[str], EventFeed]
     """Return the event feed of an organization."""
     wake: Callable[[str], None]

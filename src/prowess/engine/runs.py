@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Context
@@ -100,7 +100,7 @@ class Runs:
 
         context = self._context
         gate, runner = context.resources.gate, context.resources.runner()
-        with self._snapshot():
+        with context.resources.snapshot():
             inside = gate.inside(context.actor, request.session)
             store, skill = context.catalog.find(request.slug)
             facts = runner.facts(skill)
@@ -135,11 +135,6 @@ class Runs:
             session_model=inside.model,
             resumes=checkpoint.trace if checkpoint else "",
         )
-
-    def _snapshot(self) -> AbstractContextManager[None]:
-        """Let the reads of the block share one transaction."""
-        resources = self._context.resources
-        return resources.records().snapshot() if resources.has_records() else nullcontext()
 
 
 def _needs_interpreter(run: Run) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,6 +103,16 @@ class Stores:
         """Whether that database is there; once it is, it is taken to stay."""
         self._has_records = self._has_records or database_exists(self.settings.account_database)
         return self._has_records
+
+    @contextmanager
+    def snapshot(self) -> Generator[None]:
+        """Let the reads that this thread makes inside the block share one transaction for each database."""
+        # Databases that are not open yet stay as they are: opening one may create it, and none may be read at all.
+        with ExitStack() as stack:
+            for database in tuple(self._opened.databases.values()):
+                if database.is_open:
+                    stack.enter_context(database.snapshot())
+            yield
 
     def close(self) -> None:
         """Close every database."""

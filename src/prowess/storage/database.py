@@ -287,6 +287,11 @@ class DeferredDatabase:
         """Let all reads that this thread makes inside the block share one transaction."""
         return self._current()[0].snapshot()
 
+    @property
+    def is_open(self) -> bool:
+        """True if the database was used before."""
+        return self._opened is not None
+
     def close(self) -> None:
         """Close every connection that is not in use."""
         with self._lock:
