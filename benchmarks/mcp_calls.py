@@ -58,7 +58,7 @@ async def serve_fastmcp(workspace: str, transport: str) -> None:
     from prowess.tools.toolbox import Toolbox
 
     async with Prowess.open(workspace) as engine:
-        toolbox = Toolbox(engine, actor=agent_of(local_person("bench")), conversation="bench", hands_over=True)
+        toolbox = Toolbox(engine, actor=agent_of(local_person("bench")), conversation="bench", return_content=True)
         server = FastMCP("bench")
 
         @server.tool
@@ -225,7 +225,7 @@ async def measure_toolbox(name: str, calls: int, workspace: Path) -> dict[str, f
     from prowess.tools.toolbox import Toolbox
 
     async with Prowess.open(workspace) as engine:
-        toolbox = Toolbox(engine, actor=agent_of(local_person("bench")), conversation="bench", hands_over=True)
+        toolbox = Toolbox(engine, actor=agent_of(local_person("bench")), conversation="bench", return_content=True)
 
         async def many(count: int) -> None:
             for _ in range(count):

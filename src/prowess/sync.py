@@ -73,7 +73,7 @@ class _Proxy:
             raise AttributeError(name)
         value = getattr(self._target, name)
         # The parts of an engine are its cached properties.
-        if isinstance(getattr(type(self._target), name, None), cached_property):
+        if isinstance(getattr(self._target.__class__, name, None), cached_property):
             value = _Proxy(value, self._loop)
         elif iscoroutinefunction(value):
             value = self._waiting(value)

@@ -22,8 +22,8 @@ from prowess.policy.organization import OrgPolicy
 from prowess.policy.rules import Ruling
 from prowess.prompts.shelf import EntryKind, RegistryEntry
 from prowess.run.call import Call
-from prowess.run.request import Inputs, StepListener
-from prowess.run.result import RunPart, RunResult
+from prowess.run.request import RunRequest, StepListener
+from prowess.run.result import RunResult
 from prowess.session.explanation import Explanation
 from prowess.session.index import IndexPlan
 from prowess.session.role_prompt import RolePrompt
@@ -105,24 +105,7 @@ class Sessions:
     ) -> tuple[str, ...]: ...
 
 class Runs:
-    def attempt(
-        self,
-        slug: str,
-        inputs: Inputs | None = ...,
-        *,
-        artifacts: str | Sequence[str] = ...,
-        session: Session | str = ...,
-        model: Model | str = ...,
-        evaluation_model: Model | str = ...,
-        spare: Model | None = ...,
-        timeout: float | None = ...,
-        resume: str = ...,
-        dry_run: bool = ...,
-        watch: StepListener | None = ...,
-        each: Callable[[RunPart], None] | None = ...,
-        progress: Callable[[str], None] = ...,
-        started_by: Call | None = ...,
-    ) -> RunResult: ...
+    def attempt(self, request: RunRequest) -> RunResult: ...
     def run_for_script(self, call: Call, slug: str, inputs: Mapping[str, Any]) -> Any: ...
     def build_sandbox(self, progress: Callable[[str], None] = ...) -> None: ...
     def can_resume(self, trace: str) -> bool: ...
@@ -270,7 +253,7 @@ class Prowess:
         timeout: float | None = ...,
         resume: str = ...,
         dry_run: bool = ...,
-        watch: StepListener | None = ...,
+        on_step: StepListener | None = ...,
     ) -> RunResult: ...
     def why(self, message: str, *, session: Session | str = ..., limit: int = ...) -> Explanation: ...
     def index(self, message: str = ..., *, session: Session | str = ..., budget: int | None = ...) -> IndexPlan: ...
@@ -285,11 +268,11 @@ class Toolbox:
         *,
         actor: Actor | None = ...,
         conversation: str = ...,
-        hands_over: bool = ...,
-        watch: StepListener = ...,
-        spare: Model | None = ...,
+        return_content: bool = ...,
+        on_step: StepListener = ...,
+        fallback_model: Model | None = ...,
     ) -> None: ...
-    def offered(self, holdings: Inventory | None = ...) -> list[Tool]: ...
+    def offered(self, inventory: Inventory | None = ...) -> list[Tool]: ...
     def specs(self, format: SpecFormat = ...) -> list[dict[str, Any]]: ...
     def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer: ...
     def refusal(self, name: str, error: ProwessError) -> ToolAnswer: ...

@@ -51,7 +51,7 @@ async def test_an_agent_whose_prompt_is_not_ours_is_handed_the_block(
     folder = place.skill("triage")
     place.skill("other")
     async with place.open(ann) as engine:
-        toolbox = box(engine, hands_over=True)
+        toolbox = box(engine, return_content=True)
         await toolbox.call("enable_skill", {"skill_slug": "other"})
         told = (await toolbox.call("enable_skill", {"skill_slug": "workspace:triage"})).data
         blocks = await engine.sessions.blocks("chat")

@@ -40,7 +40,9 @@ async def test_an_agent_gets_what_came_out_and_which_checks_did_not_pass(
 ):
     async with greeter.open(ann) as engine:
         with ScriptedModel(["Good morning, Ada."]) as model:
-            answer = await box(engine, spare=model).call("run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}})
+            answer = await box(engine, fallback_model=model).call(
+                "run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}}
+            )
         assert answer.ok
         (part,) = answer.data["parts"]
         trace = await engine.traces.get(part["trace"])
@@ -56,7 +58,9 @@ async def test_a_run_that_gave_nothing_good_says_why_and_what_came_out(
 ):
     async with greeter.open(ann) as engine:
         with ScriptedModel(["Good morning, " + "dear " * 20 + "Ada!"]) as model:
-            answer = await box(engine, spare=model).call("run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}})
+            answer = await box(engine, fallback_model=model).call(
+                "run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}}
+            )
     assert answer.data["error"]["code"] == "assertion-failed"
     assert (answer.ok, answer.error and answer.error.code) == (False, "assertion-failed")
     assert answer.data["hint"]
@@ -67,7 +71,7 @@ async def test_a_run_that_gave_nothing_good_says_why_and_what_came_out(
 async def test_who_watches_is_told_of_the_progress(greeter: Any, box: Callable[..., Toolbox], ann: Actor):
     steps = []
     async with greeter.open(ann) as engine:
-        toolbox = box(engine, spare=ScriptedModel(["Good morning, Ada!"]), watch=steps.append)
+        toolbox = box(engine, fallback_model=ScriptedModel(["Good morning, Ada!"]), on_step=steps.append)
         await toolbox.call("run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}})
     assert "".join(step.text for step in steps) == "Good morning, Ada!"
     assert {step.artifact for step in steps} == {"greet"}
@@ -75,8 +79,8 @@ async def test_who_watches_is_told_of_the_progress(greeter: Any, box: Callable[.
 
 async def test_a_run_belongs_to_the_conversation_of_the_agent(greeter: Any, box: Callable[..., Toolbox], ann: Actor):
     async with greeter.open(ann) as engine:
-        toolbox = box(engine, spare=ScriptedModel(["Hello!"]))
-        session = await toolbox.desk.session()
+        toolbox = box(engine, fallback_model=ScriptedModel(["Hello!"]))
+        session = await toolbox.context.session()
         await toolbox.call("run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}})
         (row,) = await engine.traces.list()
     assert row.session_id == session.id
@@ -105,7 +109,7 @@ async def test_a_person_is_asked_first_where_the_policy_says_so(greeter: Any, bo
     call = ("run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}})
     async with greeter.open(ann) as engine:
         await engine.policy.set("skill_enablement_policy", "prompt-user")
-        toolbox = box(engine, spare=ScriptedModel(["Hello!"]))
+        toolbox = box(engine, fallback_model=ScriptedModel(["Hello!"]))
         asked = await toolbox.call(*call)
         assert asked.data["error"]["code"] == "approval-required"
         await engine.approvals.resolve(asked.data["approval_id"], approved=True)
@@ -126,7 +130,7 @@ async def test_a_communicator_runs_only_skills_for_communication(greeter: Any, b
         files={"agents/prowess.yaml": f"tags: [communication]\n{SIDECAR}", "prompts/greet.j2": "Greet {{ name }}."},
     )
     async with greeter.open(ann) as engine:
-        toolbox = box(engine, role="communicator", spare=ScriptedModel(["Hello!"]))
+        toolbox = box(engine, role="communicator", fallback_model=ScriptedModel(["Hello!"]))
         refused = await toolbox.call("run_skill", {"skill": "greeter", "inputs": {"name": "Ada"}})
         ran = await toolbox.call("run_skill", {"skill": "letters", "inputs": {"name": "Ada"}})
     assert refused.data["error"]["code"] == "refused"

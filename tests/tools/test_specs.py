@@ -71,9 +71,9 @@ def test_a_tool_whose_name_the_api_would_reject_is_left_out(name: str):
 
 async def test_a_toolbox_works_for_an_agent_of_the_person_unless_told_otherwise(place: Any):
     async with place.open(Actor(name="ann", user="u1")) as engine:
-        assert Toolbox(engine).desk.actor.label == "agent:agent@u1"
+        assert Toolbox(engine).context.actor.label == "agent:agent@u1"
         agent = Actor(name="bot", kind="agent")
-        assert Toolbox(engine.as_actor(agent)).desk.actor == agent
+        assert Toolbox(engine.as_actor(agent)).context.actor == agent
 
 
 def test_completion_sees_the_public_names():

@@ -48,7 +48,7 @@ _Tags = Annotated[list[str] | None, Field(description="Words to find it by.")]
 
 
 async def skill_create(
-    desk: ToolContext,
+    context: ToolContext,
     id: _Id,
     name: Annotated[str, Field(min_length=1, description="The title, for people.")],
     description: Annotated[
@@ -81,22 +81,22 @@ async def skill_create(
     if not artifacts:
         raise Invalid("A skill needs instructions, code, or both.", hint="Give instructions as Markdown.")
     slug = _check_ascii_slug(id)
-    await _check_slug_free(desk, slug, called=bool(code))
+    await _check_slug_free(context, slug, called=bool(code))
     skill = Skill(
         slug=slug,
         title=_check_title(name),
         description=description,
         tags=tuple(tags or ()),
         parameters=_make_schema(parameters),
-        author=desk.actor.label,
+        author=context.actor.label,
         artifacts=tuple(artifacts),
         extra=_merge_needs({}, runtime=runtime, hosts=hosts, env=env, roots=roots, requirements=requirements),
     )
-    return await _describe_written(desk, await desk.engine.as_actor(await desk.acting()).skills.create(skill))
+    return await _describe_written(context, await context.engine.as_actor(await context.acting()).skills.create(skill))
 
 
 async def skill_update(
-    desk: ToolContext,
+    context: ToolContext,
     id: _Id,
     name: Annotated[str | None, Field(min_length=1, description="The new title.")] = None,
     description: Annotated[str | None, Field(min_length=1, max_length=1024, description="The new description.")] = None,
@@ -115,7 +115,7 @@ async def skill_update(
 
     A skill that you did not write yourself is changed only after a person has agreed.
     """
-    skill = await desk.engine.skills.get(id)
+    skill = await context.engine.skills.get(id)
     given = {
         "title": None if name is None else _check_title(name),
         "description": description,
@@ -137,28 +137,30 @@ async def skill_update(
     if not changes and artifacts == skill.artifacts:
         raise Invalid("Nothing to change was given.", hint="Give at least one of the other arguments.")
     changed = skill.model_copy(update={**changes, "artifacts": artifacts})
-    return await _describe_written(desk, await desk.engine.as_actor(await desk.acting()).skills.update(changed))
+    return await _describe_written(
+        context, await context.engine.as_actor(await context.acting()).skills.update(changed)
+    )
 
 
-async def skill_delete(desk: ToolContext, id: _Id) -> dict[str, Any]:
+async def skill_delete(context: ToolContext, id: _Id) -> dict[str, Any]:
     """Remove a skill. A person has to agree first; it can be brought back later."""
-    removed = await desk.engine.as_actor(await desk.acting()).skills.delete(id)
+    removed = await context.engine.as_actor(await context.acting()).skills.delete(id)
     return {"deleted": removed.slug}
 
 
-async def _describe_written(desk: ToolContext, kept: Skill) -> dict[str, Any]:
-    """What became of a skill that was written, with the tool that it is."""
-    told: dict[str, Any] = {"id": kept.slug, "name": kept.title, "digest": kept.digest, "status": "active"}
-    standing = await read_tool_status(desk, [kept.slug])
-    return {**told, **standing.get(kept.slug, {})}
+async def _describe_written(context: ToolContext, kept: Skill) -> dict[str, Any]:
+    """Describe a skill that was written, with the tool that calls it."""
+    data: dict[str, Any] = {"id": kept.slug, "name": kept.title, "digest": kept.digest, "status": "active"}
+    standing = await read_tool_status(context, [kept.slug])
+    return {**data, **standing.get(kept.slug, {})}
 
 
-async def _check_slug_free(desk: ToolContext, id: str, *, called: bool) -> None:
-    """An agent's skill stands in for nobody else's, in whatever scope that is, nor does its tool where it is `called`."""
+async def _check_slug_free(context: ToolContext, id: str, *, called: bool) -> None:
+    """Raise `DuplicateSkill` if the slug is taken in any scope, or, for a skill that is `called`, the name of its tool."""
     try:
-        taken = await desk.engine.skills.get(id)
+        taken = await context.engine.skills.get(id)
     except NotFound:
-        await _check_tool_free(desk, id) if called else None
+        await _check_tool_free(context, id) if called else None
         return
     raise DuplicateSkill(
         f"There is a skill {taken.slug!r} already ({taken.scope}).",
@@ -166,14 +168,14 @@ async def _check_slug_free(desk: ToolContext, id: str, *, called: bool) -> None:
     )
 
 
-async def _check_tool_free(desk: ToolContext, id: str) -> None:
+async def _check_tool_free(context: ToolContext, id: str) -> None:
     name = tool_name(id)
-    if name in desk.reserved or name in (await read_skill_tools(desk)).by_name:
+    if name in context.reserved or name in (await read_skill_tools(context)).by_name:
         raise DuplicateSkill(f"There is a tool {name} already.", hint="Give another id.")
 
 
 def _check_ascii_slug(id: str) -> str:
-    """A slug of ASCII alone: what an agent makes must not look like another skill."""
+    """Return the slug if it is plain ASCII: a skill made by an agent must not look like another one."""
     slug = check_slug(id)
     if not slug.isascii():
         raise Invalid(
@@ -194,13 +196,13 @@ def _make_function(code: str, language: _AnyLanguage) -> Function:
 
 
 def _function_language(skill: Skill) -> _AnyLanguage:
-    """What the function of a skill is written in; that of a new one where it has none."""
+    """Return the language of the skill's function, or the default if it has none."""
     function = next((one for one in skill.artifacts if isinstance(one, Function)), None)
     return function.language if function else "python"
 
 
 def _merge_needs(extra: JsonObject, **needs: str | list[str] | None) -> JsonObject:
-    """The fields with what is given in the place of what was; what is empty, or the default, goes."""
+    """Return the fields with the given needs replaced. Empty values and defaults are dropped."""
     given = {name: value for name, value in needs.items() if value is not None}
     for name, form in NEED_FORMATS.items():
         if unread := parse_need(name, given.get(name))[1]:
@@ -218,7 +220,7 @@ def _make_schema(parameters: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _replace_artifact(artifacts: tuple[Artifact, ...], new: Artifact) -> tuple[Artifact, ...]:
-    """The artifacts with this one in the place of the first of its kind, or at the end."""
+    """Replace the first artifact of the same kind, or append the new one."""
     old = next((artifact for artifact in artifacts if artifact.kind == new.kind and artifact.variant is None), None)
     if old is None:
         return (*artifacts, new)

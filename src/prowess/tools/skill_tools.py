@@ -19,7 +19,7 @@ from prowess.policy.rules import Ruling
 from prowess.policy.text import clean_text
 from prowess.skill.kinds import kind_info
 from prowess.skill.slug import tool_name
-from prowess.tools.tool import HINT_SCHEMA, Tool, ToolAnswer, ToolContext, check_text, told
+from prowess.tools.tool import HINT_SCHEMA, Tool, ToolAnswer, ToolContext, check_text, error_data
 
 if TYPE_CHECKING:
     from prowess.run.result import RunResult
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 DESCRIPTION_LIMIT = 1_024
 _TITLE_LIMIT = 200
 _CACHED_TOOLS = 4_096
-"""So many tools are kept ready."""
+"""How many tools of skills are cached."""
 _CACHED_LISTS = 8
 
 _SKILL_RESULT: dict[str, Any] = {
@@ -44,7 +44,7 @@ _SKILL_RESULT: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillTools:
-    """The callable skills by the name of their tool, and by slug why others have none."""
+    """Callable skills by the name of their tool, and by slug the reason why others have none."""
 
     by_name: Mapping[str, CallableSkill]
     nameless: Mapping[str, str]
@@ -52,10 +52,10 @@ class SkillTools:
 
 @lru_cache(maxsize=_CACHED_LISTS)
 def name_skill_tools(skills: tuple[CallableSkill, ...], reserved: frozenset[str]) -> SkillTools:
-    """Which tool belongs to which skill; `reserved` are the names of other tools.
+    """Assign tool names to skills; `reserved` are the names of other tools.
 
-    Two skills can come to the same name: it is that of the skill of this place before that of one from elsewhere or by an
-    agent, and then of the first by slug.
+    If two skills would get the same name, a local skill wins over one from elsewhere or by an agent; then the first slug
+    wins. Otherwise a skill from elsewhere could take over the calls of a local one.
     """
     by_name: dict[str, CallableSkill] = {}
     nameless: dict[str, str] = {}
@@ -72,41 +72,41 @@ def name_skill_tools(skills: tuple[CallableSkill, ...], reserved: frozenset[str]
     return SkillTools(by_name=by_name, nameless=nameless)
 
 
-async def read_skill_tools(desk: ToolContext) -> SkillTools:
-    """The same, of the skills that there are now."""
-    return name_skill_tools((await desk.engine.skills.inventory()).functions, desk.reserved)
+async def read_skill_tools(context: ToolContext) -> SkillTools:
+    """Return the tools of the skills that exist now."""
+    return name_skill_tools((await context.engine.skills.inventory()).functions, context.reserved)
 
 
-async def find_callable(desk: ToolContext, name: str) -> CallableSkill | None:
-    """The skill whose tool has a name: by what was last seen, and only where that does not have it by what there is now."""
-    seen = name_skill_tools(desk.engine.skills.last_inventory.functions, desk.reserved).by_name.get(name)
-    return seen or (await read_skill_tools(desk)).by_name.get(name)
+async def find_callable(context: ToolContext, name: str) -> CallableSkill | None:
+    """Return the skill whose tool has this name. The last inventory is tried first; a new one is read only if it fails."""
+    seen = name_skill_tools(context.engine.skills.last_inventory.functions, context.reserved).by_name.get(name)
+    return seen or (await read_skill_tools(context)).by_name.get(name)
 
 
 def role_offers_skill(role: Role, name: str) -> bool:
-    """Whether an actor of a role gets the tool of a skill: as it runs skills, or by the tool's own name."""
+    """Return True if the role may run skills in general, or has this tool by name."""
     return role.offers("run_skill") or role.offers(name)
 
 
 def is_listed(skill: CallableSkill, ruling: Ruling, actor: Actor) -> bool:
-    """Whether an agent sees the tool: it may call it, or may ask to and the text is not a stranger's."""
+    """Return True if the agent may call the tool, or may ask to and the skill's text is local or its own."""
     subject = skill.subject
     known = subject.trust == "local" or (subject.trust == "agent" and subject.written_by == actor.label)
     return ruling.answer == "allow" or (ruling.answer == "ask" and known)
 
 
-async def read_tool_status(desk: ToolContext, slugs: Collection[str]) -> dict[str, dict[str, str]]:
-    """For those of the skills that are called: the `tool` that the agent has, or `no_tool`, which says why it has none.
+async def read_tool_status(context: ToolContext, slugs: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return, for each callable skill, the name of its `tool`, or in `no_tool` the reason why the agent has none.
 
     A `hint` says that a person is asked when the tool is called.
     """
-    there = (await desk.engine.skills.inventory()).functions
+    there = (await context.engine.skills.inventory()).functions
     skills = [skill for skill in there if skill.slug in slugs]
     if not skills:
         return {}
-    nameless, acting = name_skill_tools(there, desk.reserved).nameless, await desk.acting()
-    role = find_role(acting.role, await desk.engine.policy.get()) if acting.role else None
-    rulings = await desk.engine.as_actor(acting).runs.preview(skills)
+    nameless, acting = name_skill_tools(there, context.reserved).nameless, await context.acting()
+    role = find_role(acting.role, await context.engine.policy.get()) if acting.role else None
+    rulings = await context.engine.as_actor(acting).runs.preview(skills)
     return {
         skill.slug: _tool_status(skill, ruling, nameless.get(skill.slug, "") or _role_refusal(skill, role), acting)
         for skill, ruling in zip(skills, rulings, strict=True)
@@ -129,7 +129,7 @@ def _tool_status(skill: CallableSkill, ruling: Ruling, fault: str, actor: Actor)
 
 @lru_cache(maxsize=_CACHED_TOOLS)
 def make_skill_tool(skill: CallableSkill) -> Tool:
-    """A skill as a tool."""
+    """Return a skill as a tool."""
     return Tool(
         name=tool_name(skill.slug),
         title=clean_text(skill.title, limit=_TITLE_LIMIT),
@@ -138,25 +138,25 @@ def make_skill_tool(skill: CallableSkill) -> Tool:
         effect="runs",
         call=partial(_call_skill, skill),
         result=_SKILL_RESULT,
-        told=failure_data,
+        describe_error=failure_data,
         digest=skill.subject.digest,
         reach=skill.subject.reach,
     )
 
 
 def failure_data(error: ProwessError) -> dict[str, Any]:
-    """An error as functions tell it."""
-    return {"success": False, **told(error), "error": error.message, "code": error.code}
+    """Return an error in the shape of the answers of skill tools."""
+    return {"success": False, **error_data(error), "error": error.message, "code": error.code}
 
 
 def _make_parameters(skill: CallableSkill) -> dict[str, Any]:
-    """The schema of what a call gives: that of the skill, an object whatever else it says."""
+    """Return the schema of the arguments. APIs require an object, whatever the skill says."""
     schema = cast("dict[str, Any]", _clean_schema(skill.parameters or {}))
     return schema if schema.get("type") == "object" else {"type": "object"}
 
 
 def _clean_schema(value: Any) -> Any:
-    """The same value with a mark for whatever is no text in it."""
+    """Replace characters that cannot be encoded, at any depth."""
     if isinstance(value, str):
         return clean_text(value, limit=len(value))
     if isinstance(value, dict):
@@ -166,9 +166,9 @@ def _clean_schema(value: Any) -> Any:
     return value
 
 
-async def _call_skill(skill: CallableSkill, desk: ToolContext, arguments: Mapping[str, Any]) -> ToolAnswer:
+async def _call_skill(skill: CallableSkill, context: ToolContext, arguments: Mapping[str, Any]) -> ToolAnswer:
     check_text(tool_name(skill.slug), arguments)
-    result = await desk.engine.runs.attempt(desk.run_request(skill.slug, skill.artifact, arguments))
+    result = await context.engine.runs.attempt(context.run_request(skill.slug, skill.artifact, arguments))
     trace = {"trace": result.parts[-1].trace} if result.parts else {}
     if result.error is not None:
         return ToolAnswer(data={**failure_data(result.error), **trace}, error=result.error)
@@ -176,7 +176,7 @@ async def _call_skill(skill: CallableSkill, desk: ToolContext, arguments: Mappin
 
 
 def _result_value(result: RunResult) -> Any:
-    """What the skill gave: data, or text where it gave nothing else."""
+    """Return the output of the skill: its data, or else its text."""
     output = result.output
     if output is None or kind_info(output.kind).gives == "data":
         return output and output.data

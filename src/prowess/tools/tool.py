@@ -29,24 +29,24 @@ class ToolAnswer:
 
     @property
     def ok(self) -> bool:
-        """Whether the tool did what it was asked."""
+        """True if the tool did what it was asked."""
         return self.error is None
 
 
 @dataclass(slots=True, kw_only=True)
 class ToolContext:
-    """One agent's place of work. `conversation` names its session, which is opened when a tool first needs it.
+    """What the tools of one agent work with.
 
-    With `hands_over`, enabling a skill also answers with its text, for agents whose system prompt is not ours to write.
-    `watch` is told of the progress of what is run, and `spare` is the model that is asked where none is configured.
-    `reserved` are the names that no skill's tool can have.
+    `conversation` names the agent's session, which is opened when a tool first needs it. With `return_content`, enabling a
+    skill also returns its text, for agents whose system prompt we do not write. `on_step` receives the progress of runs,
+    and `fallback_model` is asked if no model is configured. `reserved` are names that the tool of a skill cannot have.
     """
 
     engine: Engine
     conversation: str = ""
-    hands_over: bool = False
-    watch: StepListener = ignore_step
-    spare: Model | None = None
+    return_content: bool = False
+    on_step: StepListener = ignore_step
+    fallback_model: Model | None = None
     reserved: frozenset[str] = frozenset()
     _session: str = field(default="", init=False)
 
@@ -57,8 +57,8 @@ class ToolContext:
             artifacts=(artifact,) if artifact else (),
             inputs=inputs,
             session=self.conversation,
-            fallback_model=self.spare,
-            on_step=self.watch,
+            fallback_model=self.fallback_model,
+            on_step=self.on_step,
         )
 
     @property
@@ -66,24 +66,20 @@ class ToolContext:
         """Who calls the tools."""
         return self.engine.actor
 
-    async def found(self) -> Session | None:
-        """The session of the conversation, where one is open; none is opened for this."""
+    async def find_session(self) -> Session | None:
+        """Return the open session of the conversation, or None. Open nothing."""
         if not self.conversation:
             return None
         return await self.engine.sessions.find(self._session or self.conversation)
 
-    async def role(self) -> str:
-        """The name of the role that the agent works in: its own, else that of its session; '' for none."""
-        return (await self.acting()).role
-
     async def acting(self) -> Actor:
-        """The agent in that role."""
+        """Return the agent in its own role, or else in the role of its session."""
         if self.actor.role or not self.conversation:
             return self.actor
         return await self.engine.sessions.acting(self._session or self.conversation)
 
     async def session(self) -> Session:
-        """The session of the conversation, as it is now."""
+        """Return the session of the conversation as it is now; open it if necessary."""
         if self._session:
             return await self.engine.sessions.get(self._session)
         self.require_conversation()
@@ -92,7 +88,7 @@ class ToolContext:
         return session
 
     def require_conversation(self) -> None:
-        """`Invalid` for an agent without a conversation, which has no prompt of ours."""
+        """Raise `Invalid` if the agent has no conversation, and therefore no prompt of ours."""
         if not self.conversation:
             raise Invalid(
                 "This agent has no conversation in which skills could be enabled.",
@@ -101,11 +97,11 @@ class ToolContext:
 
 
 PROBLEM_LIMIT = 20
-"""So many wrong arguments are told at once."""
+"""How many wrong arguments are reported at once."""
 
 
 def make_arguments_model(function: Any) -> type[BaseModel]:
-    """The arguments of a tool, but for the desk that it works at."""
+    """Return a model of the arguments of a tool function, without its first, the context."""
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {
         name: (hints[name], ... if parameter.default is parameter.empty else parameter.default)
@@ -116,7 +112,7 @@ def make_arguments_model(function: Any) -> type[BaseModel]:
 
 
 def make_arguments_schema(arguments: type[BaseModel]) -> dict[str, Any]:
-    """The JSON Schema that an agent is shown."""
+    """Return the JSON Schema that an agent sees."""
     schema = arguments.model_json_schema()
     schema.pop("title", None)
     for value in schema.get("properties", {}).values():
@@ -125,15 +121,15 @@ def make_arguments_schema(arguments: type[BaseModel]) -> dict[str, Any]:
 
 
 def check_arguments(arguments: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values to call with; `Invalid` tells what is wrong with what was given, and what the tool takes."""
+    """Return the values to call with, or raise `Invalid` with what is wrong and what the tool takes."""
     try:
         model = arguments.model_validate(given)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False)[:PROBLEM_LIMIT]
         problems = [_make_problem(fault["loc"], fault["msg"]) for fault in faults]
-        told = "; ".join(problem.message for problem in problems)
+        messages = "; ".join(problem.message for problem in problems)
         raise Invalid(
-            f"{arguments.__name__} cannot be called like this: {told}.",
+            f"{arguments.__name__} cannot be called like this: {messages}.",
             hint=_describe_arguments(arguments),
             problems=problems,
         ) from error
@@ -143,7 +139,7 @@ def check_arguments(arguments: type[BaseModel], given: Mapping[str, Any]) -> dic
 
 
 def check_text(tool: str, values: Mapping[str, Any]) -> None:
-    """`Invalid` for arguments in which something is no text, at whatever depth."""
+    """Raise `Invalid` if a text at any depth cannot be encoded or stored."""
     for name, value in values.items():
         if any(map(_is_broken_text, _walk_texts([name, value]))):
             raise Invalid(
@@ -157,13 +153,13 @@ def _describe_arguments(arguments: type[BaseModel]) -> str:
 
 
 def _make_problem(place: tuple[int | str, ...], said: str) -> Problem:
-    """What is wrong with one argument; an unknown one can have any name, so that its name has an end."""
+    """Describe one wrong argument. The name of an unknown argument may be anything, so it is cut."""
     field = ".".join(clean_text(str(part), limit=80) for part in place) or "arguments"
     return Problem(code="argument", severity="error", message=f"{field}: {clean_text(said, limit=200)}", field=field)
 
 
 def _walk_texts(value: object) -> Iterator[str]:
-    """Every text in a value, the keys of mappings included, however deep it goes."""
+    """Yield every text in a value, including the keys of mappings. Not recursive, so that depth cannot overflow the stack."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
@@ -190,7 +186,7 @@ Effect = Literal["reads", "changes", "destroys", "runs"]
 Need = Literal["", "skills", "files", "scripts", "conversation", "writing"]
 
 DEFAULT_HINT = "Go on without this, or ask the person you work for."
-"""What to do where nothing better is known."""
+"""The hint for an error that has none."""
 
 HINT_SCHEMA: dict[str, Any] = {"description": "What to do next.", "anyOf": [{"type": "string"}, {"type": "null"}]}
 _RESULT_SCHEMA: dict[str, Any] = {
@@ -213,8 +209,8 @@ _RESULT_SCHEMA: dict[str, Any] = {
 }
 
 
-def told(error: ProwessError) -> dict[str, Any]:
-    """An error as the answer of a tool: what happened, and what to do about it."""
+def error_data(error: ProwessError) -> dict[str, Any]:
+    """Return an error as the answer of a tool: what happened, and what to do about it."""
     answer: dict[str, Any] = {
         "error": {"code": error.code, "message": error.message},
         "hint": error.hint or DEFAULT_HINT,
@@ -228,9 +224,9 @@ def told(error: ProwessError) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One tool. `needs` is what has to be there for it to make sense; `result` is the JSON Schema of its answer.
+    """One tool. It is offered only if what it `needs` exists; `result` is the JSON Schema of its answer.
 
-    The tool of a skill has the skill's `title` and `digest`, and how far it reaches.
+    The tool of a skill has the skill's `title` and `digest`, and how far a run reaches.
     """
 
     name: str
@@ -240,7 +236,7 @@ class Tool:
     needs: Need = ""
     call: Callable[[ToolContext, Mapping[str, Any]], Awaitable[ToolAnswer]]
     result: dict[str, Any] = field(default_factory=lambda: _RESULT_SCHEMA)
-    told: Callable[[ProwessError], dict[str, Any]] = told
+    describe_error: Callable[[ProwessError], dict[str, Any]] = error_data
     title: str = ""
     digest: str = ""
     reach: Reach = ""
@@ -272,5 +268,5 @@ class Tool:
                 return {**self.parameters, "title": self.name, "description": self.description}
 
     def refusal(self, error: ProwessError) -> ToolAnswer:
-        """The answer that tells of an error."""
-        return ToolAnswer(data=self.told(error), error=error)
+        """Return an error as an answer."""
+        return ToolAnswer(data=self.describe_error(error), error=error)

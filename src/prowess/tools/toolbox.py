@@ -1,4 +1,4 @@
-"""The toolbox of one agent: which tools it is offered now, and the calling of them.
+"""The toolbox of one agent: which tools it is offered now, and how they are called.
 
 The description and schema of a tool of ours are fixed; no text of a skill ever becomes part of them. What skills bring as
 tools of their own stands beside them.
@@ -32,9 +32,9 @@ from prowess.tools.tool import (
     ToolAnswer,
     ToolContext,
     check_arguments,
+    error_data,
     make_arguments_model,
     make_arguments_schema,
-    told,
 )
 
 log = logging.getLogger(__name__)
@@ -68,31 +68,31 @@ class Toolbox:
         *,
         actor: Actor | None = None,
         conversation: str = "",
-        hands_over: bool = False,
-        watch: StepListener = ignore_step,
-        spare: Model | None = None,
+        return_content: bool = False,
+        on_step: StepListener = ignore_step,
+        fallback_model: Model | None = None,
     ) -> None:
-        self.desk = ToolContext(
+        self.context = ToolContext(
             engine=engine.as_actor(actor or _default_agent(engine.actor)),
             conversation=conversation,
-            hands_over=hands_over,
-            watch=watch,
-            spare=spare,
+            return_content=return_content,
+            on_step=on_step,
+            fallback_model=fallback_model,
             reserved=frozenset(builtin_tools()),
         )
 
-    async def offered(self, holdings: Inventory | None = None) -> list[Tool]:
-        """The tools that make sense now, for this actor and role; none for an actor who may not read skills.
+    async def offered(self, inventory: Inventory | None = None) -> list[Tool]:
+        """Return the tools that make sense now for this actor and role; none for an actor who may not read skills.
 
-        Ours come first, then those of skills, by name. `holdings` is what there is; without it, the engine is asked.
+        Ours come first, then those of skills, by name. `inventory` is what there is; without it, the engine is asked.
         """
-        desk = self.desk
-        if "skills.read" not in desk.actor.permissions:
+        context = self.context
+        if "skills.read" not in context.actor.permissions:
             return []
-        acting = await desk.acting()
+        acting = await context.acting()
         role = await self._role(acting)
-        held = holdings or await desk.engine.skills.inventory()
-        there = _available_needs(held, desk)
+        held = inventory or await context.engine.skills.inventory()
+        there = _available_needs(held, context)
         ours = [
             tool
             for tool in builtin_tools().values()
@@ -112,13 +112,13 @@ class Toolbox:
         specs = [tool.spec(format) for tool in await self.offered()]
         return [spec for spec in specs if spec is not None]
 
-    async def _functions(self, holdings: Inventory, acting: Actor, role: Role | None) -> list[Tool]:
-        """The tools of skills that this actor sees, by name."""
-        named = name_skill_tools(holdings.functions, self.desk.reserved).by_name
+    async def _functions(self, inventory: Inventory, acting: Actor, role: Role | None) -> list[Tool]:
+        """Return the tools of skills that the actor sees, by name."""
+        named = name_skill_tools(inventory.functions, self.context.reserved).by_name
         skills = [skill for name, skill in sorted(named.items()) if role is None or role_offers_skill(role, name)]
         if not skills:
             return []
-        rulings = await self.desk.engine.as_actor(acting).runs.preview(skills)
+        rulings = await self.context.engine.as_actor(acting).runs.preview(skills)
         return [
             make_skill_tool(skill)
             for skill, ruling in zip(skills, rulings, strict=True)
@@ -126,16 +126,16 @@ class Toolbox:
         ]
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
-        """Call a tool. Whatever goes wrong is an answer in words that a model can act on.
+        """Call a tool. Errors are returned as answers that a model can act on.
 
-        What nobody foresaw is logged with its traceback, of which the answer tells nothing.
+        An unexpected exception is logged with its traceback; the answer does not show it.
         """
         refusal = _error_answer
         try:
-            tool = await self._found(name)
+            tool = await self._find_tool(name)
             refusal = tool.refusal
             await self._permit(tool)
-            return await tool.call(self.desk, arguments)
+            return await tool.call(self.context, arguments)
         except ProwessError as error:
             return refusal(error)
         except Exception:
@@ -143,34 +143,34 @@ class Toolbox:
             return refusal(ProwessError("Something went wrong here, not with your call.", hint=DEFAULT_HINT))
 
     async def refusal(self, name: str, error: ProwessError) -> ToolAnswer:
-        """An error as the tool of this name tells it."""
+        """Return an error in the shape of the tool with this name."""
         try:
-            return (await self._found(name)).refusal(error)
+            return (await self._find_tool(name)).refusal(error)
         except ProwessError:
             return _error_answer(error)
 
-    async def _found(self, name: str) -> Tool:
-        """The tool of a name, whether it is offered or not."""
+    async def _find_tool(self, name: str) -> Tool:
+        """Return the tool with this name, offered or not, or raise `NotFound`."""
         if name in builtin_tools():
             return builtin_tools()[name]
-        self.desk.actor.require("skills.read")
-        skill = await find_callable(self.desk, name) if name.startswith("skill_") else None
+        self.context.actor.require("skills.read")
+        skill = await find_callable(self.context, name) if name.startswith("skill_") else None
         if skill is None:
             raise NotFound(f"There is no tool {name[:80]!r}.", hint=f"The tools are {', '.join(builtin_tools())}.")
         return make_skill_tool(skill)
 
     async def _role(self, acting: Actor) -> Role | None:
-        """The role that counts: the actor's own, else that of the session, if there is one; no session is opened."""
+        """Return the role that the actor works in, or None."""
         if not acting.role:
             return None
-        return find_role(acting.role, await self.desk.engine.policy.get())
+        return find_role(acting.role, await self.context.engine.policy.get())
 
     async def _permit(self, tool: Tool) -> None:
-        actor = self.desk.actor
+        actor = self.context.actor
         actor.require("skills.read")
         if tool.needs == "writing" and "skills.write" not in actor.permissions:
             raise Refused(f"{actor.name} may not write skills.", hint="Ask a person with the permission skills.write.")
-        role = await self._role(await self.desk.acting())
+        role = await self._role(await self.context.acting())
         if role is not None and not (role_offers_skill(role, tool.name) if tool.digest else role.offers(tool.name)):
             raise Refused(
                 f"The role {role.name} does not have the tool {tool.name}.",
@@ -198,14 +198,14 @@ def _default_agent(actor: Actor) -> Actor:
 
 
 def _error_answer(error: ProwessError) -> ToolAnswer:
-    return ToolAnswer(data=told(error), error=error)
+    return ToolAnswer(data=error_data(error), error=error)
 
 
 def _make_tool(function: ToolFunction, effect: Effect, needs: Need) -> Tool:
     arguments = make_arguments_model(function)
 
-    async def call(desk: ToolContext, given: Mapping[str, Any]) -> ToolAnswer:
-        answer = await function(desk, **check_arguments(arguments, given))
+    async def call(context: ToolContext, given: Mapping[str, Any]) -> ToolAnswer:
+        answer = await function(context, **check_arguments(arguments, given))
         return answer if isinstance(answer, ToolAnswer) else ToolAnswer(data=answer)
 
     return Tool(
@@ -218,16 +218,16 @@ def _make_tool(function: ToolFunction, effect: Effect, needs: Need) -> Tool:
     )
 
 
-def _available_needs(holdings: Inventory, desk: ToolContext) -> set[Need]:
+def _available_needs(inventory: Inventory, context: ToolContext) -> set[Need]:
     found: set[Need] = set()
-    if holdings.skills:
+    if inventory.skills:
         found.add("skills")
-    if holdings.files:
+    if inventory.files:
         found.add("files")
-    if holdings.scripts:
+    if inventory.scripts:
         found.add("scripts")
-    if holdings.skills and desk.conversation:
+    if inventory.skills and context.conversation:
         found.add("conversation")
-    if "skills.write" in desk.actor.permissions:
+    if "skills.write" in context.actor.permissions:
         found.add("writing")
     return found

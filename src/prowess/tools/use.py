@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def enable_skill(
-    desk: ToolContext,
+    context: ToolContext,
     skill_slug: Annotated[str, Field(description="The slug of the skill, or scope:slug for one that is hidden.")],
     reason: Annotated[str, Field(description="Why you need it; a person who is asked to approve reads this.")] = "",
 ) -> dict[str, Any]:
@@ -25,66 +25,66 @@ async def enable_skill(
     it; disable one of them first. Where a person has to approve, the answer says so: go on with something else and call
     again later.
     """
-    session = await desk.engine.enable(skill_slug, session=await desk.session(), reason=reason)
+    session = await context.engine.enable(skill_slug, session=await context.session(), reason=reason)
     enabled = next(skill for skill in session.enabled if skill.slug == skill_slug.rpartition(":")[2])
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "enabled": enabled.slug,
         "name": enabled.title,
         "content_length": enabled.content_length,
         **_describe_budget(session),
     }
-    if desk.hands_over:
-        return {**told, "content": await desk.engine.sessions.text(enabled.slug, session=session)}
-    return {**told, "hint": "Its instructions are part of your system prompt from the next turn on."}
+    if context.return_content:
+        return {**data, "content": await context.engine.sessions.text(enabled.slug, session=session)}
+    return {**data, "hint": "Its instructions are part of your system prompt from the next turn on."}
 
 
 async def disable_skill(
-    desk: ToolContext,
+    context: ToolContext,
     skill_slug: Annotated[str, Field(description="The slug of a skill that is enabled, or scope:slug.")],
 ) -> dict[str, Any]:
     """Stop working with a skill: its text leaves your system prompt and its room is free again."""
-    desk.require_conversation()
-    session = await desk.found()
+    context.require_conversation()
+    session = await context.find_session()
     held = _find_enabled(session, skill_slug)
     if session is None or held is None:
         there = ", ".join(skill.slug for skill in session.enabled) if session else ""
         raise NotFound(
             f"The skill {skill_slug[:80]!r} is not enabled in this conversation.", hint=f"Enabled: {there or 'none'}."
         )
-    after = await desk.engine.disable(held.slug, session=session)
+    after = await context.engine.disable(held.slug, session=session)
     return {"disabled": held.slug, **_describe_budget(after)}
 
 
 async def list_enabled_skills(
-    desk: ToolContext,
+    context: ToolContext,
     content: Annotated[bool, Field(description="Also return the text of each, as after your context was cut.")] = False,
 ) -> dict[str, Any]:
     """The skills that are enabled in this conversation, and how much of the prompt budget they use."""
-    desk.require_conversation()
-    session = await desk.found()
+    context.require_conversation()
+    session = await context.find_session()
     if session is None:
-        return await _describe_empty(desk, content=content)
-    text = await desk.engine.prompt(session) if content else None
-    now = await desk.engine.sessions.get(session)
-    told: dict[str, Any] = {**now.state, "budget_used_tokens": now.tokens, "budget_left_chars": now.budget.left}
-    return told if text is None else {**told, "content": text}
+        return await _describe_empty(context, content=content)
+    text = await context.engine.prompt(session) if content else None
+    now = await context.engine.sessions.get(session)
+    data: dict[str, Any] = {**now.state, "budget_used_tokens": now.tokens, "budget_left_chars": now.budget.left}
+    return data if text is None else {**data, "content": text}
 
 
-async def _describe_empty(desk: ToolContext, *, content: bool) -> dict[str, Any]:
-    """What a conversation tells in which nothing was enabled yet; its budget is the one that it would get."""
-    limit = (await desk.engine.policy.get()).skills_max_prompt_chars
-    told: dict[str, Any] = {
+async def _describe_empty(context: ToolContext, *, content: bool) -> dict[str, Any]:
+    """Describe a conversation without a session, with the budget that it would get."""
+    limit = (await context.engine.policy.get()).skills_max_prompt_chars
+    data: dict[str, Any] = {
         "enabled_skills": [],
         "budget_used_chars": 0,
         "budget_max_chars": limit,
         "budget_used_tokens": 0,
         "budget_left_chars": limit,
     }
-    return {**told, "content": ""} if content else told
+    return {**data, "content": ""} if content else data
 
 
 def _find_enabled(session: Session | None, slug: str) -> EnabledSkill | None:
-    """The enabled skill that is meant, also by `scope:slug`."""
+    """Return the enabled skill with this slug or `scope:slug`, or None."""
     scope, colon, name = slug.rpartition(":")
     held = session.get(name) if session else None
     return held if held and (not colon or held.scope == scope) else None
@@ -103,7 +103,7 @@ _NAMED_SCRIPTS = 20
 
 
 async def run_skill(
-    desk: ToolContext,
+    context: ToolContext,
     skill: Annotated[
         str, Field(min_length=1, description="The skill's slug, as search_skills or list_skills gave it.")
     ],
@@ -118,12 +118,12 @@ async def run_skill(
     load_skill. `output` is what the last part gave; `parts` tells how each fared, and which checks did not pass. This may
     take a while and cost money.
     """
-    result = await desk.engine.runs.attempt(desk.run_request(skill, artifact, inputs))
+    result = await context.engine.runs.attempt(context.run_request(skill, artifact, inputs))
     return ToolAnswer(data=_describe_run(result), error=result.error)
 
 
 async def run_skill_script(
-    desk: ToolContext,
+    context: ToolContext,
     skill: Annotated[
         str, Field(min_length=1, description="The skill's slug, as search_skills or list_skills gave it.")
     ],
@@ -136,22 +136,22 @@ async def run_skill_script(
     A person agrees first, to exactly these files. The script has no network, and of this machine only what its skill
     declares and was granted. Read it before with load_skill; the skill's instructions say when it is of use.
     """
-    outline = await desk.engine.skills.outline(skill)
+    outline = await context.engine.skills.outline(skill)
     if outline is None:
-        await desk.engine.skills.get(skill)  # says what there is instead
+        await context.engine.skills.get(skill)  # says what there is instead
     found = outline.file_part("script", script) if outline else None
     if outline is None or found is None:
         there = ", ".join(part.name for part in outline.of_kind("script")[:_NAMED_SCRIPTS]) if outline else ""
         raise NotFound(
             f"The skill {skill[:80]!r} has no script {script[:80]!r}.", hint=f"Its scripts are {there or 'none'}."
         )
-    result = await desk.engine.runs.attempt(desk.run_request(skill, found.name, {"args": args, "stdin": stdin}))
+    result = await context.engine.runs.attempt(context.run_request(skill, found.name, {"args": args, "stdin": stdin}))
     ended = result.output.result if result.output else {}
     return ToolAnswer(data={**_describe_run(result), **({"result": ended} if ended else {})}, error=result.error)
 
 
 def _describe_run(result: RunResult) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "skill": result.skill,
         "run_id": result.run_id,
         "output": None if result.output is None else result.output.value,
@@ -159,15 +159,15 @@ def _describe_run(result: RunResult) -> dict[str, Any]:
         "cost_usd": result.cost,
     }
     if result.produced:
-        told["produced"] = [one.as_json() for one in result.produced]
+        data["produced"] = [one.as_json() for one in result.produced]
     if result.error is not None:
-        told["error"] = {"code": result.error.code, "message": result.error.message}
-        told["hint"] = result.error.hint or "Change the inputs, or go on without this."
-    return told
+        data["error"] = {"code": result.error.code, "message": result.error.message}
+        data["hint"] = result.error.hint or "Change the inputs, or go on without this."
+    return data
 
 
 def _describe_part(part: RunPart) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "artifact": part.artifact,
         "kind": part.kind,
         "status": part.status,
@@ -179,5 +179,5 @@ def _describe_part(part: RunPart) -> dict[str, Any]:
         ],
     }
     if part.fallback_of:
-        told["fallback_of"] = part.fallback_of
-    return told
+        data["fallback_of"] = part.fallback_of
+    return data

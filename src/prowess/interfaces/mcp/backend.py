@@ -53,9 +53,9 @@ class Backend:
             self.engine,
             actor=caller.actor,
             conversation=conversation,
-            hands_over=True,
-            watch=watch,
-            spare=spare or waiting_client_model(context),
+            return_content=True,
+            on_step=watch,
+            fallback_model=spare or waiting_client_model(context),
         )
 
     async def leave(self, caller: Caller, conversation: str) -> None:

@@ -157,7 +157,7 @@ class ChangeNotifier:
     ) -> _Listener:
         """The listener of a key, which is there only once it is known what tools it has."""
         await self.mark()
-        await self._policy_before(toolbox.desk.actor)
+        await self._policy_before(toolbox.context.actor)
         seen = await self._tools(toolbox)
         listener = self._listeners.setdefault(key, _Listener(toolbox=toolbox, tell=tell, seen=seen))
         self._anyone.set()
@@ -165,7 +165,7 @@ class ChangeNotifier:
 
     async def _watch_file(self, listener: _Listener, uri: str) -> None:
         if (
-            _may_read(listener.toolbox.desk.actor)
+            _may_read(listener.toolbox.context.actor)
             and uri not in listener.watched
             and len(listener.watched) < _MAX_WATCHED_FILES
         ):
@@ -216,7 +216,7 @@ class ChangeNotifier:
         listeners = list(self._listeners.values())
         try:
             moves = await self._shelf.listing.look()
-            decided = await self._decided({listener.toolbox.desk.actor for listener in listeners})
+            decided = await self._decided({listener.toolbox.context.actor for listener in listeners})
         except Exception:  # noqa: BLE001  the watch goes on, whatever a store does
             _log.exception("The skills cannot be looked at.")
             return
@@ -250,7 +250,7 @@ class ChangeNotifier:
 
     async def _look_after(self, listener: _Listener, tools: dict[Actor, object], *, moved: bool, decided: bool) -> None:
         """Tell one listener what concerns it; `tools` are those of the actors that were looked after before it."""
-        actor = listener.toolbox.desk.actor
+        actor = listener.toolbox.context.actor
         if moved and _may_read(actor):
             await listener.tell(ResourcesListChanged())
             await self._tell_of_files(listener)
