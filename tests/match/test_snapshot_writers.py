@@ -11,6 +11,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from prowess.match.index import Index
 from prowess.match.lexicon import static_embedder
 from prowess.match.ranking import list_tagged, rank
@@ -31,6 +33,7 @@ def test_a_writer_killed_before_any_step_leaves_the_old_index_or_the_new_one(tmp
         assert (line["again"], line["files"], line["last"]) == (True, 2, 3), line
 
 
+@pytest.mark.long
 def test_a_writer_killed_at_any_moment_leaves_a_whole_index(tmp_path: Path) -> None:
     chance = random.Random(11)
     number = 0

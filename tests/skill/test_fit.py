@@ -348,6 +348,7 @@ def _fit_all(packages: list[Package], folder: Path) -> int:
     return count
 
 
+@pytest.mark.long
 def test_real_skills_can_be_fitted_to_every_profile(shared: Callable[[str], Path], tmp_path: Path) -> None:
     assert _fit_all(list(corpus(shared))[::15], tmp_path) > 1500
 

@@ -71,6 +71,7 @@ def test_reads_while_somebody_writes_give_the_old_or_the_new(root, log, pack):
     assert seen <= digests
 
 
+@pytest.mark.long
 def test_a_writer_killed_at_any_step_leaves_all_of_the_old_or_all_of_the_new(tmp_path):
     program = Path(__file__).with_name("kill_points.py")
     printed = subprocess.run([sys.executable, program, tmp_path], check=True, capture_output=True, text=True).stdout

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
 from prowess.catalog.database_store import DatabaseStore
@@ -20,6 +21,7 @@ ROUNDS = 3
 WORKERS = 2
 
 
+@pytest.mark.long
 def test_acknowledged_writes_survive_kill_and_unacknowledged_ones_leave_nothing_half_done(database_url: str) -> None:
     chance = random.Random(7)
     acknowledged: list[tuple[str, str]] = []

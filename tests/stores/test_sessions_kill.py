@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from prowess.storage import ledger, sessions
 from prowess.storage.database import Database, open_database
 from prowess.storage.owner import Owner
@@ -72,6 +74,7 @@ def check(database: Database, session_id: str, acknowledged: set[str]) -> None:
     assert verdict.rows == len(slugs)
 
 
+@pytest.mark.long
 def test_killed_writers_leave_every_reservation_whole_or_none_of_it(database_url: str) -> None:
     chance = random.Random(11)
     database = open_database(database_url)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
@@ -159,6 +160,7 @@ def row_of(slug: str, digest: str) -> sessions.EnabledRow:
     )
 
 
+@pytest.mark.long
 def test_sessions_agree_with_a_dictionary(database: Database) -> None:
     machine = type("Sessions", (Sessions,), {"database": database})
 

@@ -552,6 +552,7 @@ def test_saving_many_with_replace_updates_what_is_there(store: Store, pack: Call
     assert saved[1].skill == kept
 
 
+@pytest.mark.long
 def test_many_more_than_a_batch_are_saved(store: Store, pack: Callable[..., Package]) -> None:
     packages = [pack(f"skill-{number:03}", references_guide=f"Guide {number % 7}.") for number in range(430)]
 

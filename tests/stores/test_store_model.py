@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -201,6 +202,7 @@ def content_of(store: Store, slug: str) -> Any:
     return skill.model_dump(exclude=own), parts, store.get_package(skill.id)
 
 
+@pytest.mark.long
 def test_stores_agree_with_a_dictionary(tmp_path: Path) -> None:
     template = tmp_path / "template.db"
     open_database(template).close()

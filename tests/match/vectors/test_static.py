@@ -111,6 +111,7 @@ def test_texts_of_characters_are_as_near_as_the_pairs_they_share(static):
     assert abs(same @ none / 127**2) < 0.2
 
 
+@pytest.mark.long
 def test_words_are_cut_as_the_original_cuts_them_in_real_texts(static, reference, shared):
     texts = real_texts(shared("bench"))
     theirs = [encoding.ids for encoding in reference.encode_batch(texts, add_special_tokens=False)]
