@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from prowess.catalog.store import Fault, SearchDocument, Store, fault_problem, slug_conflict, store_key
 from prowess.catalog.store_rules import suggest_names
 from prowess.errors import NotFound, ProwessError
 from prowess.skill.kinds import Kind
 from prowess.skill.model import SCOPES, Scope, ShadowedSkill, Skill, SkillCard, Version
-from prowess.skill.outline import SkillOutline
+
+if TYPE_CHECKING:
+    from prowess.skill.outline import SkillOutline
 
 T = TypeVar("T")
 RECENT_SECONDS = 1.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from prowess.catalog.store import Store
 from prowess.catalog.store_rules import digest_conflict, unknown_id
@@ -19,9 +19,11 @@ from prowess.skill.forms.form import Reading
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Skill, Version
-from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
 from prowess.skill.validate import accept
+
+if TYPE_CHECKING:
+    from prowess.skill.outline import SkillOutline
 
 EditChange = Literal["create", "update", "rollback"]
 
@@ -118,6 +120,8 @@ class EditableStore(Store):
     def get_outline(self, name: str) -> SkillOutline | None:
         """Return a skill by slug without the content of artifacts and files, or None."""
         skill = self.get_skill_by_name(name)
+        from prowess.skill.outline import SkillOutline  # computes needs, which a listing does not have
+
         return SkillOutline.of(skill) if skill else None
 
     def get_package_by_name(self, name: str) -> Package | None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from prowess.errors import Problem, ProwessError
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.model import Scope, Skill, SkillCard, Version
-from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
+
+if TYPE_CHECKING:
+    from prowess.skill.outline import SkillOutline
 
 CODES = {
     "slug-conflict": "Two skills of one scope claim the same slug with different files; the first is served.",

@@ -23,12 +23,9 @@ from prowess.catalog.importer import (
 from prowess.catalog.store import Fault, Store
 from prowess.engine.context import Context, session_key
 from prowess.errors import Conflict, NotFound, ProwessError, Refused
-from prowess.policy.subject import Subject
 from prowess.skill.edit import FileChange, diff_packages, rewrite_package
-from prowess.skill.forms import read_package
 from prowess.skill.kinds import Artifact, Kind, kind_info
 from prowess.skill.model import Scope, Skill, SkillCard, Version
-from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
 from prowess.threads import offload
@@ -39,7 +36,9 @@ if TYPE_CHECKING:
     from prowess.feed.usage import SkillUsage
     from prowess.match.recommendation import Recommendation
     from prowess.policy.actor import Action
+    from prowess.policy.subject import Subject
     from prowess.session.session import Session
+    from prowess.skill.outline import SkillOutline
 
 T = TypeVar("T")
 
@@ -250,6 +249,8 @@ class Skills:
         """Make the files of an earlier version current again, as a new version."""
 
         def rollback() -> Skill:
+            from prowess.skill.forms.conversion import read_package
+
             store, versions = self._context.catalog.history(slug)
             name = versions[-1].slug
             package = store.version_package(name, number)
@@ -370,6 +371,7 @@ async def _offload_cancellable(work: Callable[[ProgressCallback], T], watch: Pro
 def _read_subject(store: Store, skill: Skill, package: Package | None) -> Subject:
     """Return what the gate decides about: the bytes to be kept, or without a package those to be removed."""
     from prowess.session.text import read_subject
+    from prowess.skill.outline import SkillOutline
 
     subject = read_subject(store, SkillOutline.of(skill))
     return replace(subject, digest=package.digest, manifest=package.manifest) if package else subject
