@@ -116,8 +116,8 @@ def _find_problems(written: Any) -> Iterator[Problem]:
 
 def _unknown_problem(what: str, given: Any, known: Iterable[str]) -> Problem:
     name = f" {given[:60]!r}" if isinstance(given, str) else ""
-    said = f"There is no {what}{name} of assertions" if name else f"The assertion has no {what}"
-    return _problem("assertion-unknown", f"{said}; there are {', '.join(known)}.", _HINT)
+    text = f"There is no {what}{name} of assertions" if name else f"The assertion has no {what}"
+    return _problem("assertion-unknown", f"{text}; there are {', '.join(known)}.", _HINT)
 
 
 def _problem(code: str, message: str, hint: str, field: str | None = None) -> Problem:

@@ -195,8 +195,8 @@ def _objections_to_handler(handlers: Sequence[Artifact], hints: Sequence[Hint]) 
     acts = any(isinstance(one, HttpCall | CliCommand) for one in handlers)
     if acts or first is None or first.question.way == "handler":
         return ()
-    said = f"Its description says {_quote_words(first.words)}, so {first.question.way} may do."
-    return (f"{first.question.asks} {said} {first.question.why}",)
+    suggestion = f"Its description says {_quote_words(first.words)}, so {first.question.way} may do."
+    return (f"{first.question.asks} {suggestion} {first.question.why}",)
 
 
 def _quote_words(words: Sequence[str]) -> str:

@@ -161,8 +161,8 @@ def parse_request(call: HttpCall) -> DeclaredRequest:
         declared = DeclaredRequest.model_validate(_request_settings(call))
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
-        told = "; ".join(f"{'.'.join(map(str, fault['loc'][:3]))}: {fault['msg']}" for fault in faults[:3])
-        raise Invalid(f"The request {call.name!r} cannot be read: {told}.", hint=_REQUEST_HINT) from None
+        details = "; ".join(f"{'.'.join(map(str, fault['loc'][:3]))}: {fault['msg']}" for fault in faults[:3])
+        raise Invalid(f"The request {call.name!r} cannot be read: {details}.", hint=_REQUEST_HINT) from None
     _check_url(declared.url)
     _check_field_names("header", declared.headers)
     _check_field_names("query", declared.query)
@@ -261,8 +261,10 @@ def parse_command(artifact: CliCommand) -> tuple[tuple[str, ...], CommandSetting
         settings = CommandSettings.model_validate(artifact.metadata)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
-        told = "; ".join(f"{'.'.join(map(str, fault['loc'][:2]))}: {fault['msg']}" for fault in faults[:3])
-        raise Invalid(f"The command {artifact.name!r} cannot be read: {told}.", hint="Correct the manifest.") from None
+        details = "; ".join(f"{'.'.join(map(str, fault['loc'][:2]))}: {fault['msg']}" for fault in faults[:3])
+        raise Invalid(
+            f"The command {artifact.name!r} cannot be read: {details}.", hint="Correct the manifest."
+        ) from None
     words = split_command_line(artifact.handler)
     if not words or not words[0] or "{" in words[0] or "/" in words[0] or words[0].startswith("-"):
         raise Invalid(

@@ -179,8 +179,8 @@ def _read_case(item: Any, expected: bool | None) -> tuple[str | None, bool | Non
     query = next((text for text in texts if isinstance(text, str) and text.strip()), None)
     # A prompt of `evals.json` is one that the skill is for; a query has to say so.
     usual = True if expected is None and "query" not in fields else expected
-    said = fields.get("should_trigger", usual)
-    return query, _WORDS.get(str(said).strip().lower()) if isinstance(said, (str, int)) else None
+    stated = fields.get("should_trigger", usual)
+    return query, _WORDS.get(str(stated).strip().lower()) if isinstance(stated, (str, int)) else None
 
 
 def _refuse(code: str, message: str, hint: str, path: str) -> TriggerSet:

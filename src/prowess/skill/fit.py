@@ -47,13 +47,13 @@ _KEPT_FILES = frozenset({SIDECAR, codex.SIDECAR})
 def choose_surplus_files(package: Package) -> list[File]:
     """Return the files to leave out: assets first, then the largest, never a file that says what the skill is."""
     count, total = len(package.files), sum(len(file.content) for file in package.files)
-    gone: list[File] = []
+    surplus: list[File] = []
     for file in sorted((file for file in package.files if not _is_kept(file.path)), key=_removal_order):
         if count <= FILES_LIMIT and total <= BYTES_LIMIT:
             break
-        gone.append(file)
+        surplus.append(file)
         count, total = count - 1, total - len(file.content)
-    return gone
+    return surplus
 
 
 def _is_kept(path: str) -> bool:
@@ -190,8 +190,8 @@ class _Fitting:
         """Return the result with each change once; if only the formatting changed, report that."""
         known = {problem.field for problem in self.changed}
         others = [problem for problem in left_out if (problem.field or "").rpartition(".")[2] not in known]
-        told = tuple(dict.fromkeys([*self.changed, *others])) or (fit_changes.rewritten(),)
-        return Writing(package=_rename_package(package, self.name), left_out=told)
+        reported = tuple(dict.fromkeys([*self.changed, *others])) or (fit_changes.rewritten(),)
+        return Writing(package=_rename_package(package, self.name), left_out=reported)
 
 
 def _fit_standard(fitting: _Fitting) -> Writing:
@@ -241,11 +241,11 @@ def _drop_wrong_types(fitting: _Fitting, fields: dict[str, Any]) -> dict[str, An
 
 def _drop_surplus_files(fitting: _Fitting, package: Package) -> Package:
     """Return the package without the files that are too many or too large for the protocol."""
-    gone = choose_surplus_files(package)
-    if not gone:
+    surplus = choose_surplus_files(package)
+    if not surplus:
         return package
-    fitting.changed += [fit_changes.file_left_out(file.path, len(file.content)) for file in gone]
-    paths = {file.path for file in gone}
+    fitting.changed += [fit_changes.file_left_out(file.path, len(file.content)) for file in surplus]
+    paths = {file.path for file in surplus}
     package = package.without(paths)
     if package.get(SIDECAR) is None:
         return package

@@ -55,9 +55,9 @@ def replaced(line: int | None) -> Problem:
     return change("replaced", message, "Write the description without them.", key="description", line=line)
 
 
-def completed(key: str, whence: str) -> Problem:
+def completed(key: str, source: str) -> Problem:
     """Report a field that was filled in."""
-    return change("completed", f"The {key} was filled in from {whence}.", f"Write one with `{key}: …`.", key=key)
+    return change("completed", f"The {key} was filled in from {source}.", f"Write one with `{key}: …`.", key=key)
 
 
 def rewritten() -> Problem:

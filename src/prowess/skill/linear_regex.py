@@ -24,8 +24,10 @@ def compile_regex(pattern: str, *, case_sensitive: bool = True) -> LinearRegex:
     try:
         return LinearRegex(engine.compile(pattern, options))
     except engine.error as error:
-        told = error.args[0] if error.args else b""
-        reason, _, part = (told.decode(errors="replace") if isinstance(told, bytes) else str(told)).partition(": ")
+        raw_message = error.args[0] if error.args else b""
+        reason, _, part = (
+            raw_message.decode(errors="replace") if isinstance(raw_message, bytes) else str(raw_message)
+        ).partition(": ")
         raise RegexRefused(f"{reason} in {quote_source(part)}" if part and part != pattern else reason) from None
     except UnicodeError:
         raise RegexRefused("it has half a character in it") from None

@@ -220,28 +220,28 @@ class Needs:
 
     def as_json(self) -> JsonObject:
         """Return what is asked for, without empty values."""
-        told: JsonObject = {"runtime": self.runtime} if self.runtime != "wasm" else {}
+        result: JsonObject = {"runtime": self.runtime} if self.runtime != "wasm" else {}
         for name in (*NEED_FORMATS, "allowed_tools"):
             if getattr(self, name):
-                told[name] = list(getattr(self, name))
-        return told
+                result[name] = list(getattr(self, name))
+        return result
 
 
 def read_needs(skill: Skill) -> Needs:
     """Return what a skill asks for."""
-    said: Mapping[str, Any] = skill.extra if form_info(skill.form).has_needs else {}
-    return parse_needs(said, skill.artifacts, skill.allowed_tools)
+    stated: Mapping[str, Any] = skill.extra if form_info(skill.form).has_needs else {}
+    return parse_needs(stated, skill.artifacts, skill.allowed_tools)
 
 
 def parse_needs(
-    said: Mapping[str, Any], artifacts: Sequence[Artifact] = (), allowed_tools: tuple[str, ...] = ()
+    stated: Mapping[str, Any], artifacts: Sequence[Artifact] = (), allowed_tools: tuple[str, ...] = ()
 ) -> Needs:
     """Return what these manifest fields and these artifacts ask for."""
-    read = {name: dict.fromkeys(parse_need(name, said.get(name))[0]) for name in NEED_FORMATS}
+    read = {name: dict.fromkeys(parse_need(name, stated.get(name))[0]) for name in NEED_FORMATS}
     for name, value in _implied_needs(artifacts):
         read[name] |= dict.fromkeys(parse_need(name, value)[0])
     return Needs(
-        runtime="native" if said.get("runtime") == "native" else "wasm",
+        runtime="native" if stated.get("runtime") == "native" else "wasm",
         allowed_tools=allowed_tools,
         **{name: tuple(values)[:MAX_NEED_VALUES] for name, values in read.items()},
     )
@@ -278,12 +278,12 @@ def list_reached_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Arti
 
 def _add_fallbacks(skill: Skill, found: list[Artifact]) -> list[Artifact]:
     names = {one.name for one in found}
-    waiting = [one.fallback for one in found if one.fallback]
-    while waiting:
-        name = waiting.pop()
+    pending = [one.fallback for one in found if one.fallback]
+    while pending:
+        name = pending.pop()
         if name not in names:
             names.add(name)
-            waiting += [one.fallback for one in skill.artifacts if one.name == name and one.fallback]
+            pending += [one.fallback for one in skill.artifacts if one.name == name and one.fallback]
     return [one for one in skill.artifacts if one.name in names]
 
 
@@ -314,7 +314,7 @@ def _request_host(artifact: HttpCall) -> str:
 
 def _command_program(artifact: CliCommand) -> str:
     try:
-        said = shlex.split(artifact.handler)
+        stated = shlex.split(artifact.handler)
     except ValueError:
         return ""
-    return said[0] if said else ""
+    return stated[0] if stated else ""

@@ -110,8 +110,8 @@ class Package:
 
     def without(self, paths: Iterable[str]) -> Package:
         """Return the package without these files."""
-        gone = set(paths)
-        return Package.written(self.name, [file for file in self.files if file.path not in gone])
+        removed = set(paths)
+        return Package.written(self.name, [file for file in self.files if file.path not in removed])
 
 
 def compute_digest(manifest: Iterable[FileEntry]) -> str:

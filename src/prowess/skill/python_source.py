@@ -97,12 +97,12 @@ def _check_tree(tree: ast.Module, code: str, function: str) -> SourceFault | Non
 
 def _walk_module_level(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield every node that runs when the module is imported."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
         yield node
         if not isinstance(node, _INNER_SCOPES):
-            waiting += reversed(list(ast.iter_child_nodes(node)))
+            pending += reversed(list(ast.iter_child_nodes(node)))
 
 
 def _bound_names(node: ast.AST) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ def _blank_strings(text: str) -> str:
     if len(text) > MAX_SOURCE_CHARS:
         raise _NotCheckedError
     parts: list[str] = []
-    at = depth = begun = taken = 0
+    at = depth = expression_start = removed_chars = 0
     while mark := _TOKEN.search(text, at):
         parts.append(text[at : mark.start()])
         at = mark.end()
@@ -134,20 +134,24 @@ def _blank_strings(text: str) -> str:
         if quote := mark["quote"]:
             at = _find_string_end(text, mark, quote)
             parts.append(_empty_string(text[mark.start() : at], mark["prefix"] or ""))
-            taken += at - mark.start()
+            removed_chars += at - mark.start()
             continue
         if sign.startswith("#"):
-            taken += len(sign)
+            removed_chars += len(sign)
             continue
         parts.append(sign)
         depth += (sign in "[({") - (sign in "])}")
-        if mark.start() - begun - taken > MAX_EXPRESSION_CHARS or depth > MAX_BRACKET_DEPTH:
+        if mark.start() - expression_start - removed_chars > MAX_EXPRESSION_CHARS or depth > MAX_BRACKET_DEPTH:
             raise _NotCheckedError
         if sign == "," or (sign == "\n" and depth <= 0):
-            begun, taken = at, 0
+            expression_start, removed_chars = at, 0
     parts.append(text[at:])
     code = "".join(parts)
-    if len(code) > MAX_CODE_CHARS or len(text) - begun - taken > MAX_EXPRESSION_CHARS or code.count("elif") > MAX_ELIFS:
+    if (
+        len(code) > MAX_CODE_CHARS
+        or len(text) - expression_start - removed_chars > MAX_EXPRESSION_CHARS
+        or code.count("elif") > MAX_ELIFS
+    ):
         raise _NotCheckedError
     # `1if x else 2` is valid, but the parser warns about it, and warnings may be errors in this process.
     if _NUMBER_BEFORE_WORD.search(code):

@@ -63,12 +63,12 @@ class SchemaError:
 class Schema:
     """A compiled schema. It is immutable, and any number of threads may use it."""
 
-    __slots__ = ("_validator", "_work", "source")
+    __slots__ = ("_cost", "_validator", "source")
 
-    def __init__(self, source: dict[str, Any] | bool, validator: Any, work: SchemaCost) -> None:
+    def __init__(self, source: dict[str, Any] | bool, validator: Any, cost: SchemaCost) -> None:
         self.source = source
         self._validator = validator
-        self._work = work
+        self._cost = cost
 
     def errors(self, value: Any) -> tuple[SchemaError, ...]:
         """Return the first 50 mismatches of a JSON value; none if it fits.
@@ -97,25 +97,25 @@ class Schema:
         """Return why a value is not checked at all; '' if it is."""
         if len(text) > MAX_VALUE_BYTES:
             return f"it has {len(text):,} bytes as JSON; {MAX_VALUE_BYTES:,} are the most"
-        if self._is_more(text, MAX_COST) or self._work.patterns * len(text) > MAX_MATCHED_CHARS:
+        if self._is_more(text, MAX_COST) or self._cost.patterns * len(text) > MAX_MATCHED_CHARS:
             return "it is too large to be held to a schema with so many branches"
-        if self._work.divisions and self._work.divisions * len(_LONG_NUMBER.findall(text)) > MAX_LONG_DIVISIONS:
+        if self._cost.divisions and self._cost.divisions * len(_LONG_NUMBER.findall(text)) > MAX_LONG_DIVISIONS:
             return "it has too many numbers of very many digits to be held to a schema with multipleOf"
         return ""
 
     def _faults(self, value: Any, text: bytes) -> tuple[SchemaError, ...]:
         # The error iterator recurses in native code: too deep a value would overflow the stack and end the process.
-        levels = MAX_NESTING // self._work.longest
+        levels = MAX_NESTING // self._cost.longest
         if _count_brackets(text) >= levels and measure_depth(value, most=levels) >= levels:
             return (_whole_value_error("it does not fit; it nests too deep to say where"),)
-        is_little = not (self._work.is_cyclic or self._is_more(text, MAX_ERROR_COST))
-        if is_little or self._work.within(value, MAX_ERROR_COST):
+        is_little = not (self._cost.is_cyclic or self._is_more(text, MAX_ERROR_COST))
+        if is_little or self._cost.within(value, MAX_ERROR_COST):
             return tuple(_convert_error(error) for error in islice(self._validator.iter_errors(value), MAX_ERRORS))
         return (_whole_value_error("it does not fit; there are too many branches to say where"),)
 
     def _is_more(self, text: bytes, most: int) -> bool:
         """Return True if the cost of a value may exceed `most`, estimated by the number of values in its text."""
-        load = self._work.load
+        load = self._cost.load
         return load * len(text) > most and load * _count_values(text) > most
 
 
@@ -177,7 +177,7 @@ def _compile_text(text: bytes) -> Schema:
     if measure_depth(source, most=MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH:
         raise _schema_problem("schema-deep", f"The schema nests deeper than {MAX_SCHEMA_DEPTH} levels.")
     source = cast("dict[str, Any] | bool", source)
-    work = _measure_cost(source)
+    cost = _measure_cost(source)
     # RegexOptions selects the linear-time engine; the default one backtracks. `mask` keeps values out of messages.
     options = jsonschema_rs.RegexOptions(size_limit=_MAX_PATTERN_BYTES)
     try:
@@ -189,18 +189,18 @@ def _compile_text(text: bytes) -> Schema:
         ) from error
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise _schema_problem("schema-invalid", f"The schema cannot be used: {_shorten(str(error))}.") from error
-    return Schema(source, validator, work)
+    return Schema(source, validator, cost)
 
 
 def _measure_cost(source: dict[str, Any] | bool) -> SchemaCost:
     try:
-        work = measure_schema(source)
+        cost = measure_schema(source)
     except InvalidReference as error:
         raise _schema_problem("schema-invalid", f"The schema cannot be used: {_shorten(str(error))}.") from error
-    if work.spread > MAX_BRANCHES:
+    if cost.spread > MAX_BRANCHES:
         message = f"The schema has more than {MAX_BRANCHES:,} branches when its references are followed."
         raise _schema_problem("schema-branches", message)
-    return work
+    return cost
 
 
 def _schema_problem(code: str, message: str) -> Invalid:

@@ -134,9 +134,9 @@ def _find_edges(schema: Any) -> dict[int, tuple[Edge, ...]]:
     """Return what each reachable part applies, by the identity of the part."""
     found: dict[int, tuple[Edge, ...]] = {}
     anchors: dict[str, Any] = {}
-    waiting = [schema]
-    while waiting:
-        part = waiting.pop()
+    pending = [schema]
+    while pending:
+        part = pending.pop()
         if not isinstance(part, dict) or id(cast("Any", part)) in found:
             continue
         fields = cast("dict[str, Any]", part)
@@ -146,7 +146,7 @@ def _find_edges(schema: Any) -> dict[int, tuple[Edge, ...]]:
         # Counted three times: validated once, and walked again for what it covers. An estimate on the safe side.
         again = [edge for edge in edges if edge.where == "same"] if fields.keys() & _UNEVALUATED else ()
         found[id(fields)] = (*edges, *again, *again)
-        waiting += [edge.part for edge in edges]
+        pending += [edge.part for edge in edges]
     return found
 
 
@@ -203,15 +203,15 @@ def _resolve_pointer(reference: str, schema: Any) -> Any:
 
 
 def _find_anchors(schema: Any) -> Iterator[tuple[str, Any]]:
-    waiting = [schema]
-    while waiting:
-        part = waiting.pop()
+    pending = [schema]
+    while pending:
+        part = pending.pop()
         if isinstance(part, dict):
             fields = cast("dict[str, Any]", part)
             yield from ((fields[key], fields) for key in _ANCHORS if isinstance(fields.get(key), str))
-            waiting += fields.values()
+            pending += fields.values()
         elif isinstance(part, list):
-            waiting += cast("list[Any]", part)
+            pending += cast("list[Any]", part)
 
 
 def _count_paths(groups: list[list[int]], edges: dict[int, tuple[Edge, ...]], weights: dict[int, int]) -> int:

@@ -43,21 +43,21 @@ def read_archive(data: bytes, name: str, limits: Limits = DEFAULT_LIMITS) -> lis
     """
     if len(data) > limits.archive_bytes:
         raise too_large_error("bytes in one archive", limits.archive_bytes, f"{len(data):,}", "max_archive_bytes")
-    intake = EntryCollector(limits)
+    collector = EntryCollector(limits)
     if data.startswith(ZIP_MAGIC):
-        read_zip(data, intake)
+        read_zip(data, collector)
     elif data.startswith(GZIP_MAGIC):
-        read_tar(_unpack_tar_gz(data, limits), intake)
+        read_tar(_unpack_tar_gz(data, limits), collector)
     elif is_tar(data):
-        read_tar(data, intake)
+        read_tar(data, collector)
     else:
         raise Invalid(
             f"{name!r} is not an archive that can be read.",
             hint="Archives are zip (.skill, .zip) or tar (.tar.gz, .tgz, .tar) files, with nothing before their start.",
         )
-    if not intake.files:
+    if not collector.files:
         raise Invalid(f"The archive {name!r} holds no files.", hint="Pack the skill's folder.")
-    return _split_packages(intake.files, _stem(name), limits)
+    return _split_packages(collector.files, _stem(name), limits)
 
 
 def _unpack_tar_gz(data: bytes, limits: Limits) -> bytes:

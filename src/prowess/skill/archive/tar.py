@@ -74,26 +74,26 @@ class _ExtendedHeader:
     size: int | None = None
 
 
-def read_tar(data: bytes, intake: EntryCollector) -> None:
-    """Hand every file of the tar to `intake`; raise `Invalid` for anything odd about the archive."""
+def read_tar(data: bytes, collector: EntryCollector) -> None:
+    """Hand every file of the tar to `collector`; raise `Invalid` for anything odd about the archive."""
     position = 0
-    said = _ExtendedHeader()
+    extension = _ExtendedHeader()
     count = 0
     while (block := data[position : position + _BLOCK]).strip(b"\0"):
         header = _read_header(block, position)
         position += _BLOCK
         extended = header.type in _EXTENDING
-        size = header.size if said.size is None or extended else said.size
-        content = _slice_content(data, position, size, said.name or header.name)
+        size = header.size if extension.size is None or extended else extension.size
+        content = _slice_content(data, position, size, extension.name or header.name)
         position += -(-size // _BLOCK) * _BLOCK  # content is padded to whole blocks
         count += 1
-        if count > intake.most_entries:
-            raise intake.too_many()
+        if count > collector.most_entries:
+            raise collector.too_many()
         if extended:
-            said = _apply_extension(said, header, content)
+            extension = _apply_extension(extension, header, content)
         else:
-            _collect_entry(header, said.name or header.name, content, intake)
-            said = _ExtendedHeader()
+            _collect_entry(header, extension.name or header.name, content, collector)
+            extension = _ExtendedHeader()
     if data[position:].strip(b"\0"):
         raise Invalid("The tar archive has bytes after its end.", hint="Pack it again, plainly.")
 
@@ -117,13 +117,13 @@ def _slice_content(data: bytes, position: int, size: int, name: str) -> memoryvi
     return memoryview(data)[position : position + size]
 
 
-def _apply_extension(said: _ExtendedHeader, header: tarfile.TarInfo, content: memoryview) -> _ExtendedHeader:
+def _apply_extension(extension: _ExtendedHeader, header: tarfile.TarInfo, content: memoryview) -> _ExtendedHeader:
     if len(content) > _EXTENDED_BYTES:
         raise entry_error(header.name, f"has an extended header of {len(content):,} bytes")
     if header.type == tarfile.GNUTYPE_LONGLINK:
-        return said
+        return extension
     if header.type == tarfile.GNUTYPE_LONGNAME:
-        return _ExtendedHeader(name=_decode_text(bytes(content).rstrip(b"\0")), size=said.size)
+        return _ExtendedHeader(name=_decode_text(bytes(content).rstrip(b"\0")), size=extension.size)
     records = _parse_pax_records(bytes(content), header.name)
     if any(key.startswith("GNU.sparse") for key in records):
         raise entry_error(header.name, "is a sparse file", "Pack it again without --sparse.")
@@ -131,11 +131,13 @@ def _apply_extension(said: _ExtendedHeader, header: tarfile.TarInfo, content: me
     if header.type == tarfile.XGLTYPE:
         if records.keys() & {"path", "size"}:
             raise entry_error(header.name, "renames or resizes every entry that follows")
-        return said
+        return extension
     size = records.get("size")
     if size is not None and not (size.isascii() and size.isdigit() and len(size) < 16):
         raise entry_error(header.name, "has a size that is not a number")
-    return _ExtendedHeader(name=records.get("path", said.name), size=int(size) if size is not None else said.size)
+    return _ExtendedHeader(
+        name=records.get("path", extension.name), size=int(size) if size is not None else extension.size
+    )
 
 
 def _parse_pax_records(content: bytes, name: str) -> dict[str, str]:
@@ -157,15 +159,15 @@ def _decode_text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-def _collect_entry(header: tarfile.TarInfo, name: str, content: memoryview, intake: EntryCollector) -> None:
+def _collect_entry(header: tarfile.TarInfo, name: str, content: memoryview, collector: EntryCollector) -> None:
     path = name.removeprefix("./").rstrip("/")
     folder = header.type == tarfile.DIRTYPE
     if folder and path in ("", "."):
         return
-    if not intake.wants(path):
+    if not collector.wants(path):
         return
     if folder:
-        intake.folder(path)
+        collector.folder(path)
         return
     if header.type == tarfile.LNKTYPE:
         raise entry_error(name, "is a hard link", "Pack it again with each file as a file of its own.")
@@ -173,4 +175,4 @@ def _collect_entry(header: tarfile.TarInfo, name: str, content: memoryview, inta
         raise special_file_error(name, _SPECIAL.get(header.type, 0))
     if name.endswith("/"):
         raise entry_error(name, "is a file by its type and a folder by its name")
-    intake.add(path, file_mode(header.mode), io.BytesIO(content).read)
+    collector.add(path, file_mode(header.mode), io.BytesIO(content).read)

@@ -75,21 +75,21 @@ class _ZipEntry(NamedTuple):
     packed: memoryview
 
 
-def read_zip(data: bytes, intake: EntryCollector) -> None:
-    """Hand every file of the zip to `intake`; raise `Invalid` for anything odd about the archive."""
+def read_zip(data: bytes, collector: EntryCollector) -> None:
+    """Hand every file of the zip to `collector`; raise `Invalid` for anything odd about the archive."""
     try:
-        directory = _find_directory(data, intake)
+        directory = _find_directory(data, collector)
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
-        if len(entries) > intake.most_entries:
-            raise intake.too_many()
+        if len(entries) > collector.most_entries:
+            raise collector.too_many()
         for entry in _list_entries(data, entries, directory):
-            _collect_entry(entry, intake)
+            _collect_entry(entry, collector)
     except _FAULTS as error:
         raise Invalid(f"The zip archive is damaged: {error or type(error).__name__}.", hint="Pack it again.") from error
 
 
-def _find_directory(data: bytes, intake: EntryCollector) -> int:
+def _find_directory(data: bytes, collector: EntryCollector) -> int:
     """Return where the directory starts. Refuse one that is not at the end, or too long to read quickly."""
     # The last end record, which must reach to the end of the file: a reader that scans in another way sees the same directory.
     at = data.rfind(ZIP_MAGIC[1])
@@ -102,8 +102,8 @@ def _find_directory(data: bytes, intake: EntryCollector) -> int:
         raise Invalid("The zip archive is one part of several.", hint="Pack it in one piece.")
     if offset + size != at or at + _END.size + comment != len(data):
         raise _stray_bytes_error("around its directory")
-    if size > intake.most_entries * _DIRECTORY_BYTES:
-        raise intake.too_many()
+    if size > collector.most_entries * _DIRECTORY_BYTES:
+        raise collector.too_many()
     return offset
 
 
@@ -156,17 +156,17 @@ def _decode_name(info: zipfile.ZipInfo) -> str:
         return name
 
 
-def _collect_entry(entry: _ZipEntry, intake: EntryCollector) -> None:
+def _collect_entry(entry: _ZipEntry, collector: EntryCollector) -> None:
     info, name, _ = entry
     path = name.removeprefix("./").removesuffix("/")
-    if not intake.wants(path):
+    if not collector.wants(path):
         return
     bits = info.external_attr >> 16
     _check_type(info, name, bits)
     if name.endswith("/"):
-        intake.folder(path)
+        collector.folder(path)
         return
-    content = intake.add(path, file_mode(bits), _open_entry(entry))
+    content = collector.add(path, file_mode(bits), _open_entry(entry))
     if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
         raise entry_error(name, "does not hold what the archive's directory says", "Download or pack it again.")
 

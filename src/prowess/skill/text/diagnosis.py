@@ -171,7 +171,7 @@ def _check_colon(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
 
 def _show_fix(prefix: str, text: str) -> str:
     """Return the line as it should be; for a long line, its start and end."""
-    whole = quote_scalar(text)
-    if len(whole) > _MAX_SHOWN:
-        whole = f"{whole[:40]} … {whole[-20:]}"
-    return f"`{prefix.strip()} {whole}`"
+    quoted = quote_scalar(text)
+    if len(quoted) > _MAX_SHOWN:
+        quoted = f"{quoted[:40]} … {quoted[-20:]}"
+    return f"`{prefix.strip()} {quoted}`"

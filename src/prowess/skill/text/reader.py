@@ -166,10 +166,10 @@ def _make_document(
     if read is None:
         return _without_frontmatter(text, [*problems, _missing_problem() if found.lead else _keyless_problem()])
     plain = normalize_line_ends(text)
-    told = [*problems, *block.problems, *_find_marker_spaces(text, block), *read.problems]
+    all_problems = [*problems, *block.problems, *_find_marker_spaces(text, block), *read.problems]
     second = _SECOND_BLOCK.match(text, block.body)
     if second:
-        told.append(_second_block_problem(plain, second))
+        all_problems.append(_second_block_problem(plain, second))
     lead = text[: block.lead]
     return Document(
         raw=text[block.start : block.end],
@@ -178,7 +178,7 @@ def _make_document(
         body=lead + text[block.body :],
         body_line=line_number(plain, block.body) - lead.count("\n"),
         how=read.how,
-        problems=tuple(told),
+        problems=tuple(all_problems),
     )
 
 

@@ -1,7 +1,7 @@
-"""Reading frontmatter that is not valid YAML: key by key, mending what can be mended, and saying what was wrong.
+"""Read frontmatter that is not valid YAML: key by key, fixing what can be fixed, and reporting what was wrong.
 
 Each top-level key is read on its own, so that one broken value never costs another. A value that YAML refuses is
-diagnosed and mended; what cannot be mended is kept as the text that stands there.
+diagnosed and fixed; a value that cannot be fixed is kept as text.
 """
 
 from __future__ import annotations
@@ -213,12 +213,12 @@ def _fix_rows_below(entry: FrontmatterEntry, refused: YamlRefused, result: ReadF
         try:
             value = load("\n".join(rows), limits=limits, first_line=entry.line).value[entry.key]
         except YamlRefused as again:
-            mended = _fix_row(rows, min(again.line - entry.line, len(rows) - 1))
+            fixed = _fix_row(rows, min(again.line - entry.line, len(rows) - 1))
             # The same row twice means that the fix did not help.
-            if mended is None or any(at == mended[2] for _, _, at in found):
+            if fixed is None or any(at == fixed[2] for _, _, at in found):
                 break
-            rows = mended[0]
-            found.append((mended[1], again, mended[2]))
+            rows = fixed[0]
+            found.append((fixed[1], again, fixed[2]))
         else:
             for remedy, cause, at in found:
                 _report_fix(entry, remedy, cause, at, result)

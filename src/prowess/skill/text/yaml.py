@@ -64,7 +64,7 @@ class ValueBuilder:
         self.styles: set[str] = set()
         self.repeated: list[tuple[str, int]] = []
 
-    def anew(self) -> ValueBuilder:
+    def fresh_copy(self) -> ValueBuilder:
         """Return an unused builder with the same settings."""
         return ValueBuilder(self.typed, self.depth, self.first_wins, self.first_line)
 
@@ -151,12 +151,12 @@ class ValueBuilder:
             self.styles.add("uneven-indent")
         return event.start_mark.column if column == -1 else column
 
-    def check(self, event: Any, begun: bool) -> None:
+    def check(self, event: Any, has_content: bool) -> None:
         """Refuse aliases and second documents; other events carry no content."""
         if isinstance(event, AliasEvent):
             raise self.forbidden(event)
         if isinstance(event, DocumentStartEvent):
-            if begun:
+            if has_content:
                 message = "There is more than one YAML document."
                 raise YamlRefused(message, self.line_of(event), "yaml-documents")
             if event.version or event.tags:
@@ -268,7 +268,7 @@ def _load_with(text: str, builder: ValueBuilder) -> LoadedYaml:
         joined = _PAIR.sub(_join_surrogates, text) if "\\u" in text else text
         if joined == text:
             raise _make_refusal(text, fault, builder.first_line) from None
-        return _load_with(joined, builder.anew())
+        return _load_with(joined, builder.fresh_copy())
     styles = frozenset(builder.styles) if builder.styles else _NO_STYLES
     return LoadedYaml(value, builder.lines, styles, tuple(builder.repeated))
 
