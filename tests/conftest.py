@@ -32,6 +32,7 @@ from prowess.settings import read_settings
 from prowess.skill.kinds import Artifact
 from prowess.skill.model import Skill
 from prowess.skill.needs import read_needs
+from prowess.skill.package import Package
 from prowess.storage.database import Database, open_database
 
 if TYPE_CHECKING:
@@ -219,6 +220,18 @@ def database(database_url: str) -> Iterator[Database]:
     opened = open_database(database_url)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def pack() -> Callable[..., Package]:
+    """Make a small skill: a SKILL.md, and files by keyword, `references_guide` standing for `references/guide.md`."""
+
+    def make(slug: str, body: str = "Do it well.", **files: str | bytes) -> Package:
+        text = f"---\nname: {slug}\ndescription: What {slug} is for.\n---\n\n# {slug}\n\n{body}\n"
+        others = {key.replace("_", "/", 1) + ".md": content for key, content in files.items()}
+        return Package.of_texts(slug, {"SKILL.md": text, **others})
+
+    return make
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Every kind of store, for tests, and small skills to put into them."""
+"""Every kind of store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,23 +11,7 @@ from prowess.catalog.database_store import DatabaseStore
 from prowess.catalog.database_versions import DatabaseVersions
 from prowess.catalog.memory_store import MemoryStore
 from prowess.catalog.store import Store
-from prowess.skill.package import Package
 from prowess.storage.database import open_database
-
-Pack = Callable[..., Package]
-
-
-def make_pack(slug: str, body: str = "Do it well.", **files: str | bytes) -> Package:
-    """A small skill: a SKILL.md, and files by keyword, `references_guide` standing for `references/guide.md`."""
-    text = f"---\nname: {slug}\ndescription: What {slug} is for.\n---\n\n# {slug}\n\n{body}\n"
-    others = {key.replace("_", "/", 1) + ".md": content for key, content in files.items()}
-    return Package.of_texts(slug, {"SKILL.md": text, **others})
-
-
-@pytest.fixture
-def pack() -> Pack:
-    """`make_pack`, for tests."""
-    return make_pack
 
 
 @pytest.fixture(params=["memory", "directory", "sqlite", "postgres"])
