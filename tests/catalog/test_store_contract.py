@@ -10,7 +10,7 @@ import pytest
 
 from prowess.catalog.store import Store
 from prowess.errors import Conflict, DuplicateSkill, Invalid, NotFound, ProwessError
-from prowess.skill.kinds import Approach, Description, DspyModule, Example, PromptTemplate
+from prowess.skill.kinds import Approach, Description, DspyModule, Example, PromptTemplate, UnknownArtifact
 from prowess.skill.model import Skill, artifact_id
 from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
@@ -563,3 +563,25 @@ def test_many_more_than_a_batch_are_saved(store: Store, pack: Callable[..., Pack
     again = store.save_all(packages, replace=True)
     assert [item.skill for item in again] == [item.skill for item in saved]
     assert not any(item.changed for item in again)
+
+
+def test_an_artifact_without_its_plugin_is_kept_with_all_its_settings(store: Store) -> None:
+    files = {
+        "SKILL.md": "---\nname: totals\ndescription: Adds up orders.\n---\n\nRun the query.\n",
+        "queries/totals.sql": "select 1\n",
+        "agents/prowess.yaml": "artifacts:\n  - path: queries/totals.sql\n    kind: acme.query\n    limit: 10\n"
+        "    columns: [customer, {as: total}]\n",
+    }
+    saved = store.save(Package.of_texts("totals", files))
+    kept = next(one for one in store.get_artifacts(saved.id) if one.kind == "acme.query")
+    assert isinstance(kept, UnknownArtifact)
+    assert (kept.name, kept.content, kept.path) == ("totals", "select 1\n", "queries/totals.sql")
+    assert kept.model_extra == {"limit": 10, "columns": ["customer", {"as": "total"}]}
+    assert store.get_artifacts(saved.id, ["acme.query"]) == [kept]
+    assert store.serves(["acme.query"])
+    changed = store.update_skill(saved.model_copy(update={"description": "Adds up all orders."}))
+    again = next(one for one in changed.artifacts if one.kind == "acme.query")
+    assert again.model_extra == kept.model_extra
+    package = store.get_package(changed.id)
+    assert package is not None
+    assert package.get("queries/totals.sql") is not None
