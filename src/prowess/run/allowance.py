@@ -11,14 +11,14 @@ from prowess.skill.model import Skill
 from prowess.skill.profiles.declarations import is_limit
 
 MAX_QUESTIONS = 100
-"""How many questions the code of one run may ask models, by itself and by the skills that it runs."""
+"""Model questions that the code of one run may ask, together with the skills that it runs."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SpendLimit:
-    """What one run of a skill may cost by the skill's own word, in US dollars, and what it has cost or may yet.
+    """What one run may cost by its skill's policy, in US dollars, and what is spent or held so far.
 
-    What it holds, the purse of the run that started it holds as well, and that has to have room for it.
+    A nested run holds each amount against the limits of all outer runs too.
     """
 
     limit: float | None = None
@@ -26,13 +26,13 @@ class SpendLimit:
     outer: SpendLimit | None = None
 
     def full(self, amount: float) -> SpendLimit | None:
-        """The purse that has no room for so much more; None where all have."""
+        """Return the first limit, from the inside out, that this amount would exceed; None if there is room."""
         if self.limit is not None and self.held + amount > self.limit:
             return self
         return self.outer.full(amount) if self.outer else None
 
     def hold(self, amount: float) -> None:
-        """Hold so much more; less than nothing gives back."""
+        """Hold an amount; a negative one releases."""
         self.held += amount
         if self.outer:
             self.outer.hold(amount)
@@ -40,12 +40,12 @@ class SpendLimit:
 
 @dataclass(slots=True)
 class QuestionLimit:
-    """The questions that the code of a run has asked models so far."""
+    """Counts the questions that the code of a run asks models."""
 
     asked: int = 0
 
     def count(self, questions: int) -> None:
-        """Count so many more; `Invalid` where they are too many, and none of them is asked."""
+        """Count questions before they are asked; raise `Invalid` if they are too many."""
         if self.asked + questions > MAX_QUESTIONS:
             raise Invalid(
                 f"A script may ask models {MAX_QUESTIONS} questions a run.", hint="Ask several in one prompt."
@@ -57,26 +57,26 @@ DEFAULT_SECONDS = 120.0
 MAX_SECONDS = 3_600.0
 WITHHELD = "[withheld]"
 PREVIOUS = "previous"
-"""The name under which an artifact is given the output before its own."""
+"""The input that holds the previous artifact's output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """The limits of one run, and what its trace may hold."""
+    """The limits of a run, and what its trace may store."""
 
     seconds: float = DEFAULT_SECONDS
     shortened: bool = False
-    """Whether it is the skill itself that leaves no more time."""
+    """True if the skill's own policy set the time limit."""
     max_cost: float | None = None
     asks_first: bool = False
-    """Whether an agent may run it only after a person has agreed."""
+    """True if an agent needs a person's approval to run it."""
     log_input: bool = True
     log_output: bool = True
     withheld: frozenset[str] = frozenset()
-    """The names of inputs whose values are not kept."""
+    """Names of inputs whose values are never stored."""
 
     def kept_inputs(self, inputs: Mapping[str, Any], handed_on: Collection[str] = ()) -> dict[str, Any]:
-        """The inputs as the trace may hold them; those `handed_on` by earlier artifacts only where outputs are kept."""
+        """Return the inputs that the trace may store. `handed_on` inputs are outputs, and stored only if outputs are."""
         if not self.log_input:
             return {}
         left_out = {PREVIOUS, *(() if self.log_output and not self.withheld else handed_on)} & set(handed_on)
@@ -84,7 +84,7 @@ class Allowance:
         return {name: WITHHELD if name in self.withheld else value for name, value in kept.items()}
 
     def withheld_texts(self, inputs: Mapping[str, Any]) -> list[str]:
-        """Every text and number in the inputs that are withheld, to be kept out of everything else too."""
+        """Return every text and number in withheld inputs, to remove them from everything else too."""
         waiting = [value for name, value in inputs.items() if name in self.withheld]
         found: list[str] = []
         while waiting:
@@ -99,10 +99,10 @@ class Allowance:
 
 
 def read_allowance(skill: Skill, *, seconds: float = DEFAULT_SECONDS, asked: float | None = None) -> Allowance:
-    """What the skill says, within the limits here: a skill can only lower them.
+    """Return the limits of a run. A skill can only lower them.
 
-    `seconds` is the time that a run has by default, `asked` what the caller wants instead. `Invalid` for a limit or a time
-    that is no number above 0; whatever else cannot be read counts as the strictest value.
+    `seconds` is the default time limit, `asked` the caller's. Raise `Invalid` for a limit that is not a positive number.
+    Any other unreadable setting counts as the strictest value.
     """
     policy = skill.policy
     observed: object = skill.extra.get("observability")
@@ -127,7 +127,7 @@ def read_allowance(skill: Skill, *, seconds: float = DEFAULT_SECONDS, asked: flo
 
 
 def _names(value: object) -> list[str] | None:
-    """The names in a list, or one name; None for what is neither."""
+    """Return a list of names, or a single name as one; None for anything else."""
     if value is None:
         return []
     if isinstance(value, str):
@@ -138,7 +138,7 @@ def _names(value: object) -> list[str] | None:
 
 
 def _limit(policy: Mapping[str, Any], name: str) -> float | None:
-    """A number above 0, or None where the policy says nothing."""
+    """Return a positive number, or None if the policy has none."""
     value: object = policy.get(name)
     if value is None:
         return None

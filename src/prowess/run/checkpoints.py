@@ -26,38 +26,38 @@ CHECKPOINT = "checkpoint"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One call and the JSON of its answer; None for a call that was refused, which is made again."""
+    """One host call and its answer as JSON; None for a refused call, which is made again on replay."""
 
     name: str
     asked: str
-    """Identifies the arguments."""
+    """Hash of the arguments."""
     answer: str | None
 
 
 class Journal:
-    """Written while a run goes on, and read first where it goes on with another."""
+    """Records host calls; a resumed run first replays the journal of the interrupted one."""
 
     def __init__(self, *, seed: str, known: Sequence[JournalEntry] = ()) -> None:
         self.seed = seed
         self._known = list(known)
         self._entries: list[JournalEntry] = []
         self.replayed = 0
-        """How many calls were answered from it."""
+        """Calls that were answered from the journal."""
 
     @property
     def entries(self) -> tuple[JournalEntry, ...]:
-        """Every call so far."""
+        """All calls so far."""
         return tuple(self._entries)
 
     @property
     def size(self) -> int:
-        """How many characters the answers have."""
+        """Total characters of the answers."""
         return sum(len(entry.answer or "") for entry in self._entries)
 
     def over(
         self, functions: Mapping[str, HostFunction], reached: Callable[[], Awaitable[None]]
     ) -> dict[str, HostFunction]:
-        """The functions, each with its answers in the journal; `reached` is awaited at every new checkpoint."""
+        """Return the functions, answered from the journal where possible; await `reached` at every new checkpoint."""
         return {name: self._journaled(name, function, reached) for name, function in functions.items()}
 
     def _journaled(self, name: str, function: HostFunction, reached: Callable[[], Awaitable[None]]) -> HostFunction:
@@ -81,7 +81,7 @@ class Journal:
         return answer
 
     def _next(self, name: str, asked: str) -> JournalEntry | None:
-        """What is known about this call; where the script goes another way, nothing is known from there on."""
+        """Return the journal's next entry if it is this call. If the script takes another path, forget the rest."""
         if not self._known:
             return None
         entry = self._known.pop(0)
@@ -96,13 +96,13 @@ def _hash_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 MAX_JOURNAL_CHARS = 16 * 1024 * 1024
-"""A checkpoint whose answers have more characters than that is not kept."""
+"""Characters of answers that a checkpoint may have."""
 _SHORTEST_ID = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What a run needs to go on: which artifact of which bytes, what it was given, and what follows it."""
+    """What is needed to resume a run: the artifact and its digest, the inputs, and the artifacts that follow."""
 
     trace: str
     slug: str
@@ -114,20 +114,20 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """Keeps the checkpoints of runs until they have done what they were for. Each user sees those of their own runs."""
+    """Stores checkpoints until their run succeeds. Each user sees only their own."""
 
     def __init__(self, records: Callable[[], Connections], redactor: Redactor) -> None:
         self._records = records
         self._redactor = redactor
 
     async def begin(self, call: Call) -> Journal:
-        """The journal of a run: that of the one it goes on with, or an empty one."""
+        """Return the journal of the run that the call resumes, or an empty one."""
         if not call.resumes:
             return Journal(seed=secrets.token_hex(16))
         return (await offload(find_checkpoint, self._records, call.actor.owner, call.resumes)).journal
 
     async def keep(self, call: Call, journal: Journal) -> None:
-        """Keep how far the run is; where that is not allowed, secret or too large, its trace says so instead."""
+        """Store the journal. If that is not allowed, would store secrets or is too large, the trace says so instead."""
         why = _why_not(call, journal) or await offload(self._why_secret, call, journal)
         calls = len(journal.entries)
         call.notes.detail["checkpoint"] = {"calls": calls, "kept": not why, **({"why": why} if why else {})}
@@ -135,13 +135,13 @@ class Checkpoints:
             await offload(self._keep, call, journal)
 
     async def forget(self, call: Call) -> None:
-        """Remove what is not needed any more, when the run has come to its end."""
+        """Delete the checkpoint of a run that succeeded."""
         if "checkpoint" in call.notes.detail or call.resumes:
             call.notes.detail.get("checkpoint", {}).pop("kept", None)
             await offload(self._forget, call)
 
     def _why_secret(self, call: Call, journal: Journal) -> str:
-        """Why nothing is kept that a trace would not show: it would have to be kept as it is, or be of no use."""
+        """Return why the journal cannot be stored: it has secrets, and a redacted journal could not be replayed."""
         told = [dict(call.inputs), *(json.loads(entry.answer) for entry in journal.entries if entry.answer)]
         hidden = call.notes.secrets.redact_json(told)
         if hidden == told and (self._redactor.is_clean(json.dumps(told)) or self._redactor.value(told) == told):
@@ -167,7 +167,7 @@ class Checkpoints:
 
 
 def find_checkpoint(records: Callable[[], Connections], owner: Owner, trace: str) -> Checkpoint:
-    """The checkpoint of a run, by the id of its trace or four or more characters that it begins with. Blocking."""
+    """Return the checkpoint of a run, by the id of its trace or at least four of its first characters. Blocking."""
     found: list[CheckpointRow] = []
     if len(trace) >= _SHORTEST_ID and trace.isascii() and trace.isprintable():
         with records().read() as connection:
@@ -178,7 +178,7 @@ def find_checkpoint(records: Callable[[], Connections], owner: Owner, trace: str
 
 
 def unknown_checkpoint(trace: str) -> NotFound:
-    """What is said about a run that cannot be resumed."""
+    """Return the error for a run without a checkpoint."""
     return NotFound(
         f"There is no checkpoint of a run {trace[:40]!r}.",
         hint="A run can be resumed that was interrupted after its script had called checkpoint().",

@@ -12,7 +12,7 @@ from typing import Any
 
 
 def fence_text(text: str, what: str) -> str:
-    """The text between two lines that have a random word in them, which does not occur in the text."""
+    """Return the text between two lines with a random word that does not occur in it, so that it cannot end the block."""
     word = secrets.token_hex(8)
     while word in text:
         word = secrets.token_hex(8)
@@ -23,36 +23,36 @@ def fence_text(text: str, what: str) -> str:
     )
 
 
-_SHORTEST_ARGUMENT = 24
-"""A shorter argument may come to be the same by chance."""
+_MIN_ARGUMENT_CHARS = 24
+"""A shorter argument may match by chance."""
 _SURENESS = "confidence"
-_DEEPEST_ESCAPE = 4
-"""How often what is escaped may be escaped again."""
+_MAX_ESCAPE_LEVELS = 4
+"""Levels of escaping that are undone."""
 _ESCAPE = re.compile(r"(?<!\\)\\++(?:u([0-9a-fA-F]{4})|[nrtbf])")
-"""A character written as an escape, in JSON that may stand in the text of other JSON."""
-_HALVES = re.compile("[\ud800-\udfff]")
-"""Halves of characters, each escaped by itself."""
+"""An escaped character in JSON, possibly JSON inside JSON."""
+_SURROGATES = re.compile("[\ud800-\udfff]")
+"""Surrogates that were escaped one by one."""
 _SURE = re.compile(rf'("{_SURENESS}":)[-+.0-9eE]++')
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedText:
-    """What is judged, as the model reads it: a text itself, or any other value as JSON."""
+    """Text that a model judges; other values are judged as JSON."""
 
     text: str
 
     def says(self, quote: str) -> bool:
-        """Whether these words stand in it, however they are spaced and escaped."""
-        words, _ = _plain(quote)
+        """Return True if a quote occurs in the text, whatever its spacing and escaping."""
+        words, _ = _normalize(quote)
         return bool(words) and words in self._words
 
     def holds(self, answer: Mapping[str, Any], argument: str) -> bool:
-        """Whether this object, or its whole argument, stands in it word for word, in any order, spacing and escaping.
+        """Return True if the model's answer, or its argument, was copied from the text.
 
-        How sure the two are makes no difference. A text that is escaped too often to be read holds anything.
+        Order, spacing, escaping and the confidence do not matter. A text with too many levels of escaping holds anything.
         """
-        said, _ = _plain(argument)
-        is_argued = len(said) >= _SHORTEST_ARGUMENT and said in self._words
+        said, _ = _normalize(argument)
+        is_argued = len(said) >= _MIN_ARGUMENT_CHARS and said in self._words
         return is_argued or not self._is_read or all(field in self._words for field in _fields(answer))
 
     @property
@@ -65,31 +65,31 @@ class JudgedText:
 
     @cached_property
     def _read(self) -> tuple[str, bool]:
-        return _plain(self.text)
+        return _normalize(self.text)
 
 
 def _fields(answer: Mapping[str, Any]) -> list[str]:
-    """Each field of an object, as it would stand in plain JSON."""
+    """Return each field of an object as normalized JSON."""
     written = (
         json.dumps({name: value}, ensure_ascii=False)[1:-1] for name, value in answer.items() if name != _SURENESS
     )
-    return [_plain(one)[0] for one in written]
+    return [_normalize(one)[0] for one in written]
 
 
-def _plain(text: str) -> tuple[str, bool]:
-    """A text without space, escapes and numbers that say how sure it is; and whether nothing in it is escaped any more.
+def _normalize(text: str) -> tuple[str, bool]:
+    """Return a text without spaces, escapes and confidences, and whether all escapes could be undone.
 
-    It is the same for all ways to write a text, and for JSON and for its own text in other JSON.
+    All spellings of a text, and JSON inside JSON, have the same normal form.
     """
     count = 0
-    for _ in range(_DEEPEST_ESCAPE + 1):
-        text, count = _ESCAPE.subn(_unescaped, text)
+    for _ in range(_MAX_ESCAPE_LEVELS + 1):
+        text, count = _ESCAPE.subn(_unescape, text)
         if not count:
             break
-    if _HALVES.search(text):
+    if _SURROGATES.search(text):
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return _SURE.sub(r"\1", "".join(text.replace("\\", "").split())), not count
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescape(found: re.Match[str]) -> str:
     return chr(int(found[1], 16)) if found[1] else ""

@@ -21,17 +21,17 @@ from prowess.session.session import estimate_tokens
 from prowess.threads import offload
 
 MAX_TOKENS = 100_000_000
-"""More than any model reads or writes at once."""
+"""More than any model can read or write at once."""
 
 _IMPLAUSIBLE = 20
 _LIMITED = "anthropic:"
-"""The provider whose requests have a limit anyway."""
+"""The provider whose requests always have a limit."""
 
 Purpose = Literal["answer", "evaluation"]
 
 
 class ModelClient:
-    """The only way by which handlers and assertions reach a model."""
+    """Sends model requests. Handlers and assertions reach models through it only."""
 
     def __init__(self, models: Models, spending: Spending, telemetry: Telemetry) -> None:
         self._models = models
@@ -39,10 +39,10 @@ class ModelClient:
         self._telemetry = telemetry
 
     async def model_for(self, call: Call, *, named: str = "", purpose: Purpose = "answer") -> Model:
-        """The model for a call: the caller's choice, what the artifact has `named`, the session's, the one configured.
+        """Return the model for a call: the caller's choice, else the one `named` by the artifact, else the session's or default.
 
-        For an evaluation, what the artifact names and the model configured for evaluations come before the caller's choice of
-        a model for answers. `NoModel` where there is none.
+        For evaluations, the artifact's and the configured evaluation model come before the caller's choice for answers. Raise
+        `NoModel` if there is none.
         """
         if named:
             self._models.check_named_by_skill(named)
@@ -72,7 +72,7 @@ class ModelClient:
     async def ask(
         self, call: Call, request: Request, *, named: str = "", purpose: Purpose = "answer", stream: bool = False
     ) -> Reply:
-        """The answer to one request; with `stream`, whoever watches the call sees a text come. Data comes as a whole."""
+        """Send one request and return the answer. With `stream`, listeners receive text as it is written; data is not streamed."""
         model = await self.model_for(call, named=named, purpose=purpose)
         if call.request.dry_run:
             call.notes.sent.append(_sent(model, request, purpose))
@@ -89,7 +89,7 @@ class ModelClient:
         purpose: Purpose = "evaluation",
         at_once: int = 4,
     ) -> list[Reply | ProwessError]:
-        """The answers to several requests, in their order, a few at a time; what went wrong stands in an answer's place."""
+        """Send several requests, a few at a time, and return the answers in order; an error takes the place of an answer."""
         model = await self.model_for(call, named=named, purpose=purpose)
         if call.request.dry_run:
             call.notes.sent += [_sent(model, request, purpose) for request in requests]
@@ -127,7 +127,7 @@ class ModelClient:
     async def _send_paid(
         self, call: Call, model: Model, request: Request, most: float, *, stream: bool
     ) -> tuple[Reply, float | None]:
-        """Send a request that costs at most so much; hold that amount until its real cost is known."""
+        """Send a request that costs at most `most`, which is held until the real cost is known."""
         with _held(call, most) as hold:
             async with self._spending.reserved(call, most) as reservation:
                 reply = await self._complete(call, model, request, stream=stream)
@@ -140,7 +140,7 @@ class ModelClient:
     async def _send_free(
         self, call: Call, model: Model, request: Request, *, stream: bool
     ) -> tuple[Reply, float | None]:
-        """Send a request that costs nothing, or whose price nobody knows."""
+        """Send a request that is free, or whose price is unknown."""
         _check_room(call, 0.0)
         try:
             reply = await self._complete(call, model, request, stream=stream)
@@ -168,14 +168,14 @@ class ModelClient:
 
 
 def _limited(model: Model, request: Request) -> Request:
-    """The request with a limit on its answer, where that costs money and nobody else sets one."""
+    """Return the request with a limit on the answer, if answers cost money and nobody set one."""
     if request.max_tokens is not None or model.name.startswith(_LIMITED) or max_cost(model.name, 0, 0) is None:
         return request
     return replace(request, max_tokens=DEFAULT_MAX_TOKENS)
 
 
 def _sent(model: Model, request: Request, purpose: Purpose) -> SentRequest:
-    """The request as the model would be asked."""
+    """Return the request as the model would receive it."""
     whole = fit_schema(_limited(model, request), structured=model.structured)
     return SentRequest(model=model.name, request=whole, purpose=purpose)
 

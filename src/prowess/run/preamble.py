@@ -19,7 +19,7 @@ from prowess.skill.model import Skill
 from prowess.skill.text.yaml import YamlRefused, load
 
 MAX_EXAMPLE_BYTES = 64 * KIB
-"""A longer example is never read; no budget of examples is near it."""
+"""A longer example is not parsed; no budget has room for it."""
 
 _YAML_LIMITS = Limits(frontmatter_bytes=MAX_EXAMPLE_BYTES)
 _KEYED = re.compile(r"^(?:- )?(?:input|output|messages):", re.MULTILINE)
@@ -33,9 +33,10 @@ _ROLES: dict[str, Role] = {"input": "user", "user": "user", "output": "assistant
 
 @lru_cache(maxsize=256)
 def parse_example(content: str) -> tuple[Message, ...]:
-    """The turns that an example gives, from a user's to an assistant's; none where it cannot be read as turns.
+    """Return the turns of an example, alternating user and assistant; empty if it cannot be read as turns.
 
-    No block of ours can be opened or closed in them.
+    An example is JSON or YAML, `{input, output}`, a list of such, or `{messages: [{role, content}, …]}`; or markdown in which
+    a heading or a line `Input:` or `Output:` begins each part. Our own block markers in it are neutralized.
     """
     try:
         turns = tuple(_turns(content)) if len(content) <= MAX_EXAMPLE_BYTES else ()
@@ -50,7 +51,7 @@ def _turns(content: str) -> Iterable[Message]:
 
 
 def _value(content: str) -> Any:
-    """The example as data, where it is written as such."""
+    """Return the example as data, if it is JSON or YAML."""
     text = content.strip()
     if text[:1] in ("{", "["):
         try:
@@ -86,7 +87,7 @@ def _messages(messages: list[Any]) -> Iterator[Message]:
 
 
 _UNREADABLE = Message(role="system")
-"""Stands for a part that is no turn, so that the example is not read as turns at all."""
+"""Stands for a part that is not a turn, so that the example is rejected as a whole."""
 
 
 def _message(role: Role, value: Any) -> Message:
@@ -95,7 +96,7 @@ def _message(role: Role, value: Any) -> Message:
 
 
 def _marked(content: str) -> Iterator[Message]:
-    """The parts of a markdown text between the lines that begin them."""
+    """Yield the parts of a markdown text."""
     marks = [mark for mark in _PART.finditer(content) if mark["mark"] or mark["colon"]]
     for place, mark in enumerate(marks):
         end = marks[place + 1].start() if place + 1 < len(marks) else len(content)
@@ -104,7 +105,7 @@ def _marked(content: str) -> Iterator[Message]:
 
 
 def _alternates(turns: tuple[Message, ...]) -> bool:
-    """Whether a user and an assistant take turns, the assistant last, and neither is silent."""
+    """Return True if user and assistant alternate, the assistant is last, and no turn is empty."""
     wanted = ("user", "assistant")
     return (
         bool(turns)
@@ -114,29 +115,28 @@ def _alternates(turns: tuple[Message, ...]) -> bool:
 
 
 MAX_EXAMPLE_CHARS = 4_000
-"""How many characters of examples a request has room for."""
+"""Characters of examples in a request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preamble:
-    """What comes before the request itself. `omitted` is how many examples had no room."""
+    """What comes before the prompt. `omitted` counts examples that did not fit."""
 
     system: str = ""
     turns: tuple[Message, ...] = ()
     omitted: int = 0
 
     def messages(self, text: str) -> tuple[Message, ...]:
-        """The whole conversation up to what is asked now."""
+        """Return the whole conversation, with the prompt last."""
         system = (Message(role="system", text=self.system),) if self.system else ()
         return (*system, *self.turns, Message(role="user", text=text))
 
 
 def build_preamble(skill: Skill, family: str, *, example_chars: int = MAX_EXAMPLE_CHARS) -> Preamble:
-    """What the skill's approaches and examples give for models of that family, each in the variant for it, by ordinal.
+    """Return the skill's approaches and examples for a family of models, by ordinal.
 
-    Examples are taken in order as long as they fit into `example_chars`; one that does not fit is left out whole and the next
-    is tried. An example that cannot be read as turns is shown in the system prompt. Text of the skill cannot open or close
-    a block of ours.
+    Examples are added in order while they fit into `example_chars`; one that does not fit is skipped. An example that is not
+    made of turns goes into the system prompt. Our own block markers in the skill's text are neutralized.
     """
     system = [neutralize(one.content.strip()) for one in _of_kind(skill, "approach", family)]
     turns: list[Message] = []
@@ -163,7 +163,7 @@ def build_request(
     temperature: float | None = None,
     max_tokens: int | None = None,
 ) -> Request:
-    """What is asked in a call, after what its skill says before it asks. How many examples had no room is noted."""
+    """Return the request for a call, with the skill's preamble; note how many examples were omitted."""
     before = build_preamble(call.skill, model.family)
     if before.omitted:
         call.notes.detail["examples_omitted"] = before.omitted
@@ -171,7 +171,7 @@ def build_request(
 
 
 def _of_kind(skill: Skill, kind: Kind, family: str) -> Iterator[Artifact]:
-    """The artifacts of that kind with something in them, one variant of each name, in ordinal order."""
+    """Return the non-empty artifacts of a kind, one variant of each name, by ordinal."""
     by_name: dict[str, list[Artifact]] = {}
     for artifact in skill.artifacts:
         if artifact.kind == kind:

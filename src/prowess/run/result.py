@@ -25,19 +25,19 @@ _TYPES = ("media_type", "mime_type", "content_type")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducedFile:
-    """A file that a run gave: a plain name, what it is, and its text."""
+    """A file that a run produced. `name` has no folder."""
 
     name: str
     media_type: str
     content: str
 
     def as_json(self) -> JsonObject:
-        """All of it as plain JSON."""
+        """Return everything as plain JSON."""
         return {"name": self.name, "media_type": self.media_type, "content": self.content}
 
 
 def produce_files(skill: Skill, output: Output | None) -> tuple[ProducedFile, ...]:
-    """The files that the skill says it produces, each with the output, or with the field of it that has its name."""
+    """Return the files that the skill declares, each with the output or with the field of its name."""
     if output is None:
         return ()
     made = (_made(entry, output) for entry in _entries(skill)[:_MOST])
@@ -45,7 +45,7 @@ def produce_files(skill: Skill, output: Output | None) -> tuple[ProducedFile, ..
 
 
 def declared_files(skill: Skill) -> tuple[tuple[str, str], ...]:
-    """What the skill says it produces: each as it is written, and the plain name that it gets; '' where it gets none."""
+    """Return the declared files: each as written, and its safe name; '' if it gets none."""
     written = [_first_text(_settings(entry), _NAMES) for entry in _entries(skill)]
     return tuple((name, _plain_name(name) if place < _MOST else "") for place, name in enumerate(written))
 
@@ -87,7 +87,7 @@ def _part_of(output: Output, name: str) -> Any:
 
 
 def _plain_name(given: str) -> str:
-    """The last part of a path, as a name that is safe for a file; '' where nothing of it is."""
+    """Return the last part of a path if it is a safe file name, else ''."""
     name = given.replace("\\", "/").rpartition("/")[2].strip()
     fit = name.isprintable() and name not in (".", "..") and not name.startswith(".") and len(name) <= _NAME_LIMIT
     return name if fit else ""
@@ -95,7 +95,7 @@ def _plain_name(given: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPart:
-    """One artifact that ran. `error` is why it gave no good output; `trace` is the id of its row."""
+    """One artifact that ran. `trace` is the id of its trace row."""
 
     artifact: str
     kind: Kind
@@ -103,29 +103,29 @@ class RunPart:
     status: RunStatus
     trace: str
     traced: bool = True
-    """Whether the row is known to be kept."""
+    """True if the trace row is known to be stored."""
     output: Output | None = None
     verdicts: tuple[Verdict, ...] = ()
     error: ProwessError | None = None
     fallback_of: str | None = None
-    """The artifact in whose place it ran."""
+    """The artifact that it replaced."""
     model: str = ""
     usage: Usage = field(default_factory=Usage)
     cost: float | None = None
     duration_ms: int = 0
     sent: tuple[SentRequest, ...] = ()
-    """In a dry run, what would be sent."""
+    """In a dry run, the model requests that would be sent."""
     plan: str = ""
     """In a dry run, what else would be done: a call, a request, a command."""
     printed: str = ""
-    """What the code of a script or a function printed."""
+    """What the code of the artifact printed."""
     receipt: JsonObject = field(default_factory=dict[str, Any])
-    """What was declared, touched and refused outside the run; empty where there is nothing to tell."""
+    """What was declared, used and refused outside the run; may be empty."""
     resumable: bool = False
-    """Whether it can go on from a checkpoint."""
+    """True if it can be resumed from a checkpoint."""
 
     def as_json(self) -> JsonObject:
-        """All of it as plain JSON."""
+        """Return everything as plain JSON."""
         told: JsonObject = {
             "artifact": self.artifact,
             "kind": self.kind,
@@ -155,24 +155,24 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What came of a run. `text` and `data` are those of the last artifact that gave an output."""
+    """The result of a run. `text` and `data` are those of the last output."""
 
     run_id: str
     skill: str
     parts: tuple[RunPart, ...]
     produced: tuple[ProducedFile, ...] = ()
     waiting: tuple[str, ...] = ()
-    """In a dry run, the artifacts that depend on an answer that was not asked for."""
+    """In a dry run, the artifacts that depend on an answer that was not requested."""
 
     @property
     def error(self) -> ProwessError | None:
-        """Why the run failed; None where it did not. A part whose place another took does not count."""
+        """Why the run failed; None if it succeeded. A part that a fallback replaced does not count."""
         taken = {part.fallback_of for part in self.parts}
         return next((part.error for part in self.parts if part.error and part.artifact not in taken), None)
 
     @property
     def ok(self) -> bool:
-        """Whether every artifact gave something good."""
+        """True if every artifact succeeded."""
         return self.error is None
 
     @property
@@ -187,12 +187,12 @@ class RunResult:
 
     @property
     def data(self) -> Any:
-        """The last output as data; None where it is text alone."""
+        """The last output as data; None if it is text."""
         return self.output.data if self.output else None
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """What every assertion of every artifact said."""
+        """The verdicts of all assertions."""
         return tuple(verdict for part in self.parts for verdict in part.verdicts)
 
     @property
@@ -202,12 +202,12 @@ class RunResult:
 
     @property
     def cost(self) -> float | None:
-        """What is known of the cost, in US dollars; None where no price is known."""
+        """The known cost in US dollars; None if no price is known."""
         known = [part.cost for part in self.parts if part.cost is not None]
         return sum(known) if known else None
 
     def as_json(self) -> JsonObject:
-        """All of it as plain JSON."""
+        """Return everything as plain JSON."""
         error = self.error
         return {
             "run_id": self.run_id,
@@ -225,7 +225,7 @@ class RunResult:
 
 
 def verdict_json(verdict: Verdict) -> JsonObject:
-    """A verdict as plain JSON, as traces keep it too."""
+    """Return a verdict as plain JSON, as traces store it."""
     return {
         "type": verdict.type,
         "description": verdict.description,
@@ -240,7 +240,7 @@ def _sent(sent: SentRequest) -> JsonObject:
 
 
 def request_json(request: Request) -> JsonObject:
-    """A request as plain JSON, whole."""
+    """Return a request as plain JSON."""
     told: JsonObject = {"messages": [{"role": one.role, "content": one.text} for one in request.messages]}
     for name in ("schema", "temperature", "max_tokens"):
         if getattr(request, name) is not None:

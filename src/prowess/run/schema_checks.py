@@ -10,14 +10,14 @@ from prowess.run.call import Call
 from prowess.skill.kinds import JsonObject
 from prowess.skill.schema import compile_schema, fill_defaults
 
-_TOLD = 3
+_QUOTED = 3
 
 
 def check_inputs(inputs: Mapping[str, Any], *schemas: JsonObject | None) -> JsonObject:
-    """The inputs with the defaults of every schema filled in; `Invalid` names each that breaks one.
+    """Return the inputs with the defaults of every schema; raise `Invalid` with every violation.
 
-    A schema that allows nothing but what it declares does not speak against inputs that another one declares, nor against
-    what earlier artifacts of the same run gave, which is among the inputs of a later one.
+    `additionalProperties: false` does not reject inputs that another schema declares, nor outputs of earlier artifacts, which
+    are among the inputs of later ones.
     """
     given = [schema for schema in schemas if schema]
     values = dict(inputs)
@@ -25,11 +25,11 @@ def check_inputs(inputs: Mapping[str, Any], *schemas: JsonObject | None) -> Json
     for schema in given:
         values = fill_defaults(schema, values)
         others = [name for other in given if other is not schema for name in declared_inputs(other)]
-        problems += _problems(schema, _concerned(schema, values, others))
-    problems = list(dict.fromkeys(problems))  # two schemas may ask for the same
+        problems += _problems(schema, _judged_inputs(schema, values, others))
+    problems = list(dict.fromkeys(problems))  # two schemas may report the same violation
     if problems:
         names = dict.fromkeys(name for schema in given for name in declared_inputs(schema))
-        told = "; ".join(problem.message for problem in problems[:_TOLD])
+        told = "; ".join(problem.message for problem in problems[:_QUOTED])
         raise Invalid(
             f"The inputs are not what is asked for: {told}.",
             hint=f"It takes {', '.join(names)}." if names else "Give the inputs that the skill declares.",
@@ -39,13 +39,13 @@ def check_inputs(inputs: Mapping[str, Any], *schemas: JsonObject | None) -> Json
 
 
 def declared_inputs(schema: JsonObject) -> tuple[str, ...]:
-    """The names of the inputs that a schema declares."""
+    """Return the names of the inputs that a schema declares."""
     properties = schema.get("properties")
     return tuple(cast("JsonObject", properties)) if isinstance(properties, dict) else ()
 
 
-def _concerned(schema: JsonObject, values: JsonObject, others: Collection[str]) -> JsonObject:
-    """The inputs that the schema speaks about."""
+def _judged_inputs(schema: JsonObject, values: JsonObject, others: Collection[str]) -> JsonObject:
+    """Return the inputs that the schema may judge."""
     if schema.get("additionalProperties") is not False:
         return values
     own, later = declared_inputs(schema), "previous" in values
@@ -68,7 +68,7 @@ _SHOWN = 3
 
 
 def check_output(call: Call, result: Any) -> None:
-    """`OutputInvalid` with every fault where the result does not satisfy the output schema of the skill."""
+    """Raise `OutputInvalid` with every violation if the result does not satisfy the skill's output schema."""
     schema = call.skill.output_schema
     errors = compile_schema(schema).errors(result) if schema else ()
     if errors:

@@ -15,20 +15,20 @@ from prowess.skill.kinds import Artifact, JsonGeneration, JsonObject, PromptTemp
 from prowess.skill.model import Skill
 
 MAX_INPUT_BYTES = 4_000_000
-"""How large the inputs of a run may be, written as JSON."""
+"""Size of a run's inputs as JSON."""
 
 _WORDS = re.compile(r"[^a-z0-9]+")
 
 
 def select_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
-    """The artifacts of these names in ordinal order, each in its default variant; without names, all that run by themselves.
+    """Return the artifacts of these names by ordinal, each in its default variant; without names, all that run by themselves.
 
-    What only stands in for another artifact, or is a prompt or rubric that another one uses, does not run by itself.
+    Fallbacks, and prompts and rubrics that other artifacts use, do not run by themselves.
     """
-    firsts = _firsts(skill)
+    firsts = _default_variants(skill)
     if names:
         return _sorted([_named(skill, firsts, name) for name in dict.fromkeys(names)])
-    used = _used(skill)
+    used = _helper_names(skill)
     found = _declared(
         skill,
         [
@@ -52,8 +52,8 @@ def _hint_instead(scripts: Sequence[str]) -> str:
     return f"Name one of its scripts to run it: {', '.join(scripts[:20])}."
 
 
-def _firsts(skill: Skill) -> dict[str, Artifact]:
-    """By name: the default variant, or the first by ordinal."""
+def _default_variants(skill: Skill) -> dict[str, Artifact]:
+    """Return the default or first variant of each artifact, by name."""
     firsts: dict[str, Artifact] = {}
     for artifact in _sorted(skill.artifacts):
         before = firsts.get(artifact.name)
@@ -76,14 +76,14 @@ def _named(skill: Skill, firsts: Mapping[str, Artifact], name: str) -> Artifact:
     raise NotFound(f"The skill {skill.slug!r} has no artifact {name[:80]!r}.", hint=f"It has: {there}.")
 
 
-def _used(skill: Skill) -> set[str]:
-    """The names of artifacts that serve another one: as its fallback or as its prompt."""
+def _helper_names(skill: Skill) -> set[str]:
+    """Return the names of artifacts that are fallbacks or prompts of others."""
     fallbacks = {one.fallback for one in skill.artifacts if one.fallback}
     return {*fallbacks, *(one.prompt_id for one in skill.artifacts if isinstance(one, JsonGeneration))}
 
 
 def _declared(skill: Skill, found: list[Artifact]) -> list[Artifact]:
-    """Of a descriptor: its template, or its implementation where it has none; prompts and rubrics lie beside them."""
+    """Of a descriptor, return its templates, or its implementation if it has none; the rest are prompts and rubrics for them."""
     if not form_info(skill.form).is_descriptor:
         return found
     reviews = [one for one in found if isinstance(one, Review) and not is_registered(one)]
@@ -92,7 +92,7 @@ def _declared(skill: Skill, found: list[Artifact]) -> list[Artifact]:
 
 
 def _is_registered(artifact: Artifact, skill: Skill) -> bool:
-    """Whether it is an entry of the skill's registry, there for a template to use."""
+    """Return True if the artifact is a prompt or rubric that only exists for a template to use."""
     uses = any(
         isinstance(one, JsonGeneration) or (isinstance(one, Review) and not one.content) for one in skill.artifacts
     )
@@ -103,12 +103,12 @@ def _is_registered(artifact: Artifact, skill: Skill) -> bool:
 
 
 def to_input_name(name: str) -> str:
-    """What an artifact's output is called as an input: `Cross-Reference Script` is `cross_reference_script`."""
+    """Return the input name of an artifact's output: `Cross-Reference Script` becomes `cross_reference_script`."""
     return _WORDS.sub("_", name.lower()).strip("_")
 
 
 def normalize_inputs(inputs: Mapping[str, Any]) -> JsonObject:
-    """A copy of the inputs as plain JSON; `Invalid` for what is none, or is too large."""
+    """Return a copy of the inputs as plain JSON; raise `Invalid` if they are not JSON or too large."""
     try:
         text = json.dumps(dict(inputs), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -122,9 +122,9 @@ def normalize_inputs(inputs: Mapping[str, Any]) -> JsonObject:
 
 
 def add_outputs(inputs: JsonObject, outputs: Mapping[str, Any]) -> JsonObject:
-    """The inputs of the next artifact: what was given, and what the earlier ones gave.
+    """Return the inputs of the next artifact: the given ones and the outputs so far.
 
-    Each output is there under its artifact's name, and the fields of an object under theirs; what was given stays.
+    Each output appears under its artifact's name, and the fields of an object under theirs. Given inputs win.
     """
     known: JsonObject = {}
     for name, value in outputs.items():

@@ -1,4 +1,4 @@
-"""What models may cost: an amount is set aside before a request, and settled after it."""
+"""Spending caps: reserve an amount before a model request, settle the actual cost after it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Reservation:
-    """An amount that is set aside; `actual` is what it turned out to cost, once that is known."""
+    """A reserved amount; `actual` is the cost, once it is known."""
 
     amount: float
     held: float = 0.0
-    """What is in the purses for it by now."""
+    """What is reserved in the database."""
     actual: float | None = None
 
 
 class Spending:
-    """Keeps an organization within its caps, however many requests run at once and in however many processes.
+    """Keeps an organization within its caps, across concurrent requests and processes.
 
-    What was set aside is given back where a request failed before there was an answer. An answer that is of no use costs what
-    it took, and at most all of it. Where that is not known, the request was cancelled or took too long, or the process ended meanwhile, all of it
-    stays spent, since the provider may well ask for it.
+    A reservation is released if the request failed before an answer. An unusable answer costs what it took, at most the
+    reserved amount. If the cost is unknown, because the request was cancelled, timed out or its process died, everything stays
+    spent: the provider may bill it.
     """
 
     def __init__(self, records: Callable[[], Connections]) -> None:
@@ -43,12 +43,12 @@ class Spending:
 
     @asynccontextmanager
     async def reserved(self, call: Call, amount: float | None) -> AsyncGenerator[Reservation]:
-        """Set the amount aside while the block runs; `SpendExceeded` where that is more than may be spent.
+        """Reserve an amount while the block runs; raise `SpendExceeded` if a cap has no room for it.
 
-        Where the price is unknown (None) or nothing, no purse is touched. What an answer took that is of no use is noted.
+        An unknown price (None) or 0 reserves nothing. The cost of an unusable answer is noted.
         """
         reservation = Reservation(amount=amount or 0.0)
-        purses = _purses(call) if reservation.amount else {}
+        purses = _account_names(call) if reservation.amount else {}
         unused = True
         try:
             if purses:
@@ -86,7 +86,7 @@ class Spending:
         reservation.held = reservation.amount
 
     def _settle(self, call: Call, purses: dict[str, str], difference: float) -> None:
-        # An answer that is paid for is not lost over its bill; what was set aside for it stays spent.
+        # The answer is paid for: a database that fails now must not lose it. The reserved amount stays spent.
         try:
             with self._records().write() as connection:
                 spend.settle(connection, call.actor.organization, purses.values(), difference)
@@ -104,7 +104,7 @@ def note_unusable(call: Call, error: AnswerUnusable, cost: float | None) -> None
         notes.cost = (notes.cost or 0.0) + cost
 
 
-def _purses(call: Call) -> dict[str, str]:
+def _account_names(call: Call) -> dict[str, str]:
     purses = {DAY: f"{DAY}:{now()[:10]}"}
     if call.run.session:
         purses[SESSION] = f"{SESSION}:{call.run.session}"

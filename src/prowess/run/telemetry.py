@@ -1,7 +1,6 @@
-"""Spans of runs and of requests to models, after OpenTelemetry's conventions for generative AI.
+"""OpenTelemetry spans of runs and model requests, after the conventions for generative AI.
 
-They say what ran, how long it took, with which model, for how many tokens and at what cost; never what was asked or
-answered.
+Spans hold what ran, how long it took, the model, the tokens and the cost; never prompts or answers.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ if TYPE_CHECKING:
 _SCOPE: Final = "prowess"
 _INSTALL: Final = "Install it: pip install 'prowess[telemetry]'"
 _PROVIDERS: Final = {"google": "gcp.gemini"}
-"""Providers that the conventions call by another name than we do."""
+"""Providers whose names differ in the conventions."""
 _LONGEST_NAME: Final = 200
 _LONGEST_READ: Final = 10_000
-"""What is longer is no name, and nothing of it is told."""
+"""Longer texts are not names of models, and are not reported."""
 
 
 class RunSpan(Protocol):
     """The span of a run."""
 
     def ended(self, status: str, notes: Notes) -> None:
-        """Tell how it ended."""
+        """Record how the call ended."""
         ...
 
 
@@ -43,45 +42,45 @@ class RequestSpan(Protocol):
     """The span of a request."""
 
     def answered(self, reply: Reply) -> None:
-        """Tell what it took."""
+        """Record the usage."""
         ...
 
 
 class Telemetry(Protocol):
-    """Tells of runs and requests. A span that is left by an exception says so, and lets it pass."""
+    """Opens spans. A span that is left by an exception records it, and lets it pass."""
 
     def run_span(self, call: Call) -> AbstractContextManager[RunSpan]:
-        """The span of one artifact's run."""
+        """Return the span of one call."""
         ...
 
     def request_span(self, model: Model, request: Request) -> AbstractContextManager[RequestSpan]:
-        """The span of one request to a model, within that of its run."""
+        """Return the span of one model request, inside that of its call."""
         ...
 
     def close(self) -> None:
-        """Send what waits, and tell nothing more. It may take as long as sending does."""
+        """Send the remaining spans, and stop. Blocks until they are sent."""
         ...
 
 
 class NoTelemetry:
-    """Tells nobody; it is its own span."""
+    """Records nothing; it is its own span."""
 
     def run_span(self, call: Call) -> AbstractContextManager[RunSpan]:  # noqa: ARG002
-        """No span."""
+        """Return no span."""
         return self
 
     def request_span(self, model: Model, request: Request) -> AbstractContextManager[RequestSpan]:  # noqa: ARG002
-        """No span."""
+        """Return no span."""
         return self
 
     def close(self) -> None:
-        """Nothing waits."""
+        """Do nothing."""
 
     def ended(self, status: str, notes: Notes) -> None:
-        """Nothing is told."""
+        """Do nothing."""
 
     def answered(self, reply: Reply) -> None:
-        """Nothing is told."""
+        """Do nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -91,9 +90,9 @@ class NoTelemetry:
 
 
 class SpanTelemetry:
-    """Tells whoever collects the spans of a tracer. `shut_down` ends a collector that is ours; the application's goes on.
+    """Sends spans to a tracer. `shut_down` ends a tracer provider of ours; the application's own stays open.
 
-    The names of models, which also servers choose, are told without secrets and cut.
+    Servers choose the names of models too, so the names are redacted and cut.
     """
 
     def __init__(self, tracer: Tracer, redactor: Redactor, shut_down: Callable[[], None] | None = None) -> None:
@@ -103,7 +102,7 @@ class SpanTelemetry:
 
     @contextmanager
     def run_span(self, call: Call) -> Generator[RunSpan]:
-        """A span `invoke_workflow SKILL/ARTIFACT`."""
+        """Return a span `invoke_workflow SKILL/ARTIFACT`."""
         name = f"{call.skill.slug}/{call.artifact.name}"
         attributes = {
             "gen_ai.operation.name": "invoke_workflow",
@@ -120,8 +119,8 @@ class SpanTelemetry:
 
     @contextmanager
     def request_span(self, model: Model, request: Request) -> Generator[RequestSpan]:
-        """A span `chat MODEL`."""
-        provider, name = _provider_and_name(_told_name(model.name, self._redactor))
+        """Return a span `chat MODEL`."""
+        provider, name = _provider_and_name(_safe_name(model.name, self._redactor))
         attributes: dict[str, str | int | float] = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": provider,
@@ -136,7 +135,7 @@ class SpanTelemetry:
             yield _RequestSpan(span, self._redactor)
 
     def close(self) -> None:
-        """Send what waits for a collector of ours, and end it."""
+        """Send the remaining spans of our own tracer provider, and end it."""
         shut_down, self._shut_down = self._shut_down, None
         if shut_down is not None:
             shut_down()
@@ -149,13 +148,13 @@ class SpanTelemetry:
             name,
             kind=SpanKind[kind],
             attributes=attributes,
-            record_exception=False,  # the words of an error may quote what was asked
+            record_exception=False,  # the message of an error may quote the prompt
             set_status_on_exception=False,
         ) as span:
             try:
                 yield span
             except BaseException as error:
-                _failed(span, _word(error))
+                _mark_failed(span, _error_type(error))
                 raise
 
 
@@ -165,10 +164,10 @@ class _RunSpan:
         self._redactor = redactor
 
     def ended(self, status: str, notes: Notes) -> None:
-        """Tell how it ended."""
+        """Record how the call ended."""
         self._span.set_attribute("prowess.status", status)
         if notes.model:
-            _, name = _provider_and_name(_told_name(notes.model, self._redactor))
+            _, name = _provider_and_name(_safe_name(notes.model, self._redactor))
             self._span.set_attribute("gen_ai.request.model", name)
         if notes.usage.requests:
             self._span.set_attribute("gen_ai.usage.input_tokens", notes.usage.input_tokens)
@@ -176,7 +175,7 @@ class _RunSpan:
         if notes.cost is not None:
             self._span.set_attribute("prowess.cost_usd", notes.cost)
         if status != "ok":
-            _failed(self._span, status)
+            _mark_failed(self._span, status)
 
 
 class _RequestSpan:
@@ -185,9 +184,9 @@ class _RequestSpan:
         self._redactor = redactor
 
     def answered(self, reply: Reply) -> None:
-        """Tell what it took."""
+        """Record the usage."""
         if reply.model:
-            self._span.set_attribute("gen_ai.response.model", _told_name(reply.model, self._redactor))
+            self._span.set_attribute("gen_ai.response.model", _safe_name(reply.model, self._redactor))
         if reply.usage != Usage():
             self._span.set_attribute("gen_ai.usage.input_tokens", reply.usage.input_tokens)
             self._span.set_attribute("gen_ai.usage.output_tokens", reply.usage.output_tokens)
@@ -216,9 +215,9 @@ def with_telemetry(run: RunArtifact, telemetry: Telemetry) -> RunArtifact:
 
 
 def open_telemetry(environment: Mapping[str, str], redactor: Redactor, *, on: bool) -> Telemetry:
-    """Telemetry to where this application sends its spans, or else to where `OTEL_TRACES_EXPORTER` says (`otlp`).
+    """Return telemetry that uses the application's tracer provider, or else the exporter in `OTEL_TRACES_EXPORTER` (`otlp`).
 
-    Raises `Unavailable` where the library, or that exporter, is not installed.
+    Raise `Unavailable` if the library or the exporter is not installed.
     """
     if not on:
         return NoTelemetry()
@@ -241,7 +240,7 @@ def open_telemetry(environment: Mapping[str, str], redactor: Redactor, *, on: bo
 
 
 def _exporter(which: str) -> Any:
-    """The exporter of that name that a package has registered; the console's writes to the error output."""
+    """Return the exporter that a package registered under this name; the console's writes to stderr."""
     from importlib.metadata import entry_points
 
     names = (which, "otlp_proto_http", "otlp_proto_grpc") if which == "otlp" else (which,)
@@ -255,7 +254,7 @@ def _exporter(which: str) -> Any:
     return found.load()(out=sys.stderr) if which == "console" else found.load()()
 
 
-def _told_name(name: str, redactor: Redactor) -> str:
+def _safe_name(name: str, redactor: Redactor) -> str:
     return redactor.text(name)[:_LONGEST_NAME] if len(name) <= _LONGEST_READ else "unknown"
 
 
@@ -264,14 +263,14 @@ def _provider_and_name(model: str) -> tuple[str, str]:
     return (_PROVIDERS.get(provider, provider), name) if name else ("unknown", model)
 
 
-def _failed(span: Span, word: str) -> None:
+def _mark_failed(span: Span, word: str) -> None:
     from opentelemetry.trace import StatusCode
 
     span.set_attribute("error.type", word)
     span.set_status(StatusCode.ERROR)
 
 
-def _word(error: BaseException) -> str:
+def _error_type(error: BaseException) -> str:
     if isinstance(error, ProwessError):
         return error.code
     return "cancelled" if isinstance(error, CancelledError) else type(error).__name__

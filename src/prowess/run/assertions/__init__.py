@@ -1,1 +1,1 @@
-"""Checks on what an artifact gave: one file for each type of assertion."""
+"""Checks on outputs: one file for each type of assertion."""

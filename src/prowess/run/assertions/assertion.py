@@ -18,18 +18,18 @@ from prowess.threads import offload_if_large
 
 
 class CheckedOutput:
-    """What the assertions of one artifact judge: an output's words and its data, each found once however many ask."""
+    """The output that assertions check: its text and its data, each computed once."""
 
     def __init__(self, output: Output) -> None:
         self.given = output.data
-        """The data that the output came as; None for a text."""
+        """The data of the output; None for a text."""
         self._output = output
         self._lock = asyncio.Lock()
         self._found: tuple[Any, OutputInvalid | None] | None = None
 
     @cached_property
     def text(self) -> str:
-        """The output as text: its words, or its data as JSON where it has no words."""
+        """The output as text: its own, or its data as JSON."""
         if self._output.text or self.given is None:
             return self._output.text
         return json.dumps(self.given, ensure_ascii=False)
@@ -40,7 +40,7 @@ class CheckedOutput:
         return JudgedText(text=self.text)
 
     async def data(self) -> Any:
-        """What the output says as data: its own, or the JSON in its text; `OutputInvalid` where there is none."""
+        """Return the output as data: its own, or the JSON in its text; raise `OutputInvalid` if there is none."""
         if self.given is not None:
             return self.given
         async with self._lock:
@@ -63,20 +63,20 @@ _LONGEST = 500
 
 
 class Assertion(Protocol):
-    """One thing that must be true of an output. It decides by itself: no fault of the output or of a model escapes it."""
+    """One condition on an output. It never raises because of an output or a model: that is a failed verdict."""
 
     @property
     def description(self) -> str:
-        """What it asserts, for people."""
+        """The condition, for people."""
         ...
 
     @property
     def severity(self) -> AssertionSeverity:
-        """Whether the run fails where it does not pass."""
+        """`hard` if the run fails when the assertion does."""
         ...
 
     async def evaluate(self, subject: CheckedOutput, call: Call, /) -> Verdict:
-        """Whether it is true of the output, and why not where it is not."""
+        """Return whether the output passes, and why not."""
         ...
 
 
@@ -94,15 +94,15 @@ class AssertionType:
 
 
 def make_verdict(spec: AssertionSpec, description: str, fault: str = "") -> Verdict:
-    """What an assertion says: it has passed where there is no fault."""
+    """Return the verdict of an assertion; it passed if there is no fault."""
     return Verdict(
         type=spec.type,
-        description=_cut(description),
+        description=_truncate(description),
         passed=not fault,
         severity=spec.severity,
-        explanation=_cut(fault),
+        explanation=_truncate(fault),
     )
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -18,23 +18,23 @@ from prowess.run.model_client import ModelClient
 from prowess.skill.assertion_specs import AssertionSpec, list_assertions, read_assertion
 
 MAX_CONCURRENT_ASSERTIONS = 4
-"""How many assertions are evaluated at a time: those that ask a model wait for it."""
+"""Assertions that are evaluated at the same time; some wait for a model."""
 
 
 class AssertionRunner:
-    """Evaluates every assertion of the artifact that ran, and reports every verdict, in the order of the author."""
+    """Evaluates all assertions of an artifact, and returns their verdicts in the author's order."""
 
-    def __init__(self, asker: ModelClient, plugin_types: Iterable[AssertionType] = ()) -> None:
+    def __init__(self, models: ModelClient, plugin_types: Iterable[AssertionType] = ()) -> None:
         self._types: dict[str, Callable[[AssertionSpec], Assertion]] = {
             **{one.name: one.make for one in plugin_types},
             "structural": StructuralAssertion,
             "length": LengthAssertion,
             "pattern": PatternAssertion,
-            "semantic": lambda spec: SemanticAssertion(spec, asker),
+            "semantic": lambda spec: SemanticAssertion(spec, models),
         }
 
     async def check(self, call: Call, output: Output) -> tuple[Verdict, ...]:
-        """What every assertion says. One that cannot be read has failed, and hard."""
+        """Return all verdicts. An unreadable assertion fails, with severity `hard`."""
         written = list_assertions(call.notes.artifact or call.artifact)
         if not written:
             return ()

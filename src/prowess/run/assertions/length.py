@@ -1,4 +1,4 @@
-"""Length: how many characters or tokens an output has."""
+"""Length assertions: the number of characters or tokens of an output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNITS: dict[str, tuple[str, Callable[[str], int]]] = {
 
 
 class LengthAssertion:
-    """That an output is neither shorter nor longer than asked. Tokens are an estimate."""
+    """The output is neither too short nor too long. Tokens are estimated."""
 
     def __init__(self, spec: AssertionSpec) -> None:
         self._spec = spec
@@ -26,16 +26,16 @@ class LengthAssertion:
 
     @property
     def severity(self) -> AssertionSeverity:
-        """As its author wrote."""
+        """The severity that the author chose."""
         return self._spec.severity
 
     @property
     def description(self) -> str:
-        """The range."""
+        """The allowed range."""
         return self._spec.description or f"The output has {self._range()}."
 
     async def evaluate(self, subject: CheckedOutput, _call: Call, /) -> Verdict:
-        """Measure it."""
+        """Measure the output."""
         size = self._measure(subject.text)
         fits = (self._least is None or size >= self._least) and (self._most is None or size <= self._most)
         fault = "" if fits else f"It has {_counted(size, self._unit)}; {self._range()} are asked for."

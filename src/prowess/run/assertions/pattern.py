@@ -1,4 +1,4 @@
-"""Pattern: a regular expression that an output must, or must not, have a fit for."""
+"""Pattern assertions: a regular expression that an output must or must not match."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from prowess.skill.text.hidden import quote_source
 from prowess.threads import offload
 
 MAX_WORK = 200_000_000
-"""The most steps of a pattern times characters of an output: about a second."""
+"""Limit on pattern steps times output characters: about a second."""
 _LITTLE_WORK = 1_000_000
 _SHOWN = 80
 
 
 class PatternAssertion:
-    """That the pattern fits somewhere in the output (`match`), or nowhere (`no_match`)."""
+    """The pattern matches somewhere in the output (`match`), or nowhere (`no_match`)."""
 
     def __init__(self, spec: AssertionSpec) -> None:
         self._spec = spec
@@ -26,7 +26,7 @@ class PatternAssertion:
 
     @property
     def severity(self) -> AssertionSeverity:
-        """As its author wrote."""
+        """The severity that the author chose."""
         return self._spec.severity
 
     @property
@@ -36,7 +36,7 @@ class PatternAssertion:
         return self._spec.description or f"The output {said} {self._pattern}."
 
     async def evaluate(self, subject: CheckedOutput, _call: Call, /) -> Verdict:
-        """Look for the pattern, without keeping others waiting."""
+        """Search the output; in a thread if that takes long."""
         text = subject.text
         work = self._regex.steps * len(text)
         if work > MAX_WORK:

@@ -1,7 +1,7 @@
-"""Semantic: a question about an output that a model answers, and the answer that is expected.
+"""Semantic assertions: a model answers a question about the output, and the answer must be the expected one.
 
-The output is data for the model that judges it: it stands in a block that it cannot end, and only an answer that is JSON of
-the one form that is asked for counts. An answer that is a piece of the output itself counts for nothing.
+The output is fenced off as data in the request. Only an answer in the requested JSON form counts, and an answer that is
+copied from the output is rejected.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _LONGEST_ANSWER = 20_000
 
 
 class SemanticAssertion:
-    """That a model gives the expected answer to a question about the output. Without an answer it has not passed."""
+    """A model gives the expected answer to a question about the output. Without an answer the assertion fails."""
 
-    def __init__(self, spec: AssertionSpec, asker: ModelClient) -> None:
+    def __init__(self, spec: AssertionSpec, models: ModelClient) -> None:
         self._spec = spec
-        self._asker = asker
+        self._models = models
         self._expected = _expected(spec.settings.get("expected"))
 
     @property
     def severity(self) -> AssertionSeverity:
-        """As its author wrote."""
+        """The severity that the author chose."""
         return self._spec.severity
 
     @property
@@ -47,10 +47,10 @@ class SemanticAssertion:
         return self._spec.description or self._spec.settings["prompt"].strip()
 
     async def evaluate(self, subject: CheckedOutput, call: Call, /) -> Verdict:
-        """Ask."""
+        """Ask the evaluation model."""
         judged = subject.judged
         try:
-            reply = await self._asker.ask(call, self._request(judged.text), purpose="evaluation")
+            reply = await self._models.ask(call, self._request(judged.text), purpose="evaluation")
         except ProwessError as error:
             return make_verdict(self._spec, self.description, f"It could not be asked: {error.message}")
         fault = await offload_if_large(len(judged.text), self._fault, reply.text, judged)
@@ -84,7 +84,7 @@ _YES_NO = ("yes", "no")
 
 
 def answer_schema(expected: str) -> dict[str, Any]:
-    """The only form in which an answer counts."""
+    """Return the only form in which an answer counts."""
     answer: dict[str, Any] = {"type": "string"}
     if expected in _YES_NO:
         answer["enum"] = list(_YES_NO)
@@ -97,7 +97,7 @@ def answer_schema(expected: str) -> dict[str, Any]:
 
 
 def _expected(given: Any) -> str:
-    """What is expected; YAML and JSON authors may write yes and no as truth values."""
+    """Return the expected answer. YAML reads a bare yes or no as a boolean."""
     if given is None or isinstance(given, bool):
         return _YES_NO[0] if given in (None, True) else _YES_NO[1]
     text = str(given).strip()
@@ -105,7 +105,7 @@ def _expected(given: Any) -> str:
 
 
 def _read(text: str) -> dict[str, str] | None:
-    """The answer and its reason, where that is what the model gave and all that it gave."""
+    """Return the answer and its reason; None if the model's reply is anything else."""
     fields = parse_whole_object(text, longest=_LONGEST_ANSWER)
     is_whole = set(fields) == _FIELDS and all(isinstance(one, str) for one in fields.values())
     return fields if is_whole else None

@@ -1,4 +1,4 @@
-"""Structural: the form of an output, as JSON or as text."""
+"""Structural assertions: the form of an output, as JSON or as text."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from prowess.skill.assertion_specs import AssertionSeverity, AssertionSpec
 from prowess.skill.schema import compile_schema
 from prowess.threads import offload_if_large
 
-_TOLD = 5
-"""So many faults are told; more of them seldom help."""
+_QUOTED = 5
+"""Errors that an explanation quotes."""
 
 
 class StructuralAssertion:
-    """That an output has a form: a JSON Schema that it satisfies, fields that it has, or a format."""
+    """The output satisfies a JSON Schema, has certain fields, or has a format."""
 
     def __init__(self, spec: AssertionSpec) -> None:
         self._spec = spec
@@ -27,16 +27,16 @@ class StructuralAssertion:
 
     @property
     def severity(self) -> AssertionSeverity:
-        """As its author wrote."""
+        """The severity that the author chose."""
         return self._spec.severity
 
     @property
     def description(self) -> str:
-        """The form."""
+        """The required form."""
         return self._description
 
     async def evaluate(self, subject: CheckedOutput, _call: Call, /) -> Verdict:
-        """Look at the form."""
+        """Check the form."""
         return make_verdict(self._spec, self._description, await self._fault(self._spec, subject))
 
 
@@ -46,8 +46,8 @@ async def _schema_fault(spec: AssertionSpec, subject: CheckedOutput) -> str:
     except OutputInvalid as fault:
         return fault.message
     errors = await offload_if_large(len(subject.text), compile_schema(spec.settings["schema"]).errors, value)
-    told = "; ".join(f"{error.path or 'the output'}: {error.message}" for error in errors[:_TOLD])
-    return f"{told} (and {len(errors) - _TOLD} more)" if len(errors) > _TOLD else told
+    told = "; ".join(f"{error.path or 'the output'}: {error.message}" for error in errors[:_QUOTED])
+    return f"{told} (and {len(errors) - _QUOTED} more)" if len(errors) > _QUOTED else told
 
 
 async def _fields_fault(spec: AssertionSpec, subject: CheckedOutput) -> str:
@@ -62,7 +62,7 @@ async def _fields_fault(spec: AssertionSpec, subject: CheckedOutput) -> str:
 
 
 def _has(fields: dict[str, Any], name: str) -> bool:
-    """Whether there is a field of that name, or one at the end of that path."""
+    """Return True if there is a field of that name or dotted path."""
     if name in fields:
         return True
     first, _, rest = name.partition(".")
@@ -94,15 +94,15 @@ def _parsed(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-def _said_schema(_: AssertionSpec) -> str:
+def _describe_schema(_: AssertionSpec) -> str:
     return "The output satisfies a JSON Schema."
 
 
-def _said_fields(spec: AssertionSpec) -> str:
+def _describe_fields(spec: AssertionSpec) -> str:
     return f"The output has {', '.join(spec.settings['fields'])}."
 
 
-def _said_format(spec: AssertionSpec) -> str:
+def _describe_format(spec: AssertionSpec) -> str:
     return _FORMATS[spec.settings["format"]]
 
 
@@ -115,7 +115,7 @@ _FORMATS = {
 }
 
 _CHECKS: dict[str, tuple[Callable[[AssertionSpec, CheckedOutput], Awaitable[str]], Callable[[AssertionSpec], str]]] = {
-    "json_schema": (_schema_fault, _said_schema),
-    "required_fields": (_fields_fault, _said_fields),
-    "format": (_format_fault, _said_format),
+    "json_schema": (_schema_fault, _describe_schema),
+    "required_fields": (_fields_fault, _describe_fields),
+    "format": (_format_fault, _describe_format),
 }
