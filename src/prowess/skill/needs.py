@@ -253,9 +253,9 @@ def measure_reach(skill: Skill, artifacts: Sequence[str] = (), *, needs: Needs |
     A name that matches no artifact, or several, counts as all of them.
     """
     needs, ran = needs or read_needs(skill), list_reached_artifacts(skill, artifacts)
-    reaches = {kind_info(one.kind).reaches for one in ran}
+    reaches = {kind_info(artifact.kind).reaches for artifact in ran}
     # Fail closed: the gate must never be asked about less than the run can do.
-    native = needs.runtime == "native" and any(isinstance(one, Function) for one in ran)
+    native = needs.runtime == "native" and any(isinstance(artifact, Function) for artifact in ran)
     if native or "machine" in reaches:
         return "machine"
     declared = bool(needs.hosts or needs.env or needs.roots)
@@ -265,26 +265,28 @@ def measure_reach(skill: Skill, artifacts: Sequence[str] = (), *, needs: Needs |
 def list_reached_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
     """Return the artifacts that can run if these are named, or if none is: never fewer than will run."""
     wanted = {_normalize_name(name) for name in names}
-    known = {_normalize_name(one.name) for one in skill.artifacts}
+    known = {_normalize_name(artifact.name) for artifact in skill.artifacts}
     if not wanted:
-        rows = [(one, kind_info(one.kind)) for one in skill.artifacts]
-        found = [one for one, kind in rows if not kind.is_file or kind.in_run == "work"]
+        rows = [(artifact, kind_info(artifact.kind)) for artifact in skill.artifacts]
+        found = [artifact for artifact, kind in rows if not kind.is_file or kind.in_run == "work"]
     elif wanted <= known:
-        found = [one for one in skill.artifacts if _normalize_name(one.name) in wanted]
+        found = [artifact for artifact in skill.artifacts if _normalize_name(artifact.name) in wanted]
     else:
         return list(skill.artifacts)
     return _add_fallbacks(skill, found)
 
 
 def _add_fallbacks(skill: Skill, found: list[Artifact]) -> list[Artifact]:
-    names = {one.name for one in found}
-    pending = [one.fallback for one in found if one.fallback]
+    names = {artifact.name for artifact in found}
+    pending = [artifact.fallback for artifact in found if artifact.fallback]
     while pending:
         name = pending.pop()
         if name not in names:
             names.add(name)
-            pending += [one.fallback for one in skill.artifacts if one.name == name and one.fallback]
-    return [one for one in skill.artifacts if one.name in names]
+            pending += [
+                artifact.fallback for artifact in skill.artifacts if artifact.name == name and artifact.fallback
+            ]
+    return [artifact for artifact in skill.artifacts if artifact.name in names]
 
 
 def _normalize_name(name: str) -> str:
