@@ -49,6 +49,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
+TIME_LIMIT = 300
+"""Seconds for a test with its fixtures: a hang fails, a loaded machine does not."""
+
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 
 
@@ -58,12 +61,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that take long, unless `-m` asks for them."""
-    if "long" in config.option.markexpr:
-        return
-    long = [item for item in items if item.get_closest_marker("long")]
-    config.hook.pytest_deselected(items=long)
-    items[:] = [item for item in items if not item.get_closest_marker("long")]
+    """Give every test a time limit, and leave out those that take long unless `-m` asks for them."""
+    if config.pluginmanager.hasplugin("timeout"):
+        for item in items:
+            item.add_marker(pytest.mark.timeout(TIME_LIMIT, method="signal"))
+    if "long" not in config.option.markexpr:
+        long = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
 
 
 @pytest.fixture

@@ -150,7 +150,7 @@ def test_a_link_to_a_folder_is_looked_through_until_it_leads_elsewhere(root: Pat
 
 @pytest.mark.usefixtures("later")
 def test_too_much_to_look_at_cannot_be_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freshness, "ENTRIES", 5)
+    monkeypatch.setattr(freshness, "MAX_ENTRIES", 5)
     assert fingerprint_folders([str(root)]) == b""
 
 
