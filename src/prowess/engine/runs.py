@@ -81,7 +81,7 @@ class Runs:
         context = self._context
         subjects = [skill.subject for skill in skills]
         return await offload(
-            lambda: context.resources.gate.foresee_all(context.actor, subjects, context.read_policy(), "run")
+            lambda: context.resources.gate.preview_all(context.actor, subjects, context.read_policy(), "run")
         )
 
     def _find_checkpoint(self, trace: str) -> Checkpoint:

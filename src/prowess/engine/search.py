@@ -93,5 +93,5 @@ def _judge(context: Context, item: Recommendation, actor: Actor, policy: OrgPoli
         text = read_skill_text(context.catalog, item.slug)
     except ProwessError as error:
         return Candidate(found=item, ruling=Ruling(answer="deny", rule="no-text", reason=error.message), need=0)
-    ruling = context.resources.gate.foresee(actor, text.subject, policy)
+    ruling = context.resources.gate.preview(actor, text.subject, policy)
     return Candidate(found=item, ruling=ruling, need=len(text.block))

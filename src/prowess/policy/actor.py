@@ -21,10 +21,10 @@ _NAME_LIMIT = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """One person or agent, in one organization, for one user of it ('' and '' for the embedded single user).
+    """One person or agent, acting for one user of one organization ('' and '' for the embedded single user).
 
-    An agent never has `skills.approve` or `skills.admin`, whatever it is given; anything that is not a person by its
-    `kind` is an agent. Names are checked so that no `label` can be mistaken for another's.
+    An agent never has `skills.approve` or `skills.admin`, whatever it is given; everything that is not a person is an
+    agent. Names are checked so that no `label` can be mistaken for another one.
     """
 
     name: str
@@ -44,31 +44,31 @@ class Actor:
 
     @property
     def is_person(self) -> bool:
-        """Whether a human being acts here."""
+        """True if a person acts."""
         return self.kind == "person"
 
     @property
     def admin(self) -> bool:
-        """A person with `skills.admin`."""
+        """True for a person with `skills.admin`."""
         return self.is_person and "skills.admin" in self.permissions
 
     @property
     def owner(self) -> Owner:
-        """Whose rows this actor reads and writes."""
+        """The owner whose rows this actor reads and writes."""
         return Owner(organization_id=self.organization, user_id=self.user)
 
     @property
     def label(self) -> str:
-        """What is written down about who acted: a person's name, or `agent:NAME`, with `@USER` where there is one.
+        """The name that is recorded: a person's name, or `agent:NAME`, followed by `@USER` if there is a user.
 
-        Inside one organization no two agents of different users, and no person and agent, share a label.
+        Within an organization, agents of different users never share a label, nor do a person and an agent.
         """
         if self.is_person:
             return self.name
         return f"{AGENT_PREFIX}{self.name}@{self.user}" if self.user else f"{AGENT_PREFIX}{self.name}"
 
     def require(self, permission: Permission) -> None:
-        """`Refused` for an actor without this permission."""
+        """Raise `Refused` if the actor lacks a permission."""
         if permission not in self.permissions:
             raise Refused(
                 f"{self.name} lacks the permission {permission}.", hint=f"Ask an administrator for {permission}."
@@ -76,12 +76,12 @@ class Actor:
 
 
 def local_person(name: str) -> Actor:
-    """The person at this machine, who may do everything."""
+    """Return the person at this machine, who may do everything."""
     return Actor(name=name)
 
 
 def agent_of(person: Actor, *, name: str = "agent", role: str = "") -> Actor:
-    """An agent that works for this person: for the same user of the same organization, and with no more permissions."""
+    """Return an agent that works for a person: same organization and user, and no more permissions."""
     return Actor(
         name=name,
         kind="agent",
@@ -127,25 +127,25 @@ ACTION_PERMISSIONS: Mapping[str, Permission] = {
     "configure": "skills.admin",
     "approve": "skills.approve",
 }
-"""The permission that each action takes."""
+"""The permission that each action needs."""
 
 PERSON_ACTIONS: frozenset[str] = frozenset({"configure", "approve"})
-"""What no agent does; these are not about one skill either."""
+"""Actions that only persons may take. They are not about one skill."""
 
 USE_ACTIONS: frozenset[str] = frozenset({"enable", "load", "load_script", "run", "fetch_live"})
-"""What uses a skill, as it is, from wherever it is."""
+"""Actions that use a skill as it is."""
 
 WRITE_ACTIONS: frozenset[str] = frozenset({"install", "update", "delete"})
-"""What changes the catalog instead of using a skill from it."""
+"""Actions that change the catalog."""
 
 _APPROVAL_GROUPS: Mapping[str, str] = {"load": "enable", "load_script": "enable"}
 
 
 def approval_group(action: str) -> str:
-    """What one approval is for: `enable` also covers the loading of the same bytes."""
+    """Return the action that an approval is stored for: `enable` also covers loading the same bytes."""
     return _APPROVAL_GROUPS.get(action, action)
 
 
 def is_single_use(action: str) -> bool:
-    """Whether an approval is used up by the first use; those of `enable` and `run` last as long as the bytes are the same."""
+    """Return True if an approval is consumed by its first use. Approvals of `enable` and `run` last while the bytes stay the same."""
     return approval_group(action) not in ("enable", "run")

@@ -19,18 +19,18 @@ from prowess.storage.database import Connections
 from prowess.storage.ledger import append
 
 Approval = ApprovalRow
-"""One question about one skill's bytes and what became of it; `detail` is the card that a person sees."""
+"""One request about a skill's bytes, and its outcome; `detail` is the card that a person sees."""
 
 _LIST_LIMIT = 1_000
 _EndStep = Callable[[sa.Connection, Approval, OrgPolicy], Approval | None]
 
 
 class Approvals:
-    """The approvals of every organization in one database. Blocking; safe from many threads and processes.
+    """The approvals of all organizations in one database. Blocking; safe to use from many threads and processes.
 
-    People see and answer what was asked in their own name, administrators what was asked by anybody in their
-    organization, agents see what they asked themselves. What an actor may not see answers exactly as what is not there.
-    `wake` tells those who follow an organization that something was written.
+    People see and answer requests made in their own name; administrators those of their whole organization; agents see
+    their own requests. What an actor may not see looks exactly like what does not exist. `wake` tells subscribers of an
+    organization that something was written.
     """
 
     def __init__(self, database: Connections, *, wake: Callable[[str], None] = lambda _: None) -> None:
@@ -38,9 +38,9 @@ class Approvals:
         self._wake = wake
 
     def list(self, actor: Actor, states: Sequence[ApprovalState] = ("pending",)) -> list[Approval]:
-        """The approvals in these states that the actor may see, the newest first, at most 1,000.
+        """Return the approvals in these states that the actor may see, newest first, at most 1,000.
 
-        Where a person looks, what nobody answered in time is written down first.
+        If a person asks, overdue requests are marked as expired first.
         """
         actor.require("skills.read")
         user = None if actor.admin else actor.user
@@ -53,7 +53,7 @@ class Approvals:
         return [row for row in rows if _may_see(actor, row)]
 
     def get(self, actor: Actor, approval_id: str) -> Approval:
-        """One approval, in whatever state; `NotFound` where there is none that the actor may see."""
+        """Return one approval in any state, or raise `NotFound`."""
         actor.require("skills.read")
         with self._database.read() as connection:
             found = approvals.get_approval(connection, actor.organization, approval_id)
@@ -62,11 +62,11 @@ class Approvals:
         return found
 
     def resolve(self, actor: Actor, approval_id: str, *, approved: bool, note: str = "") -> Approval:
-        """Answer a question, once and for all.
+        """Approve or deny a request, once and for all.
 
-        `Refused` for every agent and for a person without `skills.approve`, `NotFound` for what the actor may not see,
-        `Conflict` where it has been answered or taken back, or its time is over. The answer, its audit entry and its
-        event are kept together or not at all.
+        Raise `Refused` for an agent and for a person without `skills.approve`, `NotFound` for what the actor may not see,
+        and `Conflict` if it was answered, revoked or expired. The answer, its audit entry and its event are written
+        together or not at all.
         """
 
         def answer(connection: sa.Connection, row: Approval, policy: OrgPolicy) -> Approval | None:
@@ -83,7 +83,7 @@ class Approvals:
         return self._end(actor, approval_id, answer)
 
     def revoke(self, actor: Actor, approval_id: str, *, note: str = "") -> Approval:
-        """Take back a question or a yes, under the same conditions."""
+        """Withdraw a pending or approved request, under the same conditions."""
 
         def withdraw(connection: sa.Connection, row: Approval, _: OrgPolicy) -> Approval | None:
             return approvals.revoke(connection, actor.organization, row.id, actor.label, note=clean_text(note))
@@ -91,7 +91,7 @@ class Approvals:
         return self._end(actor, approval_id, withdraw)
 
     def expire(self, organization: str = "") -> list[Approval]:
-        """Write down which questions of an organization nobody answered in time; each is given back once."""
+        """Mark overdue requests of an organization as expired, and return them. Each is returned once."""
         with self._database.read() as connection:
             if not approvals.is_any_overdue(connection, organization):
                 return []
@@ -102,7 +102,7 @@ class Approvals:
         return overdue
 
     def _end(self, actor: Actor, approval_id: str, step: _EndStep) -> Approval:
-        """Take the step; what has to be written down is kept also where it ends in an error."""
+        """End an approval. Log entries are kept even if this ends in an error."""
         with self._database.write() as connection:
             policy = read_policy(connection, actor.organization)
             admission = admit(connection, actor, "approve", None, policy=policy, reason=f"approval {approval_id[:80]}")
@@ -149,7 +149,7 @@ def _may_see(actor: Actor, row: Approval) -> bool:
 
 
 def _approval_seconds(row: Approval, policy: OrgPolicy) -> int:
-    """For how many seconds a yes is good."""
+    """Return how long an approval is valid once it is given."""
     return policy.approval_minutes * 60 if is_single_use(row.action) else policy.approval_days * 24 * 60 * 60
 
 

@@ -16,35 +16,35 @@ _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", 
 
 
 class Audit:
-    """The audit logs of the organizations in one database. Blocking; only for persons with `skills.admin`."""
+    """The audit logs of all organizations in one database. Blocking; only for persons with `skills.admin`."""
 
     def __init__(self, database: Connections) -> None:
         self._database = database
 
     def rows(self, actor: Actor, *, after: int = 0, limit: int = 100) -> list[AuditRow]:
-        """The next rows of the actor's organization after a number, in order."""
+        """Return the next rows of the actor's organization after a number, in order."""
         actor.require("skills.admin")
         with self._database.read() as connection:
             return ledger.read_audit(connection, actor.organization, after=after, limit=limit)
 
     def last(self, actor: Actor) -> int:
-        """The number of the newest row, 0 where there is none."""
+        """Return the number of the newest row, or 0."""
         actor.require("skills.admin")
         with self._database.read() as connection:
             return counts.last_audit(connection, actor.organization)
 
     def verify(self, actor: Actor, *, head: str = "") -> AuditVerdict:
-        """Whether any row was altered, removed, added or moved since it was written.
+        """Check that no row was altered, removed, added or moved since it was written.
 
-        Rows cut off the end leave no trace in the chain itself: with the `head` of an earlier verdict or `export` that
-        was kept elsewhere, they are missed as well.
+        Rows removed from the end leave no gap in the chain. To detect that too, pass the `head` of an earlier verdict or
+        export that was kept elsewhere.
         """
         actor.require("skills.admin")
         with self._database.read() as connection:
             return ledger.verify_audit(connection, actor.organization, head=head)
 
     def export(self, actor: Actor) -> Iterator[str]:
-        """Every row as one line of JSON, in order, with its hash; read in portions."""
+        """Yield every row as a line of JSON, in order, with its hash."""
         actor.require("skills.admin")
         return self._lines(actor)
 

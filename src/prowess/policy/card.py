@@ -14,11 +14,11 @@ from prowess.storage.approvals import ApprovalRow
 from prowess.storage.ledger import AuditEntry, EventEntry
 
 DIFF_LIMIT = 64 * 1024
-"""A longer diff is cut on the card. What is already kept can be read in whole elsewhere; what is only proposed cannot."""
+"""A longer diff is cut on the card. A kept skill can be read in full elsewhere, but a proposed change cannot."""
 
 
 def make_card(subject: Subject, ruling: Ruling, *, previous: ApprovalRow | None, diff: str = "") -> dict[str, Any]:
-    """All that is shown of a question. With `previous`, the approval of other bytes of the same skill, what changed."""
+    """Return everything a person sees of a request. With `previous`, an approval of other bytes, include what changed."""
     card: dict[str, Any] = {
         "title": clean_text(subject.title) or subject.slug,
         "description": clean_text(subject.description),
@@ -48,18 +48,18 @@ def make_card(subject: Subject, ruling: Ruling, *, previous: ApprovalRow | None,
 
 
 def read_origin(approval: ApprovalRow) -> str:
-    """Where the skill of an earlier question was from."""
+    """Return where the skill of an earlier request came from."""
     return str(approval.detail.get("origin", ""))
 
 
 def covers_reach(approval: ApprovalRow, subject: Subject) -> bool:
-    """Whether what was shown reaches as far beyond the sandbox as what is wanted now."""
+    """Return True if the approval covers at least the reach that is needed now."""
     shown, wanted = str(approval.detail.get("reach", "")), subject.reach
     return wanted == "" or shown in ("machine", wanted)
 
 
 def _read_files(approval: ApprovalRow) -> list[FileEntry]:
-    """The manifest on an earlier card; what cannot be read of it counts as not there."""
+    """Return the manifest on an earlier card. Unreadable entries are skipped."""
     files = approval.detail.get("files", [])
     rows = cast("list[object]", files) if isinstance(files, list) else []
     entries: list[FileEntry] = []
@@ -72,13 +72,13 @@ def _read_files(approval: ApprovalRow) -> list[FileEntry]:
 
 
 NO_ACTOR = ""
-"""Who has acted where an approval ended by itself: its time was over, or the content changed."""
+"""The actor of an approval that ended by itself: it expired, or the content changed."""
 
 _OUTCOME_NAMES: Mapping[str, str] = {"denied": "refused"}
 
 
 def make_end_entries(row: ApprovalRow, *, by: str, why: str = "") -> tuple[AuditEntry, EventEntry]:
-    """The entries for an approval that was `approved`, `refused` or `revoked` by somebody, or has `expired`."""
+    """Return the audit entry and the event for an approval that was answered or revoked, or has expired."""
     outcome = _OUTCOME_NAMES.get(row.state, row.state)
     detail: dict[str, Any] = {"approval_id": row.id, "for": row.action, "requester": row.requester}
     detail |= {key: value for key, value in (("note", row.note), ("why", why)) if value}

@@ -15,27 +15,27 @@ from prowess.storage.ledger import AuditEntry, append
 
 
 def read_policy(connection: sa.Connection, organization: str) -> OrgPolicy:
-    """What the organization has decided, as of this transaction."""
+    """Return the organization's policy as of this transaction."""
     return OrgPolicy.of(org_settings.get_settings(connection, organization))
 
 
 class Policies:
-    """The policies of every organization in one database. Blocking; nothing is remembered between two calls."""
+    """The policies of all organizations in one database. Blocking; nothing is cached."""
 
     def __init__(self, database: Connections) -> None:
         self._database = database
 
     def read(self, actor: Actor) -> OrgPolicy:
-        """The policy of the actor's organization."""
+        """Return the policy of the actor's organization."""
         actor.require("skills.read")
         with self._database.read() as connection:
             return read_policy(connection, actor.organization)
 
     def change(self, actor: Actor, name: str, value: Any) -> OrgPolicy:
-        """Set one setting, for a person with `skills.admin`; None goes back to its default.
+        """Change one setting, or reset it to its default with None.
 
-        `Refused` for everybody else, `Invalid` for a setting or value that there is not; nothing is changed by either.
-        The change, or the attempt of somebody who may not, is kept together with its audit entry.
+        Raise `Refused` unless the actor is a person with `skills.admin`, and `Invalid` for an unknown setting or value. The
+        change, or the refused attempt, is written together with its audit entry.
         """
         organization = actor.organization
         with self._database.write() as connection:

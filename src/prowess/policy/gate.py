@@ -27,12 +27,12 @@ from prowess.storage.clock import now
 from prowess.storage.ledger import AuditEntry, EventEntry
 
 PENDING_LIMIT = 100
-"""So many questions of one requester wait at most."""
+"""How many requests of one requester may be pending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """What the gate decided. `error` is what the caller raises once all is committed; None where the way is free."""
+    """The decision of the gate. The caller raises `error`, if there is one, after it has committed."""
 
     ruling: Ruling
     error: ProwessError | None = None
@@ -42,17 +42,17 @@ class Admission:
 
     @property
     def allowed(self) -> bool:
-        """Whether the action may go on."""
+        """True if the action may go on."""
         return self.error is None
 
     def after(self, logs: Sequence[tuple[AuditEntry, EventEntry]]) -> Admission:
-        """The same, with what is to be written down before it."""
+        """Return the admission with log entries that come before its own."""
         audits, events = tuple(audit for audit, _ in logs), tuple(event for _, event in logs)
         return replace(self, audits=audits + self.audits, events=events + self.events)
 
 
 def judge(actor: Actor, action: str, subject: Subject | None, policy: OrgPolicy) -> Ruling:
-    """The ruling, with the actor's role looked up; a role that is not known is denied."""
+    """Apply the rules with the actor's role looked up. An unknown role is denied."""
     role: Role | None = None
     if actor.role:
         try:
@@ -73,10 +73,10 @@ def admit(
     reason: str = "",
     diff: str = "",
 ) -> Admission:
-    """Decide about one action. Exactly one of the audit entries is about this decision, and it is the last one.
+    """Decide about one action. The last audit entry is about this decision; the others come before it.
 
-    `reason` is why the actor wants it. `diff` is shown to the person who is asked, where the bytes have changed since
-    `find_last_approved`. An approval that is good for one time is used up here.
+    `reason` is why the actor wants it. `diff` is shown to the person who is asked if the bytes have changed since
+    `find_last_approved`. A single-use approval is consumed here.
     """
     wish = _Attempt(actor=actor, action=action, subject=subject, session_id=session_id, reason=clean_text(reason))
     ruling = judge(actor, action, subject, policy)
@@ -90,9 +90,9 @@ def admit(
 def preview_all(
     connection: sa.Connection, actor: Actor, action: str, subjects: Sequence[Subject], policy: OrgPolicy
 ) -> list[Ruling]:
-    """What `admit` would decide now about each skill, in their order, with the answers that people have given.
+    """Return what `admit` would decide about each skill now, in their order, given the approvals there are.
 
-    Nothing is asked, used up or written, and all of them together cost a few queries.
+    Nothing is asked, consumed or written. All skills together cost a few queries.
     """
     rulings = [judge(actor, action, subject, policy) for subject in subjects]
     slugs = list({one.slug: None for one, ruling in zip(subjects, rulings, strict=True) if ruling.answer == "ask"})
@@ -107,7 +107,7 @@ def preview_all(
 
 
 def _preview(actor: Actor, subject: Subject, ruling: Ruling, told: Sequence[ApprovalRow]) -> Ruling:
-    """What becomes of a question, by the answers of people that are in force."""
+    """Return the ruling on a request, given the approvals that are in force."""
     same = [row for row in told if row.digest == subject.digest]
     yes = next((row for row in same if _is_in_force(row) and covers_reach(row, subject)), None)
     if yes is not None:
@@ -117,13 +117,13 @@ def _preview(actor: Actor, subject: Subject, ruling: Ruling, told: Sequence[Appr
 
 
 def find_last_approved(connection: sa.Connection, actor: Actor, action: str, subject: Subject) -> ApprovalRow | None:
-    """The newest approval of this actor for other bytes of the same skill; what a diff compares with."""
+    """Return the newest approval of this actor for other bytes of the same skill, to show a diff against."""
     return next(iter(_find_earlier_approvals(connection, actor, action, subject)), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Attempt:
-    """What somebody wants to do, and in which words it is written down."""
+    """One attempted action, and how it is logged."""
 
     actor: Actor
     action: str
@@ -181,7 +181,7 @@ def _refused_ruling(no: ApprovalRow) -> Ruling:
 
 
 def _find_approval(connection: sa.Connection, wish: _Attempt, subject: Subject) -> ApprovalRow | None:
-    """The approval of exactly these bytes for this requester, for what reaches as far."""
+    """Return the approval of exactly these bytes for this requester with sufficient reach, or None."""
     found = approvals.granted(
         connection,
         wish.actor.owner,
@@ -201,7 +201,7 @@ def _is_in_force(row: ApprovalRow) -> bool:
 
 
 def _use_approval(connection: sa.Connection, wish: _Attempt, subject: Subject) -> ApprovalRow | None:
-    """The same, used up where it is good for one time."""
+    """Return that approval; consume it if it is for a single use."""
     found = _find_approval(connection, wish, subject)
     if found is not None and is_single_use(wish.action) and not approvals.use(connection, found.id):
         return None
@@ -209,9 +209,9 @@ def _use_approval(connection: sa.Connection, wish: _Attempt, subject: Subject) -
 
 
 def _find_refusal(connection: sa.Connection, wish: _Attempt, subject: Subject) -> ApprovalRow | None:
-    """A no that an agent got for these bytes: it stands until the question's time is over, so nobody is pestered.
+    """Return the denial of these bytes for an agent while it is in force, so that nobody is asked over and over.
 
-    It stands for all conversations of the agent, which could begin another one. A person may ask again at once.
+    It holds for all conversations of the agent, because an agent could simply start another one. A person may ask again.
     """
     if wish.actor.is_person:
         return None
@@ -266,12 +266,12 @@ def _answer_hint(actor: Actor, row: ApprovalRow) -> str:
 
 
 def _is_at_pending_limit(connection: sa.Connection, wish: _Attempt) -> bool:
-    """Nobody is asked more than a person could answer."""
+    """Return True if the requester has as many pending requests as a person could answer."""
     return approvals.waiting(connection, wish.actor.owner, wish.actor.label) >= PENDING_LIMIT
 
 
 def _revoke_outdated(connection: sa.Connection, wish: _Attempt, before: list[ApprovalRow]) -> list[ApprovalRow]:
-    """Take back what was approved to be enabled and has changed since: nobody goes back to it unasked."""
+    """Revoke approvals of older bytes, so that nobody returns to them without being asked again."""
     if is_single_use(wish.action):
         return []
     outdated = sorted(row.id for row in before if row.state == "approved" and row.expires_at > now())
@@ -285,7 +285,7 @@ def _revoke_outdated(connection: sa.Connection, wish: _Attempt, before: list[App
 def _find_earlier_approvals(
     connection: sa.Connection, actor: Actor, action: str, subject: Subject
 ) -> list[ApprovalRow]:
-    """What was approved for other bytes from the same origin, the newest first, also where it was revoked for that."""
+    """Return approvals of other bytes from the same origin, newest first, including those revoked for that reason."""
     return [
         row
         for row in _read_history(connection, actor, action, subject)

@@ -28,32 +28,32 @@ from prowess.storage.ledger import AuditEntry, append
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
-    """What one run may reach. What is not here is refused, and `denied` says why and what to do, by name."""
+    """What one run may reach. Everything else is refused; `denied` says why and what to do, by name."""
 
     hosts: tuple[str, ...] = ()
-    """Those the skill declares, which the gate let through with it."""
+    """Hosts that the skill declares; the gate let it pass with them."""
     routes: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Where an administrator has requests for a host sent instead; such a place may be private."""
+    """Where requests for a host are sent instead, by decision of an administrator. The target may be private."""
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """The values of the names that the skill declares and an administrator allowed it."""
+    """Values of the variables that the skill declares and an administrator allowed."""
     roots: tuple[Root, ...] = ()
     binaries: tuple[str, ...] = ()
-    """The programs that the skill declares and an administrator allows."""
+    """Programs that the skill declares and an administrator allows."""
     denied: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Why a name that is declared is not given, such as an environment name that nobody allowed."""
+    """Why a declared name is not granted, such as a variable that nobody allowed."""
 
 
 OWN_PREFIX = "PROWESS_"
-"""Names that begin so are Prowess's own settings, keys and addresses among them; no skill reads them."""
+"""Variables with this prefix are Prowess's own settings, including keys. No skill reads them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantContext:
-    """Where runs happen. All paths are whole and without links.
+    """Where runs happen. All paths are absolute and without links.
 
-    `find` gives the folder at a path in that form, None where there is none. What is `closed`, a folder or a file, is in no
-    folder that is given. So is what is `hidden`, but for a function that reads the whole workspace: no name below that begins
-    with a dot is given to it. Where `skills` lie, nobody writes.
+    `find` returns the folder at a path in that form, or None. A granted folder never contains anything `closed`. It never
+    contains anything `hidden` either, except for a function that reads the whole workspace, which is not given names that
+    begin with a dot. Folders with `skills` are never writable.
     """
 
     environment: Mapping[str, str] = field(repr=False)
@@ -67,7 +67,7 @@ class GrantContext:
 def resolve_grants(
     needs: Needs, policy: OrgPolicy, around: GrantContext, *, slug: str, digest: str, program: bool = False
 ) -> Grants:
-    """What the bytes of this digest are given; a `program` opens files itself, so that a folder is its with all below."""
+    """Return what the bytes of this digest are granted. A `program` opens files itself, so it gets a folder with all below."""
     denied: dict[str, str] = {}
     env: dict[str, str] = {}
     for name in needs.env:
@@ -96,7 +96,7 @@ def resolve_grants(
 
 
 def _env_refusal(name: str, policy: OrgPolicy, around: GrantContext, slug: str, digest: str) -> str:
-    """Why a name of the environment is not given; '' where it is."""
+    """Return why a variable is not granted, or ''."""
     if name.upper().startswith(OWN_PREFIX):
         return f"{name} is a setting of Prowess itself, which no skill reads."
     digests = policy.skill_env.get(slug, {}).get(name)
@@ -118,7 +118,7 @@ def _binary_refusal(name: str, policy: OrgPolicy) -> str:
 
 
 def _select_routes(hosts: Sequence[str], routes: Mapping[str, str]) -> dict[str, str]:
-    """The routes of hosts that are declared, below a `*.` as well."""
+    """Return the routes of declared hosts, including hosts below a `*.`."""
     names = [host.partition(":")[0] for host in hosts]
     return {host: to for host, to in routes.items() if any(_matches_host(name, host) for name in names)}
 
@@ -128,7 +128,7 @@ def _matches_host(name: str, host: str) -> bool:
 
 
 def _resolve_root(said: str, policy: OrgPolicy, around: GrantContext, *, program: bool) -> Root | str:
-    """The folder that a root stands for, or why it is not given."""
+    """Return the folder of a root, or why it is not granted."""
     name, writable = split_root(said)
     place = around.find(around.workspace / name)
     if place is None:
@@ -150,7 +150,7 @@ def _resolve_root(said: str, policy: OrgPolicy, around: GrantContext, *, program
 
 
 def _write_refusal(place: Path, base: Path, around: GrantContext) -> str:
-    """Why a folder that may be read may not be written: what lies in it would be run or trusted by others."""
+    """Return why a readable folder may not be written, or ''. Others would run or trust what is written there."""
     if place == around.workspace:
         return "it is the whole workspace; name a folder in it"
     if any(part.startswith(".") for part in place.relative_to(base).parts):
@@ -216,14 +216,14 @@ def _find_folder(path: Path) -> Path | None:
 ENV_SETTING = "skill_env"
 
 EnvState = Literal["allowed", "unset", "changed", "asked", "unused"]
-"""`unset`: it is allowed and has no value where Prowess runs; `changed`: it was allowed for other bytes; `asked`: nobody has allowed it; `unused`: it is allowed and not asked for."""
+"""`unset`: allowed, but without a value here; `changed`: allowed for other bytes; `asked`: declared, not allowed; `unused`: allowed, not declared."""
 
 _EnvGrantMap = dict[str, dict[str, list[str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvGrant:
-    """One name of the environment, for one skill."""
+    """One environment variable of one skill."""
 
     slug: str
     name: str
@@ -233,7 +233,7 @@ class EnvGrant:
 def list_env_grants(
     slug: str, digest: str, asked: Sequence[str], allowed: Mapping[str, Sequence[str]], *, there: Collection[str]
 ) -> tuple[EnvGrant, ...]:
-    """What is to be said about each name that the skill asks for, or that it was allowed; `there` are those with a value."""
+    """Return the state of each variable that the skill declares or was allowed; `there` are those with a value."""
     states: dict[str, EnvState] = {}
     for name in (*asked, *allowed):
         if name not in asked:
@@ -248,19 +248,19 @@ def list_env_grants(
 
 
 class EnvGrants:
-    """The grants of every organization in one database. Blocking.
+    """The grants of all organizations in one database. Blocking.
 
-    Only a person with `skills.admin` changes one: `Refused` for everybody else. The change, or the attempt of somebody who
-    may not, is kept together with its audit entry.
+    Raise `Refused` unless the actor is a person with `skills.admin`. The change, or the refused attempt, is written together
+    with its audit entry.
     """
 
     def __init__(self, database: Connections) -> None:
         self._database = database
 
     def allow(self, actor: Actor, *, slug: str, digest: str, asked: Sequence[str], name: str) -> None:
-        """Let exactly these bytes read a name that the skill asks for, and no others of it any more.
+        """Let exactly these bytes read a variable that the skill declares, and no other bytes.
 
-        `Invalid` for a name that it does not ask for.
+        Raise `Invalid` for a variable that it does not declare.
         """
 
         def put(grants: _EnvGrantMap) -> None:
@@ -270,7 +270,7 @@ class EnvGrants:
         self._change(actor, slug, digest, name, "allowed", put)
 
     def forbid(self, actor: Actor, *, slug: str, name: str) -> None:
-        """Let no bytes of the skill read a name any more; `NotFound` where none may."""
+        """Let no bytes of the skill read a variable any more. Raise `NotFound` if none may."""
 
         def take(grants: _EnvGrantMap) -> None:
             if name not in grants.get(slug, {}):

@@ -23,7 +23,7 @@ _ROLE_LIST_LIMIT = 200
 
 
 def check_role_entry(name: object, entry: object) -> list[Problem]:
-    """Everything that is wrong with a role; empty for one that can be used."""
+    """Return all problems of a role; empty if it can be used."""
     if not isinstance(name, str) or not name.strip() or len(name) > _ROLE_NAME_LIMIT:
         return [_role_problem(str(name), f"A role's name is a text of 1 to {_ROLE_NAME_LIMIT} characters")]
     if not isinstance(entry, dict):
@@ -63,33 +63,33 @@ def _role_problem(name: str, message: str) -> Problem:
 
 
 ENTRY_LIMIT = 1_000
-"""So many entries a setting has at most."""
+"""How many entries a setting may have."""
 
 _HEX = frozenset("0123456789abcdef")
 
 
 def are_slugs(value: object) -> bool:
-    """A list of slugs."""
+    """Return True for a list of slugs."""
     return _is_list(value, is_slug)
 
 
 def are_binaries(value: object) -> bool:
-    """A list of programs, each by its name alone."""
+    """Return True for a list of programs, each by its plain name."""
     return _is_list(value, lambda text: parse_binary(text) == text)
 
 
 def are_folders(value: object) -> bool:
-    """A list of absolute folders, none of them the root of everything."""
+    """Return True for a list of absolute folders other than `/`."""
     return _is_list(value, _is_folder)
 
 
 def are_routes(value: object) -> bool:
-    """A mapping of a host to the place that its requests go to."""
+    """Return True for a mapping of hosts to the targets of their requests."""
     return _is_mapping(value, _is_plain_host, lambda to: isinstance(to, str) and _is_route_target(to))
 
 
 def are_env_grants(value: object) -> bool:
-    """A mapping of a slug to names, and of each name to the digests that may have it."""
+    """Return True for a mapping of slugs to variables, and of each variable to digests."""
     return _is_mapping(value, is_slug, lambda names: _is_mapping(names, _is_env, _is_digest_list))
 
 
@@ -127,7 +127,7 @@ def _is_digest_list(value: object) -> bool:
 
 
 def _is_route_target(text: str) -> bool:
-    """`http://127.0.0.1:8080`: what a request can be sent to, and nothing else."""
+    """Return True for a target such as `http://127.0.0.1:8080`, without path or credentials."""
     try:
         parse_route(text)
     except Invalid:
@@ -140,7 +140,7 @@ ENABLEMENTS: tuple[Enablement, ...] = get_args(Enablement)
 """From the most generous to the strictest."""
 
 UNREADABLE = "unreadable"
-"""What stands for a stored policy that is none of the three; nothing is allowed under it."""
+"""Replaces a stored policy that is unknown. Nothing is allowed under it."""
 
 _RULE_SETTINGS = (
     "skill_enablement_policy",
@@ -158,21 +158,20 @@ _DOLLARS_LIMIT = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrgPolicy:
-    """The settings of one organization; what it has not set has the default that stands here.
+    """The settings of one organization, with their defaults.
 
-    `skill_enablement_policy` is for skills in general, `skill_synced_policy` for those that came from elsewhere,
-    and `skills_dynamic_search_policy` for those fetched live. `approval_minutes` is how long a question waits for
-    its answer, and how long a yes waits to be used where it is good for one time; a yes to enabling or running a skill is good
-    for `approval_days`, as long as the skill stays the same. `spend_per_session_usd` and `spend_per_day_usd` are what
-    models may cost in one session, and on one day in the whole organization. `roles` adds to the shipped roles, or
-    replaces them by name; None where they cannot be read.
+    `skill_enablement_policy` applies to all skills, `skill_synced_policy` to skills from elsewhere, and
+    `skills_dynamic_search_policy` to skills fetched live. `approval_minutes` is how long a request stays pending, and how
+    long a single-use approval can be used; an approval to enable or run a skill is valid for `approval_days` while the skill
+    stays the same. `spend_per_session_usd` and `spend_per_day_usd` limit what models may cost in one session, and per day in
+    the organization. `roles` adds to the shipped roles or replaces them by name; None if they are unreadable.
 
-    Nobody uses a skill whose slug is among `disabled_skills`; None, where they cannot be read, stands for all. The others
-    say what skills that ask for it may have outside the sandbox: `host_routes` where requests for a host go instead, be it
-    private; `skill_env` which names of the environment which bytes of a skill may read, by slug, name and digests;
-    `allowed_binaries` which programs run; `skill_roots` below which folders outside the workspace files are read and written.
+    Nobody uses a skill in `disabled_skills`; None (unreadable) disables all. The others say what skills may reach outside the
+    sandbox if they declare it: `host_routes` sends requests for a host elsewhere, even to a private target; `skill_env` maps
+    slugs to variables to the digests that may read them; `allowed_binaries` are programs that may run; `skill_roots` are
+    folders outside the workspace that may be read and written.
 
-    `faults` names the stored settings that cannot be read; each has the strictest value there is.
+    `faults` names stored settings that are unreadable; each has its strictest value.
     """
 
     skills_max_prompt_chars: int = 16_000
@@ -194,7 +193,7 @@ class OrgPolicy:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> OrgPolicy:
-        """The policy that these stored settings make. Never raises; settings of other parts are passed over."""
+        """Return the policy of these stored settings. Never raises; settings of other parts are ignored."""
         values: dict[str, Any] = {}
         faults: list[str] = []
         for name, setting in _SETTINGS.items():
@@ -211,7 +210,7 @@ class OrgPolicy:
 
     @property
     def rules_mark(self) -> str:
-        """Identifies what of the policy decides about skills: where it is the same, so is every ruling."""
+        """A fingerprint of the settings that decide about skills: if it is equal, so is every ruling."""
         decisive = [getattr(self, name) for name in _RULE_SETTINGS]
         return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
@@ -221,13 +220,13 @@ def _freeze(value: Any) -> Any:
 
 
 def check_setting_name(name: str) -> None:
-    """Refuse a setting that does not exist; `Invalid` says which there are."""
+    """Raise `Invalid` if there is no such setting."""
     if name not in _SETTINGS:
         raise Invalid(f"There is no setting {name[:80]!r}.", hint=f"The settings are {', '.join(SETTING_NAMES)}.")
 
 
 def check_setting(name: str, value: object) -> None:
-    """Refuse also a value that the setting cannot have; `Invalid` says what it takes."""
+    """Raise `Invalid` if there is no such setting, or if it cannot have this value."""
     check_setting_name(name)
     setting = _SETTINGS[name]
     if not setting.accepts(value):
@@ -240,7 +239,7 @@ def check_setting(name: str, value: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Setting:
-    """What values a setting accepts, in words too, and which one stands for a value that cannot be read."""
+    """Which values a setting accepts, a description of them, and the value used instead of an unreadable one."""
 
     accepts: Callable[[object], bool]
     takes: str

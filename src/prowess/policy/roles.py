@@ -15,10 +15,10 @@ from prowess.policy.organization import ROLE_LISTS, OrgPolicy, check_role_entry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """What goes with a name. What is not granted is not allowed.
+    """The rights of a role. What is not granted is not allowed.
 
-    `tools` are names of Prowess's own tools; one that ends in `*` stands for all that begin so. `actions` are those of
-    the rules, or `*` for all. With `skill_tags`, only skills that have one of these tags can be used.
+    `tools` are names of Prowess's own tools; a name ending in `*` is a prefix. `actions` are those of the rules, or `*` for
+    all. With `skill_tags`, only skills with one of these tags can be used.
     """
 
     name: str
@@ -28,24 +28,24 @@ class Role:
     description: str = ""
 
     def offers(self, tool: str) -> bool:
-        """Whether an actor of this role gets the tool of this name."""
+        """Return True if the role has this tool."""
         return any(tool == name or (name.endswith("*") and tool.startswith(name[:-1])) for name in self.tools)
 
     def may(self, action: str) -> bool:
-        """Whether the action is granted at all."""
+        """Return True if the role may take this action."""
         return action in self.actions or "*" in self.actions
 
     def covers(self, tags: Iterable[str]) -> bool:
-        """Whether a skill with these tags is one that this role is for."""
+        """Return True if the role may use skills with these tags."""
         wanted = {tag.casefold() for tag in self.skill_tags}
         return not wanted or not wanted.isdisjoint(tag.casefold() for tag in tags)
 
 
 def find_role(name: str, policy: OrgPolicy) -> Role:
-    """The role of that name: the organization's own, else the shipped one. `NotFound` tells the names there are.
+    """Return the organization's own role of that name, or else the shipped one, or raise `NotFound`.
 
-    A role that the organization has written down in a way that cannot be read is unknown, and does not give way to the
-    shipped one, for it may have been meant to narrow it.
+    If the organization's own role is unreadable, the role is unknown. It is not replaced by the shipped one, because it may
+    have been meant to restrict it.
     """
     own: object = None if policy.roles is None else policy.roles.get(name)
     if own is not None and not check_role_entry(name, own):
@@ -58,7 +58,7 @@ def find_role(name: str, policy: OrgPolicy) -> Role:
 
 
 def role_names(policy: OrgPolicy) -> tuple[str, ...]:
-    """The names of all roles that can be used, sorted."""
+    """Return the names of all usable roles, sorted."""
     if policy.roles is None:
         return ()
     broken = {name for name, entry in policy.roles.items() if check_role_entry(name, entry)}
@@ -67,7 +67,7 @@ def role_names(policy: OrgPolicy) -> tuple[str, ...]:
 
 @cache
 def shipped_roles() -> Mapping[str, Role]:
-    """The roles that come with Prowess, by name."""
+    """Return the roles that come with Prowess, by name."""
     stored: dict[str, Any] = json.loads((files("prowess.policy") / "roles.json").read_text("utf-8"))
     return {name: _make_role(name, entry) for name, entry in stored.items()}
 

@@ -20,7 +20,7 @@ Answer = Literal["allow", "ask", "deny"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """An answer, the name of the rule that gave it, why, and what to do about it."""
+    """An answer, the rule that gave it, the reason, and what to do about it."""
 
     answer: Answer
     rule: str
@@ -29,7 +29,7 @@ class Ruling:
 
 
 def apply_rules(actor: Actor, action: str, subject: Subject | None, policy: OrgPolicy, role: Role | None) -> Ruling:
-    """What becomes of this wish. `role` is the actor's, None for an actor without one. Never raises."""
+    """Decide about an action. `role` is the actor's role, or None. Never raises."""
     denied = _check_permission(actor, action) or _check_role(actor, action, subject, role)
     if denied:
         return denied
@@ -84,7 +84,7 @@ def _check_role(actor: Actor, action: str, subject: Subject | None, role: Role |
 
 
 def _check_disabled(action: str, subject: Subject, policy: OrgPolicy) -> Ruling | None:
-    """Whoever asks: what administrators have put out of use is not used."""
+    """Deny skills that administrators have disabled, whoever asks."""
     if action not in USE_ACTIONS:
         return None
     disabled: object = policy.disabled_skills
@@ -104,7 +104,7 @@ def _check_disabled(action: str, subject: Subject, policy: OrgPolicy) -> Ruling 
 
 
 def _check_reach(action: str, subject: Subject, ruling: Ruling) -> Ruling:
-    """What would run at once is asked about where it goes too far beyond the sandbox; persons are asked, too."""
+    """Ask before a run that reaches too far beyond the sandbox, even if a person runs it."""
     if action != "run" or ruling.answer != "allow" or not subject.reach:
         return ruling
     if subject.reach != "outside":
@@ -137,9 +137,9 @@ def _rule_by_trust(actor: Actor, action: str, subject: Subject, policy: OrgPolic
 
 
 def _rule_by_origin(actor: Actor, action: str, subject: Subject, policy: OrgPolicy, *, own: bool) -> Ruling:
-    """What is kept or used from elsewhere is under both policies, what is used from here under one.
+    """Skills from elsewhere are subject to both policies, local ones to one.
 
-    A person changes and removes what is here without being asked, wherever it came from.
+    A person changes and deletes skills without being asked, wherever they came from.
     """
     if action in ("update", "delete") and actor.is_person:
         return _WRITE_ALLOWED
@@ -166,7 +166,7 @@ def _rule_live(actor: Actor, policy: OrgPolicy) -> Ruling:
 
 
 def _rule_by_settings(actor: Actor, policy: OrgPolicy, what: str, *names: str) -> Ruling:
-    """What the strictest of these settings says."""
+    """Return the ruling of the strictest of these settings."""
     values: dict[str, object] = {name: getattr(policy, name) for name in names}
     for name, value in values.items():
         if value not in ENABLEMENTS:

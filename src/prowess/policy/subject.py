@@ -18,11 +18,11 @@ Trust = Literal["local", "synced", "agent", "live"]
 class Subject:
     """One skill as the gate sees it.
 
-    `digest` identifies the bytes that are to be used; for an update, those that are to be kept. `origin` says where
-    exactly the skill is from, so that a change of it can be told from another skill of the same slug. `written_by` is
-    the label of whoever made the version that stands now. `live` is for a skill fetched for one conversation.
-    `requests` is what the skill asks for (tools, hooks, servers, hosts); it is shown, and grants nothing. `reach` is how far
-    a run goes beyond the sandbox. With `asks_first` the skill itself wants a person asked before an agent runs it.
+    `digest` identifies the bytes to be used or, for an update, to be kept. `origin` says exactly where the skill is from, to
+    tell a changed skill from another one of the same slug. `written_by` is the label of the author of the current version.
+    `live` marks a skill fetched for one conversation. `requests` lists what the skill asks for (tools, hooks, servers,
+    hosts); it is shown and grants nothing. `reach` is how far a run goes beyond the sandbox. With `asks_first`, the skill
+    itself wants a person asked before an agent runs it.
     """
 
     slug: str
@@ -44,7 +44,7 @@ class Subject:
 
     @property
     def trust(self) -> Trust:
-        """How far the origin is trusted; whatever is not known to be local counts as synced."""
+        """How far the origin is trusted. What is not known to be local counts as synced."""
         if self.live:
             return "live"
         if self.source_type != "manual" or self.source not in ("user", "system"):
@@ -53,12 +53,12 @@ class Subject:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it says which skill, and which bytes of it."""
+        """True if both skill and bytes are known."""
         return bool(self.slug and self.digest)
 
     @property
     def announced(self) -> dict[str, Any]:
-        """What an event tells about the skill."""
+        """What events say about the skill."""
         return {
             "slug": self.slug,
             "name": clean_text(self.title) or self.slug,
@@ -72,7 +72,7 @@ class Subject:
 
 
 def manifest_changes(before: Sequence[FileEntry], after: Sequence[FileEntry]) -> dict[str, list[str]]:
-    """The paths that were added, removed or changed (in content or mode), each list sorted."""
+    """Return the paths that were added, removed or changed (in content or mode), each list sorted."""
     old, new = ({entry.path: entry for entry in manifest} for manifest in (before, after))
     return {
         "added": sorted(new.keys() - old.keys()),

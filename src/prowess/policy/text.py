@@ -9,7 +9,7 @@ _REPLACEMENT = "\ufffd"
 
 
 def clean_text(text: str, *, limit: int = _TEXT_LIMIT) -> str:
-    """The text, cut at the limit, with a mark for each control character (but tab and line feed) and surrogate."""
+    """Cut a text at the limit and replace control characters (except tab and line feed) and surrogates."""
     kept = text[:limit]
     if kept.isprintable():
         return kept
@@ -17,7 +17,7 @@ def clean_text(text: str, *, limit: int = _TEXT_LIMIT) -> str:
 
 
 def has_control_chars(text: str) -> bool:
-    """Whether there are control characters or surrogates in a text, tab and line feed included."""
+    """Return True if the text has control characters (including tab and line feed) or surrogates."""
     return any(unicodedata.category(char) in ("Cc", "Cs") for char in text)
 
 

@@ -77,11 +77,11 @@ class Gate:
         if admission.error is not None:
             raise admission.error
 
-    def foresee(self, actor: Actor, subject: Subject, policy: OrgPolicy, action: Action = "enable") -> Ruling:
+    def preview(self, actor: Actor, subject: Subject, policy: OrgPolicy, action: Action = "enable") -> Ruling:
         """What would become of an action now; nothing is asked or written."""
-        return self.foresee_all(actor, (subject,), policy, action)[0]
+        return self.preview_all(actor, (subject,), policy, action)[0]
 
-    def foresee_all(
+    def preview_all(
         self, actor: Actor, subjects: Sequence[Subject], policy: OrgPolicy, action: Action
     ) -> tuple[Ruling, ...]:
         """The same for many skills, in their order; the records are read only where somebody would have to be asked."""
