@@ -64,7 +64,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Give every test a time limit, and leave out those that take long unless `-m` asks for them."""
     if config.pluginmanager.hasplugin("timeout"):
         for item in items:
-            item.add_marker(pytest.mark.timeout(TIME_LIMIT, method="signal"))
+            limit = 4 * TIME_LIMIT if item.get_closest_marker("long") else TIME_LIMIT
+            item.add_marker(pytest.mark.timeout(limit, method="signal"))
     if "long" not in config.option.markexpr:
         long = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=long)
