@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -193,3 +195,23 @@ def test_the_cache_holds_no_text_of_a_skill(opened: Opener, cache: Path) -> None
     opened().list_skills()
 
     assert "Do it." not in cache_file(cache).read_text()
+
+
+LIST = """
+import sys
+from pathlib import Path
+from prowess.catalog.directory_store import DirectoryStore
+from prowess.catalog.version_log import MemoryVersions
+store = DirectoryStore(Path(sys.argv[1]), scope="workspace", versions=MemoryVersions(), cache=Path(sys.argv[2]))
+print([card.slug for card in store.list_skills()])
+print([name for name in ("yaml", "sqlalchemy", "prowess.skill.forms.conversion") if name in sys.modules])
+"""
+
+
+def test_listing_from_the_cache_imports_no_reader(opened: Opener, root: Path, cache: Path) -> None:
+    opened().list_skills()
+
+    command = [sys.executable, "-c", LIST, str(root), str(cache)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert ran.stdout.splitlines() == ["['brief', 'plan', 'tidy']", "[]"]
