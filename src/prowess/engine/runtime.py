@@ -174,7 +174,9 @@ class RunComponents:
 
         run_artifact = build_pipeline(
             self._handlers(organization),
-            assertions=AssertionRunner(self._asker, [one for plugin in working_plugins() for one in plugin.assertions]),
+            assertions=AssertionRunner(
+                self._model_client, [one for plugin in working_plugins() for one in plugin.assertions]
+            ),
             traces=self.traces,
             publish=lambda event: self._recorder().record(event),
             redactor=self._redactor,
@@ -242,7 +244,7 @@ class RunComponents:
         return open_telemetry(self._settings.environment, self._redactor, on=self._settings.telemetry)
 
     @cached_property
-    def _asker(self) -> ModelClient:
+    def _model_client(self) -> ModelClient:
         from prowess.run.model_client import ModelClient
         from prowess.run.spending import Spending
 
@@ -258,7 +260,7 @@ class RunComponents:
 
         catalog = self._catalog(organization)
         return build_handlers(
-            asker=self._asker,
+            models=self._model_client,
             renderer=self._renderer,
             registry=self.registry(organization).without_other_skills(),
             sandboxes=self.sandboxes.by_runtime,
@@ -266,7 +268,7 @@ class RunComponents:
             outbound=self.sandboxes.outbound,
             grants_of=look_up_grants(self._grants),
             provision=self.sandboxes.provision,
-            host=HostModule(self._asker, Workspace(self._settings.workspace), self.run_skill),
+            host=HostModule(self._model_client, Workspace(self._settings.workspace), self.run_skill),
             checkpoints=Checkpoints(self._stores.records, self._redactor),
             read_file=partial(_read_file, catalog),
             files=partial(_read_files, catalog),

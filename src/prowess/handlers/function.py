@@ -111,7 +111,7 @@ class FunctionHandler:
             returned = await offload(secrets.redact_output, ran.result) if secrets.env else ran.result
             result = _result(returned, function, call.id)
             check_output(call, result)
-        except BaseException:
+        except BaseException:  # also when the call is cancelled: its log says how far it came
             call.notes.detail["log"] = served.log_lines
             raise
         told = {"success": True, "log": served.log_lines, "runtime": runtime, "confined": list(ran.confined)}

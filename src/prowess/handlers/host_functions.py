@@ -72,8 +72,8 @@ _depth: ContextVar[int] = ContextVar("depth of skills that run others", default=
 class HostModule:
     """Makes the host functions of each call."""
 
-    def __init__(self, asker: ModelClient, workspace: Workspace, run_skill: RunSkill | None = None) -> None:
-        self.asker = asker
+    def __init__(self, models: ModelClient, workspace: Workspace, run_skill: RunSkill | None = None) -> None:
+        self.models = models
         self.workspace = workspace
         self.run_skill = run_skill
 
@@ -130,7 +130,7 @@ class HostFunctions:
     async def llm_query(self, prompt: str, max_tokens: int | None = None) -> str:
         """Return a model's answer."""
         self._count(1)
-        reply = await self._module.asker.ask(self._call, _request(prompt, max_tokens))
+        reply = await self._module.models.ask(self._call, _request(prompt, max_tokens))
         self._receipt.touch("models", self._call.notes.model)
         return reply.text
 
@@ -138,7 +138,7 @@ class HostFunctions:
         """Return a model's answers to several questions, asked concurrently."""
         self._count(len(prompts))
         requests = [_request(prompt, max_tokens) for prompt in prompts]
-        replies = await self._module.asker.ask_all(
+        replies = await self._module.models.ask_all(
             self._call, requests, purpose="answer", at_once=MAX_CONCURRENT_QUERIES
         )
         failed = [reply for reply in replies if isinstance(reply, ProwessError)]

@@ -65,6 +65,7 @@ class RequestFiller:
         for segment in path.split("/"):
             pieces = parse_slots(segment)
             filled = _text_of(pieces, self._in_path)
+            # `.` and `..` survive percent-encoding: servers and proxies resolve them, and the request would leave its path.
             if any(isinstance(piece, Slot) for piece in pieces) and _DOTS.fullmatch(unquote(filled)):
                 raise Invalid("An input would lead to another path of the host.", hint="Give a value without dots.")
             segments.append(filled)

@@ -29,7 +29,7 @@ from prowess.skill.kinds import Kind
 
 def build_handlers(
     *,
-    asker: ModelClient,
+    models: ModelClient,
     renderer: Renderer,
     registry: Registry,
     sandboxes: Mapping[RuntimeName, Sandbox],
@@ -47,9 +47,9 @@ def build_handlers(
     command_runs = CommandRunner(commands, files, grants_of)
     own: tuple[Handler, ...] = (
         *text_handlers(read_file),
-        PromptTemplateHandler(asker, renderer),
-        JsonGenerationHandler(asker, renderer, registry),
-        ReviewHandler(asker, registry),
+        PromptTemplateHandler(models, renderer),
+        JsonGenerationHandler(models, renderer, registry),
+        ReviewHandler(models, registry),
         CodeTemplateHandler(sandboxes["wasm"], host, checkpoints=checkpoints),
         FunctionHandler(sandboxes=sandboxes, outbound=outbound, grants_of=grants_of, provision=provision, host=host),
         HttpCallHandler(outbound, grants_of),

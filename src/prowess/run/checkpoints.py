@@ -86,6 +86,7 @@ class Journal:
             return None
         entry = self._known.pop(0)
         if (entry.name, entry.asked) != (name, asked):
+            # The script took another path, so later answers would belong to other questions.
             self._known.clear()
             return None
         return entry
