@@ -1,6 +1,6 @@
 """Build the interpreter of the sandbox and pack it for the wheel: `python scripts/component.py`.
 
-A wheel that is built afterwards carries it, and whoever installs that wheel need not build it.
+A wheel built afterwards contains it, so users of that wheel need not build it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from prowess.sandbox.wasm.component import PREBUILT, ensure_guest
 
 
 def main() -> None:
-    """Leave exactly one, which is of this program."""
+    """Build and pack the interpreter, and remove older ones."""
     with tempfile.TemporaryDirectory() as home:
         guest = ensure_guest(Path(home), print)
         packed = lzma.compress(guest.read_bytes(), preset=9 | lzma.PRESET_EXTREME)

@@ -1,4 +1,4 @@
-"""The file-size ratchet: 400 lines is the limit for source, 600 for tests; exceptions may only shrink."""
+"""Check file sizes: at most 400 lines for source and 600 for tests; exceptions may only shrink."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 LIMITS = {"src": 400, "benchmarks": 400, "scripts": 400, "tests": 600}
 EXCEPTIONS: dict[str, int] = {}
-"""Path → the number of lines it has today. Lower it when the file shrinks; delete it when the file fits."""
+"""Path → its number of lines. Lower it when the file shrinks; delete it when the file fits."""
 
 
-def complaints(root: Path) -> list[str]:
-    """What is too large, or has an exception that it no longer needs."""
+def find_problems(root: Path) -> list[str]:
+    """Return a message for each file that is too long, or whose exception is out of date."""
     found: list[str] = []
     for folder, limit in LIMITS.items():
         for path in sorted((root / folder).rglob("*.py")):
@@ -19,13 +19,13 @@ def complaints(root: Path) -> list[str]:
             lines = len(path.read_text().splitlines())
             allowed = EXCEPTIONS.get(name, limit)
             if lines > allowed:
-                found.append(f"{name} has {lines} lines, {allowed} are allowed: make it two files")
+                found.append(f"{name} has {lines} lines, {allowed} are allowed: split it")
             elif name in EXCEPTIONS and lines < EXCEPTIONS[name]:
                 found.append(f"{name} shrank to {lines} lines: lower its exception in scripts/file_sizes.py")
     return found
 
 
 if __name__ == "__main__":
-    told = complaints(Path(__file__).resolve().parents[1])
-    print("\n".join(told) if told else "file sizes: in order")
-    sys.exit(bool(told))
+    problems = find_problems(Path(__file__).resolve().parents[1])
+    print("\n".join(problems) if problems else "file sizes: in order")
+    sys.exit(bool(problems))

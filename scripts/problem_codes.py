@@ -38,7 +38,7 @@ SECTIONS = {
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [HEAD]
     for title, codes in SECTIONS.items():
         rows = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in sorted(codes.items()))

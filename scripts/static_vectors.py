@@ -1,6 +1,6 @@
-"""Write the vectors that Prowess carries from the files of an installed `wordllama`: `python scripts/static_vectors.py`.
+"""Write the vector file of Prowess from an installed `wordllama`: `python scripts/static_vectors.py`.
 
-The weights are given as `float16`; they are kept as `int8` with one multiplier a piece, at half the size.
+The original weights are `float16`; they are stored as `int8` with one multiplier per piece, at half the size.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from prowess.match.vectors.static import VECTOR_FILE, VectorTable
 
 
 def package_folder() -> Path:
-    """Where `wordllama` is installed; it is not imported, which would bring in much that is not needed."""
+    """Return the folder of `wordllama` without importing it, which would load much that is not needed."""
     found = find_spec("wordllama")
     if found is None or found.origin is None:
         raise SystemExit("wordllama is not installed: it is in the group of dependencies `dev`")
@@ -26,7 +26,7 @@ def package_folder() -> Path:
 
 
 def original_pieces(folder: Path) -> list[str]:
-    """The pieces of its tokenizer by number, once it is certain that `Pieces` may join them by number."""
+    """Return the pieces of its tokenizer by number, after checking that `Tokenizer` may merge them by number."""
     tokenizer = json.loads((folder / "tokenizers" / "l2_supercat_tokenizer_config.json").read_text(encoding="utf-8"))
     vocabulary: dict[str, int] = tokenizer["model"]["vocab"]
     _check(tokenizer, vocabulary)
@@ -62,7 +62,7 @@ def _check(tokenizer: dict[str, Any], vocabulary: dict[str, int]) -> None:
 
 
 def original_weights(folder: Path) -> NDArray[np.float64]:
-    """Its weights, one row a piece."""
+    """Return its weights, one row per piece."""
     content = (folder / "weights" / "l2_supercat_256.safetensors").read_bytes()
     (length,) = unpack("<Q", content[:8])
     tensor = json.loads(content[8 : 8 + length])["embedding.weight"]
@@ -72,7 +72,7 @@ def original_weights(folder: Path) -> NDArray[np.float64]:
 
 
 def built(folder: Path) -> bytes:
-    """The whole file."""
+    """Return the whole file."""
     weights = original_weights(folder)
     largest = np.abs(weights).max(axis=1)
     multipliers = np.maximum(np.ceil(255 * (largest / largest.max())), 1.0)
