@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prowess.session.session import estimate_tokens, tokens_of_chars
+from prowess.session.session import estimate_tokens
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,3 @@ from prowess.session.session import estimate_tokens, tokens_of_chars
 )
 def test_four_bytes_are_a_token_and_so_is_an_ideograph(text: str, tokens: int) -> None:
     assert estimate_tokens(text) == tokens
-
-
-def test_a_count_of_characters_is_estimated_alike() -> None:
-    assert [tokens_of_chars(count) for count in (0, 1, 4, 5, 16_000)] == [0, 1, 1, 2, 4_000]

@@ -49,9 +49,9 @@ from prowess.storage.sessions import SessionRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activation:
-    """Changes what is enabled in sessions; blocking, safe from many threads and processes.
+    """Changes what is enabled in sessions. Blocking; safe to use from many threads and processes.
 
-    `wake` tells those who follow an organization.
+    `wake` tells subscribers of an organization that something was written.
     """
 
     records: Connections
@@ -59,19 +59,19 @@ class Activation:
     wake: Callable[[str], None]
 
     def enable(self, actor: Actor, session: str, slug: str, *, reason: str = "") -> Session:
-        """Put a skill's text into the prompt.
+        """Put a skill's text into the prompt. Enabling a skill twice changes nothing.
 
-        `NotFound`, `Refused`, `ApprovalRequired`, `ApprovalDenied` or `BudgetExceeded` where it does not enter; then
-        nothing is reserved, and nobody is asked about what has no room. Enabling what is enabled already changes nothing.
+        Raise `NotFound`, `Refused`, `ApprovalRequired`, `ApprovalDenied` or `BudgetExceeded`. Then nothing is reserved, and
+        nobody is asked about a skill that would not fit.
         """
         return self._enable(actor, session, read_skill_text(self.catalog, slug), reason, "enable")
 
     def enable_fetched(
         self, actor: Actor, session: str, package: Package, *, origin: str, reason: str = "", limits: Limits
     ) -> Session:
-        """Put a skill that was fetched for this conversation into its prompt; it is kept nowhere else.
+        """Put a skill that was fetched for this conversation into its prompt. It is kept nowhere else.
 
-        It never stands in for a skill of the catalog: a slug that is there is a `Conflict`.
+        Raise `Conflict` if the catalog has its slug: a fetched skill never replaces one of the catalog.
         """
         text = read_fetched_text(package, origin=origin, limits=limits)
         self._refuse_shadow(text.outline.slug)
@@ -98,7 +98,7 @@ class Activation:
             )
 
     def disable(self, actor: Actor, session: str, slug: str) -> Session:
-        """Take a skill's text out of the prompt; `NotFound` where it is not enabled."""
+        """Take a skill's text out of the prompt, or raise `NotFound` if it is not enabled."""
         with self.records.write() as connection:
             row = lock_open_session(connection, actor, session)
             before = read_session(connection, row)
@@ -111,7 +111,7 @@ class Activation:
         return outcome.session
 
     def text(self, actor: Actor, session: str, slug: str) -> str:
-        """The block of one enabled skill, as it was admitted; `NotFound` where it is not enabled, or no longer may be."""
+        """Return the block of one enabled skill, as it was admitted. Raise `NotFound` if it is not enabled, or revoked."""
         with self.records.read() as connection:
             row = find_open_session(connection, actor, session)
             current = read_session(connection, row)
@@ -121,11 +121,11 @@ class Activation:
             return read_content(connection, row, slug)[1]
 
     def blocks(self, actor: Actor, session: str) -> tuple[Session, tuple[str, ...]]:
-        """The blocks of the enabled skills, in the order of enabling; each holds the bytes that were admitted.
+        """Return the session and the blocks of its enabled skills in the order of enabling, as they were admitted.
 
-        A skill whose bytes are others by now passes the gate again with these, or leaves the prompt; so does one that
-        was let in under another policy, one that is gone, and one whose approval was taken back. One whose place does
-        not answer, or belongs to another workspace, stays as it was admitted, if the policy is the same.
+        A skill passes the gate again, or leaves the prompt, if its bytes or the policy have changed, if it is gone, or if
+        its approval was revoked. A skill whose store does not answer, or belongs to another workspace, stays as it was
+        admitted while the policy is the same.
         """
         with self.records.read() as connection:
             row = find_open_session(connection, actor, session)
@@ -157,7 +157,7 @@ class Activation:
         reason: str,
         action: Action = "enable",
     ) -> SessionChange:
-        """Pass the gate and reserve, in a locked session; whatever comes of it is written down before it is raised."""
+        """Pass the gate and reserve budget in a locked session. The outcome is logged before an error is raised."""
         before = read_session(connection, row)
         slug, digest = text.outline.slug, text.outline.digest
         acting = with_session_role(row, actor)
@@ -187,12 +187,12 @@ class Activation:
         return SessionChange(session=after, audits=admission.audits, events=(*admission.events, *news))
 
     def _diff(self, connection: sa.Connection, actor: Actor, action: Action, text: SkillText) -> str:
-        """What a person who is asked sees of a skill that was approved before with other bytes."""
+        """Return the diff for a person who is asked about a skill that was approved with other bytes."""
         before = find_last_approved(connection, actor, action, text.subject)
         return diff_since(self.catalog, text.outline, before.digest) if before else ""
 
     def _has_changed(self, skill: EnabledSkill) -> bool:
-        """Whether the place that a skill was enabled from has other bytes by now, or none."""
+        """Return True if the place that a skill was enabled from has other bytes by now, or none."""
         if skill.source_type != "catalog":
             return False
         if not self._in_reach(skill):
@@ -204,9 +204,9 @@ class Activation:
         return outline.digest != skill.digest
 
     def _renew(self, actor: Actor, session_id: str, skill: EnabledSkill) -> None:
-        """Let a skill in with its new bytes or under the new policy, or out.
+        """Admit a skill with its new bytes or under the new policy, or remove it.
 
-        One that was disabled or renewed meanwhile is let be.
+        Do nothing if it was disabled or renewed meanwhile: another process may have been faster.
         """
         text = self._text_now(skill)
         with self.records.write() as connection:
@@ -240,9 +240,9 @@ class Activation:
         text: SkillText | None,
         policy: OrgPolicy,
     ) -> SessionChange:
-        """Whether a skill stays in, of which only the policy is another one.
+        """Decide whether an unchanged skill stays under a changed policy.
 
-        What a person has agreed to needs no second yes. One whose text cannot be read now is judged by what is known.
+        What a person approved needs no second approval. A skill whose text cannot be read now is judged by its row.
         """
         enabled, block = read_content(connection, row, held.slug)
         action: Action = "enable" if held.source_type == "catalog" else "fetch_live"
@@ -258,7 +258,7 @@ class Activation:
         return SessionChange(session=read_session(connection, row), error=refused)
 
     def _expel(self, actor: Actor, session_id: str, skill: EnabledSkill) -> None:
-        """Take out a skill whose approval was taken back, unless it went or was let in anew meanwhile."""
+        """Remove a skill whose approval was revoked, unless it left or was admitted again meanwhile."""
         with self.records.write() as connection:
             row = lock_open_session(connection, actor, session_id)
             held = read_session(connection, row).get(skill.slug)
@@ -266,11 +266,11 @@ class Activation:
                 release_skill(connection, actor, row, held, "revoked").append(connection)
 
     def _in_reach(self, skill: EnabledSkill) -> bool:
-        """Whether the skill lies where this catalog looks: a session can be used from another workspace."""
+        """Return True if this catalog can see the skill: a session can be used from another workspace."""
         return not skill.place or self.catalog.reaches(skill.scope, skill.place)
 
     def _text_now(self, skill: EnabledSkill) -> SkillText | ProwessError | None:
-        """The text as it is by now, or why there is none; None where that cannot be told at this moment."""
+        """Return the current text, or the error that explains why there is none; None if that is unknown right now."""
         if skill.source_type != "catalog":
             return None
         if not self._in_reach(skill):
@@ -286,12 +286,12 @@ class Activation:
 
 
 def _is_folder_gone(skill: EnabledSkill) -> bool:
-    """Whether the folder that a skill was enabled from is there no more; of a database that cannot be told."""
+    """Return True if the folder that a skill was enabled from is gone. For a database this cannot be known."""
     return skill.place.startswith("/") and not Path(skill.place).exists()
 
 
 def _is_revoked(connection: sa.Connection, row: SessionRow, skill: EnabledSkill) -> bool:
-    """Whether the approval that let a skill in was taken back."""
+    """Return True if the approval that admitted a skill was revoked."""
     if not skill.approval:
         return False
     approval = get_approval(connection, row.organization_id, skill.approval)

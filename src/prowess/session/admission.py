@@ -22,7 +22,7 @@ from prowess.storage.ledger import AuditEntry
 from prowess.storage.sessions import get_session
 
 _UNAUDITED_ACTIONS: frozenset[Action] = frozenset({"load", "load_script", "run"})
-"""What is done so often that it leaves no audit row where nobody has to be asked."""
+"""Actions so frequent that they leave no audit row if nobody has to be asked."""
 
 _POLICY_CACHE_SECONDS = 1.0
 
@@ -38,13 +38,13 @@ class SessionContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """Stands before what is done outside a session. `present` says whether there are records; without, the defaults rule."""
+    """Decides about actions outside a session change. If `present` says that there are no records, the defaults apply."""
 
     records: Connections
     present: Callable[[], bool]
     wake: Callable[[str], None]
     remembered: dict[str, tuple[float, OrgPolicy]] = field(default_factory=dict[str, tuple[float, OrgPolicy]])
-    """The policies of organizations, and until when they may be taken for what is allowed without a decision."""
+    """Cached policies by organization, each with the time until which it may be used to allow an action."""
 
     def check(
         self,
@@ -57,12 +57,12 @@ class Gate:
         diff: str = "",
         policy: OrgPolicy | None = None,
     ) -> None:
-        """Go on, or raise why not. `session` is the id of one, `diff` what a person is shown who is asked.
+        """Return if the action is allowed, or raise the reason. `diff` is shown to a person who is asked.
 
         `policy` is the organization's policy, if the caller has just read it.
 
-        Loading and running what is one's own are the commonest things of all: where a rule allows that without asking
-        anybody, nothing is written down but the load or the trace itself.
+        Loading and running local skills are the most frequent actions. If a rule allows them without asking, nothing is
+        written but the load or the trace itself.
         """
         recent = policy or self.read_policy(actor)
         if action in _UNAUDITED_ACTIONS and judge(actor, action, subject, recent).answer == "allow":
@@ -78,13 +78,13 @@ class Gate:
             raise admission.error
 
     def preview(self, actor: Actor, subject: Subject, policy: OrgPolicy, action: Action = "enable") -> Ruling:
-        """What would become of an action now; nothing is asked or written."""
+        """Return what would be decided about an action now. Ask and write nothing."""
         return self.preview_all(actor, (subject,), policy, action)[0]
 
     def preview_all(
         self, actor: Actor, subjects: Sequence[Subject], policy: OrgPolicy, action: Action
     ) -> tuple[Ruling, ...]:
-        """The same for many skills, in their order; the records are read only where somebody would have to be asked."""
+        """Return what would be decided about each skill, in order. Records are read only if a person would be asked."""
         rulings = [judge(actor, action, subject, policy) for subject in subjects]
         if any(ruling.answer == "ask" for ruling in rulings) and self.present():
             with self.records.read() as connection:
@@ -92,15 +92,15 @@ class Gate:
         return tuple(rulings)
 
     def within(self, actor: Actor, session: str) -> tuple[Actor, str]:
-        """Who acts in a session, given by id or conversation: the actor with its role, and its id.
+        """Return the actor with the role of a session (given by id or conversation), and the session's id.
 
-        A session that is not there or somebody else's counts as none; of one that is closed the role still holds.
+        A session that does not exist or belongs to somebody else counts as none. The role of a closed session still applies.
         """
         inside = self.inside(actor, session)
         return inside.actor, inside.session
 
     def inside(self, actor: Actor, session: str) -> SessionContext:
-        """The same, with the model of the session."""
+        """Return the actor, the id and the model of a session."""
         if not session or not session.isprintable() or not self.present():
             return SessionContext(actor=actor)
         with self.records.read() as connection:
@@ -115,15 +115,15 @@ class Gate:
         )
 
     def note(self, actor: Actor, action: Action, subject: Subject, outcome: str) -> None:
-        """Write down what came of an action that was let through."""
+        """Log the outcome of an action that was allowed."""
         slug, digest = subject.slug, subject.digest
         self._append(actor, AuditEntry(actor=actor.label, action=action, slug=slug, digest=digest, outcome=outcome))
 
     def begin(self, actor: Actor, action: Action, **detail: Any) -> None:
-        """Let a person begin what is about many skills at once, and write down that it begins, or was refused.
+        """Let a person start an action on many skills, and log that it begins or was refused.
 
-        `Refused` for an agent, where the permission or the role does not go that far, and under `admin-only` for
-        whoever is no administrator. A person who does it by hand needs no yes of another.
+        Raise `Refused` for an agent, if the permission or the role does not allow it, and under `admin-only` for anybody
+        but administrators. A person who does it by hand needs no approval.
         """
         actor.require(ACTION_PERMISSIONS[action])
         policy = self._policy(actor)
@@ -134,7 +134,7 @@ class Gate:
             raise refused
 
     def end(self, actor: Actor, action: Action, outcome: str = "done", **detail: Any) -> None:
-        """Write down what came of it."""
+        """Log how the action ended."""
         self._append(actor, AuditEntry(actor=actor.label, action=action, outcome=outcome, detail=detail))
 
     def _append(self, actor: Actor, entry: AuditEntry) -> None:
@@ -142,7 +142,7 @@ class Gate:
             ledger.append(connection, actor.organization, audits=[entry])
 
     def forget(self) -> None:
-        """Read every policy anew: one was changed here."""
+        """Forget cached policies, because one was changed in this process."""
         self.remembered.clear()
 
     def read_policy(self, actor: Actor, *, fresh: bool = False) -> OrgPolicy:
@@ -169,7 +169,7 @@ def _refuse_bulk(actor: Actor, action: Action, policy: OrgPolicy) -> Refused | N
 
 
 def _refuse_without_admin(actor: Actor, action: Action, policy: OrgPolicy) -> Refused | None:
-    """What is not known yet counts as from elsewhere, whichever skills it turns out to be."""
+    """Return the refusal for skills that are not known yet; they count as from elsewhere."""
     unknown = Subject(slug="unknown", digest="unknown", source="", source_type="")
     ruling = judge(replace(actor, role=""), action, unknown, policy)
     return Refused(ruling.reason, hint=ruling.hint) if ruling.answer == "deny" else None

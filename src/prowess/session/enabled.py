@@ -22,7 +22,7 @@ from prowess.storage.sessions import EnabledRow, SessionRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionChange:
-    """The session after a change; `error` is what the caller raises once all is committed."""
+    """A session after a change. The caller raises `error`, if there is one, after it has committed."""
 
     session: Session
     error: ProwessError | None = None
@@ -30,11 +30,11 @@ class SessionChange:
     events: tuple[EventEntry, ...] = ()
 
     def then(self, other: SessionChange) -> SessionChange:
-        """The outcome of both, in order; the error is that of the first."""
+        """Return both changes in order, with the error of the first."""
         return replace(other, error=self.error, audits=self.audits + other.audits, events=self.events + other.events)
 
     def append(self, connection: sa.Connection) -> None:
-        """Write it down; the last step of its transaction, since all others of the organization wait."""
+        """Write the log entries. This is the last step of its transaction, because it blocks the organization's other writers."""
         if self.audits or self.events:
             ledger.append(connection, self.session.organization, audits=self.audits, events=self.events)
 
@@ -50,7 +50,7 @@ def release_skill(
 
 
 def make_state_event(session: Session, slug: str) -> EventEntry:
-    """The event of a skill that entered or left."""
+    """Return the event for a skill that was enabled or left."""
     return EventEntry(
         name="skills_state_changed",
         data=session.state,
@@ -63,7 +63,7 @@ def make_state_event(session: Session, slug: str) -> EventEntry:
 def make_audit_entry(
     actor: Actor, action: str, slug: str, digest: str, outcome: str, session_id: str, **detail: Any
 ) -> AuditEntry:
-    """The row about one skill in a session."""
+    """Return the audit entry about one skill in a session."""
     return AuditEntry(
         actor=actor.label,
         action=action,
@@ -75,7 +75,7 @@ def make_audit_entry(
 
 
 def make_enabled_row(text: SkillText, actor: Actor, policy: OrgPolicy, approval: ApprovalRow | None) -> EnabledRow:
-    """The row of a skill that is let in: its text, by whom, and under which policy."""
+    """Return the row of a skill that is admitted: its bytes, by whom, and under which policy."""
     outline, subject = text.outline, text.subject
     detail = {
         "tokens": estimate_tokens(text.block),
@@ -100,7 +100,7 @@ def make_enabled_row(text: SkillText, actor: Actor, policy: OrgPolicy, approval:
 
 
 def subject_from_row(row: EnabledRow) -> Subject:
-    """What is known of an enabled skill without its text; what is not known to be local counts as from elsewhere."""
+    """Return what the row knows of a skill. What is not known to be local counts as from elsewhere."""
     return Subject(
         slug=row.slug,
         digest=row.digest,
@@ -116,12 +116,12 @@ def subject_from_row(row: EnabledRow) -> Subject:
 
 
 def read_content(connection: sa.Connection, row: SessionRow, slug: str) -> tuple[EnabledRow, str]:
-    """The row and the block of a skill that is enabled."""
+    """Return the row and the block of an enabled skill."""
     return next(item for item in sessions.contents(connection, row.id) if item[0].slug == slug)
 
 
 def restore_enabler(actor: Actor, skill: EnabledSkill) -> Actor:
-    """Who enabled a skill, with no more permissions than that takes: as them it is judged again."""
+    """Return who enabled a skill, with only the permissions that this took, to judge the skill again."""
     if skill.by in ("", actor.label):
         return actor
     if skill.by.startswith(AGENT_PREFIX):
@@ -131,5 +131,5 @@ def restore_enabler(actor: Actor, skill: EnabledSkill) -> Actor:
 
 
 def skill_address(skill: EnabledSkill) -> str:
-    """The very skill that was enabled, also where a nearer scope hides it."""
+    """Return the address of exactly the enabled skill, even if a nearer scope hides it."""
     return f"{skill.scope}:{skill.slug}"

@@ -28,7 +28,7 @@ Choice = Literal["enabled", "offered", "possible", "not offered", "refused", "ne
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What became of one candidate."""
+    """What happened to one candidate."""
 
     slug: str
     digest: str
@@ -36,11 +36,11 @@ class Step:
     decision: str
     why: str
     fields: dict[str, list[str]]
-    """What of the message was found in which field."""
+    """Terms of the message, by the field in which they were found."""
     signals: dict[str, float]
-    """The figures behind the score."""
+    """The numbers behind the score."""
     index: str
-    """How the skill stands in the index: full, short, name or omitted."""
+    """How the skill appears in the index: full, short, name or omitted."""
     rule: str
     answer: str
     reason: str
@@ -51,14 +51,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why each skill was, or was not, offered for a message, let in or refused."""
+    """Why each skill was or was not offered for a message, and whether it could be enabled."""
 
     message: str
     actor: str
     role: str
     skills: int
     catalog: str
-    """Identifies all skills in reach, by slug and digest."""
+    """A digest of all skills in reach, by slug and digest."""
     policy: dict[str, Any]
     index_budget: int
     index_omitted: int
@@ -68,13 +68,13 @@ class Explanation:
     steps: tuple[Step, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """The whole account."""
+        """Return the explanation as JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One skill of the ranking, what the gate would say to enabling it, and the characters that its text takes."""
+    """One ranked skill, what the gate would decide about enabling it, and the characters of its text."""
 
     found: Recommendation
     ruling: Ruling
@@ -83,7 +83,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplanationContext:
-    """What an account is made from, besides the message and its candidates."""
+    """What an explanation is made from, besides the message and its candidates."""
 
     actor: Actor
     session: Session | None
@@ -94,7 +94,7 @@ class ExplanationContext:
 
 
 def explain_message(message: str, around: ExplanationContext, candidates: Iterable[Candidate]) -> Explanation:
-    """The account of a message."""
+    """Explain a message."""
     session, policy = around.session, around.policy
     acting = with_session_role(session, around.actor) if session else around.actor
     forms = {entry.slug: entry.form for entry in around.plan.entries}
@@ -143,7 +143,7 @@ def _catalog_digest(cards: Sequence[SkillCard]) -> str:
 
 
 def decide_choice(*, enabled: bool, decision: str, answer: str, fits: bool) -> Choice:
-    """What a candidate comes to, the first thing that stands in its way."""
+    """Return the outcome for a candidate: the first obstacle, if there is one."""
     if enabled:
         return "enabled"
     if decision == "no":
@@ -170,7 +170,7 @@ _CHANGE_DESCRIPTIONS = {
 
 
 def diff_explanations(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """What is not as it was in an earlier account, in words; none where the message would fare the same."""
+    """Return the differences to an earlier explanation in words; empty if the message would get the same result."""
     told = [words for key, words in _CHANGE_DESCRIPTIONS.items() if before.get(key) != after.get(key)]
     old, new = ({step["slug"]: step for step in account.get("steps", ())} for account in (before, after))
     for slug in sorted(old.keys() | new.keys()):

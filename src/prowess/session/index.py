@@ -22,7 +22,7 @@ Form = Literal["full", "short", "name", "omitted"]
 DEFAULT_BUDGET = 8_000
 WINDOW_SHARE = 0.02
 SHORTEST_DESCRIPTION = 24
-"""A shortened description has at least this many characters; fewer tell nothing, and the name stands alone."""
+"""The least characters of a shortened description. Fewer say nothing, so the name stands alone."""
 
 _ELLIPSIS = "…"
 _COLON = ": "
@@ -30,7 +30,7 @@ _SLUG = itemgetter(0)
 
 
 class IndexCard(NamedTuple):
-    """A skill to be listed: how well it fits the message, and how often it was used."""
+    """A skill to list: how well it matches the message, and how often it was used."""
 
     slug: str
     description: str
@@ -39,7 +39,7 @@ class IndexCard(NamedTuple):
 
 
 class IndexEntry(NamedTuple):
-    """What became of a card: the line that stands for it, none for an omitted one."""
+    """How a card is listed, and its line; empty for an omitted one."""
 
     slug: str
     form: Form
@@ -48,7 +48,7 @@ class IndexEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexPlan:
-    """The text of the list, the entries that it shows, and the slugs of the cards that it does not name, all in order."""
+    """The text of the list, the entries that it shows, and the slugs that it omits, all in order."""
 
     text: str
     shown: tuple[IndexEntry, ...]
@@ -66,22 +66,22 @@ class IndexPlan:
 
     @property
     def omitted(self) -> int:
-        """How many cards it does not name."""
+        """How many cards are omitted."""
         return len(self.unnamed)
 
 
 def default_budget(window: int | None) -> int:
-    """The characters for the list: two hundredths of a context window that is given in tokens."""
+    """Return the budget in characters: 2 % of a context window given in tokens."""
     return int(window * WINDOW_SHARE * CHARS_PER_TOKEN) if window else DEFAULT_BUDGET
 
 
 def format_omitted(count: int) -> str:
-    """The last line of a list that does not name every skill."""
+    """Return the last line of a list that omits skills."""
     return f"… and {count} more; search_skills finds them"
 
 
 def plan_index(cards: Sequence[IndexCard], budget: int) -> IndexPlan:
-    """The list of cards, no two with the same slug, within the budget; no text where not even the omitted count fits."""
+    """Plan the list within the budget; slugs are unique. The text is empty if not even the count of omitted skills fits."""
     ordered = _sort_cards(cards)
     names = _fit_names(ordered, budget)
     if len(names) < len(ordered):
@@ -93,7 +93,7 @@ def plan_index(cards: Sequence[IndexCard], budget: int) -> IndexPlan:
 
 
 def _sort_cards(cards: Sequence[IndexCard]) -> list[IndexCard]:
-    """By relevance, then by use, then by slug. Most cards have neither of the two and are sorted by slug alone."""
+    """Sort by relevance, then use, then slug. Most cards have neither, so they are sorted by slug alone, which is faster."""
     first: list[IndexCard] = []
     plain: list[IndexCard] = []
     last: list[IndexCard] = []
@@ -116,7 +116,7 @@ def _rank(card: IndexCard) -> tuple[float, int, str]:
 
 
 def _fit_names(cards: Sequence[IndexCard], budget: int) -> list[str]:
-    """The lines with the names alone, up to the one that goes over the budget."""
+    """Return the lines with names only, up to the first that exceeds the budget."""
     names: list[str] = []
     used = -1
     for card in cards:
@@ -137,7 +137,7 @@ def _clean_description(card: IndexCard) -> str:
 
 
 def _make_entry(card: IndexCard, name: str, description: str, share: int) -> IndexEntry:
-    """The line of a card whose description may have that many characters."""
+    """Return the line of a card whose description may have `share` characters."""
     text = description if share >= len(description) else _shorten(description, share)
     if not text:
         return IndexEntry(card.slug, "name", name)
@@ -145,7 +145,7 @@ def _make_entry(card: IndexCard, name: str, description: str, share: int) -> Ind
 
 
 def _shorten(description: str, share: int) -> str:
-    """The beginning, with an ellipsis; a name of ours that the cut would leave behind a `<` goes with it."""
+    """Cut a description and add an ellipsis. If the cut would create one of our tags, drop it too."""
     if share < SHORTEST_DESCRIPTION:
         return ""
     kept = description[: share - len(_ELLIPSIS)].rstrip()
@@ -160,7 +160,7 @@ def _make_plan(entries: Sequence[IndexEntry], rest: Sequence[IndexCard] = ()) ->
 
 
 def _plan_partial(cards: Sequence[IndexCard], names: Sequence[str], budget: int) -> IndexPlan:
-    """Not all names fit: those spoken for are described in up to half of the room, and names follow until it is full."""
+    """Plan a list in which not all names fit: preferred cards get up to half of the room, then names fill the rest."""
     if len(format_omitted(len(cards))) > budget:
         return IndexPlan(text="", shown=(), unnamed=tuple(map(_SLUG, cards)))
     entries = _describe_preferred(cards, names, budget // 2)
@@ -176,7 +176,7 @@ def _plan_partial(cards: Sequence[IndexCard], names: Sequence[str], budget: int)
 
 
 def _describe_preferred(cards: Sequence[IndexCard], names: Sequence[str], room: int) -> list[IndexEntry]:
-    """The first cards in full, as many as there is room for together with the last line."""
+    """Return the first preferred cards in full, as many as fit together with the last line."""
     entries: list[IndexEntry] = []
     used = len(format_omitted(len(cards)))
     for card, name in zip(cards, names, strict=False):
@@ -196,7 +196,7 @@ def _is_preferred(card: IndexCard) -> bool:
 
 
 def _share_room(cards: Sequence[IndexCard], descriptions: Sequence[str], room: int) -> list[int]:
-    """How many characters of its description each card gets: all of it for the first ones, an even share for the rest."""
+    """Return how many characters each description gets: preferred cards all of them, the others an even share."""
     costs = [len(_COLON) + len(description) if description else 0 for description in descriptions]
     if sum(costs) <= room:
         return [len(description) for description in descriptions]
@@ -207,7 +207,7 @@ def _share_room(cards: Sequence[IndexCard], descriptions: Sequence[str], room: i
 
 
 def _share_evenly(costs: Sequence[int], room: int) -> list[int]:
-    """As a deal of one character at a time in turn would give it, to as many in order as can have a useful share."""
+    """Share the room as if it were dealt one character at a time, among as many cards as can get a useful share."""
     least = len(_COLON) + SHORTEST_DESCRIPTION
     served, reserved = 0, 0
     for cost in costs:
@@ -225,7 +225,7 @@ def _share_evenly(costs: Sequence[int], room: int) -> list[int]:
 
 
 def _fair_level(costs: Sequence[int], room: int) -> tuple[int, int]:
-    """The share that all can have who want so much, and the characters that are left over."""
+    """Return the largest share that every card can have, and the characters that are left over."""
     left = room
     for place, cost in enumerate(sorted(costs)):
         level = left // (len(costs) - place)

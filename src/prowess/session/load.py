@@ -20,7 +20,7 @@ _HINT = "Go on without it, or list the skills to see what there is."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
-    """The answer of `load_skill`. `error` says why nothing was loaded; then there is no content."""
+    """The answer of `load_skill`. If `error` is set, nothing was loaded."""
 
     name: str
     body: str | None = None
@@ -35,7 +35,7 @@ class LoadResult:
     session_id: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The fields of the tool's answer; a hint only beside an error, and the approval that it waits for, if any."""
+        """Return the fields of the tool's answer. `hint` and `approval_id` appear only if they have a value."""
         told = asdict(self)
         del told["source"], told["session_id"]
         told["available_references"] = list(self.available_references)
@@ -48,7 +48,7 @@ class LoadResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceResult:
-    """The bytes of one file, or why they are not handed over."""
+    """The bytes of one file, or the error."""
 
     content: bytes = b""
     error: ProwessError | None = None
@@ -59,7 +59,7 @@ class ResourceResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loader:
-    """Loads instructions, references, scripts and other files of skills, through the gate."""
+    """Loads instructions, references, scripts and other files of skills through the gate."""
 
     catalog: Catalog
     gate: Gate
@@ -67,7 +67,7 @@ class Loader:
     def load(
         self, actor: Actor, name: str, *, reference: str | None = None, script: str | None = None, session: str = ""
     ) -> LoadResult:
-        """The instructions of a skill, or one reference or script by its exact name."""
+        """Load the instructions of a skill, or one reference or script by its exact name."""
         answer = LoadResult(name=name)
         try:
             if reference is not None and script is not None:
@@ -93,7 +93,7 @@ class Loader:
             return replace(answer, error=error.message, hint=error.hint or _HINT, approval_id=waits_for)
 
     def resource(self, actor: Actor, name: str, path: str, *, session: str = "") -> ResourceResult:
-        """One file of a skill by its exact path in the manifest, as the bytes of the digest that is admitted."""
+        """Load one file of a skill by its exact path in the manifest: the bytes of the digest that is admitted."""
         answer = ResourceResult()
         try:
             acting, session_id = self.gate.within(actor, session)
@@ -138,7 +138,7 @@ def _part_names(outline: SkillOutline, kind: Kind) -> tuple[str, ...]:
 
 
 def read_verified_file(store: Store, outline: SkillOutline, path: str) -> bytes:
-    """The bytes that the manifest names; a file that was changed after the outline was read is not handed over."""
+    """Return the bytes that the manifest names. Raise `Conflict` if the file changed after the outline was read."""
     entry = outline.file(path)
     content = store.read_file(outline.id, path)
     if entry is None or hashlib.sha256(content).hexdigest() != entry.sha256:

@@ -33,7 +33,7 @@ from prowess.session.index import IndexPlan
 from prowess.session.tags import OUR_TAGS, Tag, find_tags, neutralize, to_one_line
 
 BLOCK_MARK = "prowess"
-"""What the comment line of a block says that is no skill's."""
+"""The comment of blocks that do not belong to a skill."""
 
 BLOCK_SEPARATOR = "\n\n"
 
@@ -53,7 +53,7 @@ Span = tuple[int, int]
 
 
 def remove_blocks(text: str, known: Sequence[str] = ()) -> str:
-    """The prompt without our blocks and their pieces; of `known` blocks, pieces go as far as they can be told."""
+    """Remove our blocks and pieces of them. Pieces of `known` blocks are removed as far as they match."""
     while spans := list(_find_spans(text, known)):
         kept: list[str] = []
         end = 0
@@ -65,7 +65,7 @@ def remove_blocks(text: str, known: Sequence[str] = ()) -> str:
 
 
 def _separator_start(text: str, low: int, start: int, stop: int) -> int:
-    """Where the empty line begins that parts a block from what is before it, unless what follows would be joined on."""
+    """Return where the blank line before a block begins, unless removing it would join other text."""
     if stop < len(text) and text[stop] not in "\r\n":
         return start
     gap = text[max(low, start - len(BLOCK_SEPARATOR)) : start]
@@ -73,7 +73,7 @@ def _separator_start(text: str, low: int, start: int, stop: int) -> int:
 
 
 def _find_spans(text: str, known: Sequence[str]) -> Iterator[Span]:
-    """From where to where our blocks and pieces stand, in order."""
+    """Yield the spans of our blocks and pieces, in order."""
     tags = find_tags(text)
     open_elsewhere: set[str] = set()
     done = 0
@@ -93,7 +93,7 @@ def _find_spans(text: str, known: Sequence[str]) -> Iterator[Span]:
 
 
 def _span_from_opening(text: str, tag: Tag, following: Tag | None, known: Sequence[str]) -> Span | None:
-    """A whole block if its end is the next tag, or the piece that is certain; nothing if none of ours begins here."""
+    """Return the span of a whole block, or of the piece that is certainly ours; None if no block begins here."""
     beginning = _at_line_start(_OPENING, text, tag)
     if beginning is None:
         return (tag.start, len(text)) if _is_cut_off(text, tag, known) else None
@@ -103,7 +103,7 @@ def _span_from_opening(text: str, tag: Tag, following: Tag | None, known: Sequen
 
 
 def _is_cut_off(text: str, tag: Tag, known: Sequence[str]) -> bool:
-    """Whether the prompt ends within the beginning of a block of ours."""
+    """Return True if the prompt ends within the beginning of one of our blocks."""
     if _at_line_start(_CUT_OPENING, text, tag):
         return True
     return _is_at_line_start(text, tag) and any(block.startswith(text[tag.start :]) for block in known)
@@ -123,7 +123,7 @@ def _is_at_line_start(text: str, tag: Tag) -> bool:
 
 
 def _piece_end(text: str, start: int, least: int, known: Sequence[str]) -> int:
-    """Up to where a block that begins here is known: whole lines, or all there is."""
+    """Return the end of a known block that begins here: at a line end, or at the end of the text."""
     best = least
     for block in known:
         common = _common_prefix(text[start : start + len(block)], block)
@@ -135,7 +135,7 @@ def _piece_end(text: str, start: int, least: int, known: Sequence[str]) -> int:
 
 
 def _piece_start(text: str, most: int, end: int, known: Sequence[str]) -> int:
-    """From where a block that ends here is known: whole lines, or all there is."""
+    """Return the start of a known block that ends here: at a line start, or at the start of the text."""
     best = most
     for block in known:
         common = _common_prefix(text[max(0, end - len(block)) : end][::-1], block[::-1])
@@ -148,7 +148,7 @@ def _piece_start(text: str, most: int, end: int, known: Sequence[str]) -> int:
 
 
 def _common_prefix(one: str, other: str) -> int:
-    """How many characters two texts have in common at their beginnings."""
+    """Return the length of the common prefix of two texts."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((place for place, (first, second) in pairs if first != second), min(len(one), len(other)))
 
@@ -157,7 +157,7 @@ _DIGEST_PATTERN = re.compile(r"(?:sha256:)?([0-9a-f]{12})[0-9a-f]*\Z")
 
 
 def skill_block(title: str, body: str, *, slug: str, origin: str, digest: str) -> str:
-    """An enabled skill: its title in the tag, where it is from in the comment, and its body."""
+    """Render an enabled skill: its title in the tag, its origin in the comment, and its body."""
     name = _escape_attribute(title) or _escape_attribute(slug) or "skill"
     about = [_escape_comment(part) for part in (slug, origin)] + [f"sha256:{_short_digest(digest, body)}"]
     return _render_block(
@@ -166,50 +166,50 @@ def skill_block(title: str, body: str, *, slug: str, origin: str, digest: str) -
 
 
 def policies_block(text: str) -> str:
-    """What the organization tells every agent."""
+    """Render what the organization tells every agent."""
     return _render_block("policies", text)
 
 
 def memory_block(text: str) -> str:
-    """What is recalled about the conversation and its people."""
+    """Render what is remembered about the conversation and its people."""
     return _render_block("memory", text)
 
 
 def graph_block(text: str) -> str:
-    """What a knowledge graph has to say."""
+    """Render context from a knowledge graph."""
     return _render_block("graph_context", text)
 
 
 def index_block(plan: IndexPlan) -> str:
-    """The skills there are, as planned for a budget; nothing where there are none. The budget is of the text inside."""
+    """Render the index of skills; '' if it is empty. Its budget counts the text inside the block."""
     return _render_block("available_skills", plan.text) if plan.text else ""
 
 
 def assemble_blocks(
     *, policies: str = "", memory: str = "", graph_context: str = "", skills: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The system blocks of a turn, in order: policies, memory, graph context, then the skills' blocks; no empty ones."""
+    """Return the system blocks of a turn in order: policies, memory, graph context, then skills; without empty ones."""
     parts = ((policies_block, policies), (memory_block, memory), (graph_block, graph_context))
     return (*(block(text) for block, text in parts if text.strip()), *(block for block in skills if block))
 
 
 def join_blocks(blocks: Iterable[str]) -> str:
-    """The blocks as one text, an empty line between two."""
+    """Join blocks with a blank line in between."""
     return BLOCK_SEPARATOR.join(blocks)
 
 
 def strip_blocks(text: str) -> str:
-    """A prompt without the blocks that were put into it from here; all other text in it stays as it is.
+    """Remove our blocks from a prompt; all other text stays as it is.
 
-    `prowess.session.prompt` says what becomes of a block that is no longer whole.
+    The docstring of this module says what happens to a block that is no longer whole.
     """
     return remove_blocks(text)
 
 
 def replace_blocks(text: str, blocks: Sequence[str]) -> str:
-    """A prompt with exactly these blocks at its end, each once, and none of the older ones.
+    """Put exactly these blocks at the end of a prompt, each once, and remove older ones.
 
-    Doing so twice is the same as once, and `strip_blocks` gives the text back as it was.
+    Doing this twice is the same as once, and `strip_blocks` restores the text.
     """
     fresh = tuple(dict.fromkeys(block for block in blocks if block))
     rest = remove_blocks(text, known=fresh)
@@ -228,7 +228,7 @@ def _escape_attribute(text: str) -> str:
 
 
 def _escape_comment(text: str) -> str:
-    """A part of the comment line: it can neither end the comment nor pass for another part."""
+    """Escape a part of the comment line, so that it cannot end the comment or look like another part."""
     return neutralize(to_one_line(text).replace("<", "&lt;").replace(">", "&gt;").replace("·", "-"))
 
 

@@ -38,10 +38,10 @@ _SHOWN_CHARS = 60
 
 
 def fill_placeholders(text: str, values: Mapping[str, str], *, source: str) -> str:
-    """The text with every placeholder replaced; values are put in as they are and are never looked into.
+    """Replace every placeholder. Values are inserted as they are and are not searched for placeholders.
 
-    `Unavailable` where the text asks for more than placeholders, with the line; `Invalid` where values are missing, with
-    all their names. `source` says where the text is from.
+    Raise `Unavailable`, with the line, if the text needs a template engine, and `Invalid`, with all names, if values are
+    missing. `source` says where the text is from.
     """
     pieces = _PLACEHOLDER.split(text)
     line = 1
@@ -80,7 +80,7 @@ WatchedStamps = tuple[tuple[str, Stamp], ...]
 class RoleFile:
     """What was found for a role, before index and values: the pack's block, the template as written, or neither.
 
-    `watched` is every place that the finding depends on; it holds while they all have their stamps, if `settled`.
+    `watched` has every path that this depends on. It is current while all have the same stamps, if `settled`.
     """
 
     source: RoleSource = "stub"
@@ -91,14 +91,14 @@ class RoleFile:
     settled: bool = True
 
     def holds(self) -> bool:
-        """Whether everything is as it was read."""
+        """Return True if nothing has changed since it was read."""
         return self.settled and all(_read_stamp(place) == stamp for place, stamp in self.watched)
 
 
 def read_pack(root: str, inside: str, origin: str, limits: Limits) -> RoleFile:
-    """The pack in the folder `inside` of the root, as a block; nothing where there is no SKILL.md.
+    """Read the pack in the folder `inside` of the root as a block; empty if there is no SKILL.md.
 
-    `Invalid`, with the place, for a pack that Prowess would not keep.
+    Raise `Invalid`, with the path, for a pack that Prowess would not accept.
     """
     location = f"{root}/{inside}"
     watched = _watch_path(root, inside)
@@ -115,7 +115,7 @@ def read_pack(root: str, inside: str, origin: str, limits: Limits) -> RoleFile:
 
 
 def _read_block(package: Package, location: str, origin: str, limits: Limits) -> dict[str, Any]:
-    """The fields of what was found; none for a folder that is no pack."""
+    """Return the fields of a pack; empty if the folder is not one."""
     if find_skill_md(package) is None:
         return {}
     skill = accept(package, limits).skill
@@ -127,7 +127,7 @@ def _read_block(package: Package, location: str, origin: str, limits: Limits) ->
 
 
 def read_template(root: str, inside: str, limits: Limits) -> RoleFile:
-    """The older template in the folder `inside` of the root, as it is written; nothing where there is none."""
+    """Read the older template in the folder `inside` of the root as it is written; empty if there is none."""
     location = f"{root}/{inside}/{TEMPLATE_FILE}"
     began = time.time_ns()
     watched = _watch_path(root, f"{inside}/{TEMPLATE_FILE}")
@@ -157,7 +157,7 @@ def _decode_template(data: bytes, location: str, most: int) -> str:
 
 
 def _watch_path(root: str, inside: str) -> WatchedStamps:
-    """The stamp of each part of the way from the root, up to the first that is not there; a link on it is refused."""
+    """Return the stamp of each part of the path from the root, up to the first missing one. Refuse links."""
     watched: list[tuple[str, Stamp]] = []
     place = root
     for part in inside.split("/"):
@@ -184,14 +184,14 @@ def _read_stamp(place: str) -> Stamp:
 
 
 ROLE_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,63}")
-"""What a role may be called."""
+"""The names that a role may have."""
 
 _CACHED_ROLES = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolePrompt:
-    """What an agent of a role is told; `location` is the folder or file it was read from, and '' for the stub."""
+    """The prompt of a role; `location` is the folder or file it was read from, '' for the one-sentence prompt."""
 
     role: str
     source: RoleSource
@@ -201,10 +201,10 @@ class RolePrompt:
 
 
 class RolePrompts:
-    """The prompts of roles, each read once, and again only after something changed that it was read from.
+    """The prompts of roles, each read again only after something has changed that it was read from.
 
-    That is the `skills` or `roles` folder as such, as well as every file and folder of the role. The index is asked for at
-    every prompt, since it is made from more than the roles.
+    That includes the `skills` and `roles` folders themselves. The index is built for every prompt, because it depends on
+    more than the roles.
     """
 
     def __init__(
@@ -217,10 +217,10 @@ class RolePrompts:
         self._known: dict[str, RoleFile] = {}
 
     def resolve(self, role: str, values: Mapping[str, str] | None = None) -> RolePrompt:
-        """The prompt of a role; `values` are for the placeholders of a template.
+        """Return the prompt of a role; `values` fill the placeholders of a template.
 
-        `Invalid` for what is no role's name, and for a pack or template that is there and cannot be used: a broken one is
-        never passed over in silence.
+        Raise `Invalid` for an invalid name, and for a pack or template that cannot be used: a broken one is never skipped
+        silently.
         """
         found = self._find(check_role(role))
         if found.source == "pack":
@@ -241,7 +241,7 @@ class RolePrompts:
         return known
 
     def _look(self, role: str) -> RoleFile:
-        """What is there now, first to last; what was not there is watched as well."""
+        """Return the first that exists. The paths of those that do not exist are watched as well."""
         passed: WatchedStamps = ()
         settled = True
         for look in self._places(role):
@@ -265,7 +265,7 @@ class RolePrompts:
 
 
 def check_role(role: str) -> str:
-    """Give the name back if a role may be called so, else raise `Invalid`."""
+    """Return the name, or raise `Invalid` if a role cannot be called that."""
     if ROLE_PATTERN.fullmatch(role):
         return role
     raise Invalid(

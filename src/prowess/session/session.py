@@ -12,7 +12,7 @@ from prowess.errors import BudgetExceeded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnabledSkill:
-    """A skill whose text is in the prompt: which bytes, and how many characters (and about how many tokens) they take."""
+    """A skill whose text is in the prompt: its bytes, and the characters and estimated tokens that they take."""
 
     slug: str
     title: str
@@ -23,15 +23,15 @@ class EnabledSkill:
     tokens: int
     enabled_at: str
     approval: str = ""
-    """The id of the approval that let it in, where one was needed."""
+    """The id of the approval that admitted it, if one was needed."""
     by: str = ""
     """The label of who enabled it."""
     by_admin: bool = False
-    """Whether that was an administrator."""
+    """True if an administrator enabled it."""
     place: str = ""
-    """Where the skill lay that was let in."""
+    """The location that the skill was enabled from."""
     rules: str = ""
-    """The mark of the policy under which it was let in."""
+    """The fingerprint of the policy under which it was admitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +43,13 @@ class Budget:
 
     @property
     def left(self) -> int:
-        """The room that is left; none where the limit was lowered below what is used."""
+        """The characters that are left; 0 if the limit was lowered below what is used."""
         return max(self.limit - self.used, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One conversation, as of the moment it was read; a change gives a new value."""
+    """One conversation as of the moment it was read. A change returns a new value."""
 
     id: str
     conversation: str
@@ -66,7 +66,7 @@ class Session:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What `skills_state_changed` announces."""
+        """The data of the event `skills_state_changed`."""
         return {
             "enabled_skills": [
                 {
@@ -83,15 +83,15 @@ class Session:
 
     @property
     def tokens(self) -> int:
-        """About how many tokens the enabled skills take."""
+        """An estimate of the tokens that the enabled skills take."""
         return sum(skill.tokens for skill in self.enabled)
 
     def get(self, slug: str) -> EnabledSkill | None:
-        """The enabled skill of that slug; None where it is not enabled."""
+        """Return the enabled skill with this slug, or None."""
         return next((skill for skill in self.enabled if skill.slug == slug), None)
 
     def has(self, slug: str) -> bool:
-        """Whether the skill is enabled."""
+        """Return True if the skill is enabled."""
         return self.get(slug) is not None
 
 
@@ -101,28 +101,23 @@ _CJK = re.compile("[\u1100-\u11ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\
 
 
 def estimate_tokens(text: str) -> int:
-    """About as many tokens as a model reads: four bytes of UTF-8 each, a character of Chinese, Japanese, Korean one each."""
+    """Estimate the tokens of a text: one for four bytes of UTF-8, or one for a Chinese, Japanese or Korean character."""
     size = len(text.encode("utf-8", "surrogatepass"))
     if size != len(text):
         size += len(_CJK.findall(text))
     return -(-size // CHARS_PER_TOKEN)
 
 
-def tokens_of_chars(count: int) -> int:
-    """About as many tokens as plain text of that many characters has."""
-    return -(-count // CHARS_PER_TOKEN)
-
-
 def fits_budget(slug: str, need: int, session: Session | None, limit: int) -> bool:
-    """Whether a skill has room in a session, or in a new one with that limit."""
+    """Return True if a skill fits into a session, or into a new one with this limit."""
     return need <= limit if session is None else check_budget(slug, need, 0, session) is None
 
 
 def check_budget(slug: str, need: int, tokens: int, session: Session) -> BudgetExceeded | None:
-    """The error for a skill that does not fit: limit, use, need, and which enabled skills would make room.
+    """Return the error for a skill that does not fit, with the skills that would make room; None if it fits.
 
-    What the skill itself has in the prompt does not count: it is to be replaced. A text that is no longer than that
-    always fits, as in a session whose budget was lowered.
+    What the skill itself has in the prompt does not count, because it is replaced. A text that is not longer than that
+    always fits, even if the session's budget was lowered.
     """
     held = session.get(slug)
     own = held.content_length if held else 0
@@ -148,7 +143,7 @@ def check_budget(slug: str, need: int, tokens: int, session: Session) -> BudgetE
 
 
 def find_skills_to_disable(need: int, budget: Budget, enabled: Sequence[EnabledSkill]) -> tuple[str, ...]:
-    """The fewest enabled skills that would make room, those enabled longest first among equals; none where none would."""
+    """Return the fewest enabled skills that would make room, preferring older ones among equals; empty if impossible."""
     missing = need - (budget.limit - budget.used)
     by_size = sorted(enabled, key=lambda skill: -skill.content_length)
     alone = [skill for skill in enabled if skill.content_length >= missing]

@@ -21,7 +21,7 @@ _NAME_LIMIT = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sessions:
-    """The sessions of whoever asks; blocking, safe from many threads and processes."""
+    """The sessions of the asking actor. Blocking; safe to use from many threads and processes."""
 
     records: Connections
 
@@ -35,9 +35,9 @@ class Sessions:
         window: int | None = None,
         budget: int | None = None,
     ) -> Session:
-        """The session of a conversation: the one there is, or a new one; without a name, always a new one.
+        """Return the session of a conversation, or create it; without a name, always create one.
 
-        A budget above the organization's is for a person with `skills.admin`; `Refused` for everybody else.
+        Raise `Refused` for a budget above the organization's, except for a person with `skills.admin`.
         """
         actor.require("skills.read")
         _check_values(conversation, model, window, budget)
@@ -60,12 +60,12 @@ class Sessions:
             return read_session(connection, row)
 
     def get(self, actor: Actor, session: str) -> Session:
-        """One session, by its id or its conversation."""
+        """Return a session by its id or conversation, or raise `NotFound`."""
         with self.records.read() as connection:
             return read_session(connection, find_session(connection, actor, session))
 
     def listed(self, actor: Actor) -> list[Session]:
-        """The open sessions, the last changed first."""
+        """Return the open sessions, last changed first."""
         with self.records.read() as connection:
             rows = sessions.list_sessions(connection, actor.owner, limit=LIST_LIMIT)
             return [read_session(connection, row) for row in rows]
@@ -79,9 +79,9 @@ class Sessions:
         model: str | None = None,
         window: int | None = None,
     ) -> Session:
-        """Change the budget, the model or the window. A budget below what is used takes nothing away.
+        """Change the budget, the model or the window. A budget below what is used removes nothing.
 
-        Who is no administrator raises a budget to that of the organization, and not above.
+        Only an administrator raises a budget above that of the organization.
         """
         actor.require("skills.read")
         _check_values("", model or "", window, budget)
@@ -95,14 +95,14 @@ class Sessions:
             return read_session(connection, changed or row)
 
     def close(self, actor: Actor, session: str) -> None:
-        """End a session: nothing is enabled in it any more."""
+        """End a session and disable everything in it."""
         actor.require("skills.read")
         with self.records.write() as connection:
             sessions.close_session(connection, actor.owner, find_session(connection, actor, session).id)
 
 
 def find_session(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
-    """The row of one session; `NotFound` for an unknown one, and in the same words for another owner's."""
+    """Return the row of a session, or raise `NotFound`, in the same words for another owner's session."""
     row = sessions.get_session(connection, actor.owner, session) if session.isprintable() else None
     if row is None:
         raise NotFound(f"There is no session {session[:80]!r}.", hint="`prowess sessions` lists those there are.")
@@ -110,7 +110,7 @@ def find_session(connection: sa.Connection, actor: Actor, session: str) -> Sessi
 
 
 def find_open_session(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
-    """The same, of a session that is open; `Invalid` for one that is closed."""
+    """Return the row of an open session; raise `Invalid` if it is closed."""
     row = find_session(connection, actor, session)
     if row.closed_at is not None:
         raise Invalid(f"The session {row.conversation_id[:80]!r} is closed.", hint="Open it again, or another one.")
@@ -118,18 +118,18 @@ def find_open_session(connection: sa.Connection, actor: Actor, session: str) -> 
 
 
 def lock_open_session(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
-    """The same, as it stands once nobody else can change it until the transaction ends."""
+    """Lock an open session until the transaction ends, and return its row as it is then."""
     sessions.lock_session(connection, find_session(connection, actor, session).id)
     return find_open_session(connection, actor, session)
 
 
 def with_session_role(row: SessionRow | Session, actor: Actor) -> Actor:
-    """The actor with the role of the session, where they have none of their own."""
+    """Return the actor with the session's role, if it has none of its own."""
     return replace(actor, role=row.role) if row.role and not actor.role else actor
 
 
 def read_session(connection: sa.Connection, row: SessionRow) -> Session:
-    """The session of a row, with what is enabled in it."""
+    """Return the session of a row, with what is enabled in it."""
     enabled = tuple(
         EnabledSkill(
             slug=item.slug,

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 OPENERS = "<\u226e\uff1c\ufe64\u02c2\u1438\u16b2\u2039\u276e\u276c\u2770\u27e8\u2329\u3008\u2991\u29fc\u22d6\U0001d236"
-"""All that can be taken for the sign that opens a tag: less-than signs and single angle brackets.
+"""Everything that looks like the opening of a tag: less-than signs and single angle brackets.
 
 Double brackets and quotes are left out: they are everyday punctuation in French, Russian and Chinese.
 """
@@ -56,7 +56,7 @@ _LETTER_NAME = re.compile(
 
 @lru_cache(maxsize=8192)
 def fold_char(char: str) -> str:
-    """The fold of one character; a letter that resembles none of ours is its own, in small letters."""
+    """Return the fold of one character. A letter that resembles none of ours is its own lowercase form."""
     if char in _FOLDS:
         return _FOLDS[char]
     if char.isspace():
@@ -67,12 +67,12 @@ def fold_char(char: str) -> str:
 
 
 def is_mark(char: str) -> bool:
-    """Whether a character is drawn onto the one before it."""
+    """Return True if a character is drawn onto the one before it."""
     return unicodedata.category(char)[0] == "M"
 
 
 def _fold_letter(char: str) -> str:
-    """The fold of a character that has no simpler form: by its own shape, its small letter's, its value, or its name."""
+    """Return the fold of a character without a simpler form: by its shape, lowercase letter, value or name."""
     if char in _FOLDS:
         return _FOLDS[char]
     small = char.casefold()
@@ -90,7 +90,7 @@ ESCAPED = "&lt;"
 
 
 class Tag(NamedTuple):
-    """Where something that reads as a tag of ours begins, which one it is, and whether it has a slash before the name."""
+    """The position and name of something that reads like one of our tags, and whether it is a closing tag."""
 
     start: int
     name: str
@@ -98,9 +98,9 @@ class Tag(NamedTuple):
 
 
 def neutralize(text: str) -> str:
-    """The text with the opening sign of every tag of ours written as `&lt;`; all else is the same, character for character.
+    """Replace the opening sign of each of our tags by `&lt;`. Everything else stays the same.
 
-    Neutralising again changes nothing. The work grows with the length of the text alone.
+    Doing this twice changes nothing more. The time is linear in the length of the text.
     """
     parts: list[str] = []
     end = 0
@@ -111,7 +111,7 @@ def neutralize(text: str) -> str:
 
 
 def to_one_line(text: str) -> str:
-    """The text without line ends and controls: each run of them is one space, and none is left at the ends."""
+    """Replace each run of line ends and control characters by one space, and strip the ends."""
     if text.isprintable():
         return text.strip()
     return " ".join(_CONTROLS.sub(" ", text).split())
@@ -121,7 +121,7 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 def find_tags(text: str) -> list[Tag]:
-    """Every tag of ours in the text, in order."""
+    """Return all of our tags in the text, in order."""
     if "<" not in text and text.isascii():
         return []
     found = {tag.start: tag for tag in _scan_tags(text)}
@@ -132,7 +132,7 @@ def find_tags(text: str) -> list[Tag]:
 
 _TAG_CHARACTER = re.compile("[\U000e0020-\U000e007e]")
 _TAG_TO_ASCII = {0xE0000 + code: chr(code) for code in range(0x20, 0x7F)}
-"""Tag characters are unseen, and each stands for one of ASCII: some models read what they spell."""
+"""Tag characters are invisible, and each stands for an ASCII character: some models read what they spell."""
 
 
 def _fold_name(name: str) -> str:
@@ -145,7 +145,7 @@ _NON_ASCII = r"[^\x20-\x7e]"
 
 
 def _name_prefix_pattern(name: str, depth: int) -> str:
-    """A pattern for the first letters of a name in plain characters; past an odd one, anything may follow."""
+    """Return a pattern for the first letters of a name in ASCII; after a non-ASCII character anything may follow."""
     if not depth:
         return ""
     alike = "".join(re.escape(chr(code)) for code in range(0x20, 0x7F) if fold_char(chr(code)) == fold_char(name[0]))
@@ -156,11 +156,11 @@ def _name_prefix_pattern(name: str, depth: int) -> str:
 
 _NAME_PREFIXES = "|".join(sorted({_name_prefix_pattern(name, 3) for name in OUR_TAGS}))
 _CANDIDATE = re.compile(rf"[{OPENERS}][\x00-\x20\x7f/\\]*+(?={_NAME_PREFIXES})")
-"""Dismisses nearly every `<` of real text in one step."""
+"""Rejects nearly every `<` of real text in one step."""
 
 
 def _scan_tags(text: str) -> Iterator[Tag]:
-    """Each candidate is read up to the next opening sign at most, so that no character is read twice."""
+    """Yield tags. Each candidate is read at most up to the next opening sign, so no character is read twice."""
     for candidate in _CANDIDATE.finditer(text):
         start = candidate.start()
         name, slash = _read_name(text, candidate.end())
@@ -169,7 +169,7 @@ def _scan_tags(text: str) -> Iterator[Tag]:
 
 
 def _read_name(text: str, position: int) -> tuple[str, bool]:
-    """The tag of ours that is named here, or nothing; and whether a slash comes before its name."""
+    """Return the name of our tag at this position, or "", and whether a slash precedes the name."""
     position, slash = _skip_gap(text, position)
     name, joined = "", False
     while position < len(text) and len(name) <= _LONGEST_NAME:
@@ -189,7 +189,7 @@ def _read_name(text: str, position: int) -> tuple[str, bool]:
 
 
 _NAME_JOINERS = frozenset("-.:")
-"""What is part of an XML name if more of the name follows; no name of ours has one."""
+"""Part of an XML name if more of the name follows. None of our names has one."""
 _NAME_ENDS = frozenset(" /<")
 _GAPS = frozenset({"", " ", "/"})
 

@@ -1,4 +1,4 @@
-"""The text of a skill that enters a prompt, and the differences shown to a person who must approve it."""
+"""Return the text of a skill that no store keeps; raise `Invalid` with all problems if it is not acceptable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _READ_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillText:
-    """What of a skill is inserted, and what the gate needs to know about it; all of the same bytes."""
+    """The text of a skill that is inserted, and what the gate needs to know about it; all of the same bytes."""
 
     outline: SkillOutline
     subject: Subject
@@ -33,7 +33,7 @@ class SkillText:
 
 
 def read_skill_text(catalog: Catalog, slug: str) -> SkillText:
-    """The text of a skill as its block; `Invalid` for a skill that has none."""
+    """Return the text of a skill as its block; raise `Invalid` if it has none."""
     for _ in range(_READ_ATTEMPTS):
         text = compose_skill_text(*catalog.find_outline(slug))
         if text is not None:
@@ -42,7 +42,7 @@ def read_skill_text(catalog: Catalog, slug: str) -> SkillText:
 
 
 def compose_skill_text(store: Store, outline: SkillOutline) -> SkillText | None:
-    """The same, of a skill whose outline was read; None where it changed since."""
+    """Return the text of a skill whose outline was read; None if it has changed since."""
     artifacts = store.get_artifacts(outline.id, _inserted_kinds(outline))
     if not artifacts or any(artifact.revision != outline.digest for artifact in artifacts):
         return None
@@ -62,7 +62,7 @@ def read_fetched_text(package: Package, *, origin: str, limits: Limits) -> Skill
 def compose_text(
     outline: SkillOutline, artifacts: Sequence[Artifact], *, written_by: str = "", live: bool = False
 ) -> SkillText:
-    """What of these artifacts is inserted: the default variants, instructions first."""
+    """Compose the text of the default variants, instructions first."""
     chosen = [artifact for artifact in artifacts if artifact.variant is None] or list(artifacts)
     in_order = sorted(chosen, key=lambda artifact: artifact.kind != "instructions")
     body = "\n\n".join(artifact.content.strip("\n") for artifact in in_order)
@@ -83,13 +83,13 @@ def _inserted_kinds(outline: SkillOutline) -> tuple[Kind, ...]:
 
 
 def describe_origin(outline: SkillOutline) -> str:
-    """Where a skill is from, as a model and a person are told: its scope, and its address where it came from elsewhere."""
+    """Describe where a skill is from, for a model and a person: its scope, and its address if it came from elsewhere."""
     address = outline.provenance.source_url
     return f"{outline.scope}, from {address}" if address else outline.scope
 
 
 def read_subject(store: Store, outline: SkillOutline) -> Subject:
-    """What the gate asks about, where none of the text has been read."""
+    """Return what the gate decides about, without reading any text."""
     return make_subject(outline, find_author(store, outline))
 
 
@@ -124,7 +124,7 @@ def make_subject(
 
 
 def diff_since(catalog: Catalog, outline: SkillOutline, digest: str) -> str:
-    """The differences to the version of that digest, as text; '' where that version is not kept any more."""
+    """Return the differences to the version of that digest as text; '' if that version is no longer kept."""
     try:
         store, _ = catalog.find_outline(f"{outline.scope}:{outline.slug}")
         then = next((one for one in reversed(store.versions(outline.slug)) if one.digest == digest), None)
@@ -137,6 +137,6 @@ def diff_since(catalog: Catalog, outline: SkillOutline, digest: str) -> str:
 
 
 def format_diff(before: Package, after: Package) -> str:
-    """The differences between two packages as text for a person."""
+    """Return the differences between two packages as text for a person."""
     changes = diff_packages(before, after)
     return "\n".join(f"{change.change} {change.path}\n{change.text}" for change in changes)
