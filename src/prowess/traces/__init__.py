@@ -1,1 +1,1 @@
-"""What was run, what came of it and what it cost."""
+"""Record what was run, how it ended and what it cost."""

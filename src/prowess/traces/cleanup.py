@@ -14,7 +14,7 @@ from prowess.storage.clock import now, seconds_from_now
 from prowess.storage.database import Connections
 
 DEADLINE_GRACE_SECONDS = 60
-"""So long after its deadline a run is taken for gone, wherever its process is."""
+"""How long after its deadline a run counts as gone, even if its process is on another host."""
 
 INTERRUPTED_ERROR = "The process that ran it ended before the run did."
 INTERRUPTED_CODE = "interrupted"
@@ -23,7 +23,10 @@ _identities: dict[int, str] = {}
 
 
 def process_identity() -> str:
-    """This process, told apart from every other one that ever had its number: host, number, start and boot."""
+    """Return what identifies this process: host, boot, process id and start time.
+
+    The id alone is not enough, because the system gives the ids of dead processes out again.
+    """
     own = os.getpid()
     if own not in _identities:
         _identities.clear()  # a forked child is another process
@@ -32,9 +35,9 @@ def process_identity() -> str:
 
 
 def close_interrupted(records: Connections) -> int:
-    """Close the traces of runs whose process on this host is gone, or whose time is long over; how many that were.
+    """Close the traces of runs whose process on this host died or whose deadline is long over; return how many.
 
-    A run that does end later all the same writes its own end over this.
+    A run that ends later after all overwrites this with its own result.
     """
     with records.read() as connection:
         running = traces.read_running(connection)
@@ -47,7 +50,7 @@ def close_interrupted(records: Connections) -> int:
 
 
 def is_process_gone(mark: str) -> bool:
-    """Whether the process of a mark certainly does not run any more; False for one of another host."""
+    """Return True if the process is certainly dead; False for a process of another host, which cannot be checked."""
     host, number, started = [*mark.rsplit("/", 2), "", ""][:3]
     if host != _host_identity() or not number.isdigit():
         return False
@@ -58,7 +61,11 @@ def is_process_gone(mark: str) -> bool:
 
 
 def _host_identity() -> str:
-    """Names the set of processes that can be told from here: the machine since it started, and the part seen of it."""
+    """Return what identifies the processes that can be checked from here.
+
+    That is the host since its last boot, and the PID namespace: a container does not see the processes of another one,
+    and would take them for dead.
+    """
     boot = _read_text("/proc/sys/kernel/random/boot_id")[:8]
     try:
         space = Path("/proc/self/ns/pid").readlink().name.strip("pid:[]")
@@ -73,12 +80,12 @@ def _is_running(number: int) -> bool:
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
-        pass  # somebody else's, which runs
+        pass  # it runs, as another user
     return not _read_text(f"/proc/{number}/stat").rpartition(") ")[2].startswith(("Z", "X"))
 
 
 def _start_ticks(number: int) -> int | None:
-    """When a process started, in ticks since the machine did; None where the system does not tell."""
+    """Return when a process started, in clock ticks since boot; None if the system does not say."""
     fields = _read_text(f"/proc/{number}/stat").rpartition(") ")[2].split()
     return int(fields[19]) if len(fields) > 19 else None
 
@@ -96,9 +103,10 @@ _DAY_SECONDS = 24 * 60 * 60
 
 
 def prune_traces(records: Connections, days: int = RETENTION_DAYS, ended: Event | None = None) -> int:
-    """Remove the traces of runs that began longer ago than that, few at a time so that others can write; how many.
+    """Delete the traces of runs that started more than `days` ago, and return how many.
 
-    Where there are none, nobody is kept from writing. Once `ended` is set, the rest stays for another time.
+    Rows are deleted in small batches so that others can write in between, and no write lock is taken if there is nothing
+    to delete. Once `ended` is set, the rest is left for the next time.
     """
     before = seconds_from_now(-days * _DAY_SECONDS)
     with records.read() as connection:
@@ -126,16 +134,16 @@ log = logging.getLogger(__name__)
 
 
 def clean_up_traces(records: Connections, days: int = RETENTION_DAYS, ended: Event | None = None) -> None:
-    """Close what was interrupted and remove what is older than that. Never raises: traces that stay as they are harm no run.
+    """Close interrupted traces and delete old ones. Never raises, because leftover traces do not harm a run.
 
-    Once `ended` is set, no further connection is taken and nothing is said.
+    Once `ended` is set, no further connection is opened and nothing is logged.
     """
-    over = ended or Event()
+    stopped = ended or Event()
     try:
-        if not over.is_set():
+        if not stopped.is_set():
             close_interrupted(records)
-        if not over.is_set():
-            prune_traces(records, days, over)
+        if not stopped.is_set():
+            prune_traces(records, days, stopped)
     except ProwessError as error:
-        if not over.is_set():
+        if not stopped.is_set():
             log.warning("Traces were not tidied: %s", error.message)

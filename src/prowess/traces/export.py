@@ -14,10 +14,10 @@ EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 _JUDGED_STATUSES = frozenset({"ok", "failed"})
 _OWN_FIELDS = frozenset({"output", "assertions", "passed", "input_keys", "metadata"})
 _RESERVED_FIELDS = _OWN_FIELDS | {"self", "base"}
-"""What an input may not be called in an example: our own fields, and what the constructor of an example takes."""
+"""Names that an input cannot have in an example: our own fields, and the parameters of the example's constructor."""
 
 _HIDDEN_PREFIX = "dspy_"
-"""Fields whose names begin so are not among those of an example."""
+"""dspy hides fields whose names begin with this."""
 
 _METADATA_FIELDS = (
     "run_id",
@@ -38,22 +38,21 @@ _METADATA_FIELDS = (
 
 
 def export_traces(traces: Iterable[Trace], format: ExportFormat) -> Iterator[dict[str, Any]]:
-    """A JSON object for each trace that the format has a place for, in the same order."""
+    """Yield a JSON object for each trace that the format can express, in the same order."""
     make = _FORMATS[format]
     return (row for trace in traces if (row := make(trace)) is not None)
 
 
 def to_json_row(trace: Trace) -> dict[str, Any]:
-    """Every column of a trace."""
+    """Return every column of a trace."""
     return asdict(trace)
 
 
 def to_dspy_example(trace: Trace) -> dict[str, Any] | None:
-    """A finished run as `dspy.Example(**row).with_inputs(*row["input_keys"])` takes it; None where nothing came out.
+    """Return a finished run for `dspy.Example(**row).with_inputs(*row["input_keys"])`; None if it had no output.
 
-    The inputs stand under their own names. One that is called as another field, or as the constructor takes it, has
-    `input_` before its name. `assertions` has the verdict of each; `passed` says that the run ended well, which it does
-    not where a hard assertion failed.
+    Inputs keep their names, except that one whose name is reserved gets the prefix `input_`. `assertions` has the verdict
+    of each assertion. `passed` is True if the run succeeded, which it does not if a hard assertion fails.
     """
     if trace.status not in _JUDGED_STATUSES or trace.raw_output is None:
         return None
@@ -69,7 +68,7 @@ def to_dspy_example(trace: Trace) -> dict[str, Any] | None:
 
 
 def _rename_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
-    """The inputs under names that nothing else in an example has."""
+    """Return the inputs under names that are free in an example."""
     named: dict[str, Any] = {}
     for name, value in inputs.items():
         free = name

@@ -14,21 +14,21 @@ from prowess.traces.trace import Trace
 from prowess.traces.trace_row import from_row
 
 MIN_ID_CHARS = 4
-"""So many characters of an id are enough to find it by, if no other begins with them."""
+"""The shortest prefix of an id that a trace can be found by."""
 
 _WHOLE_PAGE = 50
 
 
 def list_newest(records: Connections, which: TraceFilter, limit: int) -> list[Trace]:
-    """The traces that were begun last, the last first, without inputs and texts. Blocking."""
+    """Return the newest traces, newest first, without inputs and texts. Blocking."""
     with records.read() as connection:
         return [from_row(row) for row in read_newest(connection, which, limit=limit)]
 
 
 def get_trace(records: Connections, which: TraceFilter, id: str) -> Trace:
-    """One trace with all that it has, by its id or the first characters of it. Blocking.
+    """Return a whole trace by its id or a prefix of it. Blocking.
 
-    `NotFound` where the filter lets none through by that id, `Invalid` where several begin so.
+    Raise `NotFound` if the filter matches no such trace, and `Invalid` if the prefix is ambiguous.
     """
     with records.read() as connection:
         row = get_row(connection, which, id)
@@ -43,12 +43,12 @@ def get_trace(records: Connections, which: TraceFilter, id: str) -> Trace:
 
 
 def unknown_trace(id: str) -> NotFound:
-    """What is raised for an id that nobody has, or nobody whose traces may be seen."""
+    """Return the error for an id that does not exist or is not visible; the two must not differ."""
     return NotFound(f"There is no trace {id[:80]!r}.", hint="`prowess traces list` shows those that there are.")
 
 
 def iterate_pages(records: Connections, which: TraceFilter) -> Iterator[list[Trace]]:
-    """Whole traces, the oldest first, a page at a time. Blocking."""
+    """Yield whole traces page by page, oldest first. Blocking."""
     after = None
     while True:
         with records.read() as connection:
@@ -60,26 +60,27 @@ def iterate_pages(records: Connections, which: TraceFilter) -> Iterator[list[Tra
 
 
 OVERLAP_SECONDS = 60
-"""A row may be written so long after rows of runs that began later."""
+"""How much later a row may be written than the rows of runs that started after it."""
 
 _PAGE = 500
 
 
 class TraceFollower:
-    """Tells each run once, when it is over, of those that began from now on, or since `which.since`.
+    """Returns each run once, after it ended; only runs that started from now on, or since `which.since`.
 
-    Rows are found by when their runs began, so every look goes back a little; runs that have not ended are asked after.
+    Rows are ordered by the start of their run but written at its end, so every look goes back a little in time, and runs
+    that were still going are looked up by id.
     """
 
     def __init__(self, records: Connections, which: TraceFilter) -> None:
         self._records = records
         self._which = which if which.since else replace(which, since=now())
         self._newest = self._which.since
-        self._told: dict[str, str] = {}
+        self._returned: dict[str, str] = {}
         self._running: set[str] = set()
 
     def look(self) -> list[Trace]:
-        """The runs that ended since the last look, by when they began. Blocking."""
+        """Return the runs that ended since the last look, ordered by start. Blocking."""
         with self._records.read() as connection:
             late = [row for known in self._running if (row := get_row(connection, self._unbound, known))]
             after: TracePosition | None = None
@@ -91,7 +92,7 @@ class TraceFollower:
 
     @property
     def _unbound(self) -> TraceFilter:
-        """The same without what a run that goes on may no longer, or not yet, fulfil."""
+        """The filter without status and start, which do not tell whether a known run still matters."""
         return replace(self._which, status="", since="")
 
     def _from(self) -> TraceFilter:
@@ -106,11 +107,11 @@ class TraceFollower:
             self._newest = max(self._newest, trace.started_at)
             if trace.status == "running":
                 running.add(trace.id)
-            elif trace.id not in self._told:
+            elif trace.id not in self._returned:
                 ended[trace.id] = trace
         self._running = running - ended.keys()
-        self._told.update((trace.id, trace.started_at) for trace in ended.values())
-        border = self._from().since
-        self._told = {told: began for told, began in self._told.items() if began >= border}
+        self._returned.update((trace.id, trace.started_at) for trace in ended.values())
+        oldest = self._from().since
+        self._returned = {known: started for known, started in self._returned.items() if started >= oldest}
         wanted = self._which.status
         return [trace for trace in ended.values() if not wanted or trace.status == wanted]

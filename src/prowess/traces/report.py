@@ -35,11 +35,11 @@ REPORT_FIELDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStats:
-    """The figures of one skill, artifact, model or day.
+    """Statistics of one skill, artifact, model or day.
 
-    A run that is not over counts as a run and as nothing else. Each that ended otherwise than `ok` is a failure, unless it
-    was unavailable and another artifact ran in its place; `statuses` tells them apart. `cost` is in US dollars, of the runs whose price is known; None where no price is. Rates are None
-    where there is nothing to divide by, and times where nothing has finished.
+    An unfinished run only counts as a run. Every other status than `ok` is a failure, unless the artifact was unavailable
+    and another one ran in its place. `cost` is in US dollars, over runs whose price is known; None if none is. Rates are
+    None if there is nothing to divide by, and durations if nothing has finished.
     """
 
     name: str
@@ -56,22 +56,22 @@ class RunStats:
 
     @property
     def runs(self) -> int:
-        """How many began."""
+        """How many started."""
         return sum(self.statuses.values())
 
     @property
     def finished(self) -> int:
-        """How many are over."""
+        """How many ended."""
         return self.runs - self.statuses.get("running", 0)
 
     @property
     def failures(self) -> int:
-        """How many ended otherwise than well, and nothing else served."""
+        """How many failed without another artifact running in their place."""
         return self.finished - self.statuses.get("ok", 0) - self.replaced
 
     @property
     def failure_rate(self) -> float | None:
-        """The share of failures among those that are over."""
+        """The share of failures among the runs that ended."""
         return self.failures / self.finished if self.finished else None
 
     @property
@@ -90,7 +90,7 @@ class RunStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The figures of each group, and of all together. Days are in their order; of all else the most run stands first."""
+    """Statistics of each group and of all together. Days are in order; other groups are sorted by number of runs."""
 
     by: GroupBy
     since: str
@@ -98,13 +98,13 @@ class Report:
     total: RunStats
 
     def as_json(self) -> dict[str, Any]:
-        """The whole report."""
+        """Return the whole report."""
         rows = [row.as_json() for row in self.rows]
         return {"by": self.by, "since": self.since or None, "rows": rows, "total": self.total.as_json()}
 
 
 def build_report(records: Connections | None, which: TraceFilter, by: GroupBy) -> Report:
-    """The report on these traces; an empty one where there are no records. Blocking."""
+    """Return a report on these traces, or an empty one if there are no records. Blocking."""
     groups: dict[str, _Group] = defaultdict(_Group)
     if records is not None:
         with records.read() as connection:
@@ -119,7 +119,7 @@ def build_report(records: Connections | None, which: TraceFilter, by: GroupBy) -
 
 @dataclass(slots=True)
 class _Group:
-    """What was counted of one group."""
+    """The counts of one group."""
 
     counts: list[TraceCount] = field(default_factory=list[TraceCount])
     times: Counter[int] = field(default_factory=Counter[int])
@@ -154,7 +154,7 @@ def _merge_groups(groups: Iterable[_Group]) -> _Group:
 
 
 def nearest_rank(times: Mapping[int, int], percents: Sequence[int]) -> list[int | None]:
-    """The times within which so many of a hundred stayed, by the nearest rank; `times` says how often each was taken."""
+    """Return percentiles by nearest rank; `times` maps each duration to how often it occurred."""
     ordered = sorted(times)
     up_to = list(accumulate(times[time] for time in ordered))
     if not up_to:

@@ -11,10 +11,10 @@ STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What is known about one run of one artifact.
+    """One run of one artifact.
 
-    A `run_id` is shared by the artifacts of one run of a skill. `fallback_of` is the trace of the artifact in whose place it
-    ran. `verdicts` has one entry for each assertion. Texts, inputs and errors are redacted when the row is written.
+    The artifacts of one run of a skill share a `run_id`. `fallback_of` is the trace of the artifact that this one replaced.
+    `verdicts` has one entry per assertion. Texts, inputs and errors are redacted when the row is written.
     """
 
     id: str
@@ -33,9 +33,9 @@ class Trace:
     status: RunStatus = "running"
     started_at: str
     deadline_at: str
-    """When it is over at the latest, so that a row of a process that is gone can be told."""
+    """When it must have ended, so that the row of a dead process can be recognised."""
     process: str = ""
-    """Which process runs it."""
+    """Identifies the process that runs it."""
     completed_at: str | None = None
     duration_ms: int | None = None
     model_id: str | None = None

@@ -15,17 +15,18 @@ from prowess.storage.traces import dump_json
 from prowess.traces.trace import Trace
 
 MAX_TEXT_CHARS = 256 * 1024
-"""The longest text of a trace."""
+"""The longest text in a trace."""
 MAX_JSON_CHARS = 1024 * 1024
-"""About how much text the values of one JSON column may have together."""
+"""About how much text one JSON column may contain."""
 MAX_JSON_DEPTH = 32
 
 _CUT_MARGIN = 8 * 1024
-"""So much of the end of a text that was cut is not kept: the rest of a secret may have been cut away with it."""
+"""How much of the end of a cut text is dropped as well: it may hold the first part of a secret, which is not recognised
+without the rest."""
 
 
 def replace_unstorable(text: str) -> str:
-    """The text without NUL characters and halves of surrogate pairs, which are replaced."""
+    """Replace NUL characters and lone surrogates, which PostgreSQL rejects."""
     if "\0" in text:
         text = text.replace("\0", "\ufffd")
     if text.isascii():
@@ -38,7 +39,7 @@ def replace_unstorable(text: str) -> str:
 
 
 def cap_text(text: str, redactor: Redactor, most: int = MAX_TEXT_CHARS) -> str:
-    """The text without secrets, cut to about `most` characters with a mark that says how many it had."""
+    """Return the text without secrets, cut to about `most` characters with a note of its full length."""
     length = len(text)
     if length <= most:
         return redactor.text(replace_unstorable(text))
@@ -48,12 +49,12 @@ def cap_text(text: str, redactor: Redactor, most: int = MAX_TEXT_CHARS) -> str:
 
 
 def cap_json(value: Any, redactor: Redactor) -> Any:
-    """The same for a JSON value; what no JSON can hold is replaced by words that say so."""
+    """Return a JSON value without secrets, cut to size; values that JSON cannot hold become a text that says so."""
     return redactor.value(_JsonCapper(redactor).value(value, MAX_JSON_DEPTH))
 
 
 class _JsonCapper:
-    """One walk through a value, which stops to keep texts when there are too many of them."""
+    """Copies a value until it has collected too much text, and leaves out the rest."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
@@ -104,14 +105,14 @@ _FIELDS = tuple(field.name for field in fields(Trace))
 _DOCUMENTS = ("verdicts", "detail", "inputs")
 _TEXTS = ("model_id", "error", "rendered_input", "raw_output")
 _SEPARATOR = "\x01"
-"""A character that is part of no secret."""
+"""A character that no secret contains, so that two texts joined by it cannot look like one secret."""
 
 _MAX_DIGITS = 400
 _field_values = attrgetter(*_FIELDS)
 
 
 def to_row(trace: Trace, redactor: Redactor) -> dict[str, Any]:
-    """The row that is written: secrets removed, long texts cut, every character one that a database can hold."""
+    """Return the row to write: without secrets, with long texts cut, and with storable characters only."""
     row = _row(trace, now())
     if not _is_storable(_all_text([row]), redactor):
         _make_storable(row, redactor)
@@ -119,9 +120,9 @@ def to_row(trace: Trace, redactor: Redactor) -> dict[str, Any]:
 
 
 def to_rows_if_clean(traces: Sequence[Trace], redactor: Redactor) -> list[dict[str, Any]] | None:
-    """The rows of several traces, where one look at all of them shows that nothing need be removed, cut or replaced.
+    """Return the rows of several traces if none needs redacting, cutting or replacing; otherwise None.
 
-    They nearly always are so, and one look at many costs less than many looks.
+    Nearly all traces are clean, and one scan over the joined text costs less than a scan of each.
     """
     moment = now()
     rows = [_row(trace, moment) for trace in traces]
@@ -129,7 +130,7 @@ def to_rows_if_clean(traces: Sequence[Trace], redactor: Redactor) -> list[dict[s
 
 
 def from_row(row: Mapping[str, Any]) -> Trace:
-    """The trace of a row; what the row leaves out is as it is in a trace of which nothing is known."""
+    """Return the trace of a row; columns that were not read have their defaults."""
     return Trace(**{name: row[name] for name in _FIELDS if name in row})
 
 
@@ -140,22 +141,22 @@ def _row(trace: Trace, moment: str) -> dict[str, Any]:
 
 
 def _all_text(rows: Sequence[dict[str, Any]]) -> str | None:
-    """All that rows say in texts and documents, for one look; None where that cannot be written."""
-    said: list[str] = []
+    """Return all texts and documents of the rows, joined for one scan; None if something cannot be stored as it is."""
+    texts: list[str] = []
     try:
         for row in rows:
             labels = "".join([value for value in row.values() if isinstance(value, str)])
             if "\0" in labels or not labels.encode():
                 return None
-            said += [row[name] for name in _TEXTS if row[name]]
-            said.append(_readable_json([row[name] for name in _DOCUMENTS]))
+            texts += [row[name] for name in _TEXTS if row[name]]
+            texts.append(_readable_json([row[name] for name in _DOCUMENTS]))
     except (TypeError, ValueError, RecursionError):
         return None
-    return _SEPARATOR.join(said)
+    return _SEPARATOR.join(texts)
 
 
 def _readable_json(value: Any) -> str:
-    """The JSON of a value; `ValueError` for one that is not JSON, or has a number so long that nobody reads it again."""
+    """Return the JSON of a value; raise `ValueError` if it is not JSON, or has an integer too long to be parsed again."""
     text = dump_json(value)
     if len(text) > _MAX_DIGITS and compile_linear(f"[0-9]{{{_MAX_DIGITS}}}").search(text):
         raise ValueError("a number is too long")
@@ -163,7 +164,7 @@ def _readable_json(value: Any) -> str:
 
 
 def _is_storable(text: str | None, redactor: Redactor) -> bool:
-    """Whether a text, or JSON, is short, without secrets, and has only characters that can be stored."""
+    """Return True if a text, or JSON, is short, without secrets, and storable as it is."""
     if text is None or len(text) > MAX_TEXT_CHARS or "\\u0000" in text:
         return False
     return redactor.is_clean(text)
