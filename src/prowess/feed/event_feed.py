@@ -22,11 +22,10 @@ _CLOSE_SECONDS = 5.0
 
 
 class EventFeed:
-    """What happened in one organization, in the order in which it happened.
+    """The events of one organization, in order.
 
-    Any number of tasks, also of several loops, may follow one feed: the log is read once for all of them. A thread of
-    its own runs only while somebody follows. Feeds of several organizations can share the `wakeups` of their database;
-    a feed that was given none has its own.
+    Any number of tasks, also in different loops, can subscribe; the log is read once for all of them, by a thread that
+    runs only while there are subscribers. Feeds of several organizations can share the `wakeups` of their database.
     """
 
     def __init__(self, database: Connections, organization_id: str = "", *, wakeups: Wakeups | None = None) -> None:
@@ -49,16 +48,16 @@ class EventFeed:
         session_id: str = "",
         user: str | None = None,
     ) -> list[Event]:
-        """At most so many events after a number, in order. Blocking."""
+        """Return at most `limit` events after a number, in order. Blocking."""
         wanted = EventFilter(names=tuple(names), session_id=session_id, user=user)
         return list(self._log.page(after, limit, wanted).events)
 
     def last(self) -> int:
-        """The number of the newest event, 0 where there is none. Blocking."""
+        """Return the number of the newest event, or 0. Blocking."""
         return self._log.last()
 
     def wake(self) -> None:
-        """Say that events were committed here: called after the commit, from any thread; takes no time."""
+        """Announce that events were committed. Call it after the commit, from any thread; it does not block."""
         self._wakeups.tell(self.organization_id)
 
     async def follow(
@@ -69,11 +68,10 @@ class EventFeed:
         session_id: str = "",
         user: str | None = None,
     ) -> AsyncGenerator[Event]:
-        """Every event after a number, each once and in order, and then those to come, until the feed is closed.
+        """Yield every event after a number, each once and in order, then new ones as they come, until the feed is closed.
 
-        Without a number it begins at the end that the log has when the first event is asked for. A database that is
-        not there yet, or for the moment not reachable, is waited for. A log that was put in the place of another one
-        is followed from its beginning.
+        Without a number, start at the end of the log. Wait for a database that does not exist yet or cannot be reached.
+        If the log is replaced by another one, continue from the start of that.
         """
         wanted = EventFilter(names=tuple(names), session_id=session_id, user=user)
         with self._followed() as (tail, bell):
@@ -84,7 +82,7 @@ class EventFeed:
                 try:
                     page = await self._next(tail, position, wanted)
                 except Unavailable as error:
-                    log.debug("Followers of %s wait: %s", self._log.location, error)
+                    log.debug("Subscribers of %s wait: %s", self._log.location, error)
                     await bell.wait(delay)
                     delay = min(delay * 2, FALLBACK_POLL_SECONDS)
                     continue
@@ -96,7 +94,7 @@ class EventFeed:
                     await bell.wait()
 
     def close(self) -> None:
-        """End all following, with its threads and connections; what can be told to others is told first. Blocking."""
+        """End all subscriptions, threads and connections, after sending pending wake-ups. Blocking."""
         with self._lock:
             self._closed = True
             self._abandon()
@@ -107,7 +105,7 @@ class EventFeed:
             self._wakeups.close()
 
     async def _next(self, tail: EventTail, position: int | None, wanted: EventFilter) -> EventPage:
-        """What is new after a position: from the tail where it reaches back that far, else from the table."""
+        """Return what is new after a position: from memory if it reaches back that far, otherwise from the table."""
         if position is None:
             return EventPage(events=(), position=await asyncio.to_thread(self._log.last))
         page = tail.after(position)
@@ -140,7 +138,7 @@ class EventFeed:
             return tail
 
     def _abandon(self) -> None:
-        """Stop reading; the thread may still be in its last look, for which `close` waits."""
+        """Stop reading. The thread may still be in its last read; `close` waits for it."""
         self._leave()
         if self._tail:
             self._tail.stop()

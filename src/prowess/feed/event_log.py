@@ -19,14 +19,14 @@ from prowess.storage.database_url import database_exists
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """Which events somebody wants: every one, unless names, a session or a user are said."""
+    """Selects events by name, session and user; everything by default."""
 
     names: tuple[str, ...] = ()
     session_id: str = ""
     user: str | None = None
 
     def takes(self, event: Event) -> bool:
-        """Whether it is one of them."""
+        """Return True if the event matches."""
         return (
             (not self.names or event.name in self.names)
             and (not self.session_id or event.session == self.session_id)
@@ -39,14 +39,14 @@ ALL_EVENTS = EventFilter()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventPage:
-    """Events in order, and the position up to which the log was looked through for them."""
+    """Events in order, and the number of the last event that was looked at to find them."""
 
     events: Sequence[Event]
     position: int
 
 
 class EventLog:
-    """Blocking; a database that nobody made yet is a log without events, and is not made by reading it."""
+    """Reads the events of one organization. Blocking. A database that does not exist is an empty log and is not created."""
 
     def __init__(self, database: Connections, organization_id: str) -> None:
         self.location = database.location
@@ -54,17 +54,16 @@ class EventLog:
         self._organization = organization_id
 
     def last(self) -> int:
-        """The number of the newest event, 0 where there is none."""
+        """Return the number of the newest event, or 0."""
         if not database_exists(self._database.url):
             return 0
         with self._database.read() as connection:
             return ledger.last_event(connection, self._organization)
 
     def page(self, after: int, limit: int, wanted: EventFilter = ALL_EVENTS) -> EventPage:
-        """At most `limit` events that are wanted, from `after` on.
+        """Return at most `limit` matching events after a number.
 
-        A log that ends before `after` is not the one in which that position was, but one that was put in its place:
-        it is read from its beginning.
+        A log that ends before `after` has been replaced by another one (a restored backup), so it is read from the start.
         """
         if not database_exists(self._database.url):
             return EventPage(events=(), position=after)
@@ -80,38 +79,38 @@ class EventLog:
                 session_id=wanted.session_id,
                 user_id=wanted.user,
             )
-        # Both queries saw one state, and numbers are given in the order of commit: up to `last` nothing is missing.
+        # Both queries saw one state, and numbers are assigned in commit order: nothing up to `last` is missing.
         return EventPage(events=found, position=found[-1].number if found and len(found) >= limit else last)
 
 
 class CrossThreadEvent:
-    """Made by the task that waits, in its loop. Many rings before the task looks are one."""
+    """An event that any thread can set and one task waits for. Create it in the loop of that task."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._heard = asyncio.Event()
+        self._event = asyncio.Event()
         self._rung = False
 
     def ring(self) -> None:
-        """Wake the task, from any thread; a loop that is closed has nobody to wake."""
+        """Wake the task, from any thread. Does nothing if its loop is closed."""
         if self._rung:
             return
         self._rung = True
         try:
-            self._loop.call_soon_threadsafe(self._heard.set)
+            self._loop.call_soon_threadsafe(self._event.set)
         except RuntimeError:
             return
 
     def reset(self) -> None:
-        """Forget the rings so far: what is looked at from now on is newer than them."""
+        """Clear the event. Call it before looking for news, so that none between the look and `wait` is missed."""
         self._rung = False
-        self._heard.clear()
+        self._event.clear()
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Wait for a ring since the last reset, or so many seconds."""
+        """Wait until `ring` was called since the last reset, or until the timeout."""
         try:
             async with asyncio.timeout(seconds):
-                await self._heard.wait()
+                await self._event.wait()
         except TimeoutError:
             return
 
@@ -119,18 +118,18 @@ class CrossThreadEvent:
 log = logging.getLogger(__name__)
 
 TAIL_EVENTS = 256
-"""So many events are kept; who is further behind reads the table."""
+"""How many events are kept in memory; slower subscribers read the table."""
 
 FALLBACK_POLL_SECONDS = 5.0
-"""After so long the log is looked at, though nobody rang."""
+"""How often the log is read without a wake-up, in case one was lost."""
 
 _FIRST_DELAY = 0.05
 
 
 class EventTail:
-    """Reads each event once, however many follow; each takes what is new for it, at its own pace.
+    """Reads each event once for all subscribers, who take what is new at their own pace.
 
-    What waits for a slow follower is in the table, not here.
+    Memory stays bounded: a slow subscriber reads what it missed from the table.
     """
 
     def __init__(self, events: EventLog) -> None:
@@ -146,44 +145,44 @@ class EventTail:
         self.ring = self._rung.set
 
     def start(self) -> None:
-        """Begin to read, at the end that the log has now."""
+        """Start reading at the current end of the log."""
         self._rung.set()
         self._thread.start()
 
     def stop(self) -> None:
-        """Read no more, and let nobody wait for more."""
+        """Stop reading, and wake everybody who waits."""
         self._stopped = True
         self._rung.set()
         self._ring_bells()
 
     def join(self, seconds: float) -> None:
-        """Wait until the thread has ended."""
+        """Wait for the thread to end."""
         if self._thread is not threading.current_thread():
             self._thread.join(seconds)
 
     @property
     def alive(self) -> bool:
-        """Whether the thread still runs."""
+        """True while the thread runs."""
         return self._thread.is_alive()
 
     @property
     def stopped(self) -> bool:
-        """Whether it was told to stop."""
+        """True once `stop` was called."""
         return self._stopped
 
     def add(self, bell: CrossThreadEvent) -> None:
-        """Ring this bell whenever there is something new."""
+        """Set this event whenever there is something new."""
         with self._lock:
             self._bells.add(bell)
 
     def remove(self, bell: CrossThreadEvent) -> bool:
-        """Ring it no longer; whether others are left."""
+        """Remove a subscriber; return True if others are left."""
         with self._lock:
             self._bells.discard(bell)
             return bool(self._bells)
 
     def after(self, position: int) -> EventPage | None:
-        """What came after a position; None where that must be read from the table."""
+        """Return what came after a position; None if that must be read from the table."""
         with self._lock:
             if self._position is None or not self._position - len(self._events) <= position <= self._position:
                 return None
@@ -200,16 +199,16 @@ class EventTail:
             seconds = self._look()
 
     def _look(self) -> float:
-        """Take in what is new; how long to wait for a ring before the next look."""
+        """Read what is new; return how long to wait for a wake-up before the next look."""
         try:
             while self._advance():
                 pass
-        except Exception as error:  # noqa: BLE001  (a thread that ended would leave all who follow without a word)
-            return self._complain(error)
+        except Exception as error:  # noqa: BLE001  (if this thread ended, all subscribers would wait forever)
+            return self._log_failure(error)
         self._delay = _FIRST_DELAY
         return FALLBACK_POLL_SECONDS
 
-    def _complain(self, error: Exception) -> float:
+    def _log_failure(self, error: Exception) -> float:
         known = isinstance(error, ProwessError)
         level = logging.WARNING if self._delay == _FIRST_DELAY else logging.DEBUG
         log.log(level, "Events of %s cannot be read now: %s", self._log.location, error, exc_info=not known)
@@ -217,13 +216,13 @@ class EventTail:
         return self._delay
 
     def _advance(self) -> bool:
-        """Take in one page; whether there may be another."""
+        """Read one page; return True if there may be another."""
         if self._position is None:
             self._begin(self._log.last())
             return False
         page = self._log.page(self._position, TAIL_EVENTS)
         if page.position < self._position or len(page.events) != page.position - self._position:
-            self._begin(page.position)  # the log was exchanged
+            self._begin(page.position)  # the log was replaced
         elif page.events:
             with self._lock:
                 self._events.extend(page.events)

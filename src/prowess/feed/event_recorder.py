@@ -20,12 +20,12 @@ log = logging.getLogger(__name__)
 MAX_QUEUED_EVENTS = 10_000
 BATCH_EVENTS = 500
 LINGER_SECONDS = 0.05
-"""So long an event waits for others that can share its transaction."""
+"""How long an event waits for others to share its transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillLoad:
-    """One load of a skill: what was asked for, where it came from, how long it took, and what went wrong, if anything."""
+    """One load of a skill: what was requested, where it came from, how long it took, and the error if it failed."""
 
     name: str
     reference: str | None = None
@@ -36,10 +36,10 @@ class SkillLoad:
     session_id: str = ""
     user_id: str = ""
     organization_id: str | None = None
-    """Whose log it belongs to; None for that of the recorder."""
+    """The organization whose log it belongs to; None for the recorder's."""
 
     def entry(self) -> EventEntry:
-        """The event that it becomes."""
+        """Return the event to write."""
         data = {
             "name": self.name,
             "reference": self.reference,
@@ -60,20 +60,20 @@ class SkillLoad:
 
 
 class Recordable(Protocol):
-    """Something that becomes an event: a load, or a sign of a run."""
+    """Something that becomes an event: a load, or the progress of a run."""
 
     @property
     def organization_id(self) -> str | None:
-        """Whose log it belongs to; None for that of the recorder."""
+        """The organization whose log it belongs to; None for the recorder's."""
         ...
 
     def entry(self) -> EventEntry:
-        """The event that it becomes."""
+        """Return the event to write."""
         ...
 
 
 class EventBacklog:
-    """News in the order in which they came."""
+    """Queued events in the order in which they came."""
 
     def __init__(self) -> None:
         self._queue: deque[Recordable] = deque()
@@ -82,34 +82,34 @@ class EventBacklog:
     def __len__(self) -> int:
         return len(self._queue)
 
-    def add(self, news: Recordable) -> None:
-        """Add one at the end."""
+    def add(self, event: Recordable) -> None:
+        """Add an event."""
         if not self._queue:
             self._since = monotonic()
-        self._queue.append(news)
+        self._queue.append(event)
 
     def wait(self) -> float | None:
-        """So many seconds may pass until something must be written; None where nothing waits."""
+        """Return the seconds until something must be written, or None if the backlog is empty."""
         if not self._queue:
             return None
         return 0 if len(self._queue) >= BATCH_EVENTS else self._since + LINGER_SECONDS - monotonic()
 
-    def take(self, *, everything: bool) -> list[Recordable]:  # noqa: ARG002  (all that wait are written together anyway)
-        """Remove as many as fit one transaction."""
+    def take(self, *, everything: bool) -> list[Recordable]:  # noqa: ARG002  (all queued events are written together anyway)
+        """Remove and return as many as one transaction takes."""
         self._since = monotonic()
         return [self._queue.popleft() for _ in range(min(len(self._queue), BATCH_EVENTS))]
 
     def clear(self) -> None:
-        """Let go of it all."""
+        """Drop everything."""
         self._queue.clear()
 
 
 class EventRecorder:
-    """Writes news as events, many in one transaction, from a thread of its own.
+    """Writes events from a background thread, many per transaction.
 
-    What was recorded when the process ends normally is kept. A database that cannot be written to costs a warning
-    and the events that it was to hold, never what they tell of. After each transaction `written` is called
-    with every organization whose events were in it.
+    Everything recorded before a normal exit is stored. If the database cannot be written to, events are dropped with a
+    warning; what they report never fails because of it. After each transaction `written` is called with every
+    organization that had events in it.
     """
 
     def __init__(
@@ -133,54 +133,54 @@ class EventRecorder:
 
     @property
     def dropped(self) -> int:
-        """How many events were not kept: there were too many at once, or the database did not take them."""
+        """How many events were dropped, because the queue was full or the database rejected them."""
         return self._dropped
 
-    def record(self, news: Recordable) -> None:
-        """Have it written soon. Never waits and never raises; one too many is counted and dropped."""
+    def record(self, event: Recordable) -> None:
+        """Queue an event. Never blocks and never raises; if the queue is full, the event is counted and dropped."""
         writer = self._writer
         with writer.lock:
             if writer.closed or len(self._backlog) >= self._queue_size:
                 self._drop(1, "the recorder is closed" if writer.closed else "too many at once")
                 return
-            self._backlog.add(news)
+            self._backlog.add(event)
             if len(self._backlog) == 1:
                 writer.wake(within=LINGER_SECONDS)
             elif len(self._backlog) == BATCH_EVENTS:
                 writer.wake()
 
     def flush(self, seconds: float = CLOSE_SECONDS) -> bool:
-        """Wait until what was recorded so far is written or given up; False where that took too long."""
+        """Wait until everything recorded so far is written or dropped; return False if that takes too long."""
         return self._writer.flush(seconds)
 
     def close(self) -> None:
-        """Write what is left and end the thread; what is recorded later is dropped."""
+        """Write what is queued and end the thread; later events are dropped."""
         self._writer.close()
 
     def _write(self, batch: Sequence[Recordable]) -> None:
-        sorted_out = self._by_organization(batch)
+        grouped = self._by_organization(batch)
         try:
             with self._database.write() as connection:
-                for organization, news in sorted(sorted_out.items()):
-                    ledger.append(connection, organization, events=[one.entry() for one in news])
-        except Exception as error:  # noqa: BLE001  (whatever happens here must not reach, or end, anything else)
+                for organization, queued in sorted(grouped.items()):
+                    ledger.append(connection, organization, events=[event.entry() for event in queued])
+        except Exception as error:  # noqa: BLE001  (nothing may escape: it would end the writer thread)
             self._give_up(batch, error)
             return
         if self._written:
-            for organization in sorted_out:
+            for organization in grouped:
                 self._written(organization)
 
     def _by_organization(self, batch: Sequence[Recordable]) -> dict[str, list[Recordable]]:
-        sorted_out: dict[str, list[Recordable]] = {}
-        for news in batch:
-            whose = self._organization if news.organization_id is None else news.organization_id
-            sorted_out.setdefault(whose, []).append(news)
-        return sorted_out
+        grouped: dict[str, list[Recordable]] = {}
+        for event in batch:
+            organization = self._organization if event.organization_id is None else event.organization_id
+            grouped.setdefault(organization, []).append(event)
+        return grouped
 
     def _give_up(self, batch: Sequence[Recordable], error: Exception) -> None:
         if len(batch) > 1 and not isinstance(error, Unavailable):
-            for news in batch:  # one of them may be what the database refuses
-                self._write([news])
+            for event in batch:  # the database may reject only one of them
+                self._write([event])
             return
         reason = error.message if isinstance(error, ProwessError) else repr(error)
         with self._writer.lock:

@@ -23,30 +23,30 @@ from prowess.storage.approvals import ApprovalState
 from prowess.storage.database import Connections
 
 LOAD_SECONDS_BUCKETS: tuple[float, ...] = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5)
-"""The upper bounds of the histogram of load times, in seconds; the last bucket has none."""
+"""Upper bounds of the load time histogram in seconds; the last bucket is unbounded."""
 
 
 @dataclass(slots=True, kw_only=True)
 class LoadHistogram:
-    """The loads of one skill, by how long they took: a count for each bound, and one for those that took longer."""
+    """The loads of one skill by duration: a count per bound, and one for those that took longer."""
 
     buckets: list[int] = field(default_factory=lambda: [0] * (len(LOAD_SECONDS_BUCKETS) + 1))
     seconds: float = 0.0
 
     def add(self, bucket: int, count: int, seconds: float) -> None:
-        """Count more of them."""
+        """Add loads to a bucket."""
         self.buckets[bucket] += count
         self.seconds += seconds
 
     def join(self, other: LoadHistogram) -> None:
-        """Count those of another skill in."""
+        """Add the loads of another skill."""
         self.buckets = [one + more for one, more in zip(self.buckets, other.buckets, strict=True)]
         self.seconds += other.seconds
 
 
 @dataclass(slots=True, kw_only=True)
 class LogTotals:
-    """What the two logs of an organization add up to, as far as they were counted."""
+    """Totals over the two logs of an organization, up to the rows counted so far."""
 
     organization: str = ""
     events_upto: int = 0
@@ -55,12 +55,12 @@ class LogTotals:
     scopes: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """Loads by slug and scope."""
     failures: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    """Loads that gave nothing, by slug and scope; both '' for skills that do not exist."""
+    """Failed loads by slug and scope; both '' for skills that do not exist."""
     events: Counter[str] = field(default_factory=Counter[str])
     decisions: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
 
     def count_on(self, connection: sa.Connection) -> None:
-        """Count what was added since the last time."""
+        """Count the rows added since the last time."""
         last = ledger.last_event(connection, self.organization)
         if last > self.events_upto:
             self._count_events(connection, last)
@@ -70,8 +70,8 @@ class LogTotals:
             self.decisions.update(decided)
             self.audit_upto = last
 
-    def is_of(self, connection: sa.Connection) -> bool:
-        """Whether it can be counted on: logs that end earlier than was counted were put in the place of others."""
+    def can_continue(self, connection: sa.Connection) -> bool:
+        """Return True if counting can continue; logs that end before what was counted have been replaced."""
         return (
             ledger.last_event(connection, self.organization) >= self.events_upto
             and counts.last_audit(connection, self.organization) >= self.audit_upto
@@ -88,7 +88,7 @@ class LogTotals:
         self.events_upto = upto
 
     def _count_loads(self, group: counts.EventCount) -> None:
-        """A load that was not timed gave nothing."""
+        """Count loads; one without a duration failed."""
         if group.bucket is None:
             self.failures[group.slug, group.scope] += group.count
             return
@@ -99,13 +99,13 @@ class LogTotals:
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 MAX_NAMED_SKILLS = 1_000
-"""So many skills have series of their own, those with the most loads; the rest is counted together."""
+"""How many skills, the most loaded ones, have their own series; the rest share one, so that labels stay bounded."""
 
 OTHER, UNKNOWN = "other", "unknown"
 
 
 class Metrics:
-    """The metrics of one organization, counted on from the last time they were asked for. Blocking; safe from many threads."""
+    """The metrics of one organization; each call counts only what is new. Blocking, and safe for many threads."""
 
     def __init__(self, database: Connections, organization: str = "") -> None:
         self._database = database
@@ -114,12 +114,12 @@ class Metrics:
         self._tally: LogTotals | None = None
 
     def exposition(self) -> bytes:
-        """All metrics as they are now."""
+        """Return all metrics as they are now."""
         with self._lock:
             organization, tally = self._organization, self._tally
-            self._tally = None  # where the counting breaks off, the next one starts anew
+            self._tally = None  # if counting fails, the next call starts over
             with self._database.read() as connection:
-                if tally is None or not tally.is_of(connection):
+                if tally is None or not tally.can_continue(connection):
                     tally = LogTotals(organization=organization)
                 tally.count_on(connection)
                 approvals = counts.approvals_by_state(connection, organization)
@@ -129,12 +129,12 @@ class Metrics:
 
 
 def exposition(database: Connections, organization: str = "") -> bytes:
-    """All metrics of an organization, counted from the beginning; `Metrics` does the same and remembers. Blocking."""
+    """Return all metrics of an organization, counted from the start. Blocking."""
     return Metrics(database, organization).exposition()
 
 
 def empty_metrics() -> bytes:
-    """The metrics where nothing was ever recorded."""
+    """Return the metrics of an organization without records."""
     return _render(LogTotals(), {}, 0)
 
 
@@ -190,7 +190,7 @@ def _counter(name: str, words: str, labels: tuple[str, ...], values: Mapping[tup
 
 
 def _most_used(tally: LogTotals) -> set[str]:
-    """The skills that have series of their own."""
+    """Return the skills that get their own series."""
     asked: Counter[str] = Counter()
     for counted in (tally.scopes, tally.failures):
         for (slug, _), many in counted.items():
@@ -204,7 +204,7 @@ def _skill_label(slug: str, names: set[str]) -> str:
 
 
 def _cumulative(loads: LoadHistogram) -> list[tuple[str, float]]:
-    """The buckets as Prometheus has them: each holds those before it too."""
+    """Return the buckets as Prometheus wants them: cumulative."""
     total, buckets = 0, list[tuple[str, float]]()
     for bound, count in zip((*LOAD_SECONDS_BUCKETS, "+Inf"), loads.buckets, strict=True):
         total += count

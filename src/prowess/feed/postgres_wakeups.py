@@ -31,12 +31,12 @@ log = logging.getLogger(__name__)
 CHANNEL = "prowess_events"
 CONNECT_SECONDS = 5
 IDLE_SECONDS = 30.0
-"""After so long without a word the connection is tried, or let go where nobody watches."""
+"""After this long without traffic the connection is tested, or closed if nobody watches."""
 
 _FIRST_DELAY, _LONGEST_DELAY = 0.05, 5.0
 _CLOSE_SECONDS = CONNECT_SECONDS + 2.0
 _NOTIFY = "SELECT pg_notify(%s, organization) FROM unnest(%s::text[]) AS organization"
-# A connection that went dead without a word is found out within seconds; what the URL says comes first.
+# Detect a connection that died silently (a pulled cable, a paused container) within seconds; the URL can override this.
 _CONNECTION_OPTIONS: dict[str, Any] = {
     "connect_timeout": CONNECT_SECONDS,
     "keepalives_idle": 10,
@@ -48,41 +48,42 @@ _CONNECTION_OPTIONS: dict[str, Any] = {
 
 
 class PostgresWakeups:
-    """One thread with one connection, while somebody watches or there is something to tell.
+    """Runs one thread with one connection while somebody watches or there is something to send.
 
-    A lost connection is made anew, with growing pauses, and then everybody is rung, so that all catch up.
+    After a lost connection it reconnects with growing delays, and then calls back everybody: notifications sent in between
+    are lost, and all must catch up from the table.
     """
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._watchers = Watchers()
         self._lock = threading.Lock()
-        self._untold: set[str] = set()
+        self._pending: set[str] = set()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         self._nudge: socket.socket | None = None
         self._delay = _FIRST_DELAY
 
     def watch(self, organization_id: str, ring: WakeupCallback) -> Callable[[], None]:
-        """Ring from now on, as soon as the connection stands."""
+        """Call back from now on, as soon as the connection is open."""
         if importlib.util.find_spec("psycopg") is None:
             raise Unavailable(
                 "PostgreSQL needs the psycopg driver, which is not installed.", hint="pip install 'prowess[postgres]'"
             )
         with self._lock:
             self._watchers.add(organization_id, ring)
-            self._set_to_work()
+            self._ensure_thread()
         return lambda: self._watchers.remove(organization_id, ring)
 
     def tell(self, organization_id: str) -> None:
-        """Ring those who watch in this process, and let the connection notify the others."""
+        """Call back watchers in this process, and have the connection notify other processes."""
         self._watchers.ring(organization_id)
         with self._lock:
-            self._untold.add(organization_id)
-            self._set_to_work()
+            self._pending.add(organization_id)
+            self._ensure_thread()
 
     def close(self) -> None:
-        """Tell what is untold, unless the server cannot be reached, and close the connection."""
+        """Send what is pending, unless the server cannot be reached, and close the connection."""
         with self._lock:
             self._closed.set()
             thread = self._thread
@@ -90,7 +91,7 @@ class PostgresWakeups:
         if thread and thread is not threading.current_thread():
             thread.join(_CLOSE_SECONDS)
 
-    def _set_to_work(self) -> None:
+    def _ensure_thread(self) -> None:
         if self._closed.is_set():
             return
         if self._thread and self._thread.is_alive():
@@ -102,12 +103,12 @@ class PostgresWakeups:
             self._nudge.setblocking(False)
             self._thread = threading.Thread(target=self._work, args=(nudged,), name="prowess-wakeups", daemon=True)
             self._thread.start()
-        except (OSError, RuntimeError) as error:  # no more files or threads; those who follow look by themselves
+        except (OSError, RuntimeError) as error:  # out of files or threads; subscribers still poll by themselves
             log.warning("Nobody can be told of new events for now: %s", error)
 
     def _wake(self) -> None:
         if self._nudge:
-            with suppress(BlockingIOError):  # it is full of nudges already
+            with suppress(BlockingIOError):  # its buffer is full, so the thread wakes anyway
                 self._nudge.send(b".")
 
     def _work(self, nudged: socket.socket) -> None:
@@ -128,13 +129,13 @@ class PostgresWakeups:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         log.log(level, "No connection for events to %s, another will be made: %s", display_url(self._url), reason)
         if self._closed.wait(self._delay):
-            self._untold.clear()
+            self._pending.clear()
         self._delay = min(self._delay * 2, _LONGEST_DELAY)
 
     def _is_needed(self) -> bool:
-        """Whether there is something to do; where there is not, the thread has let go of its place."""
+        """Return True if there is work. If not, give up the thread's place, so that the next call starts another one."""
         with self._lock:
-            if self._untold or (self._watchers and not self._closed.is_set()):
+            if self._pending or (self._watchers and not self._closed.is_set()):
                 return True
             if self._nudge:
                 self._nudge.close()
@@ -151,7 +152,7 @@ class PostgresWakeups:
     def _serve(
         self, connection: psycopg.Connection[Any], nudged: socket.socket, selector: selectors.BaseSelector
     ) -> None:
-        # A notification has nothing to keep, so it need not wait for the disk.
+        # Nothing is stored, so a notification need not wait for the disk.
         connection.execute("SET synchronous_commit = off")
         listens = False
         while True:
@@ -174,13 +175,13 @@ class PostgresWakeups:
 
     def _tell(self, connection: psycopg.Connection[Any]) -> None:
         with self._lock:
-            untold, self._untold = self._untold, set()
+            pending, self._pending = self._pending, set()
         try:
-            if untold:
-                connection.execute(_NOTIFY, (CHANNEL, sorted(untold)))
+            if pending:
+                connection.execute(_NOTIFY, (CHANNEL, sorted(pending)))
         except BaseException:
             with self._lock:
-                self._untold |= untold
+                self._pending |= pending
             raise
 
     def _hear(self, connection: psycopg.Connection[Any]) -> None:

@@ -14,9 +14,9 @@ _CLOSE_SECONDS = 5.0
 
 
 class SqliteWakeups:
-    """Looks at the file while somebody watches, with a connection of its own that only reads.
+    """Polls the file while somebody watches, with a read-only connection of its own.
 
-    A file that is not there yet is waited for, and one that was replaced is opened anew.
+    Waits for a file that does not exist yet, and reopens one that was replaced.
     """
 
     def __init__(self, path: str) -> None:
@@ -29,7 +29,7 @@ class SqliteWakeups:
         self._closed = False
 
     def watch(self, organization_id: str, ring: WakeupCallback) -> Callable[[], None]:
-        """Ring from now on; the file is looked at until nobody watches any more."""
+        """Call back from now on; the file is polled until nobody watches any more."""
         with self._lock:
             self._watchers.add(organization_id, ring)
             if not self._closed:
@@ -44,12 +44,12 @@ class SqliteWakeups:
         return leave
 
     def tell(self, organization_id: str) -> None:
-        """Ring those who watch in this process; the others see it in the file."""
+        """Call back watchers in this process; other processes notice the change of the file."""
         if not self._closed:
             self._watchers.ring(organization_id)
 
     def close(self) -> None:
-        """Look no longer."""
+        """Stop polling."""
         with self._lock:
             self._closed = True
             self._stop.set()
@@ -78,7 +78,7 @@ class SqliteWakeups:
 
 
 class _WatchedFile:
-    """One SQLite file and the number of its last change, for one thread."""
+    """One SQLite file and its change counter, for use by one thread."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -86,7 +86,7 @@ class _WatchedFile:
         self._connection: sqlite3.Connection | None = None
 
     def state(self) -> object:
-        """Something that is different after every write by another connection; None while nothing can be read."""
+        """Return a value that differs after every write by another connection; None while the file cannot be read."""
         try:
             found = self._path.stat()
             identity = (found.st_dev, found.st_ino)

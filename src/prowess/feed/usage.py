@@ -13,7 +13,7 @@ DAY_SECONDS = 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillUsage:
-    """How often a skill was loaded and when last, and when it last entered or left a prompt; '' for never."""
+    """How often and when a skill was last loaded, and when it last entered or left a prompt; '' means never."""
 
     loads: int = 0
     last_loaded: str = ""
@@ -21,7 +21,7 @@ class SkillUsage:
 
     @property
     def last(self) -> str:
-        """When it was last used in either way; '' for never."""
+        """When it was last used either way; '' if never."""
         return max(self.last_loaded, self.last_enabled)
 
 
@@ -29,13 +29,13 @@ NEVER_USED = SkillUsage()
 
 
 def count_recent_loads(database: Connections, organization: str, *, days: float) -> dict[str, int]:
-    """How often each skill was loaded in the last days; loads that gave nothing do not count. Blocking."""
+    """Return how often each skill was loaded in the last days, without failed loads. Blocking."""
     with database.read() as connection:
         return counts.recent_loads(connection, organization, since=days_ago(days))
 
 
 def list_usage(database: Connections, organization: str) -> dict[str, SkillUsage]:
-    """The use of every skill that was ever used, by slug. Blocking."""
+    """Return the usage of every skill that was ever used, by slug. Blocking."""
     used: dict[str, SkillUsage] = {}
     with database.read() as connection:
         for event, slug, many, last in counts.last_uses(connection, organization):
@@ -46,5 +46,5 @@ def list_usage(database: Connections, organization: str) -> dict[str, SkillUsage
 
 
 def days_ago(days: float) -> str:
-    """The moment that many days ago."""
+    """Return the time that many days ago."""
     return seconds_from_now(-days * DAY_SECONDS)

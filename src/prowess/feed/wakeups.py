@@ -16,35 +16,35 @@ WakeupCallback = Callable[[], None]
 
 
 class Wakeups(Protocol):
-    """Says that an organization may have new events, whichever process wrote them. Safe for any thread.
+    """Calls back when an organization may have new events, whichever process wrote them. Safe for any thread.
 
-    A ring may come for nothing, and several writes may make one ring. A ring that goes astray is no loss of events:
-    whoever is rung also looks from time to time by itself. Rings must not block and must not raise.
+    A callback may come without new events, and several writes may cause one callback. A lost wake-up loses no event,
+    because subscribers also look from time to time by themselves. Callbacks must not block and must not raise.
     """
 
     def watch(self, organization_id: str, ring: WakeupCallback) -> Callable[[], None]:
-        """Ring from now on; what is given back ends that, and may be called more than once.
+        """Call back from now on; return a function that ends it, which may be called more than once.
 
-        `Unavailable` when the driver of the database is not installed.
+        Raise `Unavailable` if the driver of the database is not installed.
         """
         ...
 
     def tell(self, organization_id: str) -> None:
-        """Events were committed here: ring those who watch in this process at once, and those in others soon.
+        """Announce that events were committed here: to this process at once, and to other processes soon.
 
-        Takes no time and never fails.
+        Never blocks and never fails.
         """
         ...
 
     def close(self) -> None:
-        """Say what is not said yet, and end every thread and connection; nothing is rung or told afterwards."""
+        """Send what is pending, then end every thread and connection; no callback comes afterwards."""
         ...
 
 
 def open_wakeups(database: Connections) -> Wakeups:
-    """The wake-ups of a database. Nothing is opened or started before somebody watches or tells.
+    """Return the wake-ups of a database. Nothing is opened before the first `watch` or `tell`.
 
-    One is enough for all organizations: it holds at most one connection of its own.
+    One object serves all organizations and holds at most one connection.
     """
     if database.url.startswith(SQLITE_PREFIX):
         from prowess.feed.sqlite_wakeups import SqliteWakeups
@@ -56,7 +56,7 @@ def open_wakeups(database: Connections) -> Wakeups:
 
 
 class Watchers:
-    """Who watches what, in this process."""
+    """The callbacks of this process, by organization."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,12 +66,12 @@ class Watchers:
         return bool(self._rings)
 
     def add(self, organization_id: str, ring: WakeupCallback) -> None:
-        """Ring for this organization from now on."""
+        """Add a callback."""
         with self._lock:
             self._rings.setdefault(organization_id, []).append(ring)
 
     def remove(self, organization_id: str, ring: WakeupCallback) -> None:
-        """Ring no longer; nothing happens where it was not rung."""
+        """Remove a callback, if it is there."""
         with self._lock:
             rings = self._rings.get(organization_id, [])
             if ring in rings:
@@ -80,14 +80,14 @@ class Watchers:
                 self._rings.pop(organization_id, None)
 
     def ring(self, organization_id: str) -> None:
-        """Ring all who watch this organization."""
+        """Call back everybody who watches this organization."""
         with self._lock:
             rings = tuple(self._rings.get(organization_id, ()))
         for ring in rings:
             ring()
 
     def ring_all(self) -> None:
-        """Ring all who watch any."""
+        """Call back everybody."""
         with self._lock:
             rings = [ring for group in self._rings.values() for ring in group]
         for ring in rings:
