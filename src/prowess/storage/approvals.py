@@ -75,7 +75,7 @@ _EXPIRE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRow:
-    """One approval, its state as of the moment of reading; `detail` is the card that a person sees."""
+    """One approval, with its state at the time of reading; `detail` is the card that a person sees."""
 
     id: str
     organization_id: str
@@ -109,16 +109,15 @@ def ask(
     detail: dict[str, Any],
     lifetime_seconds: float,
 ) -> tuple[ApprovalRow, bool]:
-    """A pending approval, and whether it is new.
+    """Return a pending approval, and True if it is new.
 
-    An equal question of the same requester in the same session that still waits is given back instead of a second,
-    also where both are asked at the same moment.
+    If the same requester already asked the same in the same session, return that request, also if both ask at once.
     """
     key = {**owner.key, "to": action, "of": slug, "content": digest, "by": requester, "within": session_id}
     _lock_question(connection, key)
-    waits = connection.execute(_EQUAL, {**key, "moment": now()}).mappings().first()
-    if waits is not None:
-        return _to_approval(waits), False
+    pending = connection.execute(_EQUAL, {**key, "moment": now()}).mappings().first()
+    if pending is not None:
+        return _to_approval(pending), False
     row = ApprovalRow(
         id=str(uuid.uuid4()),
         organization_id=owner.organization_id,
@@ -139,7 +138,7 @@ def ask(
 
 
 def get_approval(connection: sa.Connection, organization_id: str, approval_id: str) -> ApprovalRow | None:
-    """One approval; None where the organization has none of that id, whoever else has."""
+    """Return an approval of the organization; None if it has none with that id."""
     found = connection.execute(_GET, _key(organization_id, approval_id)).mappings().first()
     return _to_approval(found) if found else None
 
@@ -152,7 +151,7 @@ def list_approvals(
     limit: int,
     user_id: str | None = None,
 ) -> list[ApprovalRow]:
-    """The approvals in one of these states, the newest first; those that one user asked for where a user is given."""
+    """Return the approvals in one of these states, newest first; with `user_id`, only those that this user requested."""
     key = {"organization": organization_id, "states": list(states), "most": limit, "moment": now()}
     if user_id is None:
         rows = connection.execute(_LIST, key)
@@ -171,9 +170,9 @@ def resolve(
     note: str,
     lifetime_seconds: float | None = None,
 ) -> ApprovalRow | None:
-    """Say yes or no, once and for all; None where somebody was first, its time is over, or there is no such one.
+    """Approve or deny, once and for all; return None if it is already resolved, has expired or does not exist.
 
-    With a lifetime a yes is good for that long from now; without, until the question would have expired.
+    An approval is valid for the lifetime from now; without one, until the request would have expired.
     """
     values: dict[str, Any] = {
         "state": "approved" if approved else "denied",
@@ -190,37 +189,37 @@ def resolve(
 def granted(
     connection: sa.Connection, owner: Owner, *, action_group: str, slug: str, digest: str, requester: str
 ) -> ApprovalRow | None:
-    """A yes for exactly this action, slug, digest and requester that is in time and not used up."""
+    """Return a valid, unused approval for exactly this action, slug, digest and requester, or None."""
     key = {**owner.key, "to": action_group, "of": slug, "content": digest, "by": requester, "moment": now()}
     found = connection.execute(_GRANTED, key).mappings().first()
     return _to_approval(found) if found else None
 
 
 def use(connection: sa.Connection, approval_id: str) -> bool:
-    """Use up a yes that is good for one time; False where it is used, over or none."""
+    """Use up a single-use approval; return False if it is used, expired or missing."""
     return connection.execute(_USE, {"which": approval_id, "moment": now()}).rowcount == 1
 
 
 def is_waiting(
     connection: sa.Connection, owner: Owner, *, action: str, slug: str, digest: str, requester: str, session_id: str
 ) -> bool:
-    """Whether an equal question waits already."""
+    """Return True if the same request is already pending."""
     key = {**owner.key, "to": action, "of": slug, "content": digest, "by": requester, "within": session_id}
     return connection.execute(_EQUAL, {**key, "moment": now()}).first() is not None
 
 
 def waiting(connection: sa.Connection, owner: Owner, requester: str) -> int:
-    """How many questions of one requester wait for an answer."""
+    """Return how many requests of one requester are pending."""
     return connection.execute(_WAITING, {**owner.key, "by": requester, "moment": now()}).scalar_one()
 
 
 def is_any_overdue(connection: sa.Connection, organization_id: str) -> bool:
-    """Whether the time of a question is over, and that is not written down yet."""
+    """Return True if a pending request has expired and is not stored as expired yet."""
     return connection.execute(_ANY_OVERDUE, {"organization": organization_id, "moment": now()}).scalar_one()
 
 
 def expire(connection: sa.Connection, organization_id: str) -> list[ApprovalRow]:
-    """Write down which questions nobody answered in time. Each is given to exactly one caller, as expired."""
+    """Store which requests expired unanswered, and return them; each is returned to exactly one caller."""
     moment = now()
     overdue = connection.execute(_LOCK_OVERDUE, {"organization": organization_id, "moment": moment}).mappings().all()
     if not overdue:
@@ -233,14 +232,14 @@ def expire(connection: sa.Connection, organization_id: str) -> list[ApprovalRow]
 def revoke(
     connection: sa.Connection, organization_id: str, approval_id: str, resolver: str, *, note: str = ""
 ) -> ApprovalRow | None:
-    """Take back a question or a yes; None where there is neither under that id."""
+    """Withdraw a pending or approved request; return None if there is none with that id."""
     values = _REVOKE.values(state="revoked", resolver=resolver, note=note, resolved_at=now())
     revoked = connection.execute(values, {"organization": organization_id, "which": approval_id}).rowcount == 1
     return get_approval(connection, organization_id, approval_id) if revoked else None
 
 
 def _lock_question(connection: sa.Connection, key: dict[str, str]) -> None:
-    """Let one writer at a time ask the same question; SQLite has one writer anyway."""
+    """Serialize writers of the same request. PostgreSQL needs this because there is no row to lock yet."""
     if connection.dialect.name == "postgresql":
         name = "\n".join(["approval", *key.values()])
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, 0))))
@@ -270,13 +269,13 @@ _IN_FORCE = _RESOLVED.where(
     approvals.c.expires_at > sa.bindparam("moment", type_=sa.Text),
 )
 _SLUGS_PER_QUERY = 500
-"""So many slugs are looked for in one query."""
+"""How many slugs one query looks up."""
 
 
 def list_resolved(
     connection: sa.Connection, owner: Owner, *, action_group: str, slug: str, requester: str, limit: int = 100
 ) -> list[ApprovalRow]:
-    """The approvals of this requester for one action and slug that were given, refused or revoked, the newest first."""
+    """Return the requester's approved, denied and revoked approvals for one action and slug, newest first."""
     key = {**owner.key, "to": action_group, "of": slug, "by": requester, "most": limit}
     return [ApprovalRow(**row) for row in connection.execute(_ANSWERED, key).mappings()]
 
@@ -284,7 +283,7 @@ def list_resolved(
 def list_in_force(
     connection: sa.Connection, owner: Owner, *, action_group: str, slugs: Sequence[str], requester: str
 ) -> dict[str, list[ApprovalRow]]:
-    """Those for any of these slugs whose time is not over, by slug, the newest first; a few queries for any number of slugs."""
+    """Return the unexpired ones for any of these slugs, by slug, newest first, with few queries for any number of slugs."""
     found: dict[str, list[ApprovalRow]] = {}
     for start in range(0, len(slugs), _SLUGS_PER_QUERY):
         these = list(slugs[start : start + _SLUGS_PER_QUERY])

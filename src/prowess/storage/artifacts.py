@@ -44,7 +44,7 @@ ARTIFACT_COLUMNS = (
     skill_artifacts.c.content,
     skill_artifacts.c.state_blob,
 )
-"""What a row that `to_artifact` takes consists of."""
+"""The columns of a row for `to_artifact`."""
 
 _OWNER = sa.select(skill_artifacts.c.skill_id).where(
     tenant_condition(skill_artifacts), skill_artifacts.c.id == sa.bindparam("which")
@@ -59,7 +59,7 @@ _INSERT = sa.insert(skill_artifacts)
 
 
 def to_artifact(row: Sequence[Any], skill_id: str, digest: str) -> Artifact:
-    """The artifact that stands in the `ARTIFACT_COLUMNS` of a row."""
+    """Return the artifact of the `ARTIFACT_COLUMNS` of a row."""
     _, artifact_id, kind, name, ordinal, variant, path, metadata, details, content, state = row
     values = {
         **(decode_json(details) if is_plugin_kind(kind) else fill_defaults(_defaults(kind), decode_json(details))),
@@ -92,12 +92,12 @@ def _plugin_artifact(kind: Kind, values: dict[str, Any]) -> Artifact:
 
 
 def owner_of(connection: sa.Connection, tenant: Tenant, artifact_id: str) -> str | None:
-    """The id of the skill that an artifact belongs to."""
+    """Return the id of the skill that an artifact belongs to, or None."""
     return connection.execute(_OWNER, {**tenant.key, "which": artifact_id}).scalar()
 
 
 def replace_artifacts(connection: sa.Connection, tenant: Tenant, skills: Iterable[Skill], old: list[str]) -> None:
-    """Write the artifacts of these skills; those of the ids in `old` are replaced and keep their date of birth."""
+    """Write the artifacts of these skills. Those of the skill ids in `old` are replaced and keep their creation time."""
     born: dict[str, str] = {}
     if old:
         born = {row.id: row.created_at for row in connection.execute(_MADE, {**tenant.key, "of": old})}
@@ -133,7 +133,7 @@ def _row(artifact: Artifact, tenant: Tenant, place: int, created_at: str, update
 
 
 def _details(artifact: Artifact) -> dict[str, Any]:
-    """What the kind adds, and what differs from its default."""
+    """Return the fields that the kind adds and that differ from their defaults."""
     if is_plugin_kind(artifact.kind):
         return artifact.model_dump(mode="json", exclude=set(_OWN_COLUMNS), exclude_defaults=True)
     values = {name: (getattr(artifact, name), default) for name, default in _defaults(artifact.kind).items()}

@@ -13,10 +13,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 CLOSE_SECONDS = 15.0
 IDLE_POLL_SECONDS = 0.02
-"""So long the thread still looks by itself after it has written: what may wait as long need not wake it."""
+"""How long the thread keeps polling after a write. Items that may wait this long need not wake it, which is cheaper."""
 
 SECOND_THREAD_ITEMS = 100
-"""Where so many must be written while others are, a second thread prepares them meanwhile."""
+"""If this many items are due while a batch is being written, a second thread prepares the next batch meanwhile."""
 
 Item_co = TypeVar("Item_co", covariant=True)
 Item = TypeVar("Item")
@@ -24,31 +24,31 @@ Prepared = TypeVar("Prepared")
 
 
 class Backlog(Protocol[Item_co]):
-    """What waits to be written. The writer calls it under its lock, as whoever adds to it must hold it."""
+    """The queue of items to write. Every call holds the writer's lock; whoever adds items must hold it too."""
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return how many items are queued."""
         ...
 
     def wait(self) -> float | None:
-        """So many seconds may pass until something must be written; None where nothing waits."""
+        """Return the seconds until something must be written, or None if the queue is empty."""
         ...
 
     def take(self, *, everything: bool) -> Sequence[Item_co]:
-        """Remove what goes into the next transaction: what must be written by now, or the first of everything."""
+        """Remove and return the next batch: the items that are due, or with `everything` the first of all."""
         ...
 
     def clear(self) -> None:
-        """Let go of it all."""
+        """Drop everything."""
         ...
 
 
 class BackgroundWriter(Generic[Item, Prepared]):
-    """A thread that hands what waits to `prepare`, and what comes of it to `write`; neither may raise.
+    """Passes queued items to `prepare`, and its result to `write`, in a background thread. Neither may raise.
 
-    It begins when there is first something to do. What is taken first is written first, one batch at a time; in a crowd a
-    second thread prepares the next batch meanwhile. What waits when the process ends normally is written. A forked child
-    begins with nothing, since what waited is its parent's, who writes it.
+    The thread starts with the first item. Batches are written one at a time, in the order in which they were taken; under
+    load a second thread prepares the next batch meanwhile. Everything queued at a normal exit is written. A forked child
+    starts with an empty queue, because the parent writes its own items.
     """
 
     def __init__(
@@ -68,46 +68,46 @@ class BackgroundWriter(Generic[Item, Prepared]):
         _writers.add(self)
 
     def forget(self) -> None:
-        """Let go of what waits, and of the thread."""
+        """Drop the queue and the thread, as a forked child must."""
         self._backlog.clear()
         self.lock = threading.Condition(threading.RLock())
         self._preparing = threading.Lock()
         self._writing = threading.Lock()
         self._thread: threading.Thread | None = None
         self._second: threading.Thread | None = None
-        self._asked = self._drained = 0
-        self._looks_at = 0.0  # while it does not sleep
+        self._flush_requests = self._flushed = 0
+        self._looks_at = 0.0  # 0 while it does not sleep
 
     def wake(self, *, within: float = 0.0) -> None:
-        """Say, under the lock, that something was added that must be written in so many seconds, sooner than what waited."""
+        """Announce, under the lock, an item that is due `within` seconds, sooner than those queued before."""
         if self._thread is None or not self._thread.is_alive():
             self._start()
         elif self._looks_at > monotonic() + within:
             self.lock.notify_all()
 
     def pause(self, seconds: float) -> None:
-        """Wait, in the writing thread, unless it is time to end."""
+        """Sleep in the writing thread; return early on close."""
         with self.lock:
             if not self.closed:
                 self.lock.wait_for(lambda: self.closed, seconds)
 
     def flush(self, seconds: float = CLOSE_SECONDS) -> bool:
-        """Wait until what waits by now is written or given up; False where that takes too long."""
+        """Wait until everything queued so far is written or dropped; return False if that takes too long."""
         deadline = monotonic() + seconds
         with self.lock:
-            self._asked += 1
-            asked = self._asked
+            self._flush_requests += 1
+            requested = self._flush_requests
             self.lock.notify_all()
-            while self._drained < asked and self._thread is not None and self._thread.is_alive():
+            while self._flushed < requested and self._thread is not None and self._thread.is_alive():
                 if not self.lock.wait(min(deadline - monotonic(), 1.0)) and monotonic() >= deadline:
                     return False
-            if self._drained >= asked:
+            if self._flushed >= requested:
                 return True
         self._drain()
         return True
 
     def close(self) -> None:
-        """Write what is left and end the thread."""
+        """Write what is queued and end the thread."""
         atexit.unregister(self.close)
         with self.lock:
             self.closed = True
@@ -128,27 +128,27 @@ class BackgroundWriter(Generic[Item, Prepared]):
         thread = threading.Thread(target=work, name=self._name, daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # no thread can be had, as at the end of the process; flush or close writes instead
+        except RuntimeError:  # no thread can be started, as during shutdown; flush or close writes instead
             return None
         return thread
 
     def _run(self) -> None:
         while self._await_work():
-            if self._drained < self._asked or self.closed:
+            if self._flushed < self._flush_requests or self.closed:
                 self._drain()
             else:
                 self._write_batch(everything=False)
 
     def _await_work(self) -> bool:
-        """Wait until something must be written; False when there will be nothing more."""
+        """Wait until something must be written; return False if nothing more can come."""
         with self.lock:
-            dozed = False
-            while not self.closed and self._drained >= self._asked:
+            polled = False
+            while not self.closed and self._flushed >= self._flush_requests:
                 seconds = self._backlog.wait()
                 if seconds is not None and seconds <= 0:
                     return True
-                if seconds is None and not dozed:
-                    seconds, dozed = IDLE_POLL_SECONDS, True
+                if seconds is None and not polled:
+                    seconds, polled = IDLE_POLL_SECONDS, True
                 self._sleep(seconds)
             return bool(self._backlog) or not self.closed
 
@@ -158,29 +158,33 @@ class BackgroundWriter(Generic[Item, Prepared]):
         self._looks_at = 0.0
 
     def _help(self) -> None:
-        """Write along with the first thread while there is a crowd."""
-        while self._is_crowded():
+        """Write alongside the first thread while there is a backlog."""
+        while self._has_backlog():
             self._write_batch(everything=False)
 
-    def _is_crowded(self) -> bool:
+    def _has_backlog(self) -> bool:
         with self.lock:
             seconds = self._backlog.wait()
             return len(self._backlog) >= SECOND_THREAD_ITEMS and seconds is not None and seconds <= 0
 
     def _drain(self) -> None:
-        """Write all that waits by now; what comes meanwhile is for later."""
+        """Write everything queued so far; later items are left."""
         with self.lock:
-            asked, left = self._asked, len(self._backlog)
+            requested, left = self._flush_requests, len(self._backlog)
         while left > 0 and (written := self._write_batch(everything=True)):
             left -= written
         with self._preparing, self._writing:
-            pass  # what the other thread had taken is written by now
+            pass  # the other thread may have taken a batch; wait until it is written
         with self.lock:
-            self._drained = max(self._drained, asked)
+            self._flushed = max(self._flushed, requested)
             self.lock.notify_all()
 
     def _write_batch(self, *, everything: bool) -> int:
-        """Write one batch after those that were taken before it; the next can be prepared meanwhile."""
+        """Take, prepare and write one batch, and return its size.
+
+        The write lock is taken before the prepare lock is released, so that batches are written in the order in which they
+        were taken, while the next one can already be prepared.
+        """
         with self._preparing:
             with self.lock:
                 batch = self._backlog.take(everything=everything)
@@ -189,14 +193,14 @@ class BackgroundWriter(Generic[Item, Prepared]):
             prepared = self._prepare(batch)
             self._writing.acquire()
         try:
-            self._call_second()
+            self._start_second_thread()
             self._write(prepared)
         finally:
             self._writing.release()
         return len(batch)
 
-    def _call_second(self) -> None:
-        if self._is_crowded() and (self._second is None or not self._second.is_alive()):
+    def _start_second_thread(self) -> None:
+        if self._has_backlog() and (self._second is None or not self._second.is_alive()):
             self._second = self._started(self._help)
 
 

@@ -20,21 +20,21 @@ _INSERTS: dict[str, sa.Insert] = {
 _SELECT = sa.select(skill_blobs.c.sha256, skill_blobs.c.content).where(
     skill_blobs.c.sha256.in_(sa.bindparam("wanted", expanding=True))
 )
-# SQLite takes at most 999 parameters where it was built with the old default.
+# SQLite builds with the old default accept at most 999 parameters per statement.
 CHUNK_SIZE = 500
 
 
 def put_blobs(connection: sa.Connection, packages: Iterable[Package]) -> None:
-    """Keep every file of these packages."""
+    """Store every file of these packages."""
     files = {file.entry.sha256: file.content for package in packages for file in package.files}
-    # In one order for everybody, so that two writers of the same files cannot wait for each other.
+    # Always in the same order, so that two writers of the same files cannot deadlock.
     rows = [{"sha256": sha256, "size": len(files[sha256]), "content": files[sha256]} for sha256 in sorted(files)]
     if rows:
         connection.execute(_INSERTS[connection.dialect.name], rows)
 
 
 def get_package(connection: sa.Connection, name: str, manifest: Sequence[FileEntry]) -> Package:
-    """The files that a manifest names."""
+    """Return the files of a manifest as a package; raise `Unavailable` if bytes are missing."""
     blobs: dict[str, bytes] = {}
     for wanted in split_chunks(sorted({entry.sha256 for entry in manifest})):
         blobs.update((row.sha256, bytes(row.content)) for row in connection.execute(_SELECT, {"wanted": wanted}))
@@ -46,7 +46,7 @@ def get_package(connection: sa.Connection, name: str, manifest: Sequence[FileEnt
 
 
 def get_blob(connection: sa.Connection, path: str, sha256: str) -> bytes:
-    """The bytes of one file."""
+    """Return the bytes of one file; raise `Unavailable` if they are missing."""
     row = connection.execute(_SELECT, {"wanted": [sha256]}).first()
     if row is None:
         raise _missing_bytes(path)
@@ -61,17 +61,17 @@ def _missing_bytes(path: str) -> Unavailable:
 
 
 def dump_manifest(manifest: Iterable[FileEntry]) -> list[list[str | int]]:
-    """A manifest as it is stored."""
+    """Return a manifest in its stored form."""
     return [[entry.path, entry.mode, entry.size, entry.sha256] for entry in manifest]
 
 
 def load_manifest(rows: Iterable[Sequence[Any]]) -> tuple[FileEntry, ...]:
-    """A manifest as it was stored."""
+    """Return the manifest of a stored form."""
     return tuple(FileEntry(path=path, mode=mode, size=size, sha256=sha256) for path, mode, size, sha256 in rows)
 
 
 def split_chunks(values: Sequence[str]) -> Iterable[list[str]]:
-    """The values in portions that fit into one query."""
+    """Yield the values in chunks that fit into one query."""
     rest = iter(values)
     while chunk := list(islice(rest, CHUNK_SIZE)):
         yield chunk

@@ -21,7 +21,7 @@ _INSERT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRow:
-    """How far a run of an artifact was. `journal` is what it was given and answered, compressed."""
+    """How far a run of an artifact got. `journal` holds its inputs and the answers it received, compressed."""
 
     trace_id: str
     skill_slug: str
@@ -33,7 +33,7 @@ class CheckpointRow:
 
 
 def keep(connection: sa.Connection, owner: Owner, row: CheckpointRow) -> None:
-    """Keep a checkpoint in the place of an earlier one of the same run."""
+    """Store a checkpoint, replacing an earlier one of the same run."""
     values = {
         "trace_id": row.trace_id,
         **owner.columns,
@@ -51,26 +51,26 @@ def keep(connection: sa.Connection, owner: Owner, row: CheckpointRow) -> None:
 
 
 def find(connection: sa.Connection, owner: Owner, trace_id: str) -> list[CheckpointRow]:
-    """The checkpoints of runs whose traces' ids begin so, two at most; none that are somebody else's."""
+    """Return at most two checkpoints of the owner whose trace id begins with this prefix."""
     begin = _T.trace_id.startswith(trace_id, autoescape=True)
     rows = connection.execute(sa.select(checkpoints).where(begin, owner_condition(checkpoints)).limit(2), owner.key)
     return [_to_checkpoint(row) for row in rows]
 
 
 def remove(connection: sa.Connection, owner: Owner, trace_ids: list[str]) -> None:
-    """Forget the checkpoints of runs that need them no more."""
+    """Delete the checkpoints of these runs."""
     connection.execute(
         sa.delete(checkpoints).where(_T.trace_id.in_(trace_ids), owner_condition(checkpoints)), owner.key
     )
 
 
 def has_before(connection: sa.Connection, moment: str) -> bool:
-    """Whether there is one that `delete_before` would remove."""
+    """Return True if `delete_before` would delete something."""
     return connection.execute(sa.select(_T.trace_id).where(_T.created_at < moment).limit(1)).first() is not None
 
 
 def delete_before(connection: sa.Connection, moment: str, *, limit: int) -> int:
-    """Remove up to `limit` that were made before a moment; how many that were."""
+    """Delete up to `limit` checkpoints made before a time; return how many."""
     oldest = sa.select(_T.trace_id).where(_T.created_at < moment).limit(limit)
     return connection.execute(sa.delete(checkpoints).where(_T.trace_id.in_(oldest))).rowcount
 

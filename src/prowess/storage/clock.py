@@ -6,17 +6,17 @@ from datetime import UTC, datetime, timedelta
 
 
 def now() -> str:
-    """The present moment, such as `2026-03-01T09:30:00.000000Z`."""
+    """Return the current time, such as `2026-03-01T09:30:00.000000Z`."""
     return _format(datetime.now(UTC))
 
 
 def seconds_from_now(seconds: float) -> str:
-    """The moment that many seconds from now."""
+    """Return the time that many seconds from now."""
     return _format(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
 def format_nanoseconds(nanoseconds: int) -> str:
-    """A time that a file system gave, in nanoseconds since 1970, written the same way."""
+    """Return a file system's time, in nanoseconds since 1970, in the same format."""
     return _format(datetime.fromtimestamp(nanoseconds / 1e9, UTC))
 
 

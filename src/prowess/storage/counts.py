@@ -1,7 +1,7 @@
-"""How often things happened, counted by the database: loads, uses, events, decisions, approvals, sessions.
+"""Count loads, uses, events, decisions, approvals and sessions in the database.
 
-Counting a log starts after one number and ends with another, both inside one organization. A log only grows, in the
-order of its numbers, so counts of adjoining stretches add up, and one that was counted never has to be again.
+A log is counted between two numbers. It only grows, in the order of its numbers, so the counts of adjoining ranges add up
+and no range has to be counted twice.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _LAST_USES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventCount:
-    """So many events of one name about one skill from one scope that took about as long.
+    """The number of events of one name, skill, scope and duration bucket.
 
-    `bucket` is the place of the first bound that they kept to; None where nothing was timed.
+    `bucket` is the index of the first bound that is not exceeded; None without a duration.
     """
 
     name: str
@@ -69,7 +69,7 @@ class EventCount:
 def events_by_kind(
     connection: sa.Connection, organization_id: str, *, after: int, upto: int, bounds: Sequence[float]
 ) -> Iterator[EventCount]:
-    """The events by name, skill, scope, and time taken within the bounds, which are in seconds."""
+    """Yield event counts by name, skill, scope and duration; `bounds` are in seconds."""
     kept = ((events.c.seconds <= bound, place) for place, bound in enumerate(bounds))
     bucket = sa.case((events.c.seconds.is_(None), None), *kept, else_=len(bounds)).label("bucket")
     group = (events.c.name, events.c.subject, events.c.source)
@@ -87,33 +87,33 @@ def events_by_kind(
 
 
 def decisions(connection: sa.Connection, organization_id: str, *, after: int, upto: int) -> dict[tuple[str, str], int]:
-    """How many rows of the audit there are of each action and outcome."""
+    """Return how many audit rows there are of each action and outcome."""
     rows = connection.execute(_DECIDED, {"of": organization_id, "after": after, "upto": upto})
     return {(row.action, row.outcome): row.many for row in rows}
 
 
 def last_audit(connection: sa.Connection, organization_id: str) -> int:
-    """The number of the newest row of the audit; 0 where there is none."""
+    """Return the number of the newest audit row, or 0."""
     return connection.execute(_LAST_AUDIT, {"of": organization_id}).scalar() or 0
 
 
 def approvals_by_state(connection: sa.Connection, organization_id: str) -> dict[str, int]:
-    """How many approvals are in each state; a question whose time is over has expired, written down or not."""
+    """Return how many approvals are in each state; an overdue request counts as expired, stored as such or not."""
     rows = connection.execute(_APPROVALS, {"of": organization_id, "now": now()})
     return {row.now_is: row.many for row in rows}
 
 
 def open_sessions(connection: sa.Connection, organization_id: str) -> int:
-    """How many sessions of the organization are open."""
+    """Return how many sessions of the organization are open."""
     return connection.execute(_OPEN, {"of": organization_id}).scalar_one()
 
 
 def recent_loads(connection: sa.Connection, organization_id: str, *, since: str) -> dict[str, int]:
-    """How often each skill was loaded from a moment on."""
+    """Return how often each skill was loaded since a time."""
     return {row.subject: row.many for row in connection.execute(_RECENT, {"of": organization_id, "since": since})}
 
 
 def last_uses(connection: sa.Connection, organization_id: str) -> list[tuple[str, str, int, str]]:
-    """For each skill that was loaded, and each that entered or left a prompt: the event, the slug, how often, the last time."""
+    """Return event name, slug, count and last time for each skill that was loaded, or entered or left a prompt."""
     rows = connection.execute(_LAST_USES, {"of": organization_id})
     return [(row.name, row.subject, row.many, row.last) for row in rows]

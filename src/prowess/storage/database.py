@@ -22,18 +22,18 @@ from prowess.storage.sqlite import WriterLock, sqlite_engines
 from prowess.storage.transaction import SharedRead, Snapshot, Transaction
 
 HEAD_REVISION = "0006"
-"""The newest revision; known here so that an up-to-date database is opened without importing alembic."""
+"""The newest revision. It is repeated here so that an up-to-date database opens without importing alembic."""
 
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
 
-# Any fixed number will do, as long as every Prowess takes the same one.
+# An arbitrary number; every Prowess must use the same one.
 _ADVISORY_LOCK = 7769657373
-# alembic hands the running migration to its scripts through module globals.
+# alembic passes the running migration to its scripts through module globals, so only one thread may migrate.
 _alembic_lock = threading.Lock()
 
 
 def revision(connection: sa.Connection) -> str | None:
-    """The revision that the tables are at, or None where there are none yet."""
+    """Return the revision of the tables, or None if there are none yet."""
     try:
         return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
     except exc.DBAPIError as error:
@@ -43,7 +43,7 @@ def revision(connection: sa.Connection) -> str | None:
 
 
 def check_revision(found: str | None, location: str) -> bool:
-    """Whether the tables are up to date; a database from the future, or somebody else's, is refused."""
+    """Return True if the tables are up to date. Reject a database of a newer Prowess or of another program."""
     if found in (HEAD_REVISION, None) or (found.isdigit() and int(found) < int(HEAD_REVISION)):
         return found == HEAD_REVISION
     if found.isdigit():
@@ -58,9 +58,9 @@ def check_revision(found: str | None, location: str) -> bool:
 
 
 def upgrade(connection: sa.Connection, location: str) -> None:
-    """Run what is missing, in the transaction of `connection`, which holds the write lock on SQLite.
+    """Run the missing migrations in the transaction of `connection`, which holds the write lock on SQLite.
 
-    On PostgreSQL an advisory lock lets one program migrate while the others wait and then find it done.
+    On PostgreSQL an advisory lock lets one process migrate while the others wait and then find it done.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
@@ -72,13 +72,13 @@ def upgrade(connection: sa.Connection, location: str) -> None:
 
 
 def _postgres_revision(connection: sa.Connection) -> str | None:
-    """As `revision`, but without an error, which would end the transaction."""
+    """Return the revision without provoking an error, which would abort the transaction."""
     exists = connection.execute(sa.text("SELECT to_regclass('alembic_version')")).scalar()
     return revision(connection) if exists else None
 
 
 def run_alembic(connection: sa.Connection) -> None:
-    """Upgrade to the newest revision."""
+    """Migrate to the newest revision."""
     from alembic import command
     from alembic.config import Config
 
@@ -160,7 +160,7 @@ class Database:
             raise translated from error
 
     def migrate(self) -> None:
-        """Bring the tables up to date; costs one query when they are."""
+        """Bring the tables up to date; costs one query if they are."""
         with self.read() as connection:
             found = revision(connection)
         if not check_revision(found, self.location):
@@ -169,17 +169,17 @@ class Database:
                 upgrade(connection, self.location)
 
     def close(self) -> None:
-        """Close every connection that is not in use."""
+        """Close all idle connections."""
         self._writer.dispose()
 
 
 def open_database(url: str | Path) -> Database:
-    """Open a database, making and migrating it where needed.
+    """Open a database; create and migrate it if needed.
 
-    A `Path`, or all that follows `sqlite:///`, is the path of a SQLite file as it stands, whatever characters it has.
+    A `Path`, or everything after `sqlite:///`, is taken literally as the path of a SQLite file.
 
-    `Unavailable` when it cannot be reached, cannot be used or was written by a newer Prowess; `Invalid` when the
-    URL is not one of a database that Prowess knows.
+    Raise `Unavailable` if it cannot be reached or used or was written by a newer Prowess, and `Invalid` if the URL is not
+    one of a supported database.
     """
     parsed = _parse_url(url)
     sqlite = parsed.get_backend_name() == "sqlite"
@@ -193,7 +193,7 @@ def open_database(url: str | Path) -> Database:
 
 
 def _full_url(url: sa.URL) -> str:
-    """The URL that opens the same database again."""
+    """Return the URL that opens the same database again."""
     if url.get_backend_name() == "sqlite":
         return f"{SQLITE_PREFIX}{url.database}"
     return url.render_as_string(hide_password=False)
@@ -220,11 +220,11 @@ def _postgres_engines(url: sa.URL) -> tuple[sa.Engine, sa.Engine]:
         raise Unavailable(
             "PostgreSQL needs the psycopg driver, which is not installed.", hint="pip install 'prowess[postgres]'"
         ) from error
-    # Two selects of one read must see one state.
+    # Two selects in one read must see one state; the default, READ COMMITTED, does not guarantee that.
     return writer.execution_options(isolation_level="REPEATABLE READ"), writer
 
 
-# ASCII, so that no database minds a character in it, and without the numbers that are not JSON.
+# ASCII, so that any database encoding accepts it; NaN and infinity are not JSON.
 _encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
 
@@ -240,7 +240,7 @@ _engines: weakref.WeakSet[sa.Engine] = weakref.WeakSet()
 
 
 def _drop_inherited_connections() -> None:
-    """A forked child must not use, nor close, the connections of its parent."""
+    """Forget the parent's connections in a forked child. Using or closing them would disturb the parent."""
     for engine in _engines:
         engine.dispose(close=False)
 
@@ -253,10 +253,10 @@ _FileIdentity = tuple[int, int] | None
 
 
 class DeferredDatabase:
-    """Stands for a database by its URL, so that one that does not answer is found out only when it is needed.
+    """A database that is opened on first use, and reopened if its file was replaced.
 
-    A SQLite file that somebody removes or replaces while it is open would go on taking writes that nobody can ever
-    read; so the file is looked at before each use and after each write.
+    A SQLite file that is removed or replaced while open would silently accept writes that nobody can ever read, so the
+    file is checked before each use and after each write.
     """
 
     def __init__(self, url: str) -> None:
@@ -293,7 +293,7 @@ class DeferredDatabase:
         return self._opened is not None
 
     def close(self) -> None:
-        """Close every connection that is not in use."""
+        """Close all idle connections."""
         with self._lock:
             if self._opened:
                 self._opened[0].close()
@@ -310,18 +310,18 @@ class DeferredDatabase:
             return self._opened
 
     def _identity(self) -> _FileIdentity:
-        """Which file it is; None for a server, and for a file that is not there."""
+        """Return the device and inode of the file; None for a server or a missing file."""
         try:
-            found = os.stat(self._path) if self._path else None  # noqa: PTH116  (it is asked for at each use)
+            found = os.stat(self._path) if self._path else None  # noqa: PTH116  (called at each use, and faster than pathlib)
         except OSError:
             return None
         return (found.st_dev, found.st_ino) if found else None
 
 
 def check_integrity(database: Database) -> str:
-    """What SQLite's own check finds wrong with the file; '' for a sound one, and for a server, which checks itself."""
+    """Return what SQLite's integrity check reports; '' for a sound file, and for a server, which checks itself."""
     with database.read() as connection:
         if connection.dialect.name != "sqlite":
             return ""
-        told = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
-    return "" if told == "ok" else str(told)
+        problem = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+    return "" if problem == "ok" else str(problem)

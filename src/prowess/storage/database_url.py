@@ -9,12 +9,12 @@ SQLITE_PREFIX = "sqlite:///"
 
 
 def sqlite_path(url: str) -> str:
-    """The path of a SQLite file, exactly as the URL has it; '' for other databases."""
+    """Return the path of a SQLite file, exactly as in the URL; '' for other databases."""
     return url.removeprefix(SQLITE_PREFIX) if url.startswith(SQLITE_PREFIX) else ""
 
 
 def database_exists(url: str) -> bool:
-    """Whether there is something to open: a SQLite file that was made, or a server that was named."""
+    """Return True if there is something to open: an existing SQLite file, or any server."""
     if not url.startswith(SQLITE_PREFIX):
         return True
     # Asked several times in every run: `os.stat` costs a quarter of `Path.exists`.
@@ -23,12 +23,12 @@ def database_exists(url: str) -> bool:
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return False
     except OSError:
-        return True  # there is something; opening it will say what is wrong
+        return True  # it exists but cannot be checked; opening it will say why
     return True
 
 
 def display_url(url: str) -> str:
-    """The URL for people: a SQLite file by its path, anything else without user and password."""
+    """Return the URL for people: the path of a SQLite file, or a server without user and password."""
     if url.startswith(SQLITE_PREFIX):
         return sqlite_path(url)
     try:

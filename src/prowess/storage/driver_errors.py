@@ -100,7 +100,7 @@ def _conflict(location: str) -> Conflict:
 
 
 def is_missing_table(error: exc.DBAPIError) -> bool:
-    """Whether the query failed because its table does not exist."""
+    """Return True if the query failed because its table does not exist."""
     cause = cast("Any", error.orig)
     return getattr(cause, "sqlstate", None) == "42P01" or str(cause).startswith("no such table")
 
@@ -110,7 +110,7 @@ def _first_line(error: object) -> str:
 
 
 def mask_password(url: sa.URL) -> str:
-    """The URL for people: a SQLite file by its path, anything else without its password."""
+    """Return the URL for people: the path of a SQLite file, or a server without its password."""
     if url.get_backend_name() == "sqlite" and url.database:
         return url.database
     plain = url.set(drivername=url.get_backend_name()).difference_update_query(("password", "sslpassword"))

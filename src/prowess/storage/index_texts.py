@@ -17,8 +17,10 @@ PORTION = 500
 Texts = tuple[str, str, str, str, str, tuple[str, ...], tuple[str, ...], tuple[str, ...], str, tuple[str, ...], str]
 """Slug, title, description, version, digest, tags, trigger phrases, intent patterns, when to use, keywords and body."""
 
-_NONE = sa.literal_column("0", sa.Integer)  # written out: left out, it would become a parameter on SQLite
-# The first of its instructions, as `Skill.body` has it.
+_NONE = sa.literal_column(
+    "0", sa.Integer
+)  # a literal, because SQLAlchemy adds an OFFSET parameter on SQLite that `CompiledSelect` would not bind
+# The first instructions artifact, as in `Skill.body`.
 _BODY = (
     sa.select(skill_artifacts.c.content)
     .where(skill_artifacts.c.skill_id == skills.c.id, skill_artifacts.c.kind == sa.literal_column("'instructions'"))
@@ -49,12 +51,12 @@ _OF = _TEXTS.where(skills.c.slug.in_(sa.bindparam("of", expanding=True)))
 
 
 def next_texts(connection: sa.Connection, tenant: Tenant, after: str) -> list[tuple[Any, ...]]:
-    """The next portion of rows, by slug, after a slug; '' begins. A portion that is not full is the last."""
+    """Return the next rows by slug after a slug; '' starts. Fewer than `PORTION` rows mean the end."""
     return _NEXT.rows(connection, {**tenant.key, "after": after})
 
 
 def texts_of(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The rows of these slugs, as many as there are."""
+    """Return the rows of those of these slugs that exist."""
     found: list[tuple[Any, ...]] = []
     for chunk in split_chunks(sorted(slugs)):
         found += [tuple(row) for row in connection.execute(_OF, {**tenant.key, "of": chunk})]
@@ -62,7 +64,7 @@ def texts_of(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) ->
 
 
 def texts_in(row: tuple[Any, ...]) -> Texts:
-    """The texts of a row; `ValueError`, `TypeError` or `AttributeError` where another program damaged it."""
+    """Return the texts of a row; raise `ValueError`, `TypeError` or `AttributeError` if the row is damaged."""
     slug, title, description, version, digest, tags, phrases, patterns, details, body = row
     more = decode_json(details)
     when, keywords = more.get("when_to_use") or "", more.get("keywords") or ()

@@ -52,20 +52,20 @@ _HASHED_COLUMNS = (
     "outcome",
     "detail",
 )
-# The detail as the driver gives it, so that one that is not JSON any more can be told by its number.
+# The detail undecoded, so that a row whose detail is no longer JSON can be reported by number.
 _CHAIN = (
     sa.select(*(raw_json(column) if column.name == "detail" else column for column in audit.c))
     .where(audit.c.organization_id == sa.bindparam("of"))
     .order_by(audit.c.number)
     .execution_options(yield_per=500)
 )
-# What canonical JSON raises over values that never were in an audit row.
+# What encoding raises for values that were never in an audit row.
 _DAMAGE = (ValueError, TypeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
-    """One row of the audit, as it stands."""
+    """One row of the audit, as stored."""
 
     organization_id: str
     number: int
@@ -82,10 +82,10 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditVerdict:
-    """What a look at the whole chain found.
+    """The result of verifying a chain.
 
-    `rows` were looked at and are sound, `head` is the hash of the last of them ('' without any). Where the chain is
-    not `ok`, `first_bad` is the number at which it breaks and `problem` says how.
+    `rows` counts the sound rows and `head` is the hash of the last one ('' without any). If the chain is not `ok`,
+    `first_bad` is the number at which it breaks and `problem` says how.
     """
 
     rows: int
@@ -96,16 +96,16 @@ class AuditVerdict:
 
 
 def hash_row(row: Mapping[str, Any]) -> str:
-    """The hash of a row: SHA-256 over the JSON list of the previous hash and all that the row says, keys sorted."""
+    """Return the hash of a row: SHA-256 over the canonical JSON list of the previous hash and the content."""
     said = [row[name] for name in _HASHED_COLUMNS]
     text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def verify_audit(connection: sa.Connection, organization_id: str, *, head: str = "") -> AuditVerdict:
-    """Whether the organization's chain is whole, and whether it still has the `head` that was exported earlier.
+    """Check the organization's chain, and that it still contains the `head` that was exported earlier.
 
-    Without a head, rows that were cut off the end are not missed, nor is an end that was hashed anew.
+    Without a head, rows cut off the end, or an end rewritten with fresh hashes, go unnoticed.
     """
     number, previous, met = 0, "", not head
     with connection.execute(_CHAIN, {"of": organization_id}) as rows:
@@ -122,7 +122,7 @@ def verify_audit(connection: sa.Connection, organization_id: str, *, head: str =
 
 
 def _find_problem(row: dict[str, Any], number: int, previous: str) -> str:
-    """What is wrong with the row that should be this number and follow that hash; '' where nothing is."""
+    """Return what is wrong with the row that should have this number and follow that hash; '' if nothing is."""
     if row["number"] != number:
         return f"Row {number} is missing: the next one is {row['number']}."
     if row["previous"] != previous:
@@ -152,7 +152,7 @@ _OF_USER = events.c.user_id == sa.bindparam("user")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """What a new audit row says; `detail` is any JSON object."""
+    """The content of a new audit row; `detail` is any JSON object."""
 
     actor: str
     action: str
@@ -164,10 +164,10 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventEntry:
-    """What a new event says, and the session, user and skill that it is about.
+    """The content of a new event, and the session, user and skill that it is about.
 
-    Events are counted by `subject`, the slug of that skill, by `source`, the scope that it was loaded from, and by
-    `seconds`, how long that took; a load that gave nothing has none.
+    Metrics count events by `subject` (the slug), `source` (the scope it was loaded from) and `seconds` (the duration,
+    None for a failed load).
     """
 
     name: str
@@ -186,9 +186,9 @@ def append(
     audits: Sequence[AuditEntry] = (),
     events: Sequence[EventEntry] = (),
 ) -> list[Event]:
-    """Add rows to both logs, kept when the transaction is; the events as everybody will read them.
+    """Append to both logs in the caller's transaction, and return the events as subscribers will receive them.
 
-    `Invalid` where a detail or the data of an event is not JSON.
+    Raise `Invalid` if a detail or the data of an event is not JSON.
     """
     if not audits and not events:
         return []
@@ -209,7 +209,7 @@ def read_events(
     session_id: str = "",
     user_id: str | None = None,
 ) -> list[Event]:
-    """The next events after a number, in order: all, or those of these names, of one session, of one user."""
+    """Return the next events after a number, in order, filtered by name, session and user if given."""
     query = _READ_EVENTS
     key: dict[str, Any] = {"of": organization_id, "after": after, "most": limit}
     if names:
@@ -222,18 +222,21 @@ def read_events(
 
 
 def last_event(connection: sa.Connection, organization_id: str) -> int:
-    """The number of the newest event; 0 where there is none."""
+    """Return the number of the newest event, or 0."""
     return connection.execute(_LAST_EVENT, {"of": organization_id}).scalar() or 0
 
 
 def read_audit(connection: sa.Connection, organization_id: str, *, after: int, limit: int) -> list[AuditRow]:
-    """The next audit rows after a number, in order, as they stand; `verify_audit` says whether they can be believed."""
+    """Return the next audit rows after a number, in order, unverified; see `verify_audit`."""
     rows = connection.execute(_READ_AUDIT, {"of": organization_id, "after": after, "most": limit})
     return [AuditRow(**row) for row in rows.mappings()]
 
 
 def _lock_organization(connection: sa.Connection, organization_id: str) -> None:
-    """Let one transaction at a time append for an organization; SQLite has one writer anyway."""
+    """Let one transaction at a time append for an organization, so that numbers follow commit order without gaps.
+
+    SQLite has one writer at a time anyway.
+    """
     if connection.dialect.name == "postgresql":
         name = f"ledger\n{organization_id}"
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, 0))))
@@ -311,7 +314,7 @@ def _to_event(row: Any) -> Event:
 
 
 def _plain_json(value: dict[str, Any]) -> dict[str, Any]:
-    """The value as it will be read again: tuples are lists by then, and numbers as keys are text."""
+    """Return the value as it will be read back (tuples as lists, keys as text), because the hash covers that form."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (ValueError, TypeError) as error:

@@ -32,23 +32,26 @@ _PUT: dict[str, sa.Insert] = {
 
 
 def hold(connection: sa.Connection, organization_id: str, name: str) -> None:
-    """Let one writer at a time change a value by what it is now, until the transaction ends; SQLite has one writer anyway."""
+    """Lock a setting until the transaction ends, for a change that depends on the current value.
+
+    SQLite has one writer at a time anyway.
+    """
     if connection.dialect.name == "postgresql":
         key = f"setting\n{organization_id}\n{name}"
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(key, 0))))
 
 
 def get_settings(connection: sa.Connection, organization_id: str) -> dict[str, Any]:
-    """What the organization has set."""
+    """Return the settings of the organization."""
     return {row.name: row.value for row in connection.execute(_GET, {"of": organization_id})}
 
 
 def set_setting(connection: sa.Connection, organization_id: str, name: str, value: Any, by: str) -> None:
-    """Set one value, instead of the one before; of two at once, the later stays."""
+    """Set a value; of two concurrent writers the later wins."""
     row = {"organization_id": organization_id, "name": name, "value": value, "updated_at": now(), "updated_by": by}
     connection.execute(_PUT[connection.dialect.name], row)
 
 
 def unset_setting(connection: sa.Connection, organization_id: str, name: str) -> bool:
-    """Forget one value; whether there was one."""
+    """Remove a value; return False if there was none."""
     return connection.execute(_DELETE, {"of": organization_id, "which": name}).rowcount == 1

@@ -1,6 +1,6 @@
-"""The tables of the gate, alike on SQLite and PostgreSQL: approvals, the audit, the events and the settings of an org.
+"""Define the tables of approvals, audit, events and organization settings, the same on SQLite and PostgreSQL.
 
-`audit` and `events` are logs: rows are added, numbered from 1 without a gap inside one organization, never altered.
+`audit` and `events` are logs: rows are numbered from 1 without gaps within an organization and never change.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _INSERT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryRow:
-    """One version of one prompt or rubric as it is kept; `content` is JSON."""
+    """One version of one prompt or rubric; `content` is JSON."""
 
     entry_id: str
     version: str
@@ -40,7 +40,7 @@ class RegistryRow:
 def list_entries(
     connection: sa.Connection, organization_id: str, kind: str, entry_id: str | None = None
 ) -> list[RegistryRow]:
-    """What an organization keeps of a kind, all of it or what has one id."""
+    """Return the entries of a kind that an organization has, or only those with one id."""
     query, key = _ALL, {"of": organization_id, "which": kind}
     if entry_id is not None:
         query, key = query.where(_ID), {**key, "named": entry_id}
@@ -50,7 +50,7 @@ def list_entries(
 def get_entry(
     connection: sa.Connection, organization_id: str, kind: str, entry_id: str, version: str
 ) -> RegistryRow | None:
-    """One version; None where it is not kept."""
+    """Return one version, or None."""
     row = connection.execute(_ONE, _key(organization_id, kind, entry_id, version)).first()
     return _to_entry(row) if row is not None else None
 
@@ -58,7 +58,7 @@ def get_entry(
 def add_entry(
     connection: sa.Connection, organization_id: str, kind: str, entry_id: str, version: str, *, content: str, by: str
 ) -> bool:
-    """Keep a version; False, and nothing is changed, where there is one already."""
+    """Add a version; return False and change nothing if it exists."""
     row = {
         "organization_id": organization_id,
         "kind": kind,
@@ -72,7 +72,7 @@ def add_entry(
 
 
 def remove_entry(connection: sa.Connection, organization_id: str, kind: str, entry_id: str, version: str) -> bool:
-    """Forget a version; whether there was one."""
+    """Remove a version; return False if there was none."""
     return connection.execute(_DELETE, _key(organization_id, kind, entry_id, version)).rowcount == 1
 
 

@@ -18,7 +18,7 @@ _set_attribute = object.__setattr__
 
 
 def build_model(model: type[Model], values: dict[str, Any]) -> Model:
-    """A model with exactly these values, one for every field; equal to the one that validation gives.
+    """Return a model with exactly these values, one for every field, without validating what was validated before.
 
     This is pydantic's `model_construct` without the search for aliases and defaults, which took a third of the time
     of reading a skill.
@@ -32,7 +32,7 @@ def build_model(model: type[Model], values: dict[str, Any]) -> Model:
 
 
 def field_defaults(model: type[FrozenModel], names: tuple[str, ...]) -> dict[str, Any]:
-    """The default of each of these fields; None where a field has none."""
+    """Return the default of each of these fields; None for a required field."""
     fields = model.model_fields
     return {
         name: None if fields[name].is_required() else fields[name].get_default(call_default_factory=True)
@@ -41,20 +41,20 @@ def field_defaults(model: type[FrozenModel], names: tuple[str, ...]) -> dict[str
 
 
 def fill_defaults(defaults: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any]:
-    """What was stored, and the default of everything else; lists that stand for tuples are tuples again."""
+    """Return the stored values with defaults for everything else; lists become tuples again where the default is one."""
     values: dict[str, Any] = {}
     for name, default in defaults.items():
         value = stored.get(name, default)
         if type(default) is tuple:
             value = tuple(value)
         elif value is default and type(default) is dict:
-            value = {}  # a mapping that nobody else holds
+            value = {}  # a copy, so that models do not share a mutable default
         values[name] = value
     return values
 
 
 def raw_json(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
-    """A JSON column as the driver gives it; SQLAlchemy's own decoding costs several times what `decode_json` does."""
+    """Return a JSON column as the driver gives it; SQLAlchemy's own decoding is several times slower than `decode_json`."""
     return sa.type_coerce(column, sa.Text).label(column.name)
 
 
@@ -64,7 +64,7 @@ def decode_json(value: Any) -> Any:
 
 
 def from_json(text: str | bytes) -> Any:
-    """JSON, fast; what the fast reader refuses (half a surrogate pair, which JSON may hold) is read the slow way."""
+    """Parse JSON fast. Fall back to the standard library for lone surrogates, which the fast parser rejects."""
     try:
         return pydantic_core.from_json(text)
     except ValueError:
@@ -86,10 +86,10 @@ def check_reader(slug: str, reader: str) -> None:
 
 
 class CompiledSelect:
-    """A select with bound parameters that gives plain tuples as the driver made them.
+    """A select that is compiled once per dialect and returns the driver's plain tuples.
 
-    `Connection.execute` takes 100 µs to run a select that the driver runs in 20; a skill is read at every step of an
-    agent, so this one is worth a cursor. Driver errors come as they are: `Database.read` translates them.
+    `Connection.execute` takes 100 µs for a select that the driver runs in 20, and a skill is read at every step of an
+    agent. Driver errors pass through; `Database.read` translates them.
     """
 
     def __init__(self, statement: sa.Select[*tuple[Any, ...]] | sa.CompoundSelect[*tuple[Any, ...]]) -> None:
@@ -97,7 +97,7 @@ class CompiledSelect:
         self._texts: dict[str, tuple[str, list[str] | None]] = {}
 
     def rows(self, connection: sa.Connection, parameters: Mapping[str, str]) -> list[tuple[Any, ...]]:
-        """All rows."""
+        """Return all rows."""
         text, places = self._texts.get(connection.dialect.name) or self._compile(connection.dialect)
         cursor = connection.connection.cursor()
         try:

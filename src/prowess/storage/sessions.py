@@ -134,7 +134,7 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnabledRow:
-    """One enabled skill. `position`, `content_length` and `enabled_at` are what storing it gives; callers leave them.
+    """One enabled skill. Storing it sets `position`, `content_length` and `enabled_at`.
 
     `content_length` counts the characters of the block that enters the prompt.
     """
@@ -163,12 +163,10 @@ def open_session(
     context_window: int | None,
     budget_max: int,
 ) -> SessionRow:
-    """The owner's session of this conversation: as it stands, or made, or opened again with these values.
+    """Return the owner's open session of this conversation; create it, or reopen it with these values, if needed.
 
-    One that is opened again without a role keeps the role that it had.
-
-    However many open one conversation at once, they get one session. Without a conversation ('') it is a new session,
-    and its id names the conversation.
+    A session that is reopened without a role keeps its role. Concurrent callers get the same session. Without a
+    conversation ('') a new session is created, whose id is also its conversation.
     """
     new_id = str(uuid.uuid4())
     key = {**owner.key, "of": conversation_id or new_id}
@@ -186,20 +184,20 @@ def open_session(
         }
         new = {**owner.columns, **values, "id": new_id, "conversation_id": key["of"], "budget_used": 0}
         connection.execute(_INSERTS[connection.dialect.name], {**new, "created_at": moment})
-        kept = {} if role else {"role": sessions.c.role}  # who names none does not get rid of the one it had
+        kept = {} if role else {"role": sessions.c.role}  # leaving the role out must not lift its limits
         connection.execute(_REOPEN.values(**{**values, **kept}, closed_at=None), key)
         found = connection.execute(_OF_CONVERSATION, key).mappings().one()
     return SessionRow(**found)
 
 
 def get_session(connection: sa.Connection, owner: Owner, session_id_or_conversation: str) -> SessionRow | None:
-    """The session of that id, else of that conversation; None where the owner has none, whoever else has."""
+    """Return the owner's session with that id, or else with that conversation; None if there is none."""
     found = connection.execute(_FIND, {**owner.key, "which": session_id_or_conversation}).mappings().first()
     return SessionRow(**found) if found else None
 
 
 def list_sessions(connection: sa.Connection, owner: Owner, *, limit: int) -> list[SessionRow]:
-    """The owner's open sessions, the last changed first."""
+    """Return the owner's open sessions, most recently changed first."""
     return [SessionRow(**row) for row in connection.execute(_LIST, {**owner.key, "most": limit}).mappings()]
 
 
@@ -213,9 +211,9 @@ def change_session(
     context_window: int | None = None,
     role: str | None = None,
 ) -> SessionRow | None:
-    """Change what is given of an open session; None where the owner has none of that id.
+    """Change the given values of an open session and return it; None if the owner has none with that id.
 
-    A budget below what is used takes nothing away; it lets nothing more in.
+    A budget below what is used removes nothing; it only lets nothing more in.
     """
     given = {"budget_max": budget_max, "model": model, "context_window": context_window, "role": role}
     values = {name: value for name, value in given.items() if value is not None}
@@ -225,7 +223,7 @@ def change_session(
 
 
 def close_session(connection: sa.Connection, owner: Owner, session_id: str) -> bool:
-    """Close an open session: its skills go, its row stays. False where the owner has no open one of that id."""
+    """Close a session: remove its skills and keep its row. Return False if the owner has no open one with that id."""
     closed = connection.execute(_CLOSE, {**owner.key, "which": session_id, "moment": now()}).rowcount == 1
     if closed:
         connection.execute(_REMOVE_ALL, {"which": session_id})
@@ -233,12 +231,12 @@ def close_session(connection: sa.Connection, owner: Owner, session_id: str) -> b
 
 
 def enabled(connection: sa.Connection, session_id: str) -> list[EnabledRow]:
-    """What a session has enabled, in the order of enabling, without the texts."""
+    """Return the enabled skills of a session in order, without their texts."""
     return [EnabledRow(**row) for row in connection.execute(_ENABLED, {"which": session_id}).mappings()]
 
 
 def contents(connection: sa.Connection, session_id: str) -> list[tuple[EnabledRow, str]]:
-    """The same, each with the block that enters the prompt."""
+    """Return the enabled skills of a session, each with the block that enters the prompt."""
     rows = connection.execute(_CONTENTS, {"which": session_id}).mappings()
     return [(EnabledRow(**{name: row[name] for name in row if name != "content"}), row["content"]) for row in rows]
 
@@ -246,16 +244,16 @@ def contents(connection: sa.Connection, session_id: str) -> list[tuple[EnabledRo
 def reserve(
     connection: sa.Connection, session_id: str, row: EnabledRow, content: str
 ) -> Literal["done", "over", "there", "gone"]:
-    """Enable a skill with this block, if the budget has room for all of it.
+    """Enable a skill with this block if the whole block fits the budget.
 
-    `over`: it has not, and nothing changed. `there`: that digest is enabled already, and nothing changed; another
-    digest of the slug is exchanged for this one. `gone`: no such session, or it is closed.
+    Return `over` if it does not fit, `there` if that digest is enabled already, and `gone` if there is no such open
+    session; nothing changes then. Another digest of the same slug is replaced by this one.
     """
     if not lock_session(connection, session_id):
         return "gone"
-    standing = connection.execute(_STORED, {"which": session_id, "of": row.slug}).first()
-    if standing is not None:
-        return "there" if standing.digest == row.digest else _exchange(connection, session_id, row, content, standing)
+    stored = connection.execute(_STORED, {"which": session_id, "of": row.slug}).first()
+    if stored is not None:
+        return "there" if stored.digest == row.digest else _exchange(connection, session_id, row, content, stored)
     if not _change_budget(connection, session_id, len(content)):
         return "over"
     values = {**_values(row, content), "session_id": session_id, "slug": row.slug, "enabled_at": now()}
@@ -266,43 +264,49 @@ def reserve(
 def exchange(
     connection: sa.Connection, session_id: str, row: EnabledRow, content: str
 ) -> Literal["done", "over", "gone"]:
-    """Give an enabled slug another digest and block, in its place, if the budget has room for the difference.
+    """Replace the digest and block of an enabled slug, at its position, if the difference fits the budget.
 
-    `over`: it has not, and nothing changed; a shorter block always fits. `gone`: the slug is not enabled (any more).
+    Return `over` if it does not fit (a shorter block always does), and `gone` if the slug is not enabled.
     """
-    standing = None
+    stored = None
     if lock_session(connection, session_id):
-        standing = connection.execute(_STORED, {"which": session_id, "of": row.slug}).first()
-    return "gone" if standing is None else _exchange(connection, session_id, row, content, standing)
+        stored = connection.execute(_STORED, {"which": session_id, "of": row.slug}).first()
+    return "gone" if stored is None else _exchange(connection, session_id, row, content, stored)
 
 
 def release(connection: sa.Connection, session_id: str, slug: str) -> int | None:
-    """Disable a skill; the characters that this gave back, or None where it was not enabled."""
+    """Disable a skill and return how many characters that freed; None if it was not enabled."""
     if not lock_session(connection, session_id):
         return None
     key = {"which": session_id, "of": slug}
-    standing = connection.execute(_STORED, key).first()
-    if standing is None:
+    stored = connection.execute(_STORED, key).first()
+    if stored is None:
         return None
     connection.execute(_REMOVE, key)
-    _change_budget(connection, session_id, -standing.content_length)
-    return standing.content_length
+    _change_budget(connection, session_id, -stored.content_length)
+    return stored.content_length
 
 
 def lock_session(connection: sa.Connection, session_id: str) -> bool:
-    """Let one caller at a time change an open session, until the transaction ends; False where it is none. SQLite has one writer anyway."""
+    """Lock an open session against other writers until the transaction ends; return False if there is none.
+
+    This does nothing more on SQLite, which has one writer at a time anyway.
+    """
     return connection.execute(_LOCK, {"which": session_id}).first() is not None
 
 
 def _change_budget(connection: sa.Connection, session_id: str, characters: int) -> bool:
-    """Reserve characters of the budget, or give back a negative number of them."""
+    """Reserve characters of the budget, or free them if negative; return False if they do not fit.
+
+    One guarded UPDATE, so that concurrent callers cannot exceed the budget together.
+    """
     return connection.execute(_TAKE, {"which": session_id, "by": characters, "moment": now()}).rowcount == 1
 
 
 def _exchange(
-    connection: sa.Connection, session_id: str, row: EnabledRow, content: str, standing: Any
+    connection: sa.Connection, session_id: str, row: EnabledRow, content: str, stored: Any
 ) -> Literal["done", "over"]:
-    if not _change_budget(connection, session_id, len(content) - standing.content_length):
+    if not _change_budget(connection, session_id, len(content) - stored.content_length):
         return "over"
     connection.execute(_REPLACE.values(**_values(row, content)), {"which": session_id, "of": row.slug})
     return "done"

@@ -43,7 +43,7 @@ _PLAIN = {
 }
 _ORIGIN = ("source", "source_type", "source_url", "source_ref", "source_id", "marketplace_id", "sync_etag")
 _WORDS = ("tags", "trigger_phrases", "intent_patterns")
-# Everything else that a skill has, now or in a later version, is kept as a document.
+# Every other field of a skill, also ones added later, is stored in one document.
 _DETAILS = tuple(
     name
     for name in Skill.model_fields
@@ -74,11 +74,11 @@ _SLUGS = sa.select(skills.c.slug).where(tenant_condition(skills))
 
 
 def _on_first_row(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """A wide column of the skill, on the row of its first artifact only."""
+    """Return a wide column of the skill on the row of its first artifact only, so that it is not sent once per artifact."""
     return sa.case((skill_artifacts.c.position > sa.literal_column("0"), sa.null()), else_=column)
 
 
-# One query for the skill and its artifacts, both from one state.
+# One query for the skill and its artifacts: one round trip, and both from one state.
 _READ = (
     sa.select(
         *_PLAIN.values(),
@@ -119,7 +119,7 @@ _UPDATE = sa.update(skills).where(tenant_condition(skills), skills.c.id == sa.bi
 _DELETE = sa.delete(skills).where(tenant_condition(skills), skills.c.id == sa.bindparam("which"))
 
 DAMAGE = (ValueError, TypeError, KeyError, AttributeError)
-"""What reading raises where another program wrote into a row what cannot stand there."""
+"""What reading raises if another program wrote an impossible value into a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ class StoredSkill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFiles:
-    """What the files of a skill are, without their bytes."""
+    """The files of a skill without their bytes."""
 
     slug: str
     digest: str
@@ -145,7 +145,7 @@ class StoredFiles:
 
 
 def get_cards(connection: sa.Connection, tenant: Tenant) -> list[SkillCard]:
-    """The cards of all skills; `DAMAGE` where a row cannot be read."""
+    """Return the cards of all skills; raise one of `DAMAGE` if a row cannot be read."""
     rows = connection.execute(_CARDS, tenant.key)
     return [
         build_model(
@@ -168,7 +168,7 @@ def get_cards(connection: sa.Connection, tenant: Tenant) -> list[SkillCard]:
 
 
 def has_kinds(connection: sa.Connection, tenant: Tenant, kinds: Collection[Kind]) -> bool:
-    """Whether there is a skill with an artifact of one of these kinds; any at all when none is given."""
+    """Return True if a skill has an artifact of one of these kinds, or if there is any skill when none is given."""
     written = sa.cast(skills.c.kinds, sa.Text)
     having = [written.contains(f'"{kind}"', autoescape=True) for kind in kinds]
     query = _SLUGS.where(sa.or_(*having)) if having else _SLUGS
@@ -182,7 +182,7 @@ def get_stale(connection: sa.Connection, tenant: Tenant) -> list[str]:
 
 
 def get_slugs(connection: sa.Connection, tenant: Tenant) -> list[str]:
-    """The slugs of all skills."""
+    """Return the slugs of all skills."""
     return sorted(connection.execute(_SLUGS, tenant.key).scalars())
 
 
@@ -197,7 +197,7 @@ def get_skill_by_slug(connection: sa.Connection, tenant: Tenant, slug: str, loca
 
 
 def get_files(connection: sa.Connection, tenant: Tenant, id: str) -> StoredFiles | None:
-    """What the files of one skill are."""
+    """Return the files of a skill without their bytes."""
     return _files(connection.execute(_FILES, {**tenant.key, "which": id}).first())
 
 
@@ -228,12 +228,12 @@ def _stored(
 
 
 def lock_files(connection: sa.Connection, tenant: Tenant, id: str) -> StoredFiles | None:
-    """The same, with the skill locked against other writers."""
+    """Return the files of a skill, locked against other writers."""
     return _files(connection.execute(_FILES_LOCKED, {**tenant.key, "which": id}).first())
 
 
 def taken_ids(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
-    """Which of these ids are in use, by whomever."""
+    """Return which of these ids are in use by any tenant."""
     found: set[str] = set()
     for chunk in split_chunks(sorted(set(ids))):
         found.update(connection.execute(_TAKEN, {"of": chunk}).scalars())
@@ -255,7 +255,7 @@ def update_skills(connection: sa.Connection, tenant: Tenant, pairs: Iterable[tup
 
 
 def delete_skill(connection: sa.Connection, tenant: Tenant, id: str) -> None:
-    """Remove a skill; its artifacts go with it."""
+    """Delete a skill and its artifacts."""
     connection.execute(_DELETE, {**tenant.key, "which": id})
 
 
@@ -284,7 +284,7 @@ def _files(row: Any) -> StoredFiles | None:
 
 
 def _values(row: Sequence[Any]) -> dict[str, Any]:
-    """The fields of a skill that stand in a row of `_READ`, taken by place."""
+    """Return the fields of a skill from a row of `_READ`, by position."""
     plain, origin, words = row[:_A], row[_A:_B], row[_B:_C]
     manifest, details, _ = row[_C:_D]
     return {
@@ -327,6 +327,6 @@ def _row(skill: Skill, package: Package, tenant: Tenant) -> dict[str, Any]:
 
 
 def _skill_markdown(package: Package) -> str:
-    """The SKILL.md as text; PostgreSQL has no NUL in text, and this copy is for people who query."""
+    """Return SKILL.md as text for people who query the table; PostgreSQL cannot store NUL in text."""
     file = package.get("SKILL.md")
     return file.content.decode(errors="replace").replace("\x00", "\ufffd") if file else ""

@@ -14,7 +14,7 @@ from prowess.storage.clock import now
 from prowess.storage.run_tables import spend
 
 TOLERANCE = 1e-9
-"""By how much sums of fractions may differ."""
+"""How much sums of floating-point amounts may be off."""
 
 _KEY = ("organization_id", "purse")
 _NAMED = sa.and_(spend.c.organization_id == sa.bindparam("of"), spend.c.purse == sa.bindparam("which"))
@@ -29,9 +29,9 @@ _GET = sa.select(spend.c.amount).where(_NAMED)
 
 
 def reserve(connection: sa.Connection, organization_id: str, purses: Mapping[str, float], amount: float) -> str | None:
-    """Set an amount aside in every purse, each with its cap, or in none: the purse that is full, or None."""
+    """Reserve an amount under every limit, or under none; return the name of the limit that is full, or None."""
     done: list[str] = []
-    for purse in sorted(purses):  # in one order, so that two never wait for each other
+    for purse in sorted(purses):  # always in the same order, so that two callers cannot deadlock
         row = {"organization_id": organization_id, "purse": purse, "amount": 0.0, "updated_at": now()}
         connection.execute(_OPEN[connection.dialect.name], row)
         values = {"of": organization_id, "which": purse, "more": amount, "at": now()}
@@ -43,11 +43,11 @@ def reserve(connection: sa.Connection, organization_id: str, purses: Mapping[str
 
 
 def settle(connection: sa.Connection, organization_id: str, purses: Iterable[str], difference: float) -> None:
-    """Add to every purse what was spent beyond what was set aside, whatever the cap; less than nothing gives back."""
+    """Add the difference between actual and reserved amount, whatever the cap; a negative one is given back."""
     for purse in sorted(purses):
         connection.execute(_ADD, {"of": organization_id, "which": purse, "more": difference, "at": now()})
 
 
 def spent(connection: sa.Connection, organization_id: str, purse: str) -> float:
-    """What was spent from a purse, with what is set aside for running requests."""
+    """Return what was spent under a limit, including what is reserved for running requests."""
     return connection.execute(_GET, {"of": organization_id, "which": purse}).scalar() or 0.0

@@ -30,7 +30,7 @@ CACHE_KIB = 16 * 1024
 
 
 class SqliteReadDialect(SQLiteDialect_pysqlite):
-    """A transaction sees one state, from its first query on."""
+    """Begins transactions that see one state from their first query on."""
 
     supports_statement_cache = True
 
@@ -40,12 +40,15 @@ class SqliteReadDialect(SQLiteDialect_pysqlite):
 
 
 class SqliteWriteDialect(SQLiteDialect_pysqlite):
-    """A transaction is the only writer, from its beginning on."""
+    """Begins transactions that hold the write lock from the start."""
 
     supports_statement_cache = True
 
     def do_begin(self, dbapi_connection: PoolProxiedConnection) -> None:
-        """Begin with the write lock, waiting for it."""
+        """Wait for the write lock and begin.
+
+        A deferred transaction that reads first cannot wait when it wants to write later: SQLite fails it at once.
+        """
         _driver_connection(dbapi_connection).execute("BEGIN IMMEDIATE")
 
 
@@ -54,7 +57,7 @@ registry.register("sqlite.prowess_writing", __name__, SqliteWriteDialect.__name_
 
 
 def sqlite_engines(url: sa.URL, **options: Any) -> tuple[sa.Engine, sa.Engine]:
-    """An engine to read with and one to write with, over one pool of connections."""
+    """Return an engine for reading and one for writing, over one pool of connections."""
     if not url.database or url.database == ":memory:":
         raise Invalid("A SQLite database needs a file to live in.", hint=URL_HINT)
     _create_private_file(Path(url.database))
@@ -66,7 +69,7 @@ def sqlite_engines(url: sa.URL, **options: Any) -> tuple[sa.Engine, sa.Engine]:
 
 
 def _create_private_file(path: Path) -> None:
-    """Make the file, and its folder, for the owner only; SQLite gives its side files the same mode."""
+    """Create the file and its folder for the owner only; SQLite gives its side files the same mode."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not path.exists():
@@ -88,7 +91,10 @@ def _configure(connection: sqlite3.Connection, _record: object) -> None:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch to write-ahead logging; the busy timeout does not cover this, so two first openers meet here."""
+    """Switch to write-ahead logging.
+
+    SQLite's busy timeout does not cover this statement, so two processes that open a new file at once retry here.
+    """
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -111,18 +117,21 @@ def _driver_connection(connection: PoolProxiedConnection) -> sqlite3.Connection:
 
 
 WRITER_WAIT_SECONDS = 60.0
-"""How many seconds a writer waits for those before it in this process."""
+"""How long a writer waits for the other writers of this process."""
 
 LONG_WAIT_SECONDS = 5.0
-"""A writer that waited so long, while the one before it waited for another program in vain, does not begin to wait anew."""
+"""A writer that waited longer than this fails at once if the one before it found the file locked by another program."""
 
 
 class WriterLock:
-    """A lock that is given up on after a while; a forked child begins with a free one. A thread may hold it twice."""
+    """A reentrant lock with a timeout for the writers of one process; a forked child starts with a free one.
+
+    SQLite lets waiting writers retry at random, so among many threads some would starve until they time out.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._refused = False
+        self._was_busy = False
         _writer_locks.add(self)
 
     def __enter__(self) -> None:
@@ -132,7 +141,7 @@ class WriterLock:
                 f"Other writers of this process did not let go of the database for {WRITER_WAIT_SECONDS:.0f} seconds.",
                 hint="Try again when there is less to do.",
             )
-        if self._refused and monotonic() > began + LONG_WAIT_SECONDS:
+        if self._was_busy and monotonic() > began + LONG_WAIT_SECONDS:
             self._lock.release()
             raise Unavailable(
                 "The database is locked by another program.", hint="Let the other one finish, then try again."
@@ -140,11 +149,11 @@ class WriterLock:
 
     def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
         cause = str(getattr(getattr(error, "orig", error), "sqlite_errorname", ""))
-        self._refused = cause.startswith("SQLITE_BUSY")
+        self._was_busy = cause.startswith("SQLITE_BUSY")
         self._lock.release()
 
     def renew(self) -> None:
-        """Begin anew, whoever held it."""
+        """Replace the lock, whoever held it."""
         self._lock = threading.RLock()
 
 
@@ -152,7 +161,7 @@ _writer_locks: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
 def _renew_locks() -> None:
-    """Those who held a lock in the parent are not there in a forked child."""
+    """Free all locks in a forked child: the threads that held them exist only in the parent."""
     for turns in _writer_locks:
         turns.renew()
 

@@ -1,7 +1,7 @@
-"""The tables, alike on SQLite and PostgreSQL.
+"""Define the tables of skills, the same on SQLite and PostgreSQL.
 
 Every row of a skill, its artifacts and its versions carries its tenant (organization, user, scope). Dates are ISO-8601
-text in UTC. Large columns stand last, so that reading a card never walks through a skill's text.
+text in UTC. Large columns come last, because SQLite reads a row from the front and a card must not cost the text.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ metadata = sa.MetaData(
 )
 
 SEARCHABLE_JSON = sa.JSON().with_variant(JSONB(), "postgresql")
-"""A list of words that can be searched by."""
+"""A JSON list that queries can search."""
 
 ORDERED_JSON = sa.JSON()
-"""A value that must come back as it was written: on PostgreSQL `json`, because `jsonb` forgets the order of keys."""
+"""JSON that must come back unchanged: `json` on PostgreSQL, because `jsonb` loses the order of keys."""
 
 
 def _tenant_columns() -> list[sa.Column[str]]:
@@ -35,7 +35,7 @@ def _tenant_columns() -> list[sa.Column[str]]:
 
 
 def or_empty(column: sa.Column[str]) -> sa.ColumnElement[str]:
-    """The column with a missing value as '', written as the unique indexes write it, so that they are used."""
+    """Return the column with NULL as '', written exactly as in the unique indexes, so that they are used."""
     return sa.func.coalesce(column, sa.literal_column("''"))
 
 

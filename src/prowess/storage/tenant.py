@@ -12,9 +12,9 @@ from prowess.storage.tables import or_empty
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """One organization, one user in it (or neither), and the scope that they keep skills in.
+    """One organization, one user in it (or neither), and the scope of their skills.
 
-    `place` is the skill folder that a version log is about; '' for skills that the database itself keeps.
+    `place` is the skill folder that a version log belongs to; '' for skills stored in the database itself.
     """
 
     organization_id: str | None = None
@@ -24,7 +24,7 @@ class Tenant:
 
     @property
     def key(self) -> dict[str, str]:
-        """The parameters that `tenant_condition` binds; a missing value is ''."""
+        """The parameters of `tenant_condition`; a missing value is ''."""
         return {
             "tenant_organization": self.organization_id or "",
             "tenant_user": self.user_id or "",
@@ -33,12 +33,12 @@ class Tenant:
 
     @property
     def columns(self) -> dict[str, str | None]:
-        """The values of a new row."""
+        """The columns of a new row."""
         return {"organization_id": self.organization_id or None, "user_id": self.user_id or None, "scope": self.scope}
 
 
 def tenant_condition(table: sa.Table) -> sa.ColumnElement[bool]:
-    """The condition that a row is the tenant's own; bind it with `Tenant.key`."""
+    """Return the condition that a row belongs to the tenant; bind it with `Tenant.key`."""
     return sa.and_(
         or_empty(table.c.organization_id) == sa.bindparam("tenant_organization"),
         or_empty(table.c.user_id) == sa.bindparam("tenant_user"),

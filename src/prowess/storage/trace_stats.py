@@ -43,10 +43,7 @@ _SUMS: tuple[sa.Label[Any], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceCount:
-    """So many traces of one group that ended in one status; `cost` is what the `priced` ones of them cost.
-
-    In the place of the `replaced` ones another artifact ran.
-    """
+    """The traces of one group and status. `cost` is the sum over the `priced` ones; `replaced` had a fallback run."""
 
     name: str
     status: str
@@ -61,7 +58,7 @@ class TraceCount:
 
 
 def count_traces(connection: sa.Connection, which: TraceFilter, by: GroupBy) -> list[TraceCount]:
-    """The traces counted by group and status, in no order."""
+    """Return counts by group and status, unordered."""
     columns = (_KEYS[by].label("name"), traces.c.status, *_SUMS, _replaced(which))
     counted = sa.select(*columns).where(*which.conditions())
     return [
@@ -82,7 +79,7 @@ def count_traces(connection: sa.Connection, which: TraceFilter, by: GroupBy) -> 
 
 
 def _replaced(which: TraceFilter) -> sa.Label[int]:
-    """How many were unavailable and have a trace of what ran in their place."""
+    """Return how many were unavailable and have the trace of a fallback."""
     other = traces.alias()
     theirs = [other.c.organization_id == which.organization_id, other.c.fallback_of.is_not(None)]
     if which.user_id is not None:
@@ -95,7 +92,7 @@ def _replaced(which: TraceFilter) -> sa.Label[int]:
 
 
 def count_durations(connection: sa.Connection, which: TraceFilter, by: GroupBy) -> list[tuple[str, int, int]]:
-    """For each group and each time in milliseconds that its runs took: group, time, and how many took so long."""
+    """Return group, duration in milliseconds, and how many runs took that long, for each group and duration."""
     time = traces.c.duration_ms
     counted = sa.select(_KEYS[by].label("name"), time, sa.func.count()).where(*which.conditions(), time.is_not(None))
     return [(name, taken, many) for name, taken, many in connection.execute(counted.group_by(_NAME, time))]

@@ -27,18 +27,18 @@ from prowess.storage.tables import ORDERED_JSON
 
 Row = Mapping[str, Any]
 TracePosition = tuple[str, str]
-"""When a run started and its id: where its row stands among others."""
+"""Start time and id of a run: the sort key of its row."""
 
 LARGE_COLUMNS = frozenset({"detail", "inputs", "rendered_input", "raw_output"})
-"""The columns that a list leaves out."""
+"""The columns that lists leave out."""
 
-RUNNING = traces.c.status == sa.literal_column("'running'")  # written out, so that the partial index is used
+RUNNING = traces.c.status == sa.literal_column("'running'")  # a literal, so that the planner uses the partial index
 _SMALL_COLUMNS = [column for column in traces.columns if column.name not in LARGE_COLUMNS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFilter:
-    """Which traces: those of an organization and of one of its users (None for all users), narrowed by what is not ''."""
+    """Selects the traces of an organization and one of its users (None for all), narrowed by the values that are not ''."""
 
     organization_id: str
     user_id: str | None
@@ -51,10 +51,10 @@ class TraceFilter:
     session: str = ""
     model: str = ""
     since: str = ""
-    """A moment as the clock writes it: runs that started then or later."""
+    """Only runs that started at this time or later."""
 
     def conditions(self) -> list[sa.ColumnElement[bool]]:
-        """What a row must fulfil, for a query."""
+        """Return the conditions for a query."""
         columns = traces.c
         found = [columns.organization_id == self.organization_id]
         if self.user_id is not None:
@@ -76,12 +76,12 @@ class TraceFilter:
 
 
 def position_of(row: Row) -> TracePosition:
-    """Where a row stands."""
+    """Return the sort key of a row."""
     return row["started_at"], row["id"]
 
 
 def get_row(connection: sa.Connection, which: TraceFilter, id: str) -> Row | None:
-    """One whole row by its id; None also where the filter does not let it through."""
+    """Return a whole row by its id; None if the filter excludes it."""
     query = sa.select(traces).where(traces.c.id == id, *which.conditions())
     found = connection.execute(query).mappings().first()
     return {**found} if found else None
@@ -95,7 +95,7 @@ def read_newest(
     after: TracePosition | None = None,
     whole: bool = False,
 ) -> list[Row]:
-    """Rows from the newest on, or those that follow a place in that order; without the large columns unless `whole`."""
+    """Return rows newest first, starting after a position; without the large columns unless `whole`."""
     query = sa.select(traces) if whole else sa.select(*_SMALL_COLUMNS)
     query = query.where(*which.conditions())
     if after is not None:
@@ -112,7 +112,7 @@ def read_oldest(
     after: TracePosition | None = None,
     whole: bool = False,
 ) -> list[Row]:
-    """The same from the oldest on: to follow what happens, or to walk through everything."""
+    """Return rows oldest first, starting after a position; without the large columns unless `whole`."""
     query = sa.select(traces) if whole else sa.select(*_SMALL_COLUMNS)
     query = query.where(*which.conditions())
     if after is not None:
@@ -122,13 +122,13 @@ def read_oldest(
 
 
 def read_running(connection: sa.Connection) -> list[tuple[str, str, str]]:
-    """Id, process and deadline of every run that has not ended, of whomever."""
+    """Return id, process and deadline of every running run of any organization."""
     query = sa.select(traces.c.id, traces.c.process, traces.c.deadline_at).where(RUNNING)
     return [(row.id, row.process, row.deadline_at) for row in connection.execute(query)]
 
 
 def close_running(connection: sa.Connection, ids: Sequence[str], *, moment: str, error: str, code: str) -> int:
-    """End these as interrupted, those that still have not ended; how many that were."""
+    """Mark those of these runs that are still running as interrupted; return how many."""
     closed = 0
     for start in range(0, len(ids), 500):
         change = (
@@ -141,13 +141,13 @@ def close_running(connection: sa.Connection, ids: Sequence[str], *, moment: str,
 
 
 def has_before(connection: sa.Connection, moment: str) -> bool:
-    """Whether there is a run that `delete_before` would remove."""
+    """Return True if `delete_before` would delete something."""
     old = sa.select(traces.c.id).where(traces.c.started_at < moment, traces.c.status != sa.literal_column("'running'"))
     return connection.execute(old.limit(1)).first() is not None
 
 
 def delete_before(connection: sa.Connection, moment: str, *, limit: int) -> int:
-    """Remove up to `limit` rows of runs that started before a moment and do not run; how many that were."""
+    """Delete up to `limit` rows of ended runs that started before a time; return how many."""
     oldest = (
         sa.select(traces.c.id)
         .where(traces.c.started_at < moment, traces.c.status != sa.literal_column("'running'"))
@@ -157,7 +157,7 @@ def delete_before(connection: sa.Connection, moment: str, *, limit: int) -> int:
 
 
 def find_ids(connection: sa.Connection, which: TraceFilter, start: str, *, limit: int) -> list[str]:
-    """The ids that begin so, of the traces that the filter lets through."""
+    """Return ids of matching traces that begin with a prefix."""
     begins = traces.c.id.startswith(start, autoescape=True)
     query = sa.select(traces.c.id).where(begins, *which.conditions()).limit(limit)
     return list(connection.scalars(query))
@@ -183,7 +183,7 @@ _column_values = cast("Callable[[Mapping[str, Any]], tuple[Any, ...]]", itemgett
 
 
 def dump_json(value: Any) -> str:
-    """A value as it is written; `ValueError` for one that is not JSON. Numbers that are not finite become words."""
+    """Return a value as JSON; raise `ValueError` if it is not JSON. NaN and infinity become strings."""
     return to_json(value, inf_nan_mode="strings").decode()
 
 
@@ -199,12 +199,12 @@ def add_many(connection: sa.Connection, rows: Sequence[Row]) -> None:
 
 
 def insert_many(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Add rows of runs that began; one whose id is there already is left as it is."""
+    """Add rows of started runs; existing rows are left as they are."""
     _write(connection, rows, _KEEP_EXISTING)
 
 
 def finish_many(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows of runs that ended, whether or not their beginning is there. No id may occur twice."""
+    """Write rows of ended runs, whether or not their start is stored. No id may occur twice."""
     _write(connection, rows, _OVERWRITE)
 
 
@@ -260,7 +260,7 @@ def _copy_line(row: Row) -> str | None:
 
 
 def _dump_batches(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The rows as lists of JSON, none of them much longer than a server likes."""
+    """Yield the rows as JSON lists of limited length."""
     texts: list[str] = []
     length = 0
     for row in rows:

@@ -54,9 +54,9 @@ _POSITION = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Position:
-    """Numbers below `end` were seen, except those that are `open`; `least` is below all that were not.
+    """Numbers below `end` were seen, except the `open` ones; everything unseen is at least `least`.
 
-    `log` says which table of which database it was, where that can be told, and `newest` is the id of a version in it.
+    `log` identifies the table and database if that is known, and `newest` is the id of a version in it.
     """
 
     least: int
@@ -66,7 +66,7 @@ class _Position:
     newest: str
 
     def saw(self, number: int) -> bool:
-        """Whether a version of that number was there."""
+        """Return True if a version with that number was visible."""
         return number < self.end and number not in self.open
 
     def __str__(self) -> str:
@@ -74,14 +74,14 @@ class _Position:
 
 
 def next_numbers(connection: sa.Connection, tenant: Tenant) -> Iterator[int]:
-    """The numbers for the versions that a transaction is about to add."""
+    """Return the numbers for the versions that a transaction is about to add."""
     if connection.dialect.name == "postgresql":
         return repeat(connection.execute(_TRANSACTION).scalar_one())
     return count((connection.execute(_LAST_NUMBER, _feed_key(tenant)).scalar() or 0) + 1)
 
 
 def read_feed(connection: sa.Connection, tenant: Tenant, since: str) -> tuple[str, frozenset[str] | None]:
-    """The position now, and the slugs that changed since another one; None where that is not known."""
+    """Return the current position, and the slugs that changed since another; None if that cannot be told."""
     now = _current_position(connection, tenant)
     seen = _parse_position(since)
     if seen is None or not _continues(connection, tenant, seen, now):
@@ -103,7 +103,7 @@ def _current_position(connection: sa.Connection, tenant: Tenant) -> _Position:
 
 
 def _continues(connection: sa.Connection, tenant: Tenant, seen: _Position, now: _Position) -> bool:
-    """Whether the log is the one that the position is from, with all that was there then."""
+    """Return True if the log is the one that the position is from, and nothing was removed from it."""
     if seen.end > now.end or seen.log != now.log:
         return False
     return (
@@ -157,7 +157,7 @@ _INSERT = sa.insert(skill_versions)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What a new version is made of."""
+    """The content of a new version."""
 
     slug: str
     package: str
@@ -170,9 +170,9 @@ class Entry:
 
 
 def append_versions(connection: sa.Connection, tenant: Tenant, entries: Sequence[Entry]) -> list[Version]:
-    """Add the next version of each skill (each slug at most once); the files are in `skill_blobs` already.
+    """Append the next version of each skill (each slug at most once); the files must be stored already.
 
-    The caller holds the lock on the skills, so that no two writers count up from the same number.
+    The caller holds the lock on the skills, so that no two writers continue from the same number.
     """
     if not entries:
         return []
@@ -189,7 +189,7 @@ def append_versions(connection: sa.Connection, tenant: Tenant, entries: Sequence
 
 
 def last_numbers(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> dict[str, int]:
-    """The highest number that each of these slugs ever had."""
+    """Return the highest version number of each of these slugs."""
     found: dict[str, int] = {}
     for chunk in split_chunks(slugs):
         found.update((slug, number) for slug, number in connection.execute(_LAST, {**_log_key(tenant), "of": chunk}))
@@ -197,13 +197,13 @@ def last_numbers(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]
 
 
 def get_versions(connection: sa.Connection, tenant: Tenant, slug: str) -> list[Version]:
-    """All versions of a skill, oldest first."""
+    """Return all versions of a skill, oldest first."""
     rows = connection.execute(_LOG, {**_log_key(tenant), "of": slug}).mappings()
     return [Version.model_validate({**row, "manifest": load_manifest(row["manifest"])}) for row in rows]
 
 
 def get_ends(connection: sa.Connection, tenant: Tenant, slug: str) -> tuple[Version, Version] | None:
-    """The first and the last version of a skill, without their manifests; None where it has none."""
+    """Return the first and last version of a skill without manifests; None if it has none."""
     key = {**_log_key(tenant), "of": slug}
     rows = [connection.execute(query, key).mappings().first() for query in _ENDS]
     found = [Version.model_validate(dict(row)) for row in rows if row is not None]
@@ -211,13 +211,13 @@ def get_ends(connection: sa.Connection, tenant: Tenant, slug: str) -> tuple[Vers
 
 
 def get_version_package(connection: sa.Connection, tenant: Tenant, slug: str, number: int) -> Package | None:
-    """The files as of one version, or None where there is no such version."""
+    """Return the files of one version, or None."""
     row = connection.execute(_FILES, {**_log_key(tenant), "of": slug, "which": number}).first()
     return None if row is None else get_package(connection, row.package, load_manifest(row.manifest))
 
 
 def lock_slug(connection: sa.Connection, tenant: Tenant, slug: str) -> None:
-    """Let one writer at a time append to a log that has no row in `skills` to lock; SQLite locks anyway."""
+    """Serialize writers of a version log that has no row in `skills` to lock. SQLite has one writer at a time anyway."""
     if connection.dialect.name == "postgresql":
         key = "\n".join([*_log_key(tenant).values(), slug])
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(key, 0))))
