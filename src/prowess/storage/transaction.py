@@ -49,7 +49,7 @@ class Transaction:
     def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
         try:
             try:
-                if error is None:
+                if error is None and self._transaction.is_active:  # the block may have rolled back by itself
                     self._transaction.commit()
             finally:
                 self._connection.close()  # rolls back what is not committed
