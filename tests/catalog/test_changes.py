@@ -116,8 +116,8 @@ def test_a_folder_is_read_as_it_is_whether_or_not_there_was_room_to_keep_it(tmp_
     for number in range(3):
         (tmp_path / f"skill-{number}").mkdir()
         (tmp_path / f"skill-{number}/SKILL.md").write_bytes(pack(f"skill-{number}").get("SKILL.md").content)
-    for room in (0, 1, ReadCache.MOST):
-        monkeypatch.setattr(ReadCache, "MOST", room)
+    for room in (0, 1, ReadCache.MAX_CHARACTERS):
+        monkeypatch.setattr(ReadCache, "MAX_CHARACTERS", room)
         made = DirectoryStore(tmp_path, scope="user", versions=MemoryVersions())
         catalog = Catalog([made])
         catalog.changes({})
@@ -144,7 +144,7 @@ def test_what_was_just_read_is_given_once_and_only_as_it_still_is():
 
 
 def test_what_was_given_or_replaced_makes_room_for_others(monkeypatch):
-    monkeypatch.setattr(ReadCache, "MOST", 250)
+    monkeypatch.setattr(ReadCache, "MAX_CHARACTERS", 250)
     one, other, fresh = skill("one", "x" * 150), skill("other", "y" * 150), ReadCache()
     for _ in range(3):
         fresh.take("a", one)
@@ -160,7 +160,7 @@ def test_what_was_given_or_replaced_makes_room_for_others(monkeypatch):
 
 
 def test_the_room_is_that_of_everything_a_skill_holds(monkeypatch):
-    monkeypatch.setattr(ReadCache, "MOST", 1_000)
+    monkeypatch.setattr(ReadCache, "MAX_CHARACTERS", 1_000)
     one = skill("wordy", "x" * 150)
     many = one.model_copy(update={"artifacts": one.artifacts * 10})
     assert len(one.body) == len(many.body)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from prowess.catalog import store as feed
+from prowess.catalog import store as store_module
 from prowess.catalog.database_store import DatabaseStore
 from prowess.catalog.database_versions import DatabaseVersions
 from prowess.catalog.database_writes import SaveRequest, record
@@ -273,7 +273,7 @@ def test_a_store_of_another_process_is_not_known_unless_it_was_empty(pack: Pack)
 
 
 def test_what_lies_too_far_back_is_not_known(pack: Pack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "MOST", 3)
+    monkeypatch.setattr(store_module, "MAX_CHANGES", 3)
     store = MemoryStore()
     store.save(pack("first"))
     old = store.changes().position

@@ -248,7 +248,7 @@ class DatabaseStore(EditableStore):
 
     def _save_reading(self, request: SaveRequest) -> SaveOutcome:
         """Save one request. A writer that loses a race tries again and then sees what the winner wrote."""
-        # Rows that do not exist yet cannot be locked. Two writers that create the same slug on PostgreSQL are told apart
+        # Rows that do not exist yet cannot be locked. Two writers that create the same slug on PostgreSQL are separated
         # only by the unique index, which fails the second one after its own comparison found nothing.
         for _ in range(_ATTEMPTS - 1):
             with suppress(Conflict):

@@ -90,8 +90,8 @@ def _folder(store: DirectoryStore) -> Finding:
 def _fault(fault: Fault) -> Finding:
     first = next((problem for problem in fault.problems if problem.severity == "error"), None)
     problem = first or next(iter(fault.problems), None)
-    told = f"{problem.message} [{problem.code}]" if problem else "it cannot be read"
+    reason = f"{problem.message} [{problem.code}]" if problem else "it cannot be read"
     more = f" (and {len(fault.problems) - 1} more)" if len(fault.problems) > 1 else ""
     name = f"not served: {fault.slug}" if fault.slug else "not served"
     hint = problem.hint if problem else ""
-    return Finding(name=name, status="warning", detail=f"{fault.location}: {told}{more}", hint=hint)
+    return Finding(name=name, status="warning", detail=f"{fault.location}: {reason}{more}", hint=hint)

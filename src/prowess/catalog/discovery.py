@@ -3,6 +3,7 @@
 This runs at every start and every listing, so it works on plain strings and looks at each folder once.
 """
 
+# ruff: noqa: PTH110, PTH112, PTH117, PTH118, PTH120
 from __future__ import annotations
 
 import os
@@ -97,9 +98,6 @@ AGENTS: tuple[AgentFolders, ...] = (
     AgentFolders("adal", ".adal/skills", ("~/.adal/skills",)),
     AgentFolders("universal", ".agents/skills", ("$XDG_CONFIG_HOME/agents/skills", "~/.config/agents/skills")),
 )
-
-
-# ruff: noqa: PTH110, PTH112, PTH117, PTH118, PTH120
 
 
 PLAIN_NAMES = frozenset({"skills", "data/skills", "agent/skills"})

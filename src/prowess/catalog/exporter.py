@@ -50,9 +50,9 @@ def export_skill(
         suffix = "." + form
         data = write_archive(package, ARCHIVES[form])
         return _write_single_file(folder / f"{skill.name}{suffix}", data, form, (), replace=replace)
-    writing, told = _convert(skill, package, form, profile, limits)
+    writing, written_as = _convert(skill, package, form, profile, limits)
     named = writing.package.name if profile else ""
-    return _write_to(skill, writing, told, folder, named=named, replace=replace)
+    return _write_to(skill, writing, written_as, folder, named=named, replace=replace)
 
 
 def _convert(
@@ -71,26 +71,28 @@ def _convert(
     return Writing(package=package), skill.form
 
 
-def _write_to(skill: Skill, writing: Writing, told: str, folder: Path, *, named: str, replace: bool) -> ExportResult:
+def _write_to(
+    skill: Skill, writing: Writing, written_as: str, folder: Path, *, named: str, replace: bool
+) -> ExportResult:
     """Write a skill of one file as a file, others as a folder, named after the skill."""
     files = writing.package.files
     if not named and len(files) == 1 and not is_marker(files[0].path):
         path = folder / f"{skill.name}{Path(files[0].path).suffix}"
-        return _write_single_file(path, files[0].content, told, writing.left_out, replace=replace)
+        return _write_single_file(path, files[0].content, written_as, writing.left_out, replace=replace)
     target = folder / (named or skill.name)
     _check_free(target, replace=replace)
     folder.mkdir(parents=True, exist_ok=True)
     write_folder(writing.package, target, replace=replace)
-    return ExportResult(path=target, form=told, left_out=writing.left_out)
+    return ExportResult(path=target, form=written_as, left_out=writing.left_out)
 
 
 def _write_single_file(
-    path: Path, data: bytes, told: str, left_out: tuple[Problem, ...], *, replace: bool
+    path: Path, data: bytes, written_as: str, left_out: tuple[Problem, ...], *, replace: bool
 ) -> ExportResult:
     _check_free(path, replace=replace)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, data, replace=replace)
-    return ExportResult(path=path, form=told, left_out=left_out)
+    return ExportResult(path=path, form=written_as, left_out=left_out)
 
 
 def _check_free(target: Path, *, replace: bool) -> None:

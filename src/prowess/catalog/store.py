@@ -83,7 +83,7 @@ class ReadCache:
     Each skill is handed out once. Skills for which there is no room are read again.
     """
 
-    MOST = 64 * 1024 * 1024
+    MAX_CHARACTERS = 64 * 1024 * 1024
     """The limit for the content of all cached skills together, in characters."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class ReadCache:
         """Cache the skill that was read at a location, replacing an earlier one, if there is room."""
         self._drop(location)
         size = _size_of(skill)
-        if self._size + size <= self.MOST:
+        if self._size + size <= self.MAX_CHARACTERS:
             self._skills[location] = skill
             self._size += size
 
@@ -281,7 +281,7 @@ def store_key(store: Store) -> str:
     return f"{store.scope}:{store.location}"
 
 
-MOST = 100_000
+MAX_CHANGES = 100_000
 """The number of slugs that are remembered. Changes before that are reported as unknown."""
 
 _START = "0"
@@ -305,7 +305,7 @@ class ChangeLog:
         self._count += 1
         self._changed.pop(slug, None)  # so that the dict stays ordered by the last change of each slug
         self._changed[slug] = self._count
-        if len(self._changed) > MOST:
+        if len(self._changed) > MAX_CHANGES:
             oldest = next(iter(self._changed))
             self._forgotten = self._changed.pop(oldest)
 

@@ -156,17 +156,17 @@ def too_large_problem(path: str, size: int, cap: int, code: str = "file-too-larg
 
 def unknown_fields(keys: Sequence[str], line_of: Callable[[str], int | None] = lambda _: None) -> list[Problem]:
     """Return one problem per unknown field, and one for the rest if there are very many."""
-    told = [
+    problems = [
         _unknown_field(f"The field {key[:80]!r} has no meaning here; it is kept.", key, line_of)
         for key in keys[:MAX_LISTED_FIELDS]
     ]
     if len(keys) > MAX_LISTED_FIELDS:
-        told.append(
+        problems.append(
             _unknown_field(
                 f"{len(keys) - MAX_LISTED_FIELDS:,} more fields have no meaning here; they are kept.", None, line_of
             )
         )
-    return told
+    return problems
 
 
 def _unknown_field(message: str, key: str | None, line_of: Callable[[str], int | None]) -> Problem:

@@ -320,10 +320,10 @@ def _entry(artifact: Artifact, skill_md: str, package: Package, limits: Limits) 
     else:
         base = settings_of(artifact.kind, path, package, [], limits=limits)
         base["kind"] = kind_of(path)
-    whole = artifact.model_dump(mode="json")
+    settings = artifact.model_dump(mode="json")
     for field in base:
-        if field in whole and field != "content" and not same_json(base[field], whole[field]):
-            stated[field] = whole[field]
+        if field in settings and field != "content" and not same_json(base[field], settings[field]):
+            stated[field] = settings[field]
     entry = {key: value for key, value in stated.items() if key not in base or not same_json(base[key], value)}
     if is_plugin_kind(artifact.kind):
         # Said even where the folder says it too: a reader without the plugin does not know the folder.
