@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Feeds:
-    """What runs beside the engine: one feed for each organization, all with the same wake-ups."""
+    """Event feeds and the load recorder: one feed per organization, all with the same wake-ups."""
 
     def __init__(self, stores: Stores, organization: str) -> None:
         self._stores = stores
@@ -37,7 +37,7 @@ class Feeds:
         self._recorder: EventRecorder | None = None
 
     def feed(self, organization: str) -> EventFeed:
-        """The feed of an organization's events."""
+        """Return the event feed of an organization."""
         with self._lock:
             if organization not in self._feeds:
                 from prowess.feed.event_feed import EventFeed
@@ -48,7 +48,7 @@ class Feeds:
             return self._feeds[organization]
 
     def recorder(self) -> EventRecorder:
-        """Writes loads down in the background."""
+        """Return the recorder that writes loads in the background."""
         with self._lock:
             if self._recorder is None:
                 from prowess.feed.event_recorder import EventRecorder
@@ -57,13 +57,13 @@ class Feeds:
             return self._recorder
 
     def wake(self, organization: str) -> None:
-        """Say that events of an organization were committed; takes no time."""
+        """Tell subscribers that events of an organization were committed. Returns at once."""
         with self._lock:
             wakeups = self._shared_wakeups()
         wakeups.tell(organization)
 
     def close(self) -> None:
-        """Write what waits, tell who follows, and end all of it."""
+        """Write pending events, notify subscribers, and stop everything."""
         with self._lock:
             recorder, feeds, wakeups = self._recorder, list(self._feeds.values()), self._wakeups
         if recorder is not None:
@@ -89,9 +89,9 @@ class Prowess(Engine):
     def open(
         cls, workspace: str | Path | None = None, *, settings: Settings | None = None, actor: Actor | None = None
     ) -> Self:
-        """Open with the settings of the environment; nothing is written before something is kept.
+        """Open with the settings of the environment. Nothing is written until something is kept.
 
-        `actor` is who acts where a call names nobody else; without one, the person at this machine.
+        `actor` is who acts; the default is the person at this machine.
         """
         stores = Stores(settings or read_settings(workspace=workspace))
         who = actor or local_person(_local_name())
@@ -152,7 +152,7 @@ class Prowess(Engine):
 
 
 def _local_name() -> str:
-    """What the person at this machine is called."""
+    """Return the name of the person at this machine."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):

@@ -74,7 +74,7 @@ class Plugin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledPlugin:
-    """One entry point: the plugin, or the problem that it has."""
+    """One entry point: the plugin, or its problem."""
 
     name: str
     distribution: str
@@ -84,7 +84,7 @@ class InstalledPlugin:
 
     @property
     def brings(self) -> str:
-        """What it brings, in words."""
+        """What the plugin brings, in words."""
         if self.plugin is None:
             return ""
         packs = [str(pack) for pack in self.plugin.packs]
@@ -100,7 +100,7 @@ class InstalledPlugin:
 
 @cache
 def installed_plugins() -> tuple[InstalledPlugin, ...]:
-    """Every plugin that is installed, by name; each is loaded once in a process."""
+    """Return every installed plugin by name. Each is loaded once per process."""
     if not _is_any_declared():
         return ()
     from importlib.metadata import entry_points
@@ -109,7 +109,7 @@ def installed_plugins() -> tuple[InstalledPlugin, ...]:
 
 
 def _is_any_declared() -> bool:
-    """Whether any installed package names our group: asked at every start, in a tenth of the time that the library takes."""
+    """Return True if an installed package names our group. Every start asks, and this takes a tenth of the time of `entry_points`."""
     wanted = f"[{GROUP}]".encode()
     for folder in sys.path:
         for kind in ("dist-info", "egg-info"):
@@ -121,7 +121,7 @@ def _is_any_declared() -> bool:
 
 
 def working_plugins() -> list[Plugin]:
-    """Those that work."""
+    """Return the plugins that work."""
     return [found.plugin for found in installed_plugins() if found.plugin is not None]
 
 
@@ -162,7 +162,7 @@ def _make_plugin(point: EntryPoint) -> Plugin:
 
 
 def _register(plugin: Plugin) -> None:
-    """Add the rows of a plugin to the tables of Prowess: all of them, or none where one cannot be added."""
+    """Add the rows of a plugin to the tables of Prowess: all of them, or none if one cannot be added."""
     if not (plugin.kinds or plugin.forms or plugin.assertions or plugin.handlers):
         return
     from prowess.skill.assertion_specs import ASSERTION_CHECKS, add_assertion_type

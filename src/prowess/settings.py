@@ -19,7 +19,7 @@ DATABASE = "agents.db"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Where things live and how large they may be; a limit that is not set is the default of `skill/limits.py`."""
+    """Where things are and how large they may be. Limits that are not set have the defaults of `skill/limits.py`."""
 
     home: Path
     workspace: Path
@@ -45,7 +45,7 @@ class Settings:
 
     @property
     def account_database(self) -> str:
-        """The database of the account scope: the one given, or a file in the home folder."""
+        """The database of the account scope: the configured one, or a file in the home folder."""
         return self.database_url or f"sqlite:///{self.home / DATABASE}"
 
     @property
@@ -55,7 +55,7 @@ class Settings:
 
 
 def read_settings(environment: Mapping[str, str] | None = None, *, workspace: str | Path | None = None) -> Settings:
-    """Settings from the environment; an explicit workspace wins over `PROWESS_WORKSPACE`, which wins over `.`."""
+    """Read the settings from the environment. An explicit workspace wins over `PROWESS_WORKSPACE`, which wins over `.`."""
     env = dict(os.environ if environment is None else environment)
     user_home = Path(env.get("HOME") or Path.home())
     home = Path(env.get("PROWESS_HOME") or user_home / FOLDER).expanduser()

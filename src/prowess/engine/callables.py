@@ -19,15 +19,15 @@ from prowess.skill.profiles.declarations import find_function_fault
 from prowess.skill.schema import compile_schema
 
 _LOOKUP_LIMIT = 64
-"""So many changed skills are looked up by name; where there are more, all are listed."""
+"""Up to this many changed skills are looked up by name. If there are more, listing all is faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CallableSkill:
-    """A skill with a function, a request or a command that agents call; `artifact` is what a call runs.
+    """A skill with a function, a request or a command that agents can call; `artifact` is what a call runs.
 
-    A `fault` is why it cannot be called; the rest holds all the same. It is the same object for as long as the skill stays
-    as it is.
+    If it cannot be called, `fault` says why. It stays the same object while the skill stays the same, so that caches can use
+    it as a key.
     """
 
     slug: str
@@ -36,15 +36,15 @@ class CallableSkill:
     parameters: JsonObject | None
     artifact: str
     subject: Subject
-    """What the gate is asked about before a run."""
+    """What the gate decides about before a run."""
     fault: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """What there is for agents to work on: any skill, any with files besides its instructions, any with scripts.
+    """What agents can work with: any skill, any skill with files besides its instructions, any with scripts.
 
-    `functions` are the skills that are called, by slug.
+    `functions` are the callable skills, by slug.
     """
 
     skills: bool = False
@@ -54,9 +54,9 @@ class Inventory:
 
 
 class CallableIndex:
-    """Remembers what a catalog holds, its callable skills above all. Blocking.
+    """Remembers the callable skills of a catalog. Blocking.
 
-    Only what changed is read again, and nothing is while the catalog stands where it was.
+    Only changes are read again, and nothing while the catalog has not changed.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -65,10 +65,10 @@ class CallableIndex:
         self._positions: Mapping[str, str] = {}
         self._known: dict[str, CallableSkill] = {}
         self.seen = Inventory()
-        """What there was at the last look."""
+        """The result of the last look."""
 
     def look(self) -> Inventory:
-        """What there is now."""
+        """Return what the catalog has now."""
         with self._lock:
             found = self._catalog.changes(self._positions)
             if found.positions != self._positions or "" in found.positions.values():
@@ -111,7 +111,7 @@ class CallableIndex:
             self._read(slug)
 
     def _read(self, slug: str) -> None:
-        """Take in a skill as it is now; one that went away meanwhile is forgotten."""
+        """Read a skill as it is now, or forget it if it is gone."""
         self._known.pop(slug, None)
         try:
             found = read_callable(*self._catalog.find(slug))
@@ -122,7 +122,7 @@ class CallableIndex:
 
 
 def read_callable(store: Store, skill: Skill) -> CallableSkill | None:
-    """What a caller needs to know of a skill; None for one that is not called."""
+    """Return what a caller needs to know of a skill, or None if it cannot be called."""
     artifact = _find_callable_artifact(skill)
     if artifact is None:
         return None
@@ -138,7 +138,7 @@ def read_callable(store: Store, skill: Skill) -> CallableSkill | None:
 
 
 def _find_callable_artifact(skill: Skill) -> Artifact | None:
-    """The first of the artifacts that run by themselves and are for calling."""
+    """Return the first artifact that runs by itself and can be called, or None."""
     try:
         return next((one for one in select_artifacts(skill) if _is_callable(one)), None)
     except Invalid:
@@ -146,12 +146,12 @@ def _find_callable_artifact(skill: Skill) -> Artifact | None:
 
 
 def _is_callable(artifact: Artifact) -> bool:
-    """Whether it is of a kind that is called; a function that lies elsewhere is only named here."""
+    """Return True for an artifact of a callable kind. A function without content is only a reference to one."""
     return kind_info(artifact.kind).is_tool and (not isinstance(artifact, Function) or bool(artifact.content))
 
 
 def _find_fault(skill: Skill, artifact: Artifact) -> str:
-    """Why a call could not succeed whatever it is given; '' where nothing is known against it."""
+    """Return why no call could succeed, whatever its arguments; '' if no reason is known."""
     try:
         if skill.parameters is not None:
             compile_schema(skill.parameters)

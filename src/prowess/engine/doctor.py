@@ -25,7 +25,7 @@ _NOOP_SOURCE: dict[Language, str] = {
 
 
 def check_sandboxes(home: Path) -> list[Finding]:
-    """One finding for each of them: whether it runs, and by what it is confined."""
+    """Return one finding per sandbox: whether it runs, and how it is confined."""
     return asyncio.run(_check_all(home))
 
 
@@ -43,7 +43,7 @@ async def _check_all(home: Path) -> list[Finding]:
 
 
 async def check_functions(name: str, sandbox: Sandbox, what: str, language: Language = "python") -> Finding:
-    """Whether a function runs in a sandbox, which is closed then."""
+    """Check that a function runs in a sandbox, and close the sandbox."""
     script = script_from_function(_NOOP_SOURCE[language], {}, entry="execute", language=language)
     try:
         ran = await sandbox.run(script, {})
@@ -58,7 +58,7 @@ async def check_functions(name: str, sandbox: Sandbox, what: str, language: Lang
 
 
 async def check_commands(commands: CommandSandbox) -> Finding:
-    """Whether a program runs."""
+    """Check that a program runs."""
     name = "scripts and commands"
     try:
         ran = await commands.run(Command(argv=("true",), executable=False))
@@ -70,7 +70,7 @@ async def check_commands(commands: CommandSandbox) -> Finding:
 
 
 def check_packages() -> Finding:
-    """Whether packages of native functions and scripts can be installed."""
+    """Check that packages of native functions and scripts can be installed."""
     from prowess.sandbox.process.packages import find_uv
 
     name = "packages"
@@ -117,7 +117,7 @@ def _warn(name: str, error: ProwessError) -> Finding:
 
 
 def run_checks(workspace: str | Path | None = None) -> list[Finding]:
-    """What `prowess doctor` reports; it also clears away what an interrupted write left behind."""
+    """Return the findings of `prowess doctor`, and remove what an interrupted write left behind."""
     stores = Stores(read_settings(workspace=workspace))
     try:
         findings = examine_stores(
@@ -138,7 +138,7 @@ def run_checks(workspace: str | Path | None = None) -> list[Finding]:
 
 
 def _check_plugins() -> list[Finding]:
-    """One finding for each plugin; a broken one is skipped, which is worth knowing and ends nothing."""
+    """Return one finding per plugin. A broken plugin is skipped, so it is a warning."""
     from prowess.plugins import installed_plugins
 
     found: list[Finding] = []
@@ -153,7 +153,7 @@ def _check_plugins() -> list[Finding]:
 
 
 def _check_models(stores: Stores) -> list[Finding]:
-    """A finding for each model that the settings name: whether that is a name of a model at all."""
+    """Return a finding for each model in the settings: whether its name is valid."""
     from prowess.engine.runtime import make_model_config
     from prowess.llm.models import Models
 
@@ -170,7 +170,7 @@ def _check_models(stores: Stores) -> list[Finding]:
 
 
 def _check_index(stores: Stores) -> Finding:
-    """Where the index of matching lies, and whether it is current; a settings fault or a missing model shows here."""
+    """Report where the match index is and whether it is current. Wrong settings and missing models show here too."""
     from prowess.engine.matcher import open_embedder, snapshot_folder
     from prowess.match.snapshot import Snapshot
 

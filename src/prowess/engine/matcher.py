@@ -30,7 +30,7 @@ STATIC_EMBEDDER = "static"
 
 
 def open_embedder(settings: Settings) -> Embedder:
-    """The embedder of these settings, opened once."""
+    """Return the embedder of these settings, opened once."""
     return _open_embedder(settings.embedder, settings.embedder_url, settings.embedder_key, str(settings.home))
 
 
@@ -64,7 +64,7 @@ CACHE_FOLDER = "cache"
 
 
 def open_matcher(workspace: str | Path | None = None, *, settings: Settings | None = None) -> Matcher:
-    """A matcher over the skills in reach, for one who needs nothing else; close it, or use `with`."""
+    """Open a matcher over the skills in reach, for a command that needs nothing else. Close it, or use `with`."""
     chosen = settings or read_settings(workspace=workspace)
     opened: list[tuple[Stores, CatalogReader]] = []
 

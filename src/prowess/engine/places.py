@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 PACKS = Path(__file__).parents[1] / "packs"
-"""The skills that come with Prowess."""
+"""Return the folder of skills that come with Prowess. They are chosen by role, never matched with messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Somewhere that skills of one scope are kept: a folder by its path, or a database by its URL."""
+    """Where skills of one scope are kept: a folder by its path, or a database by its URL."""
 
     scope: Scope
     kind: Literal["folder", "database"]
@@ -33,17 +33,17 @@ class Place:
 
     @property
     def location(self) -> str:
-        """The place for people: without the password that a URL may have."""
+        """The address without the password that a URL may contain."""
         return self.address if self.kind == "folder" else display_url(self.address)
 
     @property
     def key(self) -> str:
-        """What the place is known by: the key that `Catalog.changes` has for its store."""
+        """The key of the place in `Catalog.changes`."""
         return f"{self.scope}:{self.location}"
 
 
 class Places:
-    """The places that these settings give. They are looked for anew at every call."""
+    """The places of these settings. They are looked up again at every call."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -52,22 +52,22 @@ class Places:
 
     @property
     def database_urls(self) -> dict[Scope, str]:
-        """The database of each scope that has one, made or not."""
+        """The database of each scope that has one, whether it exists yet or not."""
         return {"workspace": self.settings.workspace_database, "account": self.settings.account_database}
 
     @property
     def kept(self) -> list[Path]:
-        """Where Prowess keeps its own things: the home folder, and the file of the account's database wherever it lies."""
+        """Where Prowess keeps its own data: the home folder, and the file of the account's database."""
         database = sqlite_path(self.settings.account_database)
         return [self.settings.home, *([Path(database)] if database and database != ":memory:" else [])]
 
     @property
     def kept_in_workspace(self) -> Path:
-        """The folder in the workspace that its database is in."""
+        """The folder of the database in the workspace."""
         return self.settings.workspace / FOLDER
 
     def present(self) -> list[Place]:
-        """Every place whose skills are matched; a scope's folders, which people edit, before its database."""
+        """Return every place whose skills are matched; a scope's folders, which people edit, come before its database."""
         settings = self.settings
         near = workspace_roots(settings.workspace)
         far = user_roots(settings.user_home, settings.environment)
@@ -84,14 +84,14 @@ class Places:
         return [Place(scope="system", kind="folder", address=str(PACKS))] if self.settings.system_skills else []
 
     def leads_elsewhere(self, scope: Scope) -> bool:
-        """Whether the scope's database lies behind a link that came with the workspace, so that it is not used."""
+        """Return True if the scope's database is behind a link that came with the workspace. It is not used then."""
         folder = self.kept_in_workspace
         return scope == "workspace" and (folder.is_symlink() or (folder / DATABASE).is_symlink())
 
     def record(self) -> bytes:
-        """All that stands in all places, for `holds`; b'' where one of them cannot be told cheaply.
+        """Return a fingerprint of everything in all places, for `holds`; b'' if one cannot be read cheaply.
 
-        Take it before the skills are read: what changes meanwhile then shows the next time.
+        Take it before the skills are read, so that a change in between is seen the next time.
         """
         places = self.present()
         head = self._head(places)
@@ -99,19 +99,19 @@ class Places:
         return head + trace if trace else b""
 
     def holds(self, record: bytes) -> bool:
-        """Whether the places are those of the record and nothing in them changed.
+        """Return True if the places are those of the record and nothing in them has changed.
 
-        Where it does not hold, what changed may still be something that does not count.
+        False may also mean that something irrelevant has changed.
         """
         head = self._head(self.present())
         return head != b"" and record.startswith(head) and fingerprint_matches(record[len(head) :])
 
     def shared(self) -> bool:
-        """Whether all skills may be known to others: folders and databases hold no others."""
+        """Return True: other processes can see all skills of folders and databases."""
         return True
 
     def _head(self, places: list[Place]) -> bytes:
-        """The limits, which places there are, and what the databases are by now; b'' where that cannot be told."""
+        """Return the limits, the places, and the state of the databases; b'' if that is unknown."""
         settings = self.settings
         if any(plugin.stores for plugin in working_plugins()):
             return b""

@@ -14,7 +14,7 @@ from prowess.settings import FOLDER
 
 
 def open_registry(stores: Stores, catalog: Catalog) -> Registry:
-    """The registry over the workspace's folders, those of the home folder, and the database of the account."""
+    """Return the registry over the folders of the workspace and the home folder, and the account's database."""
     settings, limits = stores.settings, stores.limits
     near = ["", f"{FOLDER}/"]
     shelves: list[Shelf] = [FolderShelf(settings.workspace, _registry_folders(near), origin="workspace", limits=limits)]
@@ -32,5 +32,5 @@ def _registry_folders(prefixes: list[str]) -> dict[EntryKind, list[str]]:
 
 
 def _is_in_workspace(home: Path, workspace: Path, prefixes: list[str]) -> bool:
-    """Whether the home folder is one that the workspace's shelf has already."""
+    """Return True if the home folder is already one of the workspace's folders."""
     return any(home == workspace / prefix for prefix in prefixes)

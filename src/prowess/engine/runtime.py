@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def make_model_config(settings: Settings) -> ModelConfig:
-    """All that the settings say about models."""
+    """Return what the settings say about models."""
     return ModelConfig(
         default=settings.model,
         evaluation=settings.evaluation_model,
@@ -53,7 +53,7 @@ def make_model_config(settings: Settings) -> ModelConfig:
 
 
 class Sandboxes:
-    """All of them, made once; none starts a process before something runs in it."""
+    """The sandboxes, the command runner and the HTTP client, made once. No process starts before something runs in it."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -81,31 +81,31 @@ class Sandboxes:
 
     @cached_property
     def commands(self) -> LockedCommandSandbox:
-        """Programs."""
+        """Runs programs of this machine."""
         from prowess.sandbox.commands.sandbox import LockedCommandSandbox
 
         return LockedCommandSandbox()
 
     @cached_property
     def outbound(self) -> GuardedHttpClient:
-        """Requests to the world outside."""
+        """Sends requests to allowed hosts."""
         from prowess.net.client import GuardedHttpClient
 
         return GuardedHttpClient()
 
     @property
     def by_runtime(self) -> Mapping[RuntimeName, Sandbox]:
-        """Those that functions run in."""
+        """The sandboxes that functions run in."""
         return {"wasm": self.wasm, "native": self.native, "deno": self.deno}
 
     def build(self, progress: Callable[[str], None]) -> None:
-        """Build the interpreter of the WASM sandbox where it is missing, which takes a minute or two."""
+        """Build the interpreter of the WASM sandbox if it is missing. This takes a minute or two."""
         from prowess.sandbox.wasm.component import ensure_component
 
         ensure_component(self._settings.home, progress)
 
     def provision(self, requirements: tuple[str, ...]) -> Path:
-        """The folder of these packages; they are installed where they are not yet."""
+        """Return the folder of these packages; install them if necessary."""
         from prowess.sandbox.process.packages import ensure_packages
 
         return ensure_packages(self._settings.home, requirements, self._settings.environment)
@@ -143,7 +143,7 @@ class RunComponents:
         self._lock = threading.RLock()
         self.sandboxes = Sandboxes(stores.settings)
         self.run_skill: RunSkill | None = None
-        """How a script runs another skill."""
+        """Runs another skill for a script."""
         self._opened_traces: TraceRecorder | None = None
         self._tidying: threading.Thread | None = None
         self._tidying_ended = threading.Event()
@@ -192,7 +192,7 @@ class RunComponents:
         return Models(make_model_config(self._settings))
 
     def traces(self) -> TraceRecorder:
-        """Writes traces; every hour or so, rows that another process left open are closed and old ones removed."""
+        """Return the trace recorder. About every hour, close rows that other processes left open and delete old ones."""
         with self._lock:
             if self._opened_traces is None:
                 from prowess.traces.trace_recorder import TraceRecorder
@@ -204,7 +204,7 @@ class RunComponents:
             return self._opened_traces
 
     async def aclose(self) -> None:
-        """Let go of models and workers, and send the spans that wait."""
+        """Close models and workers, and send pending spans."""
         opened = vars(self)
         if "_renderer" in opened:
             await self._renderer.close()
@@ -215,7 +215,7 @@ class RunComponents:
             await offload(self._telemetry.close)
 
     def close(self) -> None:
-        """Write the traces that wait."""
+        """Write pending traces."""
         with self._lock:
             self._tidying_ended.set()
             if self._tidying is not None:
@@ -289,7 +289,7 @@ class RunComponents:
         )
 
     def _tidy(self) -> None:
-        """Close what was interrupted and remove what is old, beside whatever else goes on."""
+        """Close interrupted traces and delete old ones, in a thread beside everything else."""
         from prowess.traces.cleanup import RETENTION_DAYS, clean_up_traces
 
         days = self._settings.trace_days or RETENTION_DAYS

@@ -61,28 +61,28 @@ class Stores:
             return found or Stores(self.settings, organization, self._opened)
 
     def present(self) -> list[Store]:
-        """Every store that is there, those of one scope in the order of `Places.present`."""
+        """Return every store that exists, those of one scope in the order of `Places.present`."""
         return [*self.matched(), *(self._store(place) for place in self.places.shipped())]
 
     def matched(self) -> list[Store]:
-        """Those whose skills messages are matched with: all but what comes with Prowess."""
+        """Return the stores whose skills are matched with messages: all but those that come with Prowess."""
         brought = [store for plugin in working_plugins() for store in plugin.stores]
         return [self._session, *(self._store(place) for place in self.places.present()), *brought]
 
     def record(self) -> bytes:
-        """As `Places.record`; b'' where the session has skills, which no other process knows."""
+        """Return `Places.record`, or b'' if the session has skills of its own, which no other process can see."""
         return b"" if self._session.list_skills() else self.places.record()
 
     def holds(self, record: bytes) -> bool:
-        """As `Places.holds`, of a catalog without skills of a session."""
+        """Return `Places.holds`, or False if the session has skills of its own."""
         return not self._session.list_skills() and self.places.holds(record)
 
     def shared(self) -> bool:
-        """Whether no skill belongs to the session alone."""
+        """Return True if no skill belongs to the session alone."""
         return not self._session.list_skills()
 
     def writable(self, scope: Scope) -> Store:
-        """The store that keeps new skills of a scope; its database is made when something is written."""
+        """Return the store that keeps new skills of a scope. Its database is created when something is written."""
         url = self.places.database_urls.get(scope)
         if url is None:
             raise Invalid(f"Nothing can be imported into the {scope} scope.", hint="Choose workspace or account.")
@@ -96,11 +96,11 @@ class Stores:
         return DatabaseStore(self._database(url), scope=scope, organization_id=self.organization, limits=self.limits)
 
     def records(self) -> Connections:
-        """The database of sessions, approvals, events and the audit: that of the account, made when it is first used."""
+        """Return the database of sessions, approvals, events and the audit log: the account's, created on first use."""
         return self._database(self.settings.account_database)
 
     def has_records(self) -> bool:
-        """Whether that database is there; once it is, it is taken to stay."""
+        """Return True if that database exists. Once it does, it is assumed to stay."""
         self._has_records = self._has_records or database_exists(self.settings.account_database)
         return self._has_records
 
@@ -162,25 +162,25 @@ class Stores:
 
     @property
     def _cache(self) -> Path | None:
-        """Where listings of skill folders are remembered; nowhere before Prowess has a home, so that looking leaves nothing behind."""
+        """Return where listings of skill folders are cached; None before Prowess has a home, so that reading leaves no files behind."""
         home = self.settings.home
         return home / "cache" / "folders" if home.is_dir() else None
 
     def _name(self, scope: Scope, root: Path) -> str:
-        """What a skill folder is known by: relative to its workspace, so that it stays itself when that is moved."""
+        """Return the name of a skill folder: relative to its workspace, so that it survives a move of the workspace."""
         if scope == "workspace":
             return Path(os.path.relpath(root, self.settings.workspace)).as_posix()
         return str(root.resolve())
 
     def _versions(self, scope: Scope, name: str, url: str) -> DatabaseVersions:
-        """Where the versions of a skill folder are kept: the workspace's database, or the account's."""
+        """Return where the versions of a skill folder are kept: the workspace's database, or the account's."""
         from prowess.catalog.database_versions import DatabaseVersions
 
         return DatabaseVersions(self._database(url), scope=scope, place=name)
 
 
 def make_limits(settings: Settings) -> Limits:
-    """The limits of these settings; what is not set is the default."""
+    """Return the limits of these settings, with defaults."""
     default = DEFAULT_LIMITS
     return Limits(
         archive_bytes=settings.max_archive_bytes or default.archive_bytes,
