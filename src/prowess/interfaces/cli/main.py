@@ -6,6 +6,8 @@ the table below.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import sys
 
@@ -107,7 +109,8 @@ def cli(ctx: click.Context, workspace: str | None) -> None:
 
 
 def run() -> None:
-    """The console script: click runs the command, and every error leaves as words and an exit code."""
+    """Run the command line and exit. Every error becomes a message on stderr and an exit code."""
+    _relax_garbage_collector()
     with catch_termination() as termination:
         try:
             code = cli.main(prog_name="prowess", standalone_mode=False)
@@ -121,3 +124,13 @@ def run() -> None:
     if termination.number and code == 130:
         code = termination.exit_code
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _relax_garbage_collector() -> None:
+    """Collect less often, and not at exit: together a quarter of the CPU time of a short command.
+
+    Imports alone make some 300,000 objects that live until the end. With the default threshold of 700 they are walked
+    hundreds of times, and once more when the interpreter shuts down.
+    """
+    gc.set_threshold(100_000, 10, 10)
+    atexit.register(gc.freeze)
