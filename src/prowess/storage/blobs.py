@@ -7,16 +7,12 @@ from itertools import islice
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from prowess.errors import Unavailable
 from prowess.skill.package import File, FileEntry, Package
-from prowess.storage.tables import skill_blobs
+from prowess.storage.tables import dialect_insert, skill_blobs
 
-_INSERTS: dict[str, sa.Insert] = {
-    "sqlite": sqlite.insert(skill_blobs).on_conflict_do_nothing(),
-    "postgresql": postgresql.insert(skill_blobs).on_conflict_do_nothing(),
-}
+_insert = dialect_insert(skill_blobs, lambda insert: insert.on_conflict_do_nothing())
 _SELECT = sa.select(skill_blobs.c.sha256, skill_blobs.c.content).where(
     skill_blobs.c.sha256.in_(sa.bindparam("wanted", expanding=True))
 )
@@ -30,7 +26,7 @@ def put_blobs(connection: sa.Connection, packages: Iterable[Package]) -> None:
     # Always in the same order, so that two writers of the same files cannot deadlock.
     rows = [{"sha256": sha256, "size": len(files[sha256]), "content": files[sha256]} for sha256 in sorted(files)]
     if rows:
-        connection.execute(_INSERTS[connection.dialect.name], rows)
+        connection.execute(_insert(connection), rows)
 
 
 def get_package(connection: sa.Connection, name: str, manifest: Sequence[FileEntry]) -> Package:

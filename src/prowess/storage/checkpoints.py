@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner, owner_condition
 from prowess.storage.run_tables import checkpoints
+from prowess.storage.tables import dialect_insert
 
 _T = checkpoints.c
 _CHANGES = ("created_at", "journal")
-_INSERT = {
-    "sqlite": sqlite.insert(checkpoints),
-    "postgresql": postgresql.insert(checkpoints),
-}
+_insert = dialect_insert(
+    checkpoints,
+    lambda insert: insert.on_conflict_do_update(
+        index_elements=[_T.trace_id], set_={name: insert.excluded[name] for name in _CHANGES}
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +47,7 @@ def keep(connection: sa.Connection, owner: Owner, row: CheckpointRow) -> None:
         "seed": row.seed,
         "journal": row.journal,
     }
-    insert = _INSERT[connection.dialect.name]
-    changes = {name: insert.excluded[name] for name in _CHANGES}
-    connection.execute(insert.on_conflict_do_update(index_elements=[_T.trace_id], set_=changes), values)
+    connection.execute(_insert(connection), values)
 
 
 def find(connection: sa.Connection, owner: Owner, trace_id: str) -> list[CheckpointRow]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from prowess.storage.clock import now
 from prowess.storage.policy_tables import org_settings
+from prowess.storage.tables import dialect_insert
 
 _CHANGED = ("value", "updated_at", "updated_by")
 _KEY = ("organization_id", "name")
@@ -19,16 +19,12 @@ _GET = (
     .order_by(org_settings.c.name)
 )
 _DELETE = sa.delete(org_settings).where(_NAMED)
-_SQLITE = sqlite.insert(org_settings)
-_POSTGRES = postgresql.insert(org_settings)
-_PUT: dict[str, sa.Insert] = {
-    "sqlite": _SQLITE.on_conflict_do_update(
-        index_elements=_KEY, set_={name: _SQLITE.excluded[name] for name in _CHANGED}
+_put = dialect_insert(
+    org_settings,
+    lambda insert: insert.on_conflict_do_update(
+        index_elements=_KEY, set_={name: insert.excluded[name] for name in _CHANGED}
     ),
-    "postgresql": _POSTGRES.on_conflict_do_update(
-        index_elements=_KEY, set_={name: _POSTGRES.excluded[name] for name in _CHANGED}
-    ),
-}
+)
 
 
 def hold(connection: sa.Connection, organization_id: str, name: str) -> None:
@@ -49,7 +45,7 @@ def get_settings(connection: sa.Connection, organization_id: str) -> dict[str, A
 def set_setting(connection: sa.Connection, organization_id: str, name: str, value: Any, by: str) -> None:
     """Set a value; of two concurrent writers the later wins."""
     row = {"organization_id": organization_id, "name": name, "value": value, "updated_at": now(), "updated_by": by}
-    connection.execute(_PUT[connection.dialect.name], row)
+    connection.execute(_put(connection), row)
 
 
 def unset_setting(connection: sa.Connection, organization_id: str, name: str) -> bool:

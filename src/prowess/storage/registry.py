@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from prowess.storage.clock import now
 from prowess.storage.run_tables import registry_entries
+from prowess.storage.tables import dialect_insert
 
 _T = registry_entries.c
 _OF = sa.and_(_T.organization_id == sa.bindparam("of"), _T.kind == sa.bindparam("which"))
@@ -20,10 +20,7 @@ _VERSION = _T.version == sa.bindparam("at")
 _ALL = sa.select(registry_entries).where(_OF).order_by(_T.entry_id, _T.version)
 _ONE = sa.select(registry_entries).where(_OF, _ID, _VERSION)
 _DELETE = sa.delete(registry_entries).where(_OF, _ID, _VERSION)
-_INSERT = {
-    "sqlite": sqlite.insert(registry_entries).on_conflict_do_nothing().returning(_T.version),
-    "postgresql": postgresql.insert(registry_entries).on_conflict_do_nothing().returning(_T.version),
-}
+_insert = dialect_insert(registry_entries, lambda insert: insert.on_conflict_do_nothing().returning(_T.version))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +65,7 @@ def add_entry(
         "created_by": by,
         "content": content,
     }
-    return connection.execute(_INSERT[connection.dialect.name], row).first() is not None
+    return connection.execute(_insert(connection), row).first() is not None
 
 
 def remove_entry(connection: sa.Connection, organization_id: str, kind: str, entry_id: str, version: str) -> bool:

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner, owner_condition
-from prowess.storage.tables import ORDERED_JSON, metadata
+from prowess.storage.tables import ORDERED_JSON, dialect_insert, metadata
 
 sessions = sa.Table(
     "sessions",
@@ -68,10 +67,7 @@ _THIS_SESSION = sessions.c.id == sa.bindparam("which")
 _OPEN = sessions.c.closed_at.is_(None)
 _CHARACTERS = sa.bindparam("by", type_=sa.Integer)
 
-_INSERTS: dict[str, sa.Insert] = {
-    "sqlite": sqlite.insert(sessions).on_conflict_do_nothing(),
-    "postgresql": postgresql.insert(sessions).on_conflict_do_nothing(),
-}
+_insert = dialect_insert(sessions, lambda insert: insert.on_conflict_do_nothing())
 _OF_CONVERSATION = sa.select(sessions).where(
     owner_condition(sessions), sessions.c.conversation_id == sa.bindparam("of")
 )
@@ -183,7 +179,7 @@ def open_session(
             "updated_at": moment,
         }
         new = {**owner.columns, **values, "id": new_id, "conversation_id": key["of"], "budget_used": 0}
-        connection.execute(_INSERTS[connection.dialect.name], {**new, "created_at": moment})
+        connection.execute(_insert(connection), {**new, "created_at": moment})
         kept = {} if role else {"role": sessions.c.role}  # leaving the role out must not lift its limits
         connection.execute(_REOPEN.values(**{**values, **kept}, closed_at=None), key)
         found = connection.execute(_OF_CONVERSATION, key).mappings().one()

@@ -8,20 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from prowess.storage.clock import now
 from prowess.storage.run_tables import spend
+from prowess.storage.tables import dialect_insert
 
 TOLERANCE = 1e-9
 """How much sums of floating-point amounts may be off."""
 
 _KEY = ("organization_id", "purse")
 _NAMED = sa.and_(spend.c.organization_id == sa.bindparam("of"), spend.c.purse == sa.bindparam("which"))
-_OPEN: dict[str, sa.Insert] = {
-    "sqlite": sqlite.insert(spend).on_conflict_do_nothing(index_elements=_KEY),
-    "postgresql": postgresql.insert(spend).on_conflict_do_nothing(index_elements=_KEY),
-}
+_open = dialect_insert(spend, lambda insert: insert.on_conflict_do_nothing(index_elements=_KEY))
 _SUM = spend.c.amount + sa.bindparam("more", type_=sa.Float)
 _ADD = sa.update(spend).where(_NAMED).values(amount=_SUM, updated_at=sa.bindparam("at"))
 _ADD_WITHIN = _ADD.where(sa.bindparam("cap", type_=sa.Float) >= _SUM)
@@ -33,7 +30,7 @@ def reserve(connection: sa.Connection, organization_id: str, purses: Mapping[str
     done: list[str] = []
     for purse in sorted(purses):  # always in the same order, so that two callers cannot deadlock
         row = {"organization_id": organization_id, "purse": purse, "amount": 0.0, "updated_at": now()}
-        connection.execute(_OPEN[connection.dialect.name], row)
+        connection.execute(_open(connection), row)
         values = {"of": organization_id, "which": purse, "more": amount, "at": now()}
         if connection.execute(_ADD_WITHIN, {**values, "cap": purses[purse] + TOLERANCE}).rowcount != 1:
             settle(connection, organization_id, done, -amount)

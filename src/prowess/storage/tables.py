@@ -6,8 +6,11 @@ text in UTC. Large columns come last, because SQLite reads a row from the front 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import JSONB
 
 metadata = sa.MetaData(
     naming_convention={
@@ -19,11 +22,46 @@ metadata = sa.MetaData(
     }
 )
 
-SEARCHABLE_JSON = sa.JSON().with_variant(JSONB(), "postgresql")
+
+class _SearchableJson(sa.TypeDecorator[Any]):
+    """`jsonb` on PostgreSQL, whose dialect takes long to import and is imported only for a PostgreSQL database."""
+
+    impl = sa.JSON
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+        """Return the column type of a dialect."""
+        if dialect.name != "postgresql":
+            return dialect.type_descriptor(sa.JSON())
+        from sqlalchemy.dialects.postgresql import JSONB
+
+        return dialect.type_descriptor(JSONB())
+
+
+SEARCHABLE_JSON = _SearchableJson()
 """A JSON list that queries can search."""
 
 ORDERED_JSON = sa.JSON()
 """JSON that must come back unchanged: `json` on PostgreSQL, because `jsonb` loses the order of keys."""
+
+
+def dialect_insert(
+    table: sa.Table, finish: Callable[[Any], sa.Insert] = lambda insert: insert
+) -> Callable[[sa.Connection], Any]:
+    """Return a function that gives the insert for a connection, such as one with an ON CONFLICT clause.
+
+    `finish` adds the clause to the dialect's own insert. Each statement is built when a connection first needs it, so
+    that a command on SQLite does not import the dialect of PostgreSQL.
+    """
+    inserts: dict[str, sa.Insert] = {}
+
+    def insert_for(connection: sa.Connection) -> sa.Insert:
+        name = connection.dialect.name
+        if name not in inserts:
+            inserts[name] = finish(import_module(f"sqlalchemy.dialects.{name}").insert(table))
+        return inserts[name]
+
+    return insert_for
 
 
 def _tenant_columns() -> list[sa.Column[str]]:
