@@ -173,17 +173,19 @@ def _print_skill(skill: Skill) -> None:
 
 
 def _code_facts(skill: Skill) -> dict[str, str]:
-    """What is to be known of the code that a skill brings: its tool, what runs it, and what it asks for outside."""
-    from prowess.handlers.function import choose_runtime
+    """Return what to know about the code of a skill: its tool, its runtimes, and what it asks for."""
     from prowess.skill.kinds import Function, kind_info
     from prowess.skill.needs import read_needs
     from prowess.skill.profiles.permissions import describe_needs
     from prowess.skill.slug import tool_name
 
     needs = read_needs(skill)
-    runtimes = {
-        choose_runtime(one, needs): None for one in skill.artifacts if isinstance(one, Function) and one.content
-    }
+    functions = [artifact for artifact in skill.artifacts if isinstance(artifact, Function) and artifact.content]
+    runtimes: list[str] = []
+    if functions:  # most skills have none, and the handler takes long to import
+        from prowess.handlers.function import choose_runtime
+
+        runtimes = list(dict.fromkeys(choose_runtime(function, needs) for function in functions))
     return {
         "tool": tool_name(skill.slug) if any(kind_info(kind).is_tool for kind in skill.kinds) else "",
         "runtime": ", ".join(runtimes),
