@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -26,7 +26,9 @@ from prowess.interfaces.auth.caller import Context
 from prowess.interfaces.mcp.backend import Backend
 from prowess.policy.actor import Actor
 from prowess.skill.text.hidden import show_hidden
-from prowess.storage.approvals import ApprovalRow
+
+if TYPE_CHECKING:
+    from prowess.storage.approvals import ApprovalRow
 
 Answered = Literal["approved", "denied", "open"]
 
