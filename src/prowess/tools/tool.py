@@ -11,13 +11,14 @@ from typing import Any, Literal, cast, get_type_hints
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from prowess.engine.engine import Engine
-from prowess.errors import ApprovalRequired, BudgetExceeded, Invalid, Problem, ProwessError
+from prowess.errors import Invalid, Problem, ProwessError
 from prowess.llm.model import Model
 from prowess.policy.actor import Actor
 from prowess.policy.text import clean_text
 from prowess.run.request import RunRequest, StepListener, ignore_step
 from prowess.session.session import Session
 from prowess.skill.needs import Reach
+from prowess.view import error_answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,15 +212,7 @@ _RESULT_SCHEMA: dict[str, Any] = {
 
 def error_data(error: ProwessError) -> dict[str, Any]:
     """Return an error as the answer of a tool: what happened, and what to do about it."""
-    answer: dict[str, Any] = {
-        "error": {"code": error.code, "message": error.message},
-        "hint": error.hint or DEFAULT_HINT,
-    }
-    if isinstance(error, BudgetExceeded):
-        answer["budget"] = {"limit": error.limit, "used": error.used, "need": error.need, "disable": list(error.room)}
-    if isinstance(error, ApprovalRequired):
-        answer["approval_id"] = error.approval_id
-    return answer
+    return error_answer(error, default_hint=DEFAULT_HINT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

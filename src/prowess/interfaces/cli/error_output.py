@@ -11,8 +11,6 @@ from collections.abc import Sequence
 import click
 
 from prowess.errors import (
-    ApprovalRequired,
-    BudgetExceeded,
     Conflict,
     Invalid,
     NotFound,
@@ -23,6 +21,7 @@ from prowess.errors import (
     Unavailable,
 )
 from prowess.interfaces.cli.output import clean, escape_path, print_wrapped
+from prowess.view import error_json
 
 EXIT_CODES: dict[type[ProwessError], int] = {
     ProwessError: 1,
@@ -101,20 +100,6 @@ def _print_error(error: ProwessError) -> None:
 def _is_covered(problem: Problem, error: ProwessError) -> bool:
     """Whether the error's own words say all that the problem does."""
     return problem.message.rstrip(".") in error.message and problem.hint in error.hint
-
-
-def error_json(error: ProwessError) -> dict[str, object]:
-    """The error as JSON: code, message, hint and, where there are any, problems, figures or the approval's id."""
-    from dataclasses import asdict
-
-    told: dict[str, object] = {"code": error.code, "message": error.message, "hint": error.hint}
-    if isinstance(error, Invalid) and error.problems:
-        told["problems"] = [asdict(problem) for problem in error.problems]
-    if isinstance(error, BudgetExceeded):
-        told["budget"] = {"limit": error.limit, "used": error.used, "need": error.need, "disable": list(error.room)}
-    if isinstance(error, ApprovalRequired):
-        told["approval_id"] = error.approval_id
-    return told
 
 
 def format_problem(problem: Problem) -> str:

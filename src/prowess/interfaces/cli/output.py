@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.view import to_json
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -43,14 +45,14 @@ def escape_path(path: str | Path) -> str:
     return _INVISIBLE.sub(lambda found: found[0].encode("unicode_escape").decode(), str(path))
 
 
-def print_json(value: Any) -> None:
-    """One JSON value, indented."""
-    click.echo(_json(value, indent=2))
+def print_json(value: object) -> None:
+    """Print a value as indented JSON; `view.to_json` converts it."""
+    click.echo(_json(to_json(value), indent=2))
 
 
-def print_json_line(value: Any) -> None:
-    """One JSON value on one line."""
-    click.echo(_json(value))
+def print_json_line(value: object) -> None:
+    """Print a value as JSON on one line; `view.to_json` converts it."""
+    click.echo(_json(to_json(value)))
 
 
 def _json(value: Any, **options: Any) -> str:

@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, TextContent
 
 from prowess.errors import ApprovalRequired, Invalid, NotFound, ProwessError
+from prowess.view import error_answer
 
 SKILLS_PER_PAGE = 50
 FILES_PER_PAGE = 250
@@ -43,12 +44,12 @@ _SHORT_ID_CHARS = 8
 """So many characters of an approval's id are shown, as the gate shows them."""
 
 
-def error_json(error: ProwessError) -> dict[str, Any]:
-    """The error as data, as the tools give it."""
-    told: dict[str, Any] = {"error": {"code": error.code, "message": error.message}, "hint": error.hint}
+def _error_data(error: ProwessError) -> dict[str, Any]:
+    """Return the `data` of a protocol error: the same as the answer of a tool, with the command that approves."""
+    answer = error_answer(error)
     if isinstance(error, ApprovalRequired):
-        told |= {"hint": add_approve_command(error.hint, error.approval_id), "approval_id": error.approval_id}
-    return told
+        answer["hint"] = add_approve_command(error.hint, error.approval_id)
+    return answer
 
 
 def add_approve_command(hint: str, approval_id: str) -> str:
@@ -67,7 +68,7 @@ def protocol_error(error: ProwessError, uri: str = "") -> MCPError:
     """The error of a request that is not a tool call."""
     code = INVALID_PARAMS if isinstance(error, NotFound | Invalid) else REFUSED
     about = {"uri": uri} if uri else {}
-    return MCPError(code=code, message=error.message, data={**about, **error_json(error)})
+    return MCPError(code=code, message=error.message, data={**about, **_error_data(error)})
 
 
 def resource_not_found(uri: str) -> MCPError:

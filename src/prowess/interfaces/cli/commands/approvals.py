@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -30,7 +29,7 @@ def approvals_command(ctx: click.Context, every: bool, workspace: str | None, as
 
     found = with_engine(workspace, lambda prowess: prowess.approvals.list(APPROVAL_STATES if every else ("pending",)))
     if as_json:
-        print_json([asdict(row) for row in found])
+        print_json(found)
         return
     if not found:
         click.echo("Nothing waits for an answer." if not every else "Nobody has been asked anything yet.")
@@ -61,7 +60,7 @@ def show(id: str, workspace: str | None, as_json: bool) -> None:
 
     row = with_engine(workspace, lambda prowess: _find_approval(prowess, id))
     if as_json:
-        print_json(asdict(row))
+        print_json(row)
         return
     print_approval_card(row)
     if row.state == "pending":
@@ -99,7 +98,7 @@ def revoke(id: str, note: str, workspace: str | None, as_json: bool) -> None:
 
     row = with_engine(workspace, work)
     if as_json:
-        print_json(asdict(row))
+        print_json(row)
     else:
         click.echo(f"Revoked: {row.action} {clean(row.slug)}, asked by {clean(row.requester)}.")
 
@@ -114,7 +113,7 @@ def _resolve(id: str, note: str, workspace: str | None, *, approved: bool, as_js
 
     row = with_engine(workspace, work)
     if as_json:
-        print_json(asdict(row))
+        print_json(row)
     else:
         click.echo(f"{row.state.capitalize()}: {row.action} {clean(row.slug)}, asked by {clean(row.requester)}.")
         if approved:

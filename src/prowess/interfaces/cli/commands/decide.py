@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +57,7 @@ def _print_rule(*, as_json: bool) -> None:
     from prowess.skill.decision import QUESTIONS
 
     if as_json:
-        print_json([asdict(question) for question in QUESTIONS])
+        print_json(QUESTIONS)
         return
     click.echo("The first yes decides:\n")
     for number, question in enumerate(QUESTIONS, start=1):
@@ -76,8 +75,8 @@ def _print_skills(checked: list[CheckResult], *, as_json: bool) -> None:
         broken = [problem for problem in one.problems if problem.severity == "error"]
         if as_json:
             told: dict[str, Any] = {"path": str(one.path), "slug": skill.slug if skill else None}
-            told["decision"] = asdict(decision) if decision else None
-            print_json_line({**told, "problems": [asdict(problem) for problem in broken]})
+            told["decision"] = decision
+            print_json_line({**told, "problems": broken})
         else:
             _print_decision(one, decision)
 

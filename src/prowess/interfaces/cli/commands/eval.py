@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -15,11 +15,12 @@ from prowess.interfaces.cli.engine import common_options, open_matcher, spinner,
 from prowess.interfaces.cli.error_output import print_problems
 from prowess.interfaces.cli.options import Fraction, Limit
 from prowess.interfaces.cli.output import one_line, print_wrapped
+from prowess.view import evaluation_json
 
 if TYPE_CHECKING:
     from prowess.errors import Problem
     from prowess.interfaces.cli.targets import SkillTarget
-    from prowess.match.trigger_eval import QueryOutcome, TriggerReport
+    from prowess.match.trigger_eval import TriggerReport
     from prowess.open import Prowess
     from prowess.skill.evals import TriggerSet
 
@@ -42,47 +43,6 @@ class Evaluation:
         """Whether it is good enough; queries that could not be read are not."""
         readable = all(problem.severity != "error" for problem in self.evals.problems)
         return readable and self.report.precision >= self.min_precision and self.report.recall >= self.min_recall
-
-
-def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
-    """The shape that scripts rely on."""
-    report = evaluation.report
-    wanted = sum(outcome.case.should_trigger for outcome in report.outcomes)
-    return {
-        "slug": report.slug,
-        "ok": evaluation.ok,
-        "precision": round(report.precision, 4),
-        "recall": round(report.recall, 4),
-        "f1": round(report.f1, 4),
-        "counts": {
-            "queries": len(report.outcomes),
-            "should_trigger": wanted,
-            "should_not_trigger": len(report.outcomes) - wanted,
-            "hits": report.hits,
-            "missed": len(report.missed),
-            "false_triggers": len(report.false_triggers),
-        },
-        "queries": [_outcome_json(outcome) for outcome in report.outcomes],
-        "confusions": report.confusions,
-        "add_words": [word for word, _ in report.add],
-        "drop_words": [word for word, _ in report.drop],
-        "problems": [asdict(problem) for problem in evaluation.evals.problems],
-    }
-
-
-def _outcome_json(outcome: QueryOutcome) -> dict[str, Any]:
-    result = outcome.result
-    return {
-        "query": outcome.case.query,
-        "should_trigger": outcome.case.should_trigger,
-        "triggered": outcome.triggered,
-        "ok": outcome.ok,
-        "place": outcome.place,
-        "score": result.score if result else None,
-        "decision": result.decision if result else "no",
-        "instead": list(outcome.instead),
-        "file": outcome.case.file,
-    }
 
 
 def _print_evaluation(evaluation: Evaluation) -> None:
@@ -224,7 +184,15 @@ def triggers(
     low = sum(not evaluation.ok for evaluation in done)
     if as_json:
         wanted = {"at": at, "limit": limit, "min_precision": min_precision, "min_recall": min_recall}
-        print_json({"ok": not low, **wanted, "skills": [evaluation_json(evaluation) for evaluation in done]})
+        print_json(
+            {
+                "ok": not low,
+                **wanted,
+                "skills": [
+                    evaluation_json(evaluation.report, evaluation.evals, ok=evaluation.ok) for evaluation in done
+                ],
+            }
+        )
     else:
         for evaluation in done:
             _print_evaluation(evaluation)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -89,7 +88,7 @@ def _print_event(event: Event, *, as_json: bool) -> None:
     from prowess.interfaces.cli.output import one_line, print_json_line
 
     if as_json:
-        print_json_line(asdict(event))
+        print_json_line(event)
     else:
         click.echo(f"{event.number}  {format_time(event.at)}  {event.name}  {one_line(_describe_event(event), 160)}")
 
@@ -127,7 +126,7 @@ def audit_command(ctx: click.Context, after: int | None, limit: int, workspace: 
 
     rows = with_engine(workspace, lambda prowess: _read_audit(prowess, after, limit))
     if as_json:
-        print_json([asdict(row) for row in rows])
+        print_json(rows)
         return
     if not rows:
         click.echo("Nothing has been decided since." if after else "Nothing has been decided yet.")
@@ -178,7 +177,7 @@ def verify_audit(head: str, workspace: str | None, as_json: bool) -> None:
 
     verdict = with_engine(workspace, lambda prowess: prowess.audit.verify(head=head))
     if as_json:
-        print_json(asdict(verdict))
+        print_json(verdict)
     elif verdict.ok:
         rows = "1 row" if verdict.rows == 1 else f"{verdict.rows:,} rows"
         click.echo(f"{rows}, all as written. Head: {verdict.head}" if verdict.rows else "There are no rows yet.")

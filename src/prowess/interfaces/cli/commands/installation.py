@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner
+from prowess.view import plugin_json
 
 if TYPE_CHECKING:
     from prowess.catalog.diagnosis import Finding
@@ -28,7 +28,7 @@ def doctor_command(workspace: str | None, as_json: bool) -> None:
         findings = run_checks(workspace=choose_workspace(workspace))
     worst = any(finding.status == "error" for finding in findings)
     if as_json:
-        print_json({"ok": not worst, "checks": [asdict(finding) for finding in findings]})
+        print_json({"ok": not worst, "checks": findings})
     else:
         for finding in findings:
             mark, colour = _MARKS[finding.status]
@@ -57,28 +57,9 @@ def plugins_command(workspace: str | None, as_json: bool) -> None:  # noqa: ARG0
 
     found = installed_plugins()
     if as_json:
-        print_json([_plugin_json(one) for one in found])
+        print_json([plugin_json(plugin) for plugin in found])
     else:
         _print_plugins(found)
-
-
-def _plugin_json(one: InstalledPlugin) -> dict[str, Any]:
-    plugin = one.plugin
-    return {
-        "name": one.name,
-        "distribution": one.distribution,
-        "version": one.version,
-        "ok": plugin is not None,
-        "packs": [str(pack) for pack in plugin.packs] if plugin else [],
-        "stores": [{"scope": store.scope, "location": store.location} for store in plugin.stores] if plugin else [],
-        "kinds": [kind.name for kind in plugin.kinds] if plugin else [],
-        "handlers": [handler.kind for handler in plugin.handlers] if plugin else [],
-        "forms": [form.name for form in plugin.forms] if plugin else [],
-        "assertions": [one.name for one in plugin.assertions] if plugin else [],
-        "embedders": list(plugin.embedders) if plugin else [],
-        "tools": [tool.function.__name__ for tool in plugin.tools] if plugin else [],
-        "problem": one.problem,
-    }
 
 
 def _print_plugins(found: tuple[InstalledPlugin, ...]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -55,7 +54,7 @@ def lint_command(
             watch=lambda done, total: watch(Progress(done=done, total=total)),
         )
     if as_json:
-        print_json({"ok": not found, "skills": len(documents), "collisions": [asdict(one) for one in found]})
+        print_json({"ok": not found, "skills": len(documents), "collisions": found})
     else:
         _print_collisions(found, len(documents))
     if found:

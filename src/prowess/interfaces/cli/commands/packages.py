@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prowess.interfaces.cli.engine import common_options, progress_bar, with_engine
+from prowess.view import checked_json, imported_json
 
 if TYPE_CHECKING:
     from prowess.catalog.importer import CheckResult, ImportResult
@@ -59,21 +59,6 @@ def validate_command(
         raise click.exceptions.Exit(EXIT_CODES[Invalid])
 
 
-def checked_json(item: CheckResult) -> dict[str, Any]:
-    """The shape that scripts rely on."""
-    reading = item.report.reading if item.report else None
-    skill = reading.skill if reading else None
-    return {
-        "path": str(item.path),
-        "form": reading.form if reading and skill else None,
-        "slug": skill.slug if skill else None,
-        "title": skill.title if skill else None,
-        "description": skill.description if skill else None,
-        "ok": item.ok,
-        "problems": [asdict(problem) for problem in item.problems],
-    }
-
-
 def _print_checked(item: CheckResult) -> None:
     from prowess.interfaces.cli.error_output import print_problems
     from prowess.interfaces.cli.output import escape_path
@@ -118,22 +103,6 @@ def import_command(paths: tuple[str, ...], scope: Any, replace: bool, workspace:
     errors = [item.error for item in outcome if item.error is not None]
     if errors:
         raise click.exceptions.Exit(exit_code(errors[0]))
-
-
-def imported_json(item: ImportResult) -> dict[str, Any]:
-    """One outcome: what it is now, or why it is not kept."""
-    from prowess.interfaces.cli.error_output import error_json
-
-    return {
-        "path": str(item.path),
-        "slug": item.slug,
-        "form": item.form,
-        "version": item.version,
-        "digest": item.digest,
-        "changed": item.changed,
-        "problems": [asdict(problem) for problem in item.problems],
-        "error": error_json(item.error) if item.error else None,
-    }
 
 
 def _print_imported(outcome: list[ImportResult], scope: str) -> None:
@@ -222,8 +191,9 @@ def export_command(
         lambda prowess: prowess.skills.export(slug, Path(folder), form=form, profile=profile, replace=replace),
     )
     if as_json:
-        left_out = [asdict(problem) for problem in done.left_out]
-        print_json({"slug": slug, "path": str(done.path), "form": done.form, "profile": profile, "left_out": left_out})
+        print_json(
+            {"slug": slug, "path": str(done.path), "form": done.form, "profile": profile, "left_out": done.left_out}
+        )
         return
     click.echo(f"Wrote {escape_path(done.path)} ({done.form}).")
     print_problems(done.left_out)

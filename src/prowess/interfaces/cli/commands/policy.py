@@ -56,7 +56,7 @@ def list_roles(workspace: str | None, as_json: bool) -> None:
     policy = with_engine(workspace, lambda prowess: prowess.policy.get())
     found = [find_role(name, policy) for name in role_names(policy)]
     if as_json:
-        print_json([asdict(role) for role in found])
+        print_json(found)
         return
     rows = [
         (one_line(role.name), ", ".join(role.actions), ", ".join(role.skill_tags) or "all", one_line(role.description))
@@ -143,7 +143,7 @@ def allow_env(slug: str, name: str, workspace: str | None, as_json: bool) -> Non
 
     grant = with_engine(workspace, lambda prowess: prowess.env.allow(slug, name))
     if as_json:
-        print_json(asdict(grant))
+        print_json(grant)
     else:
         click.echo(f"{grant.slug} may read {grant.name}, as long as it stays as it is.")
         if grant.state == "unset":
@@ -171,7 +171,7 @@ def _print_env(slug: str, workspace: str | None, *, as_json: bool) -> None:
 
     found: list[EnvGrant] = with_engine(workspace, lambda prowess: prowess.env.list(slug))
     if as_json:
-        print_json([asdict(grant) for grant in found])
+        print_json(found)
         return
     if not found:
         nothing = "No skill may read the environment; `prowess env list SLUG` shows what one asks for."

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from prowess.interfaces.cli.commands.sessions import find_session, session_json, session_option
+from prowess.interfaces.cli.commands.sessions import find_session, session_option
 from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.view import session_json
 
 if TYPE_CHECKING:
     from prowess.errors import ProwessError
@@ -135,7 +135,7 @@ def role_command(
     given = _parse_values(values)
     prompt = with_engine(workspace, lambda prowess: prowess.roles.prompt(name, templates=templates, values=given))
     if as_json:
-        print_json(asdict(prompt))
+        print_json(prompt)
     else:
         click.echo(clean(prompt.text) if sys.stdout.isatty() else prompt.text)
 

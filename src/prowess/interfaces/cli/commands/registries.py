@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import click
 
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import delegate_to_subcommand
+from prowess.view import entry_json, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +112,7 @@ def _describe(entry: RegistryEntry) -> str:
 def _print_entry(entry: RegistryEntry, *, as_json: bool) -> None:
     from prowess.interfaces.cli.output import clean, one_line, print_json
 
-    value = entry.value.as_json() if entry.value is not None else {}
+    value: dict[str, Any] = to_json(entry.value) or {}
     if as_json:
         print_json({**entry_json(entry), entry.kind: value})
         return
@@ -166,20 +166,6 @@ def _print_outcome(label: str, outcome: str, kind: EntryKind, *, as_json: bool) 
         return
     words = {"added": "is kept", "unchanged": "is kept already, just so", "removed": "is forgotten"}
     click.echo(f"The {kind} {one_line(label)} {words[outcome]}.")
-
-
-def entry_json(entry: RegistryEntry) -> dict[str, Any]:
-    """The shape that scripts rely on."""
-    return {
-        "kind": entry.kind,
-        "id": entry.id,
-        "version": entry.version,
-        "origin": entry.origin,
-        "location": entry.location,
-        "description": entry.value.description if entry.value is not None else "",
-        "ok": entry.value is not None,
-        "problems": [asdict(problem) for problem in entry.problems],
-    }
 
 
 prompts_command = registry_group("prompt", "List, show, check and keep the prompts that skills name by id and version.")

@@ -99,7 +99,7 @@ def run_command(
         return
     skill, result = attempt.ran
     if as_json:
-        print_json(result.as_json())
+        print_json(result)
     elif dry_run:
         print_plan(result)
     saving.save(result, skill)

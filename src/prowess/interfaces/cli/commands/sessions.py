@@ -10,6 +10,7 @@ import click
 from prowess.interfaces.cli.approval_card import ask_for_approval
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import delegate_to_subcommand
+from prowess.view import session_json
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
@@ -41,22 +42,6 @@ async def find_session(prowess: Prowess, name: str) -> Session | None:
         return await prowess.sessions.get(name)
     except NotFound:
         return None
-
-
-def session_json(session: Session) -> dict[str, Any]:
-    """A session as JSON."""
-    return {
-        "id": session.id,
-        "conversation": session.conversation,
-        "actor": session.actor,
-        "role": session.role,
-        "model": session.model,
-        "window": session.window,
-        **session.state,
-        "budget_used_tokens": session.tokens,
-        "created_at": session.created_at,
-        "updated_at": session.updated_at,
-    }
 
 
 def print_session(session: Session) -> None:

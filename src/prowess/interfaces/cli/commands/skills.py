@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
 from prowess.interfaces.cli.options import Period, delegate_to_subcommand
+from prowess.view import usage_json
 
 if TYPE_CHECKING:
     from prowess.catalog.store import Fault
@@ -37,7 +38,7 @@ def list_command(tags: tuple[str, ...], scope: str | None, workspace: str | None
         cards, faults = with_engine(workspace, work)
     chosen = [card for card in cards if set(tags) <= set(card.tags) and scope in (None, card.scope)]
     if as_json:
-        print_json([card.model_dump(mode="json") for card in chosen])
+        print_json(chosen)
     else:
         _print_cards(chosen, len(cards))
     _warn_faults(len(faults))
@@ -109,7 +110,7 @@ def show_command(
     if as_json:
         from prowess.interfaces.cli.output import print_json
 
-        print_json(skill.model_dump(mode="json"))
+        print_json(skill)
     else:
         _print_skill(skill)
 
@@ -226,20 +227,9 @@ def _list_unused(days: float, *, system: bool, workspace: str | None, as_json: b
     with spinner("Reading skills …"):
         found = with_engine(workspace, lambda prowess: prowess.skills.unused(days=days, system=system))
     if as_json:
-        print_json([_unused_json(card, use) for card, use in found])
+        print_json([usage_json(card, use) for card, use in found])
     else:
         _print_unused(found)
-
-
-def _unused_json(card: SkillCard, use: SkillUsage) -> dict[str, Any]:
-    return {
-        "slug": card.slug,
-        "title": card.title,
-        "scope": card.scope,
-        "loads": use.loads,
-        "last_loaded": use.last_loaded or None,
-        "last_enabled": use.last_enabled or None,
-    }
 
 
 def _print_unused(found: list[tuple[SkillCard, SkillUsage]]) -> None:

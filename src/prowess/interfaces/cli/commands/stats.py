@@ -10,6 +10,7 @@ import click
 
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import Period
+from prowess.view import to_json
 
 if TYPE_CHECKING:
     from prowess.storage.trace_stats import GroupBy
@@ -48,7 +49,7 @@ def stats_command(
         raise click.UsageError("Choose one of --chart, --csv and --json.")
     report = with_engine(workspace, lambda prowess: prowess.traces.stats(by, skill=skill, days=since))
     if as_json:
-        print_json(report.as_json())
+        print_json(report)
     elif as_csv:
         _print_csv(report)
     elif not report.rows:
@@ -121,7 +122,7 @@ def _print_csv(report: Report) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow((report.by, *REPORT_FIELDS[1:]))
     for row in report.rows:
-        told = row.as_json()
+        told = to_json(row)
         writer.writerow((_row_name(row), *("" if told[name] is None else told[name] for name in REPORT_FIELDS[1:])))
 
 

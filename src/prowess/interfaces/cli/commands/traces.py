@@ -27,6 +27,7 @@ from prowess.interfaces.cli.output import (
 )
 from prowess.interfaces.cli.run_attempt import resume_command
 from prowess.interfaces.cli.run_output import format_touched
+from prowess.view import to_json, trace_json
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
@@ -69,8 +70,6 @@ def open_line_writer(path: Path | None) -> Generator[WriteLine]:
 SHORT_ID_CHARS = 8
 MAX_TEXT_CHARS = 20_000
 """So much of a text is worth showing."""
-BRIEF_OMITS = ("detail", "inputs", "rendered_input", "raw_output")
-"""What a list does not have."""
 
 _COLUMNS = ("id", "when", "skill", "artifact", "status", "model", "tokens", "cost", "time", "checks")
 _STATUS_COLOURS = {"ok": "green", "running": "yellow"}
@@ -106,13 +105,6 @@ def _format_tokens(trace: Trace) -> str:
     if trace.input_tokens is None and trace.output_tokens is None:
         return MISSING
     return f"{format_count(trace.input_tokens)} in, {format_count(trace.output_tokens)} out"
-
-
-def _brief_json(trace: Trace) -> dict[str, Any]:
-    """A trace of a list as JSON."""
-    from dataclasses import asdict
-
-    return {name: value for name, value in asdict(trace).items() if name not in BRIEF_OMITS}
 
 
 def _print_trace(trace: Trace, *, resumable: bool = False) -> None:
@@ -233,7 +225,7 @@ def list_traces(
         ),
     )
     if as_json:
-        print_json([_brief_json(trace) for trace in found])
+        print_json([trace_json(trace) for trace in found])
     elif found:
         _print_traces(found)
     elif any((skill, artifact, status, session, run, since)):
@@ -259,9 +251,7 @@ def show_trace(id: str, workspace: str | None, as_json: bool) -> None:
 
     trace, resumable = with_engine(workspace, work)
     if as_json:
-        from dataclasses import asdict
-
-        print_json({**asdict(trace), "resumable": resumable})
+        print_json({**to_json(trace), "resumable": resumable})
     else:
         _print_trace(trace, resumable=resumable)
 
@@ -311,7 +301,7 @@ async def _print_followed(traces: AsyncGenerator[Trace], *, as_json: bool) -> No
     async with aclosing(traces):
         async for trace in traces:
             if as_json:
-                print_json_line(_brief_json(trace))
+                print_json_line(trace_json(trace))
             else:
                 _print_trace_line(trace)
 

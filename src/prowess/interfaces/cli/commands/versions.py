@@ -16,7 +16,7 @@ def history_command(slug: str, workspace: str | None, as_json: bool) -> None:
 
     versions = with_engine(workspace, lambda prowess: prowess.skills.history(slug))
     if as_json:
-        print_json([version.model_dump(mode="json") for version in versions])
+        print_json(versions)
         return
     rows = [
         (
@@ -55,8 +55,7 @@ def diff_command(
 
     found = with_engine(workspace, lambda prowess: prowess.skills.diff(slug, before, after))
     if as_json:
-        changes = [change.model_dump(mode="json") for change in found.changes]
-        print_json({"slug": found.slug, "before": found.before, "after": found.after, "changes": changes})
+        print_json({"slug": found.slug, "before": found.before, "after": found.after, "changes": found.changes})
         return
     old = f"version {found.before}" if found.before else "nothing"
     new = f"version {found.after}" if found.after else "now"
@@ -78,7 +77,7 @@ def rollback_command(slug: str, version: int, note: str, workspace: str | None, 
 
     skill = with_engine(workspace, lambda prowess: prowess.skills.rollback(slug, version, note=note))
     if as_json:
-        print_json(skill.card.model_dump(mode="json"))
+        print_json(skill.card)
         return
     click.echo(f"{skill.slug} is as it was in version {version}; `prowess history {skill.slug}` shows every version.")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from prowess.interfaces.cli.engine import common_options, with_engine
+from prowess.view import to_json
 
 if TYPE_CHECKING:
     from prowess.session.explanation import Explanation, Step
@@ -50,7 +51,7 @@ def why_command(
     if before is not None:
         _print_differences(before, account, as_json=as_json)
     elif as_json:
-        print_json(account.as_json())
+        print_json(account)
     else:
         _print_account(account, explain=explain)
 
@@ -88,7 +89,7 @@ def _print_differences(before: dict[str, Any], account: Explanation, *, as_json:
     from prowess.interfaces.cli.output import clean, print_json
     from prowess.session.explanation import diff_explanations
 
-    found = diff_explanations(before, json.loads(json.dumps(account.as_json())))
+    found = diff_explanations(before, json.loads(json.dumps(to_json(account))))
     if as_json:
         print_json({"same": not found, "differences": found})
     elif found:

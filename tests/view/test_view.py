@@ -1,0 +1,65 @@
+"""One JSON shape for each value, whichever interface shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prowess.errors import ApprovalRequired, BudgetExceeded, Invalid, NotFound, Problem
+from prowess.interfaces.cli.error_output import error_json as shown_on_the_command_line
+from prowess.tools.tool import error_data
+from prowess.view import error_answer, error_json, to_json
+
+PROBLEM = Problem(code="name-missing", severity="error", message="It has no name.", hint="Give it one.")
+
+
+@dataclass(frozen=True)
+class Inner:
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner
+    count: int
+
+
+class Own:
+    def as_json(self) -> dict[str, int]:
+        return {"own": 1}
+
+
+def test_a_dataclass_becomes_its_fields_and_an_own_shape_comes_first():
+    assert to_json(Outer(inner=Inner(names=("a",)), count=1)) == {"inner": {"names": ("a",)}, "count": 1}
+    assert to_json(Own()) == {"own": 1}
+
+
+def test_values_inside_lists_and_mappings_are_converted():
+    assert to_json({"found": [Own(), Inner(names=())], "total": 2}) == {
+        "found": [{"own": 1}, {"names": ()}],
+        "total": 2,
+    }
+    assert to_json(None) is None
+
+
+def test_an_error_has_code_message_and_hint_and_what_it_knows_beyond():
+    assert error_json(NotFound("There is none.", hint="Look again.")) == {
+        "code": NotFound.code,
+        "message": "There is none.",
+        "hint": "Look again.",
+    }
+    assert error_json(Invalid("Bad.", problems=[PROBLEM]))["problems"][0]["code"] == "name-missing"
+    assert error_json(ApprovalRequired("Ask.", approval_id="abc"))["approval_id"] == "abc"
+
+
+def test_agents_read_the_hint_beside_the_error():
+    full = BudgetExceeded("Too much.", limit=10, used=8, need=5, room=["a"])
+    answer = error_answer(full, default_hint="Go on.")
+    assert answer["error"] == {"code": full.code, "message": "Too much."}
+    assert answer["budget"] == {"limit": 10, "used": 8, "need": 5, "disable": ["a"]}
+    assert error_answer(NotFound("None."), default_hint="Go on.")["hint"] == "Go on."
+
+
+def test_the_interfaces_share_these_shapes():
+    error = ApprovalRequired("Ask.", hint="Wait.", approval_id="abc")
+    assert error_data(error) == error_answer(error)
+    assert shown_on_the_command_line is error_json
