@@ -67,8 +67,12 @@ class Sessions:
     async def find(self, conversation: str) -> Session | None:
         """Return the open session of a conversation, or None. Create nothing."""
         context = self._context
-        _, session = await offload(context.resources.gate.within, context.actor, conversation)
-        return await self.get(session) if session else None
+
+        def read() -> Session | None:
+            _, session = context.resources.gate.within(context.actor, conversation)
+            return context.resources.sessions.get(context.actor, session) if session else None
+
+        return await offload(read)
 
     async def acting(self, conversation: str) -> Actor:
         """Return the actor as it acts in a conversation: with the session's role if it has none of its own."""

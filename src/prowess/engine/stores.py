@@ -51,6 +51,7 @@ class Stores:
         self.limits = make_limits(settings)
         self._opened = opened or _Opened()
         self._has_records = False
+        self._account_url = settings.account_database  # composed from paths; asked for several times in every call
         self._session = MemoryStore(scope="session")
         self._opened.organizations[organization] = self
 
@@ -97,11 +98,11 @@ class Stores:
 
     def records(self) -> Connections:
         """Return the database of sessions, approvals, events and the audit log: the account's, created on first use."""
-        return self._database(self.settings.account_database)
+        return self._database(self._account_url)
 
     def has_records(self) -> bool:
         """Return True if that database exists. Once it does, it is assumed to stay."""
-        self._has_records = self._has_records or database_exists(self.settings.account_database)
+        self._has_records = self._has_records or database_exists(self._account_url)
         return self._has_records
 
     @contextmanager

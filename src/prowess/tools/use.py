@@ -65,7 +65,8 @@ async def list_enabled_skills(
     if session is None:
         return await _describe_empty(context, content=content)
     text = await context.engine.prompt(session) if content else None
-    now = await context.engine.sessions.get(session)
+    # Assembling the prompt may drop skills whose approval is gone, so the session is read again after it.
+    now = session if text is None else await context.engine.sessions.get(session)
     data: dict[str, Any] = {**now.state, "budget_used_tokens": now.tokens, "budget_left_chars": now.budget.left}
     return data if text is None else {**data, "content": text}
 
