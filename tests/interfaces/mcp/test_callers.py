@@ -8,7 +8,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, Implementation
 
-from prowess.interfaces.auth.caller import CONVERSATION_META, agent_name
+from prowess.interfaces.mcp.request import CONVERSATION_META, agent_name
 from prowess.policy.actor import agent_of, local_person
 
 DRAFT = {

@@ -6,23 +6,39 @@ or absent, and the token must be valid. No response has a CORS header.
 
 from __future__ import annotations
 
+import hmac
+import ipaddress
 from collections.abc import Callable, Collection
 
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
 
 FindCaller = Callable[[str], Caller | None]
-"""Who has a token; '' is asked about where none was sent, and None lets nobody in."""
+"""Returns the caller that a token belongs to, or None to refuse the request; '' stands for a request without a token."""
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
+def single_token(token: str, caller: Caller) -> FindCaller:
+    """Return a lookup that knows one token and its caller. The comparison takes the same time for every wrong token."""
+    expected = token.encode()
+    return lambda given: caller if hmac.compare_digest(given.encode(), expected) else None
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
 class RequestGuard:
-    """Lets requests through to an app that come from where they may, each with its caller in the scope."""
+    """An ASGI app that passes authenticated requests to another one, with the caller in the scope."""
 
     def __init__(self, app: ASGIApp, *, callers: FindCaller, hosts: Collection[str], origins: Collection[str]) -> None:
         self._app = app
@@ -31,7 +47,7 @@ class RequestGuard:
         self._origins = frozenset(origin.lower() for origin in origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, or hand it on; what is neither HTTP nor the app's own life is turned away."""
+        """Refuse the request or pass it on. WebSockets are always refused."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -47,9 +63,7 @@ class RequestGuard:
             headers = {"WWW-Authenticate": "Bearer"}
             await PlainTextResponse("A token is needed.", 401, headers)(scope, receive, send)
             return
-        # The SDK lets a session be used only by the user who began it.
-        user = AuthenticatedUser(AccessToken(token="", client_id=caller.key, scopes=[]))
-        await self._app({**scope, SCOPE_KEY: caller, "user": user}, receive, send)
+        await self._app({**scope, SCOPE_KEY: caller}, receive, send)
 
     def _refusal(self, scope: Scope) -> PlainTextResponse | None:
         host = _single_header(scope, b"host").lower()
@@ -63,13 +77,13 @@ class RequestGuard:
 
 
 def _single_header(scope: Scope, name: bytes) -> str:
-    """The value of a header that must be there once; else ''."""
+    """Return the value of a header that must occur exactly once; otherwise ''."""
     values = [value for key, value in scope["headers"] if key == name]
     return values[0].decode("latin-1") if len(values) == 1 else ""
 
 
 def _strip_port(host: str) -> str:
-    """A Host without its port."""
+    """Return a Host header without its port."""
     name, _, port = host.rpartition(":")
     return name if name and port.isdigit() and port.isascii() else host
 

@@ -15,7 +15,7 @@ STATE_KEY_FILE = "mcp-state.key"
 
 
 def read_secret(path: Path) -> str | None:
-    """The secret in a file; None where there is no file. One that others can read is `Refused`."""
+    """Return the secret in a file, or None if there is no file. Raise `Refused` if other users can read it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -37,7 +37,10 @@ def read_secret(path: Path) -> str | None:
 
 
 def load_or_create_secret(path: Path) -> str:
-    """The secret in a file, made at the first call; of two processes that make it at once, both get the same."""
+    """Return the secret in a file, creating it first if needed. Two processes that create it at once get the same one.
+
+    A link to a complete temporary file is atomic: whoever comes second finds the file of the first.
+    """
     found = read_secret(path)
     if found is not None:
         return found

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from prowess.engine.engine import Engine
 from prowess.errors import ProwessError
-from prowess.interfaces.auth.caller import Caller, Context, caller_of, conversation_of
+from prowess.interfaces.auth.caller import Caller
 from prowess.interfaces.mcp.entry_index import EntryIndex
 from prowess.interfaces.mcp.notifications import ChangeNotifier
+from prowess.interfaces.mcp.request import Context, caller_of, conversation_of
 from prowess.interfaces.mcp.sampling import SamplingRelays, waiting_client_model
 from prowess.interfaces.mcp.skill_entry import SkillEntry
 from prowess.llm.model import Model

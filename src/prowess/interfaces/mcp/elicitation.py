@@ -22,8 +22,8 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from prowess.errors import ProwessError
-from prowess.interfaces.auth.caller import Context
 from prowess.interfaces.mcp.backend import Backend
+from prowess.interfaces.mcp.request import Context
 from prowess.policy.actor import Actor
 from prowess.skill.text.hidden import show_hidden
 

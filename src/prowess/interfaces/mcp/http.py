@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
-import ipaddress
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
@@ -11,6 +9,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 import uvicorn
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
@@ -83,9 +83,11 @@ class Endpoint:
             await PlainTextResponse("There is nothing here.", 404)(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # The SDK lets nobody use a session but the user who opened it.
+        user = AuthenticatedUser(AccessToken(token="", client_id=scope[SCOPE_KEY].key, scopes=[]))
         token = _json_only.set(not self._streams and _is_single_response(scope))
         try:
-            await self._manager.handle_request(scope, receive, _add_retry_after(send))
+            await self._manager.handle_request({**scope, "user": user}, receive, _add_retry_after(send))
         finally:
             _json_only.reset(token)
 
@@ -166,22 +168,6 @@ def wrap_server(
     return RequestGuard(
         Endpoint(server, path, streams=streams, sessions=sessions), callers=callers, hosts=hosts, origins=origins
     )
-
-
-def single_token(token: str, caller: Caller) -> FindCaller:
-    """The one caller who holds the token."""
-    expected = token.encode()
-    return lambda given: caller if hmac.compare_digest(given.encode(), expected) else None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def open_listener(host: str, port: int) -> socket.socket:

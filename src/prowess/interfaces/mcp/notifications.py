@@ -27,8 +27,8 @@ from mcp_types import SubscriptionsListenRequestParams, SubscriptionsListenResul
 from prowess.engine.callables import Inventory
 from prowess.engine.engine import Engine
 from prowess.errors import ProwessError
-from prowess.interfaces.auth.caller import Context
 from prowess.interfaces.mcp.entry_index import EntryIndex
+from prowess.interfaces.mcp.request import Context
 from prowess.policy.actor import Actor
 from prowess.policy.organization import OrgPolicy
 from prowess.tools.toolbox import Toolbox

@@ -23,7 +23,6 @@ from mcp_types import (
 )
 
 from prowess.errors import ApprovalDenied, ApprovalRequired, ProwessError
-from prowess.interfaces.auth.caller import Context
 from prowess.interfaces.mcp.backend import Backend
 from prowess.interfaces.mcp.elicitation import request_approval
 from prowess.interfaces.mcp.protocol import (
@@ -33,6 +32,7 @@ from prowess.interfaces.mcp.protocol import (
     read_cursor,
     resource_not_found,
 )
+from prowess.interfaces.mcp.request import Context
 from prowess.interfaces.mcp.skill_entry import SCHEME, SkillEntry, guess_media_type
 from prowess.skill.filenames import SKILL_MD
 

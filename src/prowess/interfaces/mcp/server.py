@@ -23,12 +23,13 @@ from mcp_types import (
 
 from prowess.engine.engine import Engine
 from prowess.errors import ProwessError
-from prowess.interfaces.auth.caller import Caller, Context, caller_of, session_conversation
+from prowess.interfaces.auth.caller import Caller
 from prowess.interfaces.mcp import resources, skills_extension, tools
 from prowess.interfaces.mcp.backend import Backend
 from prowess.interfaces.mcp.entry_index import EntryIndex
 from prowess.interfaces.mcp.notifications import ChangeNotifier, connection_of
 from prowess.interfaces.mcp.protocol import protocol_error
+from prowess.interfaces.mcp.request import Context, caller_of, session_conversation
 from prowess.interfaces.mcp.sampling import SamplingRelays
 
 SERVER_NAME = "prowess"

@@ -14,9 +14,9 @@ from mcp_types import (
     Resource,
 )
 
-from prowess.interfaces.auth.caller import Context
 from prowess.interfaces.mcp.backend import Backend
 from prowess.interfaces.mcp.protocol import FILES_PER_PAGE, SKILLS_PER_PAGE, make_cursor, read_cursor
+from prowess.interfaces.mcp.request import Context
 from prowess.interfaces.mcp.resources import file_resource
 from prowess.interfaces.mcp.skill_entry import SkillEntry
 from prowess.skill.filenames import SKILL_MD

@@ -22,10 +22,10 @@ from mcp_types import Tool as WireTool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from prowess.errors import ApprovalDenied
-from prowess.interfaces.auth.caller import Context
 from prowess.interfaces.mcp.backend import Backend
 from prowess.interfaces.mcp.elicitation import request_approval
 from prowess.interfaces.mcp.protocol import TOOLS_PER_PAGE, add_approve_command, make_cursor, read_cursor, tool_result
+from prowess.interfaces.mcp.request import Context
 from prowess.interfaces.mcp.sampling import SamplingModel, SamplingRelay, client_offers_model
 from prowess.run.request import Step, StepListener
 from prowess.tools.tool import Tool, ToolAnswer

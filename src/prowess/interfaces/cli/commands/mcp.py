@@ -125,16 +125,14 @@ def _serve_http(
     host: str, port: int, names: tuple[str, ...], conversation: str, role: str, agent: str, workspace: str | None
 ) -> None:
     from prowess.errors import Refused
-    from prowess.interfaces.auth.guard import LOOPBACK_HOSTS
+    from prowess.interfaces.auth.guard import LOOPBACK_HOSTS, is_loopback, single_token
     from prowess.interfaces.auth.secret_file import STATE_KEY_FILE, TOKEN_FILE, load_or_create_secret, read_secret
     from prowess.interfaces.cli.output import escape_path
     from prowess.interfaces.mcp.http import (
         DEFAULT_PATH,
         asgi_app,
-        is_loopback,
         open_listener,
         serve_http,
-        single_token,
     )
     from prowess.settings import read_settings
 

@@ -1,0 +1,69 @@
+"""Who sends an MCP request, and which conversation it belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+
+from prowess.errors import Invalid
+from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
+
+Context = ServerRequestContext[Any, Any]
+
+CONVERSATION_META = "prowess/conversation"
+"""The key in `_meta` with which a client without a session names the conversation of a request."""
+
+_MAX_CONVERSATION_CHARS = 200
+_MAX_SESSION_CHARS = _MAX_CONVERSATION_CHARS - len("mcp:")
+_MAX_AGENT_CHARS = 60
+
+
+def caller_of(context: Context, default: Caller) -> Caller:
+    """Return the caller that the HTTP guard authenticated, or the default on a transport without one."""
+    request = context.request
+    caller: Caller = default if request is None else request.scope[SCOPE_KEY]
+    client = context.session.client_params
+    if not caller.named_by_client or client is None:
+        return caller
+    return _name_caller(caller, client.client_info.name)
+
+
+@lru_cache(maxsize=256)
+def _name_caller(caller: Caller, client: str) -> Caller:
+    """Return the caller under the name of its client. Cached: every request of a client asks for the same one."""
+    return replace(caller, actor=replace(caller.actor, name=agent_name(client, caller.actor.name)))
+
+
+def agent_name(client: str, default: str) -> str:
+    """Return the name of a client in the form of an agent's name, or the default if no character can stay."""
+    kept = "".join(char if char.isprintable() and char != "@" else " " for char in client.lower())
+    return " ".join(kept.split())[:_MAX_AGENT_CHARS].strip() or default
+
+
+def conversation_of(context: Context, caller: Caller) -> str:
+    """Return the conversation of a request: the one it names, else that of its connection, else the caller's own.
+
+    Raise `Invalid` for a name that cannot be used. Falling back to another conversation would mix up two of them.
+    """
+    named: object = (context.meta or {}).get(CONVERSATION_META)
+    if named is not None and named != "":
+        return _check_conversation(named)
+    return session_conversation(context) or caller.conversation or f"mcp:{caller.actor.label}"
+
+
+def _check_conversation(named: object) -> str:
+    if not isinstance(named, str) or len(named) > _MAX_CONVERSATION_CHARS or not named.isprintable():
+        raise Invalid(
+            f"_meta[{CONVERSATION_META!r}] names no conversation.",
+            hint=f"Give a text of at most {_MAX_CONVERSATION_CHARS} characters, all of them printable.",
+        )
+    return named
+
+
+def session_conversation(context: Context) -> str:
+    """Return the conversation of the HTTP session of a request, or '' if it has no session."""
+    session = context.request.headers.get("mcp-session-id") if context.request is not None else None
+    return f"mcp:{session[:_MAX_SESSION_CHARS]}" if session else ""
