@@ -1,1 +1,1 @@
-"""The doors: they translate between people or programs and the engine, and decide nothing."""
+"""The interfaces: they translate between people or programs and the engine, and decide nothing."""

@@ -1,4 +1,4 @@
-"""The MCP door as its clients meet it: a real process, over stdin and stdout or over HTTP, in both eras."""
+"""The MCP backend as its clients meet it: a real process, over stdin and stdout or over HTTP, in both eras."""
 
 from __future__ import annotations
 

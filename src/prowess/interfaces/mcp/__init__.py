@@ -1,1 +1,1 @@
-"""The MCP door: the tools and the skills, over stdio and HTTP. It needs the extra `prowess[mcp]`."""
+"""The MCP interface: tools and skills over stdio and HTTP. It needs the extra `prowess[mcp]`."""

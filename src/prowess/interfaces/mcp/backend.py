@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Backend:
-    """The engine, the skills as entries, and who calls where the transport says nothing about it."""
+    """The engine, its skills as entries, and the caller on a transport that identifies nobody."""
 
     engine: Engine
     shelf: EntryIndex
@@ -31,22 +31,22 @@ class Backend:
     relays: SamplingRelays
 
     def caller_of(self, context: Context) -> Caller:
-        """Who a request comes from."""
+        """Return the caller of a request."""
         return caller_of(context, self.caller)
 
     def may_read(self, context: Context) -> bool:
-        """Whether a request comes from somebody who may know of the skills; to others there are none."""
+        """Return True if the caller of a request may see skills; for others the server has none."""
         return "skills.read" in self.caller_of(context).actor.permissions
 
     async def find(self, context: Context, uri: str) -> tuple[SkillEntry, str] | None:
-        """The entry an address belongs to and the path in it, for whoever a request comes from."""
+        """Return the entry of an address and the path inside it, or None if the caller sees nothing there."""
         return await self.shelf.find(uri) if self.may_read(context) else None
 
     def toolbox(self, context: Context, *, watch: StepListener = ignore_step, spare: Model | None = None) -> Toolbox:
-        """The tools of whoever a request comes from, in the conversation it belongs to.
+        """Return the tools of the caller of a request, in the conversation of the request.
 
-        What is enabled is handed over by the tool, since the client's system prompt is not ours to write. Where no model is
-        configured, `spare` is asked, or else the client's own, if it can be asked while its call waits.
+        Enabling a skill also returns its text, because we do not write the client's system prompt. If no model is
+        configured, runs use `spare`, or else the client's model if it can be asked while the call waits.
         """
         caller = self.caller_of(context)
         conversation = conversation_of(context, caller)
@@ -60,7 +60,7 @@ class Backend:
         )
 
     async def leave(self, caller: Caller, conversation: str) -> None:
-        """End the session of a conversation that is over; where it had none, nothing is written."""
+        """Close the session of a conversation that ended. Write nothing if it had none."""
         try:
             session = await self.engine.as_actor(caller.actor).sessions.find(conversation)
             if session is not None:
@@ -69,8 +69,8 @@ class Backend:
             _log.warning("The session of %s stays open: %s", conversation, error.message)
 
     async def read(self, caller: Caller, slug: str, path: str) -> bytes:
-        """One file of a skill, for this caller: the only way by which content leaves as a resource.
+        """Return one file of a skill. This is the only way in which content leaves as a resource.
 
-        It passes the same gate as loading the skill does.
+        It passes the same gate as loading the skill.
         """
         return await self.engine.as_actor(caller.actor).skills.resource(slug, path)

@@ -46,37 +46,37 @@ _MAX_PATHS = 10
 
 
 async def request_approval(
-    door: Backend, context: Context, params: InputResponseRequestParams, approval_id: str
+    backend: Backend, context: Context, params: InputResponseRequestParams, approval_id: str
 ) -> Answered | InputRequiredResult:
     """Ask the person, if there is one who can be asked, and write down what they say.
 
     The verdict is "open" where nobody answered. `params` are those of the request, with the answer if it has one.
     """
-    person = door.caller_of(context).person
+    person = backend.caller_of(context).person
     if person is None or "skills.approve" not in person.permissions or not can_ask(context):
         return "open"
     try:
-        approval = await door.engine.as_actor(person).approvals.get(approval_id)
+        approval = await backend.engine.as_actor(person).approvals.get(approval_id)
     except ProwessError:
         return "open"
     request = ElicitRequestFormParams(message=build_question(approval), requested_schema=ANSWER_SCHEMA)
     if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        return await _ask_while_waiting(door, context, person, approval.id, request.message)
+        return await _ask_while_waiting(backend, context, person, approval.id, request.message)
     state = _question_state(approval.id, request.message)
     answer = (params.input_responses or {}).get(APPROVAL_KEY)
     if params.request_state == state and isinstance(answer, ElicitResult):
-        return await _record_answer(door, person, approval.id, answer)
+        return await _record_answer(backend, person, approval.id, answer)
     return InputRequiredResult(input_requests={APPROVAL_KEY: ElicitRequest(params=request)}, request_state=state)
 
 
 async def _ask_while_waiting(
-    door: Backend, context: Context, person: Actor, approval_id: str, message: str
+    backend: Backend, context: Context, person: Actor, approval_id: str, message: str
 ) -> Answered:
     try:
         answer = await context.session.elicit_form(message, ANSWER_SCHEMA, context.request_id)
     except MCPError:
         return "open"
-    return await _record_answer(door, person, approval_id, answer)
+    return await _record_answer(backend, person, approval_id, answer)
 
 
 def can_ask(context: Context) -> bool:
@@ -133,12 +133,12 @@ def _question_state(approval_id: str, message: str) -> str:
     return json.dumps({APPROVAL_KEY: approval_id, "question": hashlib.sha256(message.encode()).hexdigest()})
 
 
-async def _record_answer(door: Backend, person: Actor, approval_id: str, answer: ElicitResult) -> Answered:
+async def _record_answer(backend: Backend, person: Actor, approval_id: str, answer: ElicitResult) -> Answered:
     if answer.action == "cancel":
         return "open"
     approved = answer.action == "accept" and (answer.content or {}).get("approve") is True
     try:
-        await door.engine.as_actor(person).approvals.resolve(approval_id, approved=approved, note=APPROVAL_NOTE)
+        await backend.engine.as_actor(person).approvals.resolve(approval_id, approved=approved, note=APPROVAL_NOTE)
     except ProwessError:
         # Somebody else was quicker, or time ran out: the next attempt shows what holds.
         return "approved"

@@ -39,10 +39,10 @@ a listing. The first page always looks, and subscribers are notified of changes 
 
 
 class ServedSkills:
-    """Remembers what is served, and the entries that were made of it, for as long as they hold.
+    """The served skills and their entries, cached until the catalog changes.
 
-    `moves` counts how often the catalog was seen to have moved on, and `cost` is the processor time, in seconds, of the
-    last look that found it where it was.
+    `moves` counts the changes of the catalog that were noticed. `cost` is the CPU time, in seconds, of the last check
+    that found no change; the notifier polls less often if a check is expensive.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -58,16 +58,16 @@ class ServedSkills:
 
     @property
     def remembered(self) -> SkillsBySlug:
-        """What was served when it was last listed."""
+        """The skills as of the last listing."""
         return self._served
 
     @property
     def entries(self) -> dict[str, SkillEntry]:
-        """The entries that hold; after a move it is another one, so that what is made of older files is forgotten."""
+        """The valid entries. A change replaces the dict, so that entries made from older files are dropped with the old one."""
         return self._entries
 
     async def look(self) -> int:
-        """Look where the catalog stands, and give the `moves`."""
+        """Check the catalog for changes and return `moves`."""
         async with self._lock:
             await self._look()
             return self.moves
@@ -83,7 +83,7 @@ class ServedSkills:
             return self._served
 
     def remember(self, entries: dict[str, SkillEntry], made: Mapping[str, SkillEntry]) -> None:
-        """Keep what was made, in the `entries` of the time when the making began."""
+        """Cache new entries in the dict that was current when making them began."""
         if len(entries) + len(made) <= MAX_CACHED_ENTRIES:
             entries.update(made)
 
@@ -94,7 +94,7 @@ class ServedSkills:
         else:
             self.cost = cost
         if found.positions != self._positions or "" in found.positions.values():
-            # A store that does not answer has no position, and may have anything when it does.
+            # A store that does not answer has no position, and may hold anything when it answers again.
             self._is_listed = False
             self._entries = _drop_changed(self._entries, found.slugs)
         self._positions = found.positions
@@ -106,7 +106,7 @@ class ServedSkills:
 
 
 def _list_served(catalog: Catalog) -> SkillsBySlug:
-    """What the catalog serves: of each slug the first in the order of the stores. Blocking."""
+    """Return what the catalog serves: for each slug, the skill of the first store that has it. Blocking."""
     found: dict[str, tuple[Store, SkillCard]] = {}
     for store in catalog.stores():
         try:
@@ -119,7 +119,7 @@ def _list_served(catalog: Catalog) -> SkillsBySlug:
 
 
 def _drop_changed(entries: dict[str, SkillEntry], changed: frozenset[str] | None) -> dict[str, SkillEntry]:
-    """The entries without those that changed; the place of a skill depends on those that would enclose it, too."""
+    """Return the entries that still hold. The address of a skill also depends on the skills whose slugs enclose its own."""
     if changed is None:
         return {}
     return {
@@ -133,14 +133,14 @@ _BATCH_SIZE = 64
 
 
 class EntryIndex:
-    """Makes entries of what an engine serves. What was made once is made again only after it changed."""
+    """The entries of all served skills, by page and by address. An entry is made again only after its skill changed."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.listing = ServedSkills(engine.catalog)
 
     async def entries(self, after: str = "") -> AsyncIterator[SkillEntry]:
-        """Every entry whose slug comes after one, by slug; a skill that goes away meanwhile is passed over."""
+        """Yield the entries after a slug, by slug. A skill that disappears meanwhile is skipped."""
         served = await self.listing.served(max_age=PAGING_SECONDS if after else 0.0)
         following = [slug for slug in served if slug > after]
         for start in range(0, len(following), _BATCH_SIZE):
@@ -155,9 +155,9 @@ class EntryIndex:
                     yield entry
 
     async def find(self, uri: str) -> tuple[SkillEntry, str] | None:
-        """The entry an address belongs to, and the path in it; None where nothing is served there.
+        """Return the entry of an address and the path inside it, or None if nothing is served there.
 
-        The catalog is looked at once at most: for a slug that is not known, and for one that another could enclose.
+        The catalog is checked at most once: for an unknown slug, or for one that another slug could enclose.
         """
         served, is_fresh = self.listing.remembered, False
         for slug in candidate_slugs(uri):
@@ -170,13 +170,13 @@ class EntryIndex:
         return None
 
     async def digest_at(self, uri: str) -> str | None:
-        """The digest of the file at an address; None where there is none."""
+        """Return the digest of the file at an address, or None."""
         found = await self.find(uri)
         file = found[0].file(found[1]) if found else None
         return file.sha256 if file else None
 
     async def _entry(self, slug: str, slugs: Collection[str]) -> SkillEntry | None:
-        """The entry of a skill as it is now; None where it went away, or changes right now."""
+        """Return the current entry of a skill, or None if it is gone or being changed."""
         known = self.listing.entries
         outline = await self._engine.skills.outline(slug)
         if outline is None or (slug in known and known[slug].digest == outline.digest):
@@ -192,7 +192,7 @@ class EntryIndex:
 
 
 def _make_entries(skills: Sequence[tuple[Store, SkillCard]], slugs: Collection[str]) -> dict[str, SkillEntry]:
-    """The entries of some of the skills that are served, without those that went away. Blocking."""
+    """Return the entries of these skills, without those that are gone. Blocking."""
     made: dict[str, SkillEntry] = {}
     for store, card in skills:
         try:
@@ -205,7 +205,7 @@ def _make_entries(skills: Sequence[tuple[Store, SkillCard]], slugs: Collection[s
 
 
 def _entry_of_card(store: Store, card: SkillCard, slugs: Collection[str]) -> SkillEntry | None:
-    """The entry of a skill by its card; where it has little more than its text, all its files are read at once."""
+    """Return the entry of a skill. A skill with little more than its text is read in one go, which is cheaper."""
     if not any(kind_info(kind).is_file for kind in card.kinds):
         package = store.get_package_by_name(card.slug)
         if package is not None and package.digest == card.digest:
@@ -219,7 +219,7 @@ def _entry_of_card(store: Store, card: SkillCard, slugs: Collection[str]) -> Ski
 
 
 def _entry_of_outline(outline: SkillOutline, content: bytes, slugs: Collection[str]) -> SkillEntry | None:
-    """The entry of a skill by its outline and its SKILL.md, if it has one; None where the two do not belong together."""
+    """Return the entry for an outline and a SKILL.md, or None if the file is not the one of the outline."""
     file = outline.file(SKILL_MD)
     if file is None:
         return make_entry(outline, outline.manifest, None, slugs)

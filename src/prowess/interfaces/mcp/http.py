@@ -62,7 +62,7 @@ class Endpoint:
         self, server: ProwessServer, path: str, *, streams: bool = False, sessions: int = MAX_SESSIONS
     ) -> None:
         self._manager = _SessionManager(server, max_sessions=sessions, session_idle_timeout=SESSION_IDLE_SECONDS)
-        self._engine = server.door.engine
+        self._engine = server.backend.engine
         self._path = path
         self._streams = streams
         self._life = Starlette(lifespan=lambda _: self._manager.run())

@@ -16,16 +16,16 @@ from prowess.view import error_answer
 SKILLS_PER_PAGE = 50
 FILES_PER_PAGE = 250
 TOOLS_PER_PAGE = 250
-"""More than there are tools of our own, so that these are all on the first page."""
+"""More than the built-in tools, so that these are all on the first page."""
 
 
 def make_cursor(key: str) -> str:
-    """The cursor of the page that begins after a key."""
+    """Return the cursor of the page that starts after a key."""
     return base64.urlsafe_b64encode(key.encode()).decode().rstrip("=")
 
 
 def read_cursor(cursor: str | None) -> str:
-    """The key that a cursor stands for; '' for the first page."""
+    """Return the key of a cursor, or '' for the first page. Raise `MCPError` for a cursor that we did not make."""
     if not cursor:
         return ""
     try:
@@ -38,10 +38,10 @@ def read_cursor(cursor: str | None) -> str:
 
 
 REFUSED = -32010
-"""The code of a request that was understood and refused; `data` says why."""
+"""The error code of a request that was understood but refused; `data` has the reason."""
 
 _SHORT_ID_CHARS = 8
-"""So many characters of an approval's id are shown, as the gate shows them."""
+"""How many characters of an approval's id are shown, as in the messages of the gate."""
 
 
 def _error_data(error: ProwessError) -> dict[str, Any]:
@@ -53,24 +53,24 @@ def _error_data(error: ProwessError) -> dict[str, Any]:
 
 
 def add_approve_command(hint: str, approval_id: str) -> str:
-    """The hint, with the command by which a person approves; the gate's own hints have it."""
+    """Return the hint with the command that approves the request, unless the hint has it already."""
     command = f"prowess approvals approve {approval_id[:_SHORT_ID_CHARS]}"
     return hint if command in hint else f"{hint} A person approves it with `{command}`.".strip()
 
 
 def tool_result(data: dict[str, Any], *, ok: bool) -> CallToolResult:
-    """The answer of a tool: as structured content, and as text for clients that know nothing else."""
+    """Return the answer of a tool as structured content, and as text for clients that read only that."""
     text = json.dumps(data, ensure_ascii=False)
     return CallToolResult(content=[TextContent(text=text)], structured_content=data, is_error=not ok)
 
 
 def protocol_error(error: ProwessError, uri: str = "") -> MCPError:
-    """The error of a request that is not a tool call."""
+    """Return the protocol error for a request that is not a tool call."""
     code = INVALID_PARAMS if isinstance(error, NotFound | Invalid) else REFUSED
     about = {"uri": uri} if uri else {}
     return MCPError(code=code, message=error.message, data={**about, **_error_data(error)})
 
 
 def resource_not_found(uri: str) -> MCPError:
-    """The error of an address at which nothing is served."""
+    """Return the protocol error for an address without a resource."""
     return MCPError(code=INVALID_PARAMS, message="Resource not found", data={"uri": uri})

@@ -56,15 +56,17 @@ TEMPLATES = (
 )
 
 
-async def list_resources(door: Backend, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-    """Every file of every skill, by slug, each skill's SKILL.md first; the index leads the first page."""
+async def list_resources(
+    backend: Backend, context: Context, params: PaginatedRequestParams | None
+) -> ListResourcesResult:
+    """Return a page of all files of all skills, by slug, with SKILL.md first; the first page starts with the index."""
     after = read_cursor(params.cursor if params else None)
-    if not door.may_read(context):
+    if not backend.may_read(context):
         return ListResourcesResult(resources=[])
-    await door.notices.mark()
+    await backend.notices.mark()
     found = [] if after else [_index_resource()]
     taken = 0
-    async for entry in door.shelf.entries(after):
+    async for entry in backend.shelf.entries(after):
         if taken == SKILLS_PER_PAGE:
             return ListResourcesResult(resources=found, next_cursor=make_cursor(after))
         found += [file_resource(entry, file.path) for file in sorted(entry.files, key=_skill_md_first)]
@@ -81,7 +83,7 @@ def _index_resource() -> Resource:
 
 
 def file_resource(entry: SkillEntry, path: str) -> Resource:
-    """One file of a skill; SKILL.md goes by the skill's name and description."""
+    """Return the resource of a file. SKILL.md has the name and the description of the skill."""
     file = entry.file(path)
     main = path == SKILL_MD
     return Resource(
@@ -95,27 +97,27 @@ def file_resource(entry: SkillEntry, path: str) -> Resource:
 
 
 async def list_templates(
-    door: Backend,  # noqa: ARG001
+    backend: Backend,  # noqa: ARG001
     context: Context,  # noqa: ARG001
     params: PaginatedRequestParams | None,  # noqa: ARG001
 ) -> ListResourceTemplatesResult:
-    """How the addresses of files and manifests are made."""
+    """Return the URI templates of files and manifests."""
     return ListResourceTemplatesResult(resource_templates=list(TEMPLATES))
 
 
 async def read_resource(
-    door: Backend, context: Context, params: ReadResourceRequestParams
+    backend: Backend, context: Context, params: ReadResourceRequestParams
 ) -> ReadResourceResult | InputRequiredResult:
-    """One file, by its exact address and through the gate, or one of the two documents."""
+    """Return one file by its exact address, through the gate, or one of the two documents."""
     uri = params.uri
-    if uri == INDEX_URI and door.may_read(context):
-        return _json_contents(uri, await _index_document(door))
-    found = await door.find(context, uri)
+    if uri == INDEX_URI and backend.may_read(context):
+        return _json_contents(uri, await _index_document(backend))
+    found = await backend.find(context, uri)
     if found is None:
         raise resource_not_found(uri)
     entry, path = found
     if entry.file(path) is not None:
-        content = await _read_file(door, context, params, entry, path)
+        content = await _read_file(backend, context, params, entry, path)
         return content if isinstance(content, InputRequiredResult) else _file_contents(uri, path, content)
     if path == MANIFEST_PATH:
         return _json_contents(uri, _manifest_document(entry))
@@ -123,13 +125,13 @@ async def read_resource(
 
 
 async def _read_file(
-    door: Backend, context: Context, params: ReadResourceRequestParams, entry: SkillEntry, path: str
+    backend: Backend, context: Context, params: ReadResourceRequestParams, entry: SkillEntry, path: str
 ) -> bytes | InputRequiredResult:
-    caller = door.caller_of(context)
+    caller = backend.caller_of(context)
     try:
-        return await door.read(caller, entry.slug, path)
+        return await backend.read(caller, entry.slug, path)
     except ApprovalRequired as refused:
-        verdict = await request_approval(door, context, params, refused.approval_id)
+        verdict = await request_approval(backend, context, params, refused.approval_id)
         if isinstance(verdict, InputRequiredResult):
             return verdict
         if verdict == "open":
@@ -139,13 +141,13 @@ async def _read_file(
     except ProwessError as error:
         raise protocol_error(error, params.uri) from error
     try:
-        return await door.read(caller, entry.slug, path)
+        return await backend.read(caller, entry.slug, path)
     except ProwessError as error:
         raise protocol_error(error, params.uri) from error
 
 
 def _file_contents(uri: str, path: str, content: bytes) -> ReadResourceResult:
-    """Text where the bytes are UTF-8, so that they come back as they were; else base64."""
+    """Return UTF-8 bytes as text, which restores them exactly, and all others as base64."""
     media = guess_media_type(path)
     try:
         text = content.decode()
@@ -162,7 +164,7 @@ def _json_contents(uri: str, value: Any) -> ReadResourceResult:
     return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=_JSON, text=text)])
 
 
-async def _index_document(door: Backend) -> dict[str, Any]:
+async def _index_document(backend: Backend) -> dict[str, Any]:
     skills = [
         {
             "name": entry.name,
@@ -171,7 +173,7 @@ async def _index_document(door: Backend) -> dict[str, Any]:
             "url": entry.uri,
             "digest": f"sha256:{file.sha256}",
         }
-        async for entry in door.shelf.entries()
+        async for entry in backend.shelf.entries()
         if entry.listed and (file := entry.file(SKILL_MD)) is not None
     ]
     return {"$schema": _INDEX_SCHEMA, "skills": skills}

@@ -38,16 +38,16 @@ INSTRUCTIONS = (
     "may have one, load it with load_skill, and follow it. What a skill says is advice of its author, not of the user."
 )
 QUESTION_TTL_SECONDS = 3600.0
-"""How long a question may stay open before the call that asked must begin anew."""
+"""How long a question to a person stays valid; after that, the call has to be repeated."""
 
 P = TypeVar("P")
 R = TypeVar("R")
 
 
 class ProwessServer(Server[dict[str, Any]]):
-    """The SDK's server, which also tells clients of the older protocol that it announces changes."""
+    """The SDK's server, which also announces to clients of the older protocol that it sends change notifications."""
 
-    door: Backend
+    backend: Backend
 
     def create_initialization_options(
         self,
@@ -55,23 +55,23 @@ class ProwessServer(Server[dict[str, Any]]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """What a client is told at the beginning."""
+        """Return the answer to `initialize`."""
         announced = notification_options or NotificationOptions(resources_changed=True, tools_changed=True)
         return super().create_initialization_options(announced, experimental_capabilities, extensions)
 
 
 def make_server(engine: Engine, caller: Caller, *, security: RequestStateSecurity) -> ProwessServer:
-    """A server over an engine; `caller` is who calls where the transport does not say.
+    """Return a server over an engine; `caller` is used on a transport that identifies nobody.
 
-    `security` seals the questions that are under way, so that another process with the same keys takes the answer.
+    `security` seals open questions, so that another process with the same keys can accept the answer.
     """
     relays = SamplingRelays()
-    doors = _Backends(engine, caller, relays)
-    door = doors.own
+    backends = _Backends(engine, caller, relays)
+    backend = backends.own
 
     @asynccontextmanager
     async def lifespan(_: Server[dict[str, Any]]) -> AsyncGenerator[dict[str, Any]]:
-        async with doors.running():
+        async with backends.running():
             try:
                 yield {}
             finally:
@@ -85,22 +85,22 @@ def make_server(engine: Engine, caller: Caller, *, security: RequestStateSecurit
         instructions=INSTRUCTIONS,
         lifespan=lifespan,
         get_tool_input_schema=lambda _: None,  # no argument of ours travels as a header
-        on_list_tools=_bind(doors, tools.list_tools),
-        on_call_tool=_bind(doors, tools.call_tool),
-        on_list_resources=_bind(doors, resources.list_resources),
-        on_list_resource_templates=_bind(doors, resources.list_templates),
-        on_read_resource=_bind(doors, resources.read_resource),
-        on_subscribe_resource=_bind(doors, _subscribe),
-        on_unsubscribe_resource=_bind(doors, _unsubscribe),
-        on_subscriptions_listen=_bind(doors, _listen),
+        on_list_tools=_bind(backends, tools.list_tools),
+        on_call_tool=_bind(backends, tools.call_tool),
+        on_list_resources=_bind(backends, resources.list_resources),
+        on_list_resource_templates=_bind(backends, resources.list_templates),
+        on_read_resource=_bind(backends, resources.read_resource),
+        on_subscribe_resource=_bind(backends, _subscribe),
+        on_unsubscribe_resource=_bind(backends, _unsubscribe),
+        on_subscriptions_listen=_bind(backends, _listen),
     )
-    server.door = door
-    server.add_request_handler("skills/list", PaginatedRequestParams, _bind(doors, skills_extension.list_skills))
-    server.add_request_handler("skills/get", skills_extension.SkillParams, _bind(doors, skills_extension.get_skill))
+    server.backend = backend
+    server.add_request_handler("skills/list", PaginatedRequestParams, _bind(backends, skills_extension.list_skills))
+    server.add_request_handler("skills/get", skills_extension.SkillParams, _bind(backends, skills_extension.get_skill))
     server.add_request_handler(
-        "resources/directory/read", skills_extension.DirectoryParams, _bind(doors, skills_extension.read_directory)
+        "resources/directory/read", skills_extension.DirectoryParams, _bind(backends, skills_extension.read_directory)
     )
-    server.add_notification_handler("notifications/initialized", NotificationParams, _bind(doors, _on_initialized))
+    server.add_notification_handler("notifications/initialized", NotificationParams, _bind(backends, _on_initialized))
     server.extensions[skills_extension.EXTENSION_ID] = skills_extension.EXTENSION_SETTINGS
     if find_spec("opentelemetry.sdk") is None:
         server.middleware.clear()  # spans that nobody could collect
@@ -109,7 +109,7 @@ def make_server(engine: Engine, caller: Caller, *, security: RequestStateSecurit
 
 
 def make_security(keys: list[bytes], default: Caller) -> RequestStateSecurity:
-    """Questions sealed with these keys (the first seals, all open), each for the caller that it was put to."""
+    """Return the sealing of questions: the first key seals, all keys open, and only the caller that was asked can answer."""
     return RequestStateSecurity(
         keys=keys, ttl=QUESTION_TTL_SECONDS, bind_principal=lambda context: caller_of(context, default).key
     )
@@ -155,36 +155,36 @@ class _Backends:
 
 
 def _bind(
-    doors: _Backends, handler: Callable[[Backend, Context, P], Awaitable[R]]
+    backends: _Backends, handler: Callable[[Backend, Context, P], Awaitable[R]]
 ) -> Callable[[Context, P], Awaitable[R]]:
     async def handle(context: Context, params: P) -> R:
         try:
-            return await handler(await doors.of(context), context, params)
+            return await handler(await backends.of(context), context, params)
         except ProwessError as error:
             raise protocol_error(error) from error
 
     return handle
 
 
-async def _subscribe(door: Backend, context: Context, params: SubscribeRequestParams) -> EmptyResult:
-    await door.notices.subscribe(door.toolbox(context), context, params.uri)
+async def _subscribe(backend: Backend, context: Context, params: SubscribeRequestParams) -> EmptyResult:
+    await backend.notices.subscribe(backend.toolbox(context), context, params.uri)
     return EmptyResult()
 
 
-async def _unsubscribe(door: Backend, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
-    door.notices.unsubscribe(context, params.uri)
+async def _unsubscribe(backend: Backend, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+    backend.notices.unsubscribe(context, params.uri)
     return EmptyResult()
 
 
 async def _listen(
-    door: Backend, context: Context, params: SubscriptionsListenRequestParams
+    backend: Backend, context: Context, params: SubscriptionsListenRequestParams
 ) -> SubscriptionsListenResult:
-    return await door.notices.listen(door.toolbox(context), context, params)
+    return await backend.notices.listen(backend.toolbox(context), context, params)
 
 
-async def _on_initialized(door: Backend, context: Context, params: NotificationParams) -> None:  # noqa: ARG001
-    """A client of the older protocol is there; the conversation of its session over HTTP ends when the session does."""
-    caller, conversation = door.caller_of(context), session_conversation(context)
+async def _on_initialized(backend: Backend, context: Context, params: NotificationParams) -> None:  # noqa: ARG001
+    """Register a client of the older protocol. Over HTTP, its conversation ends with its session."""
+    caller, conversation = backend.caller_of(context), session_conversation(context)
     if conversation:
-        connection_of(context).exit_stack.push_async_callback(door.leave, caller, conversation)
-    await door.notices.connect(door.toolbox(context), context)
+        connection_of(context).exit_stack.push_async_callback(backend.leave, caller, conversation)
+    await backend.notices.connect(backend.toolbox(context), context)

@@ -25,23 +25,23 @@ EXTENSION_ID = "io.modelcontextprotocol/skills"
 EXTENSION_SETTINGS: dict[str, Any] = {"directoryRead": True}
 FOLDER_MEDIA_TYPE = "inode/directory"
 LIST_TTL_MS = 60_000
-"""How long a listing may be held; changes are announced sooner."""
+"""How long a client may cache a list; changes are announced earlier."""
 
 
 class SkillParams(RequestParams):
-    """The address of one skill."""
+    """The parameters of `skills/get`: the address of a skill."""
 
     uri: str
 
 
 class DirectoryParams(PaginatedRequestParams):
-    """The address of one folder, and a page of it."""
+    """The parameters of `resources/directory/read`: the address of a folder, and a cursor."""
 
     uri: str
 
 
 class SkillsPage(PaginatedResult, CacheableResult):
-    """Some skills."""
+    """A page of skills."""
 
     skills: list[dict[str, Any]]
     result_type: Literal["complete"] = "complete"
@@ -55,20 +55,20 @@ class SkillResult(CacheableResult):
 
 
 class FolderPage(PaginatedResult, CacheableResult):
-    """Some of what lies in a folder."""
+    """A page of the contents of a folder."""
 
     resources: list[Resource]
     result_type: Literal["complete"] = "complete"
 
 
-async def list_skills(door: Backend, context: Context, params: PaginatedRequestParams) -> SkillsPage:
-    """The skills that every host takes, by slug; the others are found by their address."""
+async def list_skills(backend: Backend, context: Context, params: PaginatedRequestParams) -> SkillsPage:
+    """Return a page of the skills that every host accepts, by slug; the others can be read by address."""
     after = read_cursor(params.cursor)
-    if not door.may_read(context):
+    if not backend.may_read(context):
         return SkillsPage(skills=[], ttl_ms=LIST_TTL_MS)
-    await door.notices.mark()
+    await backend.notices.mark()
     found: list[dict[str, Any]] = []
-    async for entry in door.shelf.entries(after):
+    async for entry in backend.shelf.entries(after):
         if len(found) == SKILLS_PER_PAGE:
             return SkillsPage(skills=found, next_cursor=make_cursor(after), ttl_ms=LIST_TTL_MS)
         if entry.listed:
@@ -84,17 +84,17 @@ def _skill_json(entry: SkillEntry) -> dict[str, Any]:
     return {"uri": entry.uri, "frontmatter": entry.frontmatter, "resources": resources}
 
 
-async def get_skill(door: Backend, context: Context, params: SkillParams) -> SkillResult:
-    """The skill whose SKILL.md has this address."""
-    found = await door.find(context, params.uri)
+async def get_skill(backend: Backend, context: Context, params: SkillParams) -> SkillResult:
+    """Return the skill whose SKILL.md has this address."""
+    found = await backend.find(context, params.uri)
     if found is None or found[1] != SKILL_MD or found[0].frontmatter is None:
         raise MCPError(code=INVALID_PARAMS, message="There is no skill at this address.", data={"uri": params.uri})
     return SkillResult(skill=_skill_json(found[0]), ttl_ms=LIST_TTL_MS)
 
 
-async def read_directory(door: Backend, context: Context, params: DirectoryParams) -> FolderPage:
-    """What lies directly in the folder of a skill, or in a folder of it."""
-    found = await door.find(context, params.uri)
+async def read_directory(backend: Backend, context: Context, params: DirectoryParams) -> FolderPage:
+    """Return a page of the direct contents of a skill's folder or of one of its subfolders."""
+    found = await backend.find(context, params.uri)
     children = _children(*found) if found else []
     if not children:
         raise MCPError(code=INVALID_PARAMS, message="There is no folder at this address.", data={"uri": params.uri})
@@ -106,7 +106,7 @@ async def read_directory(door: Backend, context: Context, params: DirectoryParam
 
 
 def _children(entry: SkillEntry, folder: str) -> list[Resource]:
-    """Files and folders directly in a folder, by address; none where it is not one."""
+    """Return the files and folders directly in a folder, by address; [] if it is not a folder."""
     before = f"{folder}/" if folder else ""
     inside = [file.path.removeprefix(before) for file in entry.files if file.path.startswith(before)]
     names = {name.partition("/")[0]: "/" in name for name in inside}

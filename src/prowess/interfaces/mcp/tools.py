@@ -38,9 +38,10 @@ _log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def report_progress(context: Context) -> AsyncGenerator[StepListener]:
-    """Tell the client of each step, in order, and before its answer comes; of nothing where it gave no progress token.
+    """Yield a listener that reports each step to the client, in order and before the answer of the call.
 
-    No step waits for the client: while one notice is under way, pieces of text that follow each other become one.
+    Without a progress token nothing is sent. A step never waits for the client: while one notification is being sent,
+    consecutive pieces of text are merged into one.
     """
     progress = _ProgressQueue(context)
     try:
@@ -51,7 +52,7 @@ async def report_progress(context: Context) -> AsyncGenerator[StepListener]:
 
 
 class _ProgressQueue:
-    """The steps that the client has not been told of yet, and the task that tells it while there are any."""
+    """The steps that were not reported yet, and the task that sends them."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -60,7 +61,7 @@ class _ProgressQueue:
         self._number = 0
 
     def watch(self, step: Step) -> None:
-        """Take a step."""
+        """Queue a step."""
         if self._steps and step.text and self._steps[-1].text:
             step = replace(step, text=self._steps.pop().text + step.text)
         self._steps.append(step)
@@ -68,12 +69,12 @@ class _ProgressQueue:
             self._telling = asyncio.create_task(self._tell())
 
     async def told(self) -> None:
-        """Wait until the client has been told of everything."""
+        """Wait until everything is reported."""
         if self._telling is not None:
             await self._telling
 
     def stop(self) -> None:
-        """Tell it nothing more."""
+        """Stop reporting."""
         if self._telling is not None:
             self._telling.cancel()
 
@@ -83,7 +84,7 @@ class _ProgressQueue:
             self._number += 1
             try:
                 await self._context.session.report_progress(self._number, None, message)
-            except Exception:  # noqa: BLE001  (a client that cannot be told does not end the run)
+            except Exception:  # noqa: BLE001  (a client that cannot be reached must not end the run)
                 _log.debug("The client could not be told of progress.", exc_info=True)
 
 
@@ -91,10 +92,10 @@ def _progress_message(step: Step) -> str:
     return step.text[-_MAX_MESSAGE_CHARS:] if step.text else f"{step.artifact}: {step.state}"
 
 
-async def list_tools(door: Backend, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-    """The tools that make sense for this caller now, page by page: ours are all on the first."""
+async def list_tools(backend: Backend, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+    """Return a page of the tools that the caller can use now. The built-in tools are all on the first page."""
     after = read_cursor(params.cursor if params else None)
-    offered = await door.toolbox(context).offered()
+    offered = await backend.toolbox(context).offered()
     left = [tool for tool in offered if tool.digest and tool.name > after] if after else offered
     page = left[:TOOLS_PER_PAGE]
     cursor = make_cursor(page[-1].name) if len(left) > TOOLS_PER_PAGE else None
@@ -102,7 +103,7 @@ async def list_tools(door: Backend, context: Context, params: PaginatedRequestPa
 
 
 def _tool_definition(tool: Tool) -> WireTool:
-    """The tool for the wire. What a skill's tool does to what lies outside is not known, so the hints tell the worst."""
+    """Return a tool as MCP describes it. The effects of a skill's tool are unknown, so its hints assume the worst."""
     skill = bool(tool.digest)
     return WireTool(
         name=tool.name,
@@ -119,67 +120,67 @@ def _tool_definition(tool: Tool) -> WireTool:
 
 
 async def call_tool(
-    door: Backend, context: Context, params: CallToolRequestParams
+    backend: Backend, context: Context, params: CallToolRequestParams
 ) -> CallToolResult | InputRequiredResult:
-    """Call a tool; where a person must agree first and can be asked, they are asked."""
+    """Call a tool. If the call needs an approval and the client can ask its user, ask."""
     async with report_progress(context) as watch:
         if not _may_use_sampling(context, params):
-            return await _call_with_approval(door, context, params, door.toolbox(context, watch=watch))
+            return await _call_with_approval(backend, context, params, backend.toolbox(context, watch=watch))
 
         async def begin(relay: SamplingRelay) -> CallToolResult | InputRequiredResult:
             model = SamplingModel(context, relay.ask)
             return await _call_with_approval(
-                door, context, params, door.toolbox(context, watch=relay.tell, spare=model)
+                backend, context, params, backend.toolbox(context, watch=relay.tell, spare=model)
             )
 
-        return await door.relays.round(door.caller_of(context).key, params, watch, begin)
+        return await backend.relays.round(backend.caller_of(context).key, params, watch, begin)
 
 
 def _may_use_sampling(context: Context, params: CallToolRequestParams) -> bool:
-    """Whether the call may end with a request to its client's model."""
+    """Return True if the call may end with a request to the client's model."""
     modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
     return modern and _runs_code(params.name) and client_offers_model(context)
 
 
 def _runs_code(name: str) -> bool:
-    """Whether a tool runs something; those that are not ours are skills."""
+    """Return True if a tool runs code; every tool that is not built in is a skill."""
     tool = builtin_tools().get(name)
     return tool is None or tool.effect == "runs"
 
 
 async def _call_with_approval(
-    door: Backend, context: Context, params: CallToolRequestParams, toolbox: Toolbox
+    backend: Backend, context: Context, params: CallToolRequestParams, toolbox: Toolbox
 ) -> CallToolResult | InputRequiredResult:
     arguments = params.arguments or {}
-    answer = await _call(door, toolbox, params.name, arguments)
+    answer = await _call(backend, toolbox, params.name, arguments)
     if approval_id := _approval_id(answer):
-        verdict = await request_approval(door, context, params, approval_id)
+        verdict = await request_approval(backend, context, params, approval_id)
         if isinstance(verdict, InputRequiredResult):
             return verdict
         if verdict == "denied":
             denied = ApprovalDenied("A person said no.", hint="Go on without it, or ask them why.")
             return _call_result(await toolbox.refusal(params.name, denied))
         if verdict == "approved":
-            answer = await _call(door, toolbox, params.name, arguments)
+            answer = await _call(backend, toolbox, params.name, arguments)
     return _call_result(answer)
 
 
-async def _call(door: Backend, toolbox: Toolbox, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
-    """The answer of a tool; who listens learns at once of what it wrote."""
+async def _call(backend: Backend, toolbox: Toolbox, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
+    """Call a tool, and wake the notifier if the tool changed something."""
     answer = await toolbox.call(name, arguments)
     tool = builtin_tools().get(name)
     if answer.ok and tool is not None and (name == "skill_reload" or tool.needs == "writing"):
-        door.notices.wake()
+        backend.notices.wake()
     return answer
 
 
 def _approval_id(answer: ToolAnswer) -> str:
-    """The question that the answer waits for; '' where it waits for none."""
+    """Return the id of the approval that the answer waits for, or ''."""
     return str(answer.data.get("approval_id") or "")
 
 
 def _call_result(answer: ToolAnswer) -> CallToolResult:
-    """The answer for the wire; one that says what went wrong is marked as such, whatever form it has."""
+    """Return the answer as MCP sends it, marked as an error if it reports one in any form."""
     data = answer.data
     if approval_id := _approval_id(answer):
         data = {**data, "hint": add_approve_command(str(data.get("hint") or ""), approval_id)}

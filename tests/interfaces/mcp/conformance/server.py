@@ -33,7 +33,7 @@ fixtures = load("fixtures")
 
 
 def add_fixtures(server: ProwessServer) -> None:
-    tools = fixtures.tools(server.door.notices.announce)
+    tools = fixtures.tools(server.backend.notices.announce)
     ours = {
         method: server.get_request_handler(method).handler
         for method in ("tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read")

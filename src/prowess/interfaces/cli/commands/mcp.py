@@ -104,7 +104,7 @@ def _serve_stdio(conversation: str, role: str, agent: str, workspace: str | None
         server = make_server(prowess, caller, security=make_security([secrets.token_bytes(32)], caller))
         code = await serve_stdio(server)
         if not conversation:
-            await server.door.leave(caller, caller.conversation)
+            await server.backend.leave(caller, caller.conversation)
         return code
 
     code = with_engine(workspace, serve)
