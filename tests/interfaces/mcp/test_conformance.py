@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+pytestmark = pytest.mark.long  # it needs Node packages, which are fetched from a registry
+
 HERE = Path(__file__).parent / "conformance"
 VERSIONS = {"2025-11-25": ["server-sse-polling"], "2026-07-28": []}
 SKILLS = ("sep-2640-skills-enumeration", "sep-2640-skills-manifest", "sep-2640-skills-directory")

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.long  # it needs Node packages, which are fetched from a registry
+
 PROGRAM = "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 
 
