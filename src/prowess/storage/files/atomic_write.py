@@ -37,7 +37,10 @@ def _renameat2() -> Any:
 
 
 def exchange(one: str, other: str) -> bool:
-    """Let two paths trade what they name, at once; False where the system cannot, and nothing has changed then."""
+    """Swap two paths in one step; return False, with nothing changed, if the system cannot.
+
+    Python has no call for this: it is `renameat2` with RENAME_EXCHANGE, on Linux and not on every file system.
+    """
     call = _renameat2()
     if call is None:
         return False
@@ -54,7 +57,7 @@ _JOURNAL_BYTES = 8192
 
 
 def write_folder(package: Package, target: Path, *, replace: bool) -> None:
-    """Write a package as a folder; with `replace`, it takes the place of what is there, else that is a `Conflict`."""
+    """Write a package as a folder. An existing one is replaced with `replace`, and a `Conflict` without."""
     with _locked_for_writing(target), stage_package(package, target.parent) as stage:
         if replace and os.path.lexists(target):
             stage.replace(target)
@@ -63,7 +66,7 @@ def write_folder(package: Package, target: Path, *, replace: bool) -> None:
 
 
 def write_file(path: Path, data: bytes, *, replace: bool = True, mode: int = 0o666) -> None:
-    """Write a file in one step; with `replace`, in the place of what is there, else that is a `Conflict`."""
+    """Write a file in one step. An existing one is replaced with `replace`, and a `Conflict` without."""
     with _locked_for_writing(path):
         refuse_link(path)
         if not replace:
@@ -76,7 +79,7 @@ def write_file(path: Path, data: bytes, *, replace: bool = True, mode: int = 0o6
 
 @contextmanager
 def _locked_for_writing(path: Path) -> Generator[None]:
-    """Be the one writer in the folder of `path`, once what a killed one left is cleared; a refusal is told as ours."""
+    """Lock the folder of `path`, clear what a killed writer left there, and turn `OSError` into `Unavailable`."""
     try:
         with lock_folder(path.parent):
             recover_folder(path.parent)
@@ -89,7 +92,7 @@ def _locked_for_writing(path: Path) -> Generator[None]:
 
 
 def refuse_link(path: Path) -> None:
-    """Refuse to write where a link stands: what it leads to would be changed."""
+    """Raise `Refused` if the path is a link: writing would change what it points to."""
     if path.is_symlink():
         raise Refused(f"{str(path)!r} is a symbolic link.", hint="Name the place that it leads to, or remove the link.")
 
@@ -101,9 +104,9 @@ def _check_free(path: Path) -> None:
 
 @contextmanager
 def stage_package(package: Package, parent: Path, *, lone: bool = False) -> Generator[Stage]:
-    """A package, complete and on disk, that only waits to take its place; gone again if it never does.
+    """Write a package completely to a temporary folder, from where it can be moved into place; removed if it is not.
 
-    With `lone`, its single file is what takes the place, not a folder.
+    With `lone`, its single file is moved, not a folder.
     """
     with _temporary_folder(parent) as folder:
         new = folder / "new"
@@ -116,7 +119,7 @@ def stage_package(package: Package, parent: Path, *, lone: bool = False) -> Gene
 
 
 class Stage:
-    """Something new that waits in a temporary folder. Paths given to it lie at or below that folder's parent."""
+    """New content in a temporary folder. Its target paths are at or below the parent of that folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -124,13 +127,13 @@ class Stage:
         self._old = folder / "old"
 
     def place(self, target: Path) -> None:
-        """Take a place that is free."""
+        """Move to a free path."""
         _check_free(target)
         self._new.rename(target)
         sync_folder(target.parent)
 
     def replace(self, target: Path, old: Path | None = None) -> None:
-        """Take the place of what is at `target`; or go to `target`, which is free, while `old` goes."""
+        """Replace what is at `target`; or move to a free `target` and remove `old`."""
         old = old or target
         refuse_link(old)
         if old != target or not exchange(str(self._new), str(target)):
@@ -154,7 +157,7 @@ class Stage:
 
 
 def remove_path(path: Path, parent: Path) -> None:
-    """Remove a file or a folder in one step, by way of a temporary folder in `parent`."""
+    """Remove a file or folder in one step: rename it into a temporary folder in `parent` and delete that."""
     refuse_link(path)
     if not os.path.lexists(path):
         raise NotFound(f"There is nothing at {str(path)!r}.", hint="Somebody removed it already.")
@@ -164,9 +167,9 @@ def remove_path(path: Path, parent: Path) -> None:
 
 
 def recover_folder(root: Path) -> int:
-    """Clear what killed writers left in a folder, bringing back what was about to be replaced; says how many.
+    """Clear what killed writers left in a folder, restoring what was about to be replaced; return how many.
 
-    To be called while holding the folder's lock, so that nobody is writing.
+    Call it while holding the folder's lock, so that nobody is writing.
     """
     leftovers = sorted(path for path in root.iterdir() if path.name.startswith(TEMP_PREFIX))
     for folder in leftovers:
@@ -178,7 +181,7 @@ def recover_folder(root: Path) -> int:
 
 
 def _restore_old(root: Path, folder: Path) -> bool:
-    """Whether nothing is left in a temporary folder that anybody could miss, now that the old is back in its place."""
+    """Move the old content back if a replacement was interrupted; return True if the temporary folder can be deleted."""
     journal = _read_journal(folder / _JOURNAL)
     if journal is None or not os.path.lexists(folder / "old"):
         return True
@@ -196,7 +199,10 @@ def _restore_old(root: Path, folder: Path) -> bool:
 
 
 def _read_journal(path: Path) -> tuple[str, str] | None:
-    """Where the old came from and the new was going; None unless both are plain paths."""
+    """Return where the old content came from and the new was going; None unless both are plain relative paths.
+
+    Anybody can put a folder with such a name into a workspace, so nothing in the journal is trusted.
+    """
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
             journal: Any = json.loads(file.read(_JOURNAL_BYTES))
@@ -231,7 +237,7 @@ def _remove_tree(path: Path) -> None:
 
 
 def _make_removable(path: Path) -> None:
-    """Let the owner remove folders that were written without the right to."""
+    """Give the owner write access to all folders, without which their entries cannot be deleted."""
     for folder, _, _ in os.walk(path):
         with suppress(OSError):
             Path(folder).chmod(0o700)
@@ -259,7 +265,7 @@ def _write(path: Path, data: bytes, mode: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring a folder's own entries to disk."""
+    """Flush a folder's entries to disk; without it a crash can undo a rename."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -12,17 +12,17 @@ from pathlib import Path
 from prowess.errors import Unavailable
 
 LOCK_WAIT_SECONDS = 30.0
-"""How many seconds a writer waits for another one. A write takes milliseconds; who holds on for so long stands still, or
-keeps thousands of skills at once."""
+"""How long a writer waits for another one. A write takes milliseconds; a longer one hangs, or stores thousands of
+skills."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
 
 
 @contextmanager
 def lock_folder(folder: Path, *, patience: float = LOCK_WAIT_SECONDS) -> Generator[None]:
-    """Hold the folder's lock; waits for whoever has it, and is `Unavailable` when they do not let go.
+    """Hold the folder's lock; raise `Unavailable` if it is not free in time.
 
-    No file is left behind: the folder itself is locked.
+    The folder itself is locked, so no lock file is left behind.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -34,7 +34,7 @@ def lock_folder(folder: Path, *, patience: float = LOCK_WAIT_SECONDS) -> Generat
 
 @contextmanager
 def try_lock_folder(folder: Path) -> Generator[bool]:
-    """Hold the folder's lock if nobody else does, and say whether that is so."""
+    """Hold the folder's lock if it is free, and yield True; otherwise yield False."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield _try_flock(descriptor, folder)
@@ -43,7 +43,7 @@ def try_lock_folder(folder: Path) -> Generator[bool]:
 
 
 def _wait_for_lock(descriptor: int, folder: Path, patience: float) -> None:
-    # Asked again and again, since the system's own waiting has no end and cannot be given one outside the main thread.
+    # Polling, because a blocking flock has no timeout and signals cannot interrupt it outside the main thread.
     deadline = time.monotonic() + patience
     pause = _FIRST_PAUSE
     while not _try_flock(descriptor, folder):
@@ -57,7 +57,7 @@ def _wait_for_lock(descriptor: int, folder: Path, patience: float) -> None:
 
 
 def _try_flock(descriptor: int, folder: Path) -> bool:
-    """Whether the lock was free, and is ours now."""
+    """Take the lock if it is free; return True if it is ours now."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -20,20 +20,20 @@ Stamp = tuple[int, int, int, int, int]
 _SECOND_NS = 1_000_000_000
 _FINE_TICK_NS = _SECOND_NS // 10
 COARSE_TICK_NS = 2 * _SECOND_NS
-"""The longest tick of a file system's clock."""
+"""The coarsest clock tick of a file system (FAT counts in two seconds)."""
 
 
 def make_stamp(status: os.stat_result) -> Stamp:
-    """The stamp of one file or folder."""
+    """Return the stamp of a file or folder."""
     return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode)
 
 
 def is_settled(stamp: Stamp, read_at: int) -> bool:
-    """Whether any change after `read_at` (nanoseconds by the clock) must show in the stamp.
+    """Return True if any change after `read_at` (in nanoseconds) must show in the stamp.
 
-    A file that changed only just before it was read could change again within the same tick of the file system's
-    clock and keep its stamp, so it must be read again next time. The change time counts, since nobody can set it.
-    A time without a fraction comes from a file system that counts in whole seconds, or two.
+    A file that changed just before it was read could change again within the same clock tick of the file system and keep
+    its stamp, so it must be read again next time. The change time decides, because programs can set the modification
+    time. A time without a fraction comes from a file system that counts in whole seconds, or two.
     """
     changed = stamp[1]
     tick = _FINE_TICK_NS if changed % _SECOND_NS else COARSE_TICK_NS
@@ -41,11 +41,11 @@ def is_settled(stamp: Stamp, read_at: int) -> bool:
 
 
 def stamps_match(stamps: Iterable[tuple[str, Stamp]]) -> bool:
-    """Whether every place still has the stamp that it had."""
+    """Return True if every path still has its stamp."""
     try:
         for location, stamp in stamps:
             now = os.lstat(location)
-            # Written out: this line runs once for every file of every skill at every look.
+            # Inlined `make_stamp`: this line runs for every file of every skill at every look.
             if (now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_ino, now.st_mode) != stamp:
                 return False
     except OSError:
@@ -61,13 +61,13 @@ _NUMBERS_PER_PATH = 4
 
 
 def fingerprint_folders(roots: Iterable[str]) -> bytes:
-    """What stands in these folders and below; b'' where a later change could go unseen.
+    """Return a fingerprint of these folders and everything below; b'' if a later change could go unnoticed.
 
-    The folders themselves may be links. Below them links are noted and not followed, as skills are not read through
-    them.
+    The folders themselves may be links. Links below them are recorded and not followed, because skills are not read
+    through links either.
     """
     trace = _Fingerprint()
-    folders = [f"{root}/." for root in roots]  # with the dot, a link is looked through
+    folders = [f"{root}/." for root in roots]  # the dot makes lstat follow a link
     try:
         while folders:
             folders += trace.folder(folders.pop())
@@ -80,7 +80,7 @@ def fingerprint_folders(roots: Iterable[str]) -> bytes:
 
 
 class _Fingerprint:
-    """What a walk has seen so far: places, and four figures of each."""
+    """What a walk has seen so far: paths, and four numbers for each."""
 
     def __init__(self) -> None:
         self.places: list[str] = []
@@ -90,14 +90,14 @@ class _Fingerprint:
         self._recent = self._began - COARSE_TICK_NS
 
     def folder(self, folder: str) -> list[str]:
-        """Note a folder and the files in it; the folders in it are given back."""
-        # The folder's own figures come first: what is added to it after the listing then shows in them.
+        """Record a folder and its files; return its subfolders."""
+        # Stat the folder before listing it: what is added after the listing then shows in its times.
         self._note(folder, os.lstat(folder))
         folders: list[str] = []
         try:
             listing = os.scandir(folder)
         except PermissionError:
-            return folders  # no skill is read from it either, until a change of its mode, which shows
+            return folders  # no skill is read from it either, and a change of its mode shows
         with listing:
             for entry in listing:
                 if entry.name in IGNORED_NAMES or entry.name.endswith(".pyc") or entry.name.startswith(TEMP_PREFIX):
@@ -116,7 +116,7 @@ class _Fingerprint:
 
 
 def fingerprint_matches(trace: bytes) -> bool:
-    """Whether everything is as it was traced; no trace, or what is none, never holds."""
+    """Return True if nothing has changed; an empty or malformed fingerprint never matches."""
     size, _, rest = trace.partition(b":")
     if not size.isdigit():
         return False
@@ -129,7 +129,7 @@ def fingerprint_matches(trace: bytes) -> bool:
     four = iter(figures)
     lstat = os.lstat
     try:
-        # Written out: this runs once for every file of every skill at every start.
+        # Inlined: this runs for every file of every skill at every start.
         for place, written, changed, length, inode in zip(places, four, four, four, four, strict=True):
             now = lstat(place)
             if now.st_ctime_ns != changed or now.st_mtime_ns != written or now.st_size != length or now.st_ino != inode:
@@ -140,10 +140,10 @@ def fingerprint_matches(trace: bytes) -> bool:
 
 
 def fingerprint_sqlite(path: str) -> str:
-    """What a SQLite file and its write-ahead log are by now; '' where a later change could go unseen.
+    """Return a fingerprint of a SQLite file and its write-ahead log; '' if a later change could go unnoticed.
 
-    The same text as before means that nothing was written in between. Whoever opens the file to read makes an empty log and
-    may remove it again, so none and an empty one are the same.
+    An unchanged fingerprint means that nothing was written in between. Opening the file for reading creates an empty log
+    and may remove it again, so a missing log and an empty one are the same.
     """
     began = time.time_ns()
     path = os.path.realpath(path)  # SQLite keeps the log beside the file itself, not beside a link to it

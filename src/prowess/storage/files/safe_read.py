@@ -39,7 +39,7 @@ _FILE_TYPES = {
 class Snapshot:
     """A skill as it was read, and the stamp of every file and folder that it was read from.
 
-    While all stamps hold, the skill on disk is the same, provided that `settled` is true.
+    While all stamps match, the skill on disk is unchanged, provided that `settled` is True.
     """
 
     package: Package
@@ -48,7 +48,7 @@ class Snapshot:
 
 
 class Reading:
-    """One reading of some files: keeps them with their stamps, and the running totals."""
+    """Reads files and collects them with their stamps and running totals."""
 
     def __init__(self, limits: Limits) -> None:
         self.files: list[File] = []
@@ -58,7 +58,7 @@ class Reading:
         self._read_at = time.time_ns()
 
     def watch(self, location: str) -> None:
-        """Note the stamp of a folder whose entries decide what is read."""
+        """Record the stamp of a folder whose entries decide what is read."""
         self.stamps.append((location, make_stamp(os.stat(location, follow_symlinks=False))))
 
     def folder(self, descriptor: int, location: str, inside: str = "") -> None:
@@ -97,7 +97,7 @@ class Reading:
         self.files.append(File(path=path, content=content, mode="0755" if status.st_mode & 0o111 else "0644"))
 
     def snapshot(self, name: str) -> Snapshot:
-        """What was read, as a package of that name."""
+        """Return what was read as a package of that name."""
         return Snapshot(
             package=Package.of(name.encode(errors="replace").decode(), self.files, self.limits),
             stamps=tuple(self.stamps),
@@ -106,7 +106,11 @@ class Reading:
 
 
 def _open_regular(name: str, path: str, folder: int | None = None) -> tuple[int, os.stat_result]:
-    """A descriptor of a regular file and its status; anything else is refused before and after it is opened."""
+    """Open a regular file and return its descriptor and status; raise `Invalid` for anything else.
+
+    Checked before opening, because opening a device or pipe can have effects, and again after, because the path may have
+    been replaced in between.
+    """
     _check_regular(path, os.stat(name, dir_fd=folder, follow_symlinks=False))
     opened = os.open(name, _FLAGS, dir_fd=folder)
     status = os.fstat(opened)
@@ -127,14 +131,14 @@ def _check_regular(path: str, status: os.stat_result) -> None:
 
 
 def read_regular_file(name: str, most: int, folder: int | None = None) -> bytes:
-    """The first bytes of a regular file, `most` of them at the most."""
+    """Return at most the first `most` bytes of a regular file."""
     opened, _ = _open_regular(name, name, folder)
     with open(opened, "rb", buffering=0) as stream:
         return stream.read(most) or b""
 
 
 def _read(descriptor: int, path: str, size: int, limits: Limits) -> bytes:
-    """The whole file, or the error that it is too large as soon as that shows."""
+    """Return the whole file; raise as soon as it turns out to be too large, as it may grow while it is read."""
     check_size(path, size, limits)
     content = os.read(descriptor, size + 1)
     if len(content) == size:
@@ -148,7 +152,10 @@ def _read(descriptor: int, path: str, size: int, limits: Limits) -> bytes:
 
 
 def open_folder(location: str, root: str = "") -> int:
-    """A descriptor of the folder; with `root`, no part of the way from there to it may be a link."""
+    """Open a folder and return its descriptor; with `root`, no component below that may be a link.
+
+    Each component is opened relative to the one before, so that none can be swapped for a link in between.
+    """
     if not root:
         return os.open(location, _FOLDER_FLAGS | os.O_NOFOLLOW)
     descriptor = os.open(root, _FOLDER_FLAGS)
@@ -162,7 +169,7 @@ def open_folder(location: str, root: str = "") -> int:
 
 
 def snapshot_folder(location: str, limits: Limits = DEFAULT_LIMITS, *, root: str = "") -> Snapshot:
-    """Read a folder as one skill; raises `OSError` where the system refuses, `Invalid` where we do."""
+    """Read a folder as one skill; raise `OSError` if the system refuses, and `Invalid` if we do."""
 
     def read() -> Snapshot:
         descriptor = open_folder(location, root)
@@ -177,7 +184,7 @@ def snapshot_folder(location: str, limits: Limits = DEFAULT_LIMITS, *, root: str
 
 
 def read_until_stable(read: Callable[[], Snapshot]) -> Snapshot:
-    """Read until nothing changed meanwhile, so that a skill that is being replaced is read as the old or the new."""
+    """Read until nothing changed meanwhile, so that a skill that is being replaced is read as the old or the new one."""
     for _ in range(_MAX_ATTEMPTS):
         with suppress(FileNotFoundError):
             snapshot = read()

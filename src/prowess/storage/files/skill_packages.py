@@ -30,10 +30,11 @@ _REGISTRY = "prompt-registry"
 
 
 def snapshot_file(location: str, limits: Limits = DEFAULT_LIMITS, *, root: str = "") -> Snapshot:
-    """Read one file as a skill. A YAML descriptor brings its function, and the prompt and rubric it names, where they lie near it.
+    """Read one file as a skill. A YAML descriptor brings along its function, and the prompt and rubric that it names.
 
-    The function lies in the descriptor's folder or below it. For the others, near is a folder `prompts`, `rubrics` or `prompt-registry` beside the descriptor or beside its folder; with
-    `root`, nothing outside of that is looked at and no part of the way may be a link.
+    The function is in the descriptor's folder or below. Prompts and rubrics are in a folder `prompts`, `rubrics` or
+    `prompt-registry` beside the descriptor or beside its folder. With `root`, nothing outside of it is read and no
+    component of a path may be a link.
     """
     return read_until_stable(lambda: _read_single_file(location, limits, root))
 
@@ -53,7 +54,7 @@ def _read_single_file(location: str, limits: Limits, root: str) -> Snapshot:
 
 
 def _read_function_file(paths: tuple[str, ...], folder: str, reading: Reading, root: str) -> None:
-    """Read the first of these files that is there."""
+    """Read the first of these files that exists."""
     for path in paths:
         below, _, name = f"{folder}/{path}".rpartition("/")
         try:
@@ -76,7 +77,7 @@ def _companion_folders(folder: str, root: str) -> list[str]:
 
 
 def _read_companions(registry: str, wanted: str, bases: list[str], reading: Reading, root: str) -> None:
-    """Read the files of a registry entry from the first place that has it."""
+    """Read the files of a registry entry from the first folder that has it."""
     for base in bases:
         reading.watch(base)
         for place in (registry, f"{_REGISTRY}/{registry}", _REGISTRY):
@@ -104,7 +105,7 @@ def _read_registry_folder(place: str, registry: str, wanted: str, reading: Readi
 
 
 def read_folder(path: Path, limits: Limits = DEFAULT_LIMITS) -> Package:
-    """Read a skill's folder; the folder itself must not be a link, nor anything in it."""
+    """Read a skill's folder; neither the folder nor anything in it may be a link."""
     try:
         if stat.S_ISLNK(path.lstat().st_mode):
             raise Invalid(f"{str(path)!r} is a symbolic link.", hint="Name the folder that it leads to.")
@@ -114,9 +115,9 @@ def read_folder(path: Path, limits: Limits = DEFAULT_LIMITS) -> Package:
 
 
 def read_path(path: Path, limits: Limits = DEFAULT_LIMITS) -> list[Package]:
-    """Read whatever a person points at: a skill's folder, its SKILL.md, a single file, or an archive.
+    """Read what a person points at: a skill's folder, its SKILL.md, a single file, or an archive.
 
-    The path itself may be a link, since the person chose it; what lies below may not.
+    The path itself may be a link, because the person chose it; nothing below it may.
     """
     try:
         location = path.resolve(strict=True)

@@ -11,17 +11,17 @@ from prowess.skill.filenames import SINGLE_FILE_SUFFIXES, has_marker, looks_like
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 
 TEMP_PREFIX = ".prowess-tmp-"
-"""How the folders begin in which a skill is made ready; nothing in them is a skill yet."""
+"""Prefix of the temporary folders of writers; nothing in them is a skill yet."""
 
 IGNORED_FOLDERS = frozenset({".git", "__pycache__", "node_modules", "dist", "build", ".venv", ".prowess"})
-"""Folders in which nobody keeps skills, or only copies of them."""
+"""Folders that hold no skills, or only copies of them."""
 
 MAX_DEPTH = 12
 MAX_ENTRIES = 1_000_000
 
 
 def read_error(path: Path, error: OSError) -> ProwessError:
-    """The error for what the system would not let us read."""
+    """Return the error for a path that cannot be read."""
     if isinstance(error, FileNotFoundError):
         return NotFound(f"There is nothing at {str(path)!r}.", hint="Check the path.")
     reason = error.strerror or str(error)
@@ -29,10 +29,10 @@ def read_error(path: Path, error: OSError) -> ProwessError:
 
 
 def find_skills(path: Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[Path]:
-    """Every skill at or below a path, sorted: the path itself if it is a skill or a file, else what lies below.
+    """Yield every skill at or below a path, sorted: the path itself if it is a skill or a file, otherwise what is below.
 
     A folder that is a skill is not searched further. Single files count if they look like a skill. Links are not
-    followed, but one to a skill's folder is given, as other installers make them: `leaves_project` says whose it is.
+    followed, but a link to a skill's folder is yielded, because other installers make them; see `leaves_project`.
     """
     if path.is_dir():
         try:
@@ -48,7 +48,7 @@ def find_skills(path: Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[Path]:
 
 
 def leaves_project(link: Path, root: Path) -> bool:
-    """Whether a link below `root` leads out of the project: its repository, or the current folder around it."""
+    """Return True if a link below `root` leads out of the project: its repository, or the current folder around it."""
     target, root = link.resolve(), root.resolve()
     here = Path.cwd()
     repository = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
@@ -64,7 +64,7 @@ def _is_linked_skill(entry: os.DirEntry[str]) -> bool:
 
 
 class _EntryBudget:
-    """How many entries may still be looked at."""
+    """Limits how many entries a search looks at."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
