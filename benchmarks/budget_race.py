@@ -54,7 +54,7 @@ def enable_once(database: Database, chance: random.Random, ids: list[str]) -> st
                 events=[ledger.EventEntry(name="skills_state_changed", data={"slug": slug}, session_id=session)],
             )
         elif answer == "over" and chance.random() < 0.3:
-            held = sessions.enabled(connection, session)
+            held = sessions.list_enabled(connection, session)
             if held:
                 sessions.release(connection, session, chance.choice(held).slug)
     return answer

@@ -137,18 +137,18 @@ def test_what_is_over_cannot_be_resolved_and_is_told_once(database: Database) ->
 
 def test_a_yes_is_for_exactly_this_action_slug_digest_and_requester(database: Database) -> None:
     row = asked(database)
-    assert do(database, approvals.granted, ANN, **GRANT) is None
+    assert do(database, approvals.find_granted, ANN, **GRANT) is None
     yes = resolved(database, row)
 
-    assert do(database, approvals.granted, ANN, **GRANT) == yes
+    assert do(database, approvals.find_granted, ANN, **GRANT) == yes
     for name in GRANT:
-        assert do(database, approvals.granted, ANN, **{**GRANT, name: "another"}) is None
+        assert do(database, approvals.find_granted, ANN, **{**GRANT, name: "another"}) is None
 
 
 def test_a_no_grants_nothing(database: Database) -> None:
     resolved(database, asked(database), approved=False)
 
-    assert do(database, approvals.granted, ANN, **GRANT) is None
+    assert do(database, approvals.find_granted, ANN, **GRANT) is None
 
 
 def test_a_yes_is_good_until_its_time_is_over(database: Database) -> None:
@@ -156,7 +156,7 @@ def test_a_yes_is_good_until_its_time_is_over(database: Database) -> None:
     resolved(database, row)
     let_pass(database, row)
 
-    assert do(database, approvals.granted, ANN, **GRANT) is None
+    assert do(database, approvals.find_granted, ANN, **GRANT) is None
     assert do(database, approvals.use, row.id) is False
     assert do(database, approvals.expire, "acme") == []
 
@@ -177,7 +177,7 @@ def test_a_yes_for_one_time_is_used_once(database: Database) -> None:
 
     assert do(database, approvals.use, row.id) is True
     assert do(database, approvals.use, row.id) is False
-    assert do(database, approvals.granted, ANN, **GRANT) is None
+    assert do(database, approvals.find_granted, ANN, **GRANT) is None
     assert do(database, approvals.get_approval, "acme", row.id).used_at is not None
 
 
@@ -189,7 +189,7 @@ def test_a_yes_can_be_taken_back_and_a_no_cannot(database: Database) -> None:
     revoked = do(database, approvals.revoke, "acme", yes.id, "ann", note="It changed.")
 
     assert (revoked.state, revoked.note) == ("revoked", "It changed.")
-    assert do(database, approvals.granted, ANN, **GRANT) is None
+    assert do(database, approvals.find_granted, ANN, **GRANT) is None
     assert do(database, approvals.revoke, "acme", yes.id, "ann") is None
     assert do(database, approvals.revoke, "acme", no.id, "ann") is None
 
@@ -213,7 +213,7 @@ def test_a_yes_for_one_user_is_none_for_another(database: Database) -> None:
     resolved(database, asked(database))
 
     for other in (Owner(organization_id="acme", user_id="bob"), Owner(organization_id="acme"), Owner(user_id="ann")):
-        assert do(database, approvals.granted, other, **GRANT) is None
+        assert do(database, approvals.find_granted, other, **GRANT) is None
 
 
 def test_of_many_who_resolve_at_once_exactly_one_decides(database: Database) -> None:

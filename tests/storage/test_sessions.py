@@ -54,7 +54,7 @@ def used(database: Database, id: str) -> int:
     with database.read() as connection:
         row = sessions.get_session(connection, ANN, id)
         assert row is not None
-        blocks = sessions.contents(connection, id)
+        blocks = sessions.list_contents(connection, id)
     assert row.budget_used == sum(len(text) for _, text in blocks) == sum(kept.content_length for kept, _ in blocks)
     return row.budget_used
 
@@ -82,7 +82,7 @@ def test_a_session_survives_its_database_being_opened_again(database_url: str) -
     database = open_database(database_url)
 
     with database.read() as connection:
-        ((row, text),) = sessions.contents(connection, session.id)
+        ((row, text),) = sessions.list_contents(connection, session.id)
     assert (row.slug, row.digest, row.detail, text) == ("one", "d1", {"z": 1, "a": [None, 1.5]}, "x" * 30)
     assert list(row.detail) == ["z", "a"]
     assert used(database, session.id) == 30
@@ -141,7 +141,7 @@ def test_enabling_another_digest_of_an_enabled_skill_takes_its_place(database: D
     assert do(database, sessions.reserve, session.id, skill("one", "d2"), "y" * 60) == "done"
 
     with database.read() as connection:
-        kept = sessions.contents(connection, session.id)
+        kept = sessions.list_contents(connection, session.id)
     assert [(row.slug, row.digest, row.position, text) for row, text in kept] == [
         ("one", "d2", 1, "y" * 60),
         ("two", "d1", 2, "x" * 40),
@@ -177,7 +177,7 @@ def test_what_is_disabled_gives_its_characters_back_and_the_rest_keeps_its_order
     do(database, sessions.reserve, session.id, skill("two"), "two")
 
     with database.read() as connection:
-        assert [row.slug for row in sessions.enabled(connection, session.id)] == ["one", "three", "two"]
+        assert [row.slug for row in sessions.list_enabled(connection, session.id)] == ["one", "three", "two"]
     assert used(database, session.id) == 11
 
 
@@ -229,7 +229,7 @@ def test_an_unknown_session_is_gone(database: Database) -> None:
     assert do(database, sessions.exchange, UNKNOWN, skill("one"), "x") == "gone"
     assert do(database, sessions.release, UNKNOWN, "one") is None
     with database.read() as connection:
-        assert sessions.enabled(connection, UNKNOWN) == sessions.contents(connection, UNKNOWN) == []
+        assert sessions.list_enabled(connection, UNKNOWN) == sessions.list_contents(connection, UNKNOWN) == []
 
 
 @pytest.mark.parametrize("other", OTHERS, ids=str)

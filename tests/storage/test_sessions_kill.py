@@ -60,7 +60,7 @@ def killed(writer: subprocess.Popen[str], lines: int) -> list[str]:
 def check(database: Database, session_id: str, acknowledged: set[str]) -> None:
     with database.read() as connection:
         row = sessions.get_session(connection, OWNER, session_id)
-        blocks = sessions.contents(connection, session_id)
+        blocks = sessions.list_contents(connection, session_id)
         events = ledger.read_events(connection, "acme", after=0, limit=100_000)
         audit = ledger.read_audit(connection, "acme", after=0, limit=100_000)
         verdict = ledger.verify_audit(connection, "acme")

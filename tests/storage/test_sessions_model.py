@@ -147,7 +147,7 @@ class Sessions(RuleBasedStateMachine):
                 assert row is not None
                 assert (row.id, row.budget_max, row.budget_used) == (kept.id, kept.budget, kept.used)
                 assert (row.closed_at is None) == kept.open
-                found = sessions.contents(connection, kept.id)
+                found = sessions.list_contents(connection, kept.id)
                 assert [(item.slug, (item.digest, len(text))) for item, text in found] == list(kept.skills.items())
             for user in ("ann", "bob"):
                 listed = {row.id for row in sessions.list_sessions(connection, self.owner(user), limit=9)}

@@ -150,7 +150,7 @@ def test_whoever_closes_a_session_leaves_nothing_reserved_behind(database: Datab
         row = sessions.get_session(connection, OWNER, session)
         assert row is not None
         assert row.budget_used == 0
-        assert sessions.enabled(connection, session) == []
+        assert sessions.list_enabled(connection, session) == []
 
 
 def at_once(callers: int, database: Database, call: Callable[[sa.Connection, int], Any]) -> list[Any]:

@@ -233,7 +233,7 @@ class DatabaseStore(EditableStore):
                 raise unknown_id("skill", skill_id, self.location)
             if expected is not None and files.digest != expected:
                 raise digest_conflict(files.slug, expected, files.digest)
-            entry = versions.Entry(
+            entry = versions.NewVersion(
                 slug=files.slug,
                 package=files.package,
                 manifest=files.manifest,

@@ -33,7 +33,7 @@ class DatabaseVersions:
         self, slug: str, package: Package, *, form: FormName, change: VersionChange, actor: str = "", note: str = ""
     ) -> Version:
         """Add the next version of a skill. It survives a crash once this returns."""
-        entry = versions.Entry(
+        entry = versions.NewVersion(
             slug=check_slug(slug),
             package=package.name,
             manifest=package.manifest,

@@ -166,8 +166,8 @@ def _write(connection: sa.Connection, tenant: Tenant, plans: Sequence[_PlannedWr
     versions.append_versions(connection, tenant, [_version_entry(plan) for plan in plans if not plan.derive_only])
 
 
-def _version_entry(plan: _PlannedWrite) -> versions.Entry:
-    return versions.Entry(
+def _version_entry(plan: _PlannedWrite) -> versions.NewVersion:
+    return versions.NewVersion(
         slug=plan.skill.slug,
         package=plan.package.name,
         manifest=plan.package.manifest,

@@ -182,7 +182,7 @@ def _refused_ruling(no: ApprovalRow) -> Ruling:
 
 def _find_approval(connection: sa.Connection, wish: _Attempt, subject: Subject) -> ApprovalRow | None:
     """Return the approval of exactly these bytes for this requester with sufficient reach, or None."""
-    found = approvals.granted(
+    found = approvals.find_granted(
         connection,
         wish.actor.owner,
         action_group=approval_group(wish.action),
@@ -233,7 +233,7 @@ def _request_approval(
         "requester": wish.actor.label,
         "session_id": wish.session_id,
     }
-    if not approvals.is_waiting(connection, wish.actor.owner, **question) and _is_at_pending_limit(connection, wish):
+    if not approvals.is_pending(connection, wish.actor.owner, **question) and _is_at_pending_limit(connection, wish):
         said = f"{wish.actor.name} has {PENDING_LIMIT} questions that wait for an answer, so no other is asked."
         full = Ruling(answer="deny", rule="too-many-questions", reason=said, hint="Have those answered first.")
         return wish.admission(full, "denied", error=Refused(said, hint=full.hint)).after(logs)
@@ -267,7 +267,7 @@ def _answer_hint(actor: Actor, row: ApprovalRow) -> str:
 
 def _is_at_pending_limit(connection: sa.Connection, wish: _Attempt) -> bool:
     """Return True if the requester has as many pending requests as a person could answer."""
-    return approvals.waiting(connection, wish.actor.owner, wish.actor.label) >= PENDING_LIMIT
+    return approvals.count_pending(connection, wish.actor.owner, wish.actor.label) >= PENDING_LIMIT
 
 
 def _revoke_outdated(connection: sa.Connection, wish: _Attempt, before: list[ApprovalRow]) -> list[ApprovalRow]:

@@ -129,7 +129,7 @@ class Activation:
         """
         with self.records.read() as connection:
             row = find_open_session(connection, actor, session)
-            held = sessions.contents(connection, row.id)
+            held = sessions.list_contents(connection, row.id)
             current = read_session(connection, row)
             revoked = [skill for skill in current.enabled if _is_revoked(connection, row, skill)]
             policy = read_policy(connection, actor.organization)
@@ -143,7 +143,7 @@ class Activation:
             self._expel(actor, row.id, skill)
         self.wake(actor.organization)
         with self.records.read() as connection:
-            held = sessions.contents(connection, row.id)
+            held = sessions.list_contents(connection, row.id)
             return read_session(connection, find_open_session(connection, actor, row.id)), tuple(
                 block for _, block in held
             )

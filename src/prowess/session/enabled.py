@@ -117,7 +117,7 @@ def subject_from_row(row: EnabledRow) -> Subject:
 
 def read_content(connection: sa.Connection, row: SessionRow, slug: str) -> tuple[EnabledRow, str]:
     """Return the row and the block of an enabled skill."""
-    return next(item for item in sessions.contents(connection, row.id) if item[0].slug == slug)
+    return next(item for item in sessions.list_contents(connection, row.id) if item[0].slug == slug)
 
 
 def restore_enabler(actor: Actor, skill: EnabledSkill) -> Actor:

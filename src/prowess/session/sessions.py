@@ -146,7 +146,7 @@ def read_session(connection: sa.Connection, row: SessionRow) -> Session:
             rules=item.detail.get("rules", ""),
             enabled_at=item.enabled_at,
         )
-        for item in sessions.enabled(connection, row.id)
+        for item in sessions.list_enabled(connection, row.id)
     )
     return Session(
         id=row.id,

@@ -186,7 +186,7 @@ def resolve(
     return get_approval(connection, organization_id, approval_id) if won else None
 
 
-def granted(
+def find_granted(
     connection: sa.Connection, owner: Owner, *, action_group: str, slug: str, digest: str, requester: str
 ) -> ApprovalRow | None:
     """Return a valid, unused approval for exactly this action, slug, digest and requester, or None."""
@@ -200,7 +200,7 @@ def use(connection: sa.Connection, approval_id: str) -> bool:
     return connection.execute(_USE, {"which": approval_id, "moment": now()}).rowcount == 1
 
 
-def is_waiting(
+def is_pending(
     connection: sa.Connection, owner: Owner, *, action: str, slug: str, digest: str, requester: str, session_id: str
 ) -> bool:
     """Return True if the same request is already pending."""
@@ -208,7 +208,7 @@ def is_waiting(
     return connection.execute(_EQUAL, {**key, "moment": now()}).first() is not None
 
 
-def waiting(connection: sa.Connection, owner: Owner, requester: str) -> int:
+def count_pending(connection: sa.Connection, owner: Owner, requester: str) -> int:
     """Return how many requests of one requester are pending."""
     return connection.execute(_WAITING, {**owner.key, "by": requester, "moment": now()}).scalar_one()
 

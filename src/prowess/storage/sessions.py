@@ -226,12 +226,12 @@ def close_session(connection: sa.Connection, owner: Owner, session_id: str) -> b
     return closed
 
 
-def enabled(connection: sa.Connection, session_id: str) -> list[EnabledRow]:
+def list_enabled(connection: sa.Connection, session_id: str) -> list[EnabledRow]:
     """Return the enabled skills of a session in order, without their texts."""
     return [EnabledRow(**row) for row in connection.execute(_ENABLED, {"which": session_id}).mappings()]
 
 
-def contents(connection: sa.Connection, session_id: str) -> list[tuple[EnabledRow, str]]:
+def list_contents(connection: sa.Connection, session_id: str) -> list[tuple[EnabledRow, str]]:
     """Return the enabled skills of a session, each with the block that enters the prompt."""
     rows = connection.execute(_CONTENTS, {"which": session_id}).mappings()
     return [(EnabledRow(**{name: row[name] for name in row if name != "content"}), row["content"]) for row in rows]

@@ -156,7 +156,7 @@ _INSERT = sa.insert(skill_versions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class NewVersion:
     """The content of a new version."""
 
     slug: str
@@ -169,7 +169,7 @@ class Entry:
     note: str = ""
 
 
-def append_versions(connection: sa.Connection, tenant: Tenant, entries: Sequence[Entry]) -> list[Version]:
+def append_versions(connection: sa.Connection, tenant: Tenant, entries: Sequence[NewVersion]) -> list[Version]:
     """Append the next version of each skill (each slug at most once); the files must be stored already.
 
     The caller holds the lock on the skills, so that no two writers continue from the same number.
@@ -227,7 +227,7 @@ def _log_key(tenant: Tenant) -> dict[str, str]:
     return {**tenant.key, "tenant_place": tenant.place}
 
 
-def _version(entry: Entry, number: int, moment: str) -> Version:
+def _version(entry: NewVersion, number: int, moment: str) -> Version:
     return Version.model_construct(
         slug=entry.slug,
         number=number,
