@@ -1,1 +1,1 @@
-"""How skills are kept: databases, folders and archives."""
+"""Store skills and records in SQLite or PostgreSQL, and skill files on disk."""

@@ -178,7 +178,7 @@ _OF_KINDS = _SKILL_AND_ARTIFACTS.select_from(skills.outerjoin(skill_artifacts, _
 
 
 def get_outline(connection: sa.Connection, tenant: Tenant, slug: str, location: str) -> SkillOutline | None:
-    """The outline of one skill, or `StaleRow`; no artifact's content and no file is read."""
+    """Return the outline of a skill without reading the content of any artifact or file; raise `StaleRow` if outdated."""
     row = connection.execute(_OUTLINE, {**tenant.key, "which": slug}).mappings().first()
     if row is None:
         return None
@@ -208,7 +208,7 @@ def get_outline(connection: sa.Connection, tenant: Tenant, slug: str, location: 
 
 
 def get_artifacts(connection: sa.Connection, tenant: Tenant, skill_id: str, kinds: Collection[Kind]) -> list[Artifact]:
-    """The artifacts of these kinds, or of all, or `StaleRow`; no other is read."""
+    """Return the artifacts of these kinds, or of all if none is given; raise `StaleRow` if outdated."""
     which = {**tenant.key, "of": skill_id}
     found = (
         connection.execute(_OF_KINDS, {**which, "kinds": list(kinds)})

@@ -1,4 +1,4 @@
-"""The bytes of files, kept once per content: versions and skills that share a file share its row."""
+"""Store the bytes of files once per content: versions and skills that share a file share its row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time, as it is stored: ISO-8601 text in UTC that sorts as it passes."""
+"""Format times the way they are stored: ISO-8601 text in UTC, which sorts chronologically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of an organization: any JSON value by name. '' is the organization of an embedded Prowess."""
+"""Store the settings of an organization: any JSON value by name. '' is the organization of an embedded Prowess."""
 
 from __future__ import annotations
 

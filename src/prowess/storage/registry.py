@@ -1,6 +1,6 @@
-"""The prompts and rubrics that organizations keep in the database: plain functions on a connection.
+"""Store the prompts and rubrics of organizations.
 
-A version is kept once and never changed: what differs needs another version.
+A version never changes; new content needs a new version.
 """
 
 from __future__ import annotations

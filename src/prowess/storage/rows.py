@@ -59,7 +59,10 @@ def raw_json(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
 
 
 def decode_json(value: Any) -> Any:
-    """The value of a `raw` column: text from SQLite; psycopg has decoded it already. Never a bare JSON string."""
+    """Return the value of a `raw_json` column: SQLite gives text, psycopg a decoded value.
+
+    Not for columns that may hold a bare JSON string, which cannot be told from undecoded text.
+    """
     return from_json(value) if isinstance(value, str) else value
 
 
@@ -72,7 +75,7 @@ def from_json(text: str | bytes) -> Any:
 
 
 class StaleRow(Exception):
-    """A row that another version of the readers derived, so that this process would not derive the same."""
+    """A row that another version of the readers derived; this process might derive something else."""
 
     def __init__(self, slug: str) -> None:
         super().__init__(slug)

@@ -1,6 +1,6 @@
-"""What was spent, in US dollars, purse by purse: one for each day and one for each session of an organization.
+"""Store what was spent, in US dollars, per day and per session of an organization.
 
-A purse that is set aside from is never filled above its cap, however many set aside at once.
+Reserving never fills a limit above its cap, however many callers reserve at once.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ REPORT_FIELDS = (
     "cost",
     *(f"p{percent}_ms" for percent in PERCENTILES),
 )
-"""The figures of a row that are one value each, as `Figures.as_json` and a table of them have them."""
+"""The values of a row in a table, named as in `RunStats.as_json`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
