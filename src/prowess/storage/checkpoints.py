@@ -1,4 +1,4 @@
-"""Rows of checkpoints: plain functions on a connection. A run has one, which each further checkpoint of it replaces."""
+"""Store the checkpoints of runs. A run has one; a newer checkpoint replaces it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose rows a query over sessions and approvals may see."""
+"""Restrict queries over sessions and approvals to the rows of one owner."""
 
 from __future__ import annotations
 

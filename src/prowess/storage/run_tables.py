@@ -1,6 +1,6 @@
-"""The tables of runs, alike on SQLite and PostgreSQL: traces, checkpoints, what was spent, and the registries of prompts and rubrics.
+"""Define the tables of traces, checkpoints, spending, prompts and rubrics, the same on SQLite and PostgreSQL.
 
-`skill_execution_traces` has the columns of the Inklings schema and more; large ones stand last.
+`skill_execution_traces` has the columns of the Inklings schema and more; large ones come last.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Skills as rows of `skills`, and back: plain functions over a connection, one tenant at a time."""
+"""Store skills as rows of `skills` and read them back, one tenant at a time."""
 
 from __future__ import annotations
 

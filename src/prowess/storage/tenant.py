@@ -1,4 +1,4 @@
-"""Whose rows a query may see. Every query over skills, artifacts and versions takes a `Tenant`."""
+"""Restrict queries over skills, artifacts and versions to the rows of one tenant."""
 
 from __future__ import annotations
 

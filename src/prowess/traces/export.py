@@ -1,4 +1,4 @@
-"""Traces for other programs: each row as JSON, or as an example of an evaluation data set."""
+"""Export traces for other programs: rows as JSON, or examples of an evaluation data set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One trace: the row that every run of an artifact leaves, however it ends."""
+"""Define the trace: the row that every run of an artifact leaves, however it ends."""
 
 from __future__ import annotations
 
