@@ -16,6 +16,7 @@ from prowess.skill.template import TemplateSyntax, check_template, template_erro
 from prowess.skill.text.hidden import quote_source
 from prowess.threads import offload
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _SMALL = 100_000
 """About as many characters as are encoded in a millisecond."""
 _TEXT = frozenset({str})
@@ -35,8 +36,8 @@ def encode_request(
     if not checked:
         _check_values(plain, limits)
     try:
-        encoded = json.dumps(plain, ensure_ascii=False, allow_nan=False).encode()
-        head = json.dumps({"template": template, "syntax": syntax}, ensure_ascii=False).encode()
+        encoded = _ENCODER.encode(plain).encode()
+        head = _ENCODER.encode({"template": template, "syntax": syntax}).encode()
     except (ValueError, RecursionError):
         raise _not_json(_find_invalid_input(plain), "cannot be written as JSON") from None
     if len(encoded) > limits.values_bytes:

@@ -102,4 +102,5 @@ class Runner:
                 break
             outputs[artifact.name] = output.value
         result = RunResult(run_id=run.id, skill=run.skill.slug, parts=tuple(run.parts), waiting=waiting)
-        return replace(result, produced=produce_files(run.skill, result.output)) if result.ok else result
+        produced = produce_files(run.skill, result.output) if result.ok else ()
+        return replace(result, produced=produced) if produced else result

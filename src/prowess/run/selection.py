@@ -14,6 +14,8 @@ from prowess.skill.forms.descriptor import is_registered
 from prowess.skill.kinds import Artifact, JsonGeneration, JsonObject, PromptTemplate, Review, kind_info
 from prowess.skill.model import Skill
 
+_ENCODER = json.JSONEncoder(allow_nan=False)  # made once: `json.dumps` makes one for each call with options
+
 MAX_INPUT_BYTES = 4_000_000
 """Size of a run's inputs as JSON."""
 
@@ -110,7 +112,7 @@ def to_input_name(name: str) -> str:
 def normalize_inputs(inputs: Mapping[str, Any]) -> JsonObject:
     """Return a copy of the inputs as plain JSON; raise `Invalid` if they are not JSON or too large."""
     try:
-        text = json.dumps(dict(inputs), allow_nan=False)
+        text = _ENCODER.encode(dict(inputs))
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"The inputs are no JSON: {error}.", hint="Give texts, numbers, lists and objects.") from error
     if len(text) > MAX_INPUT_BYTES:
