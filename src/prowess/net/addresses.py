@@ -63,6 +63,7 @@ def non_public_reason(address: Address) -> str:
     """Return why an address is not public; '' if it is."""
     if isinstance(address, IPv4Address):
         return next((why for network, why in _NON_PUBLIC_IPV4 if address in network), "")
+    # A zone names a network card of this machine: such an address is never on the internet.
     if address.scope_id is not None:
         return "of one network card"
     found = next((why for network, why in _NON_PUBLIC_IPV6 if address in network), "")

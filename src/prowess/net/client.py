@@ -242,6 +242,7 @@ def _next_hop(hop: _Hop, response: WireResponse) -> _Hop | None:
     next_hop = replace(hop, target=target, sent_by=hop.target.shown)
     if hop.method in _BECOMES_GET.get(response.status, ()):
         next_hop = replace(next_hop, method="GET", fields=bodyless_headers(hop.fields), body=b"")
+    # A header such as `authorization` is meant for the first host: the second could be anybody's.
     if target.origin != hop.target.origin:
         next_hop = replace(next_hop, fields=cross_origin_headers(next_hop.fields))
     return next_hop

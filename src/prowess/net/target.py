@@ -62,6 +62,7 @@ def parse_target(url: str) -> Target:
     """Parse a URL; raise `Invalid` unless every program would read it the same way."""
     if len(url) > MAX_URL_CHARS:
         raise Invalid(f"The URL has {len(url):,} characters; {MAX_URL_CHARS:,} are the most.")
+    # `urlsplit` drops tabs and line breaks, and browsers read a backslash as a slash: another host could come out.
     if _FORBIDDEN_CHARS.search(url):
         raise Invalid("The URL has characters that no URL has.", hint=_EXAMPLE)
     parts, port = _split_url(url.strip(" "))
@@ -158,6 +159,7 @@ def _parse_host(netloc: str) -> str:
         raise Invalid("The host of the URL has letters that host names do not have.", hint="Write it in its xn-- form.")
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         raise Invalid("The URL has no readable host.", hint=_EXAMPLE)
+    # `127.1`, `0x7f000001` and `017700000001` are addresses for the system's resolver, and names for a list of hosts.
     if _NUMBER.fullmatch(labels[-1]) and parse_address(host) is None:
         raise Invalid(
             "The host of the URL is a number in an unusual form.", hint="Write an address as four numbers with dots."

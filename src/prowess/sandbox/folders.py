@@ -51,7 +51,7 @@ def _is_abandoned(folder: Path) -> bool:
         return False
     if found.st_ctime > time.time() - SETTLED_SECONDS:
         return False
-    folder.chmod(0o700)
+    folder.chmod(0o700)  # foreign code may have taken the permission to open it away
     try:
         os.close(_lock_folder(folder, fcntl.LOCK_EX))
     except BlockingIOError:

@@ -30,6 +30,7 @@ def parse_json(text: str, *, around: int = 0) -> Any:
         raise ValueError("it is nested too deeply") from None
     if json_depth(value) > MAX_DEPTH + around:
         raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
+    # Walking the value is slow, and an escape of a surrogate is rare.
     return _replace_surrogates(value) if _SURROGATE.search(text) else value
 
 

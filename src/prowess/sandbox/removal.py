@@ -24,7 +24,7 @@ def remove_tree(folder: Path) -> None:
             break
         removed = [_remove_entry(entry, numbers) for entry in entries]
         if not any(removed):
-            break
+            break  # what is left cannot be removed, for instance a mount point
     with suppress(OSError):
         folder.rmdir()
 

@@ -183,6 +183,7 @@ def _containers(values: Iterable[Any]) -> list[list[Any]]:
 def _mark_prefix(template: str, values: Mapping[str, Any]) -> str:
     """Return a prefix for marks: an identifier that occurs neither in the script nor in a value."""
     text = json.dumps(values)
+    # Random, so that a script or an input cannot contain a mark on purpose.
     while True:
         stem = f"_input_{secrets.token_hex(8)}_"
         if stem not in template and stem not in text:

@@ -96,6 +96,7 @@ class ScriptRun:
         self._script = script
         self._functions = functions
         self._limits = limits
+        # Taken now: calls arrive in callbacks of the event loop, which have the context of whoever started the worker.
         self._context = contextvars.copy_context()
         self._signatures: dict[str, inspect.Signature] = {}
         self._calls = 0
@@ -117,7 +118,7 @@ class ScriptRun:
         finally:
             self._stop_timer()
             if self._call:
-                self._call.cancel()
+                self._call.cancel()  # a host function must not go on for a run that has ended
         if self._failure is not None:
             raise self._failure
         try:
@@ -127,7 +128,7 @@ class ScriptRun:
         return replace(ran, confined=self._worker.confined)
 
     async def _wait(self) -> None:
-        """Wait for the end. `asyncio.wait` would take two more turns of the event loop to notice it."""
+        """Wait for the end. `asyncio.wait` would take one more turn of the event loop to notice it."""
         if not self._ended.done():
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
@@ -151,7 +152,7 @@ class ScriptRun:
                 await asyncio.wait([self._ended], timeout=left)
         if not self._ended.done():
             self._worker.end()
-        self._ended.exception()
+        self._ended.exception()  # retrieved, so that asyncio does not log it as lost
 
     def _called(self, name: str, arguments: str) -> None:
         self._stop_timer()
@@ -210,6 +211,7 @@ class ScriptRun:
         self._stop_timer()
         if self._ended.done():
             return
+        # The worker ends the script itself; this is for a worker that cannot, because it hangs or was taken over.
         seconds = self._limits.seconds + GRACE_SECONDS
         self._timer = asyncio.get_running_loop().call_later(seconds, self._worker.end)
         self._worker.send(self._number, kind, payload)

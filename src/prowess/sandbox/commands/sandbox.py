@@ -145,12 +145,13 @@ class LockedCommandSandbox:
             "seconds": limits.seconds,
             "memory_bytes": limits.memory_bytes,
             "processes": limits.processes,
+            # Its own files may be there twice, for instance while they are rewritten or unpacked.
             "folder_bytes": 2 * brought + limits.file_bytes,
             "lock": {
                 "read": existing_paths((*made_of, *DATA_PATHS, *roots)),
                 "write": existing_paths((*WRITABLE_DEVICES, str(folder), *writable)),
                 "execute": existing_paths((*made_of, str(folder)) if command.executable else made_of),
-                "seconds": math.ceil(limits.seconds) + 1,
+                "seconds": math.ceil(limits.seconds) + 1,  # CPU time, for when the launcher does not get to watch
                 "memory_bytes": limits.memory_bytes,
                 "file_bytes": limits.file_bytes,
             },
@@ -193,14 +194,14 @@ class LaunchedCommand:
         finally:
             for one in (stdin, stdout, stderr, outcome):
                 one.close()
-        ended, detail, told = _parse_outcome(outcome.read)
+        ended, detail, report = _parse_outcome(outcome.read)
         return CommandOutcome(
             ended="output" if stdout.full or stderr.full else ended,
-            exit_code=os.waitstatus_to_exitcode(told.get("status", signal.SIGKILL)),
+            exit_code=os.waitstatus_to_exitcode(report.get("status", signal.SIGKILL)),
             stdout=stdout.read,
             stderr=stderr.read,
             detail=detail,
-            confined=tuple(told.get("confined", ())),
+            confined=tuple(report.get("confined", ())),
         )
 
     async def end(self) -> None:
@@ -225,7 +226,7 @@ class LaunchedCommand:
         await offload(self._clear_up)
 
     def _clear_up(self) -> None:
-        self._child.wait()
+        self._child.wait()  # it is exiting or was killed; the launcher kills all others before it exits
         self._child.end()
         remove_folder(self._folder)
 

@@ -97,6 +97,7 @@ def _list_entries(folder: Path, *, open_up: bool) -> list[os.DirEntry[str]]:
 def _quarantine(root: Root, names: tuple[str, ...], *, known: bool) -> None:
     """Remove an entry, or rename it if it was `known`; folders on the way are opened one by one, and links not followed."""
     name = names[-1]
+    # A changed file may be the user's work: it is kept, under a name that no tool reads. A new one is the program's.
     aside = f"{name.lstrip('.')}.refused" if known else f"{secrets.token_hex(8)}.refused"
     with (
         suppress(OSError),
@@ -117,6 +118,7 @@ def _delete(parent: int, name: str) -> None:
     try:
         os.rename(name, bin_folder / name, src_dir_fd=parent)
     except OSError:  # as for another file system
+        # Removed in place then. What is left of a tree that is too deep can at least not be entered.
         with suppress(RecursionError):
             shutil.rmtree(name, ignore_errors=True, dir_fd=parent)
         with suppress(FileNotFoundError):

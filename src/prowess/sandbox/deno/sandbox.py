@@ -123,7 +123,7 @@ def deno_command(
         "read": existing_paths((str(program), str(program.resolve()), str(_HARNESS.parent), *_SYSTEM)),
         "write": [str(folder)],
         "execute": existing_paths((str(program), str(program.resolve()), *_LOADERS)),
-        "seconds": math.ceil(limits.seconds) + 1,
+        "seconds": math.ceil(limits.seconds) + 1,  # CPU time, in case nobody is left to kill it
         "memory_bytes": limits.memory_bytes + ENGINE_BYTES,
         "file_bytes": FILE_BYTES,
     }

@@ -74,6 +74,7 @@ class WasmSandbox:
     async def _begin(
         self, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits
     ) -> tuple[Claim, ScriptRun]:
+        # One at a time: runs that start together must share one worker instead of starting one each.
         async with self._starting.get():
             claim = self._workers.claim() or await self._start()
             return claim, ScriptRun(*claim, script, functions, limits)

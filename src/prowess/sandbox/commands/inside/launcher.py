@@ -67,7 +67,7 @@ def main(options: dict[str, Any]) -> None:
         outcome = _run(task, line)
     except OSError as error:
         outcome = {"failed": f"{error.strerror}"}
-    modes.restore()
+    modes.restore()  # only now: everything that could change them again is dead
     remove_tree(Path(task["folder"]))
     with suppress(OSError):
         line.sendall(json.dumps(outcome).encode())
@@ -100,6 +100,7 @@ def _run(task: dict[str, Any], line: socket.socket) -> dict[str, Any]:
         _run_init(task, libc, tell, alive)
     os.close(tell)
     os.close(alive)
+    # The host reads the output until the last writer has closed it, which must be the command.
     _drop_standard_streams()
     os.write(life, b"!")
     reason = _watch(task, first, line)
@@ -158,7 +159,8 @@ def _exec_command(task: dict[str, Any], libc: ctypes.CDLL, tell: int) -> NoRetur
         if missing:
             _report(tell, failed=f"this system cannot confine {', '.join(missing)}")
             os._exit(1)
-        # Python ignores these, and a program inherits that: `yes | head` would never end.
+        # Python ignores SIGPIPE and SIGXFSZ, and a background job may ignore SIGINT. A program would inherit that, and for
+        # instance `yes | head` would never end.
         for number in _RESTORED_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         _exec_program(task, tell)

@@ -100,6 +100,7 @@ class HostChannel:
 
 def serve(line: int, confinement: Confinement, run_task: RunTask, skillkit: types.ModuleType) -> NoReturn:
     """Confine this process, run the task that arrives over the socket, and exit."""
+    # `os._exit` on every path: returning would let this copy of the zygote serve requests, unconfined.
     code = FAILED
     try:
         _isolate_process(line)
@@ -130,6 +131,7 @@ def probe_confinement(confinement: Confinement) -> list[str]:
 def _isolate_process(line: int) -> None:
     """Close everything but the socket, and die with the process that this one was forked from."""
     prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    # Inherited descriptors would lead to other runs: the zygote holds the socket of each of them.
     os.dup2(line, _CHANNEL_FD)
     os.closerange(_CHANNEL_FD + 1, _MAX_FD)
 
@@ -202,6 +204,7 @@ class ForkServer:
         pid = os.fork()
         if pid == 0:
             serve(line, Confinement(read=[*self._read, *options.pop("read")], **options), run_task, skillkit)
+        # Not reaped before `_reap`, so the id is still that of this process.
         process, host = os.pidfd_open(pid), socket.socket(fileno=line)
         self._waiting.register(process, selectors.EVENT_READ, (pid, host))
         # The host may be gone, or have given the run up: the zygote must neither fail nor wait for it.
@@ -229,7 +232,7 @@ def _describe_exit(code: int) -> str:
 
 def main(options: dict[str, Any]) -> NoReturn:
     """Serve; `options` holds the paths that every process may read."""
-    requests = socket.socket(fileno=os.dup(0))
+    requests = socket.socket(fileno=os.dup(0))  # descriptor 0 becomes /dev/null, which scripts may read
     _prepare(options["folders"])
     reached = ["network"] if leave_network() else []
     drop_privileges()
@@ -261,7 +264,7 @@ def _prepare(folders: list[str]) -> None:
 
 def _rehearse() -> None:
     """Run tasks once before forking: every process inherits specialized bytecode, caches and warm memory."""
-    filter_for(may_start=False)
+    filter_for(may_start=False)  # cached, so that no process has to assemble it
     modules, outputs = dict(sys.modules), (sys.stdout, sys.stderr)
     for _ in range(_REHEARSALS):
         run_task(json.loads(_TASK), _ignore_call, skillkit)

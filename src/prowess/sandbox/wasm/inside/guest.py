@@ -142,6 +142,7 @@ class Guest:
                 clock.go_on()
                 report = self._call(task)
         except WasmtimeError as error:
+            # If we stopped the guest, the engine only knows that a host function failed.
             word, detail = _stop_reason(str(error)) if not clock.reason else (clock.reason, "")
         if len(report) > limits.result_bytes:
             word, report, detail = "result", "", f"it has {len(report):,} bytes"
@@ -156,6 +157,7 @@ class Guest:
     def fits(self, name: int, payload: int) -> bool:
         """Return True if a call of that size, in bytes, is accepted."""
         limits = self._limits
+        # Up to four bytes for a character. This only keeps huge texts from being copied; the exact limits are checked later.
         return limits is None or (name <= 1_000 and payload <= max(limits.call_bytes, 4 * limits.output_chars))
 
     def too_large(self, name: str) -> str:

@@ -95,6 +95,7 @@ def _add_poll(root: LinkerInstance, current: Callable[[], WaitingGuest]) -> None
 def _add_clocks(root: LinkerInstance, current: Callable[[], WaitingGuest]) -> None:
     def timer(moment: int) -> ResourceHost:
         guest = current()
+        # Each timer takes memory of the worker, which all scripts share.
         if len(guest.timers) >= MAX_TIMERS:
             raise guest.clock.stop("forbidden")
         number = max(guest.timers, default=0) + 1
