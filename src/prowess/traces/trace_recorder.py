@@ -226,7 +226,7 @@ class TraceRecorder:
         starts: dict[str, Row] = {}
         finishes: dict[str, Row] = {}
         for item, row in prepared:
-            # A plain insert is twice as fast as an upsert, but only right while the row cannot exist. A connection that
+            # A plain insert is cheaper than an upsert, but only right while the row cannot exist. A connection that
             # broke during the commit leaves open whether it does, so a second attempt takes nothing for granted.
             if first_attempt and (isinstance(item, Start) or item.is_new):
                 new[row["id"]] = row
