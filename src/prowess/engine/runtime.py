@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from prowess.catalog.catalog import Catalog
 from prowess.engine.stores import Stores
 from prowess.llm.model import ModelConfig
-from prowess.settings import Settings
+from prowess.settings import FOLDER, Settings
 from prowess.threads import offload
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from prowess.policy.grants import GrantResolver
     from prowess.prompts.registry import Registry
     from prowess.prompts.renderer import WorkerRenderer
+    from prowess.prompts.shelf import EntryKind, Shelf
     from prowess.redaction.redactor import Redactor
     from prowess.run.handler import Handler
     from prowess.run.model_client import ModelClient
@@ -160,9 +161,7 @@ class RunComponents:
         """Return the prompts and rubrics that an organization has, by id and version."""
         with self._lock:
             if organization not in self._registries:
-                from prowess.engine.prompt_registry import open_registry
-
-                self._registries[organization] = open_registry(self._stores, self._catalog(organization))
+                self._registries[organization] = _open_registry(self._stores, self._catalog(organization))
             return self._registries[organization]
 
     def _build_runner(self, organization: str) -> Runner:
@@ -326,3 +325,26 @@ async def _read_files(catalog: Catalog, skill: Skill) -> Mapping[str, bytes]:
         return {file.path: file.content for file in package.files}
 
     return await offload(read)
+
+
+def _open_registry(stores: Stores, catalog: Catalog) -> Registry:
+    """Return the registry over the folders of the workspace and the home folder, and the account's database."""
+    from prowess.prompts.database_shelf import DatabaseShelf
+    from prowess.prompts.folder_shelf import FolderShelf
+    from prowess.prompts.registry import Registry
+
+    settings, limits = stores.settings, stores.limits
+    near = ["", f"{FOLDER}/"]
+    shelves: list[Shelf] = [FolderShelf(settings.workspace, _registry_folders(near), origin="workspace", limits=limits)]
+    # A home inside the workspace is one of its folders already; its entries must not appear twice.
+    if not any(settings.home == settings.workspace / prefix for prefix in near):
+        shelves.append(FolderShelf(settings.home, _registry_folders([""]), origin="home", limits=limits))
+    shelves.append(DatabaseShelf(stores.records, stores.has_records))
+    return Registry(lambda: shelves, catalog)
+
+
+def _registry_folders(prefixes: list[str]) -> dict[EntryKind, list[str]]:
+    return {
+        "prompt": [f"{prefix}prompts" for prefix in prefixes],
+        "rubric": [f"{prefix}rubrics" for prefix in prefixes],
+    }

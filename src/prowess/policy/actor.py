@@ -39,6 +39,7 @@ class Actor:
         for part in (self.organization, self.user, self.role):
             if len(part) > _NAME_LIMIT or has_control_chars(part):
                 raise Invalid(f"{part[:80]!r} is no organization, user or role.", hint="Give a plain name or id.")
+        # Cut here and not where actors are made, so that no caller can create an agent that approves its own requests.
         most = PERMISSIONS if self.is_person else AGENT_PERMISSIONS
         object.__setattr__(self, "permissions", frozenset(self.permissions) & most)
 

@@ -224,6 +224,7 @@ def _find_refusal(connection: sa.Connection, wish: _Attempt, subject: Subject) -
 def _request_approval(
     connection: sa.Connection, wish: _Attempt, subject: Subject, ruling: Ruling, policy: OrgPolicy, diff: str
 ) -> Admission:
+    # Overdue requests are closed first; otherwise they would count against the limit of pending ones.
     overdue = approvals.expire(connection, wish.actor.organization)
     logs = [make_end_entries(row, by=NO_ACTOR) for row in overdue]
     question: dict[str, Any] = {
@@ -233,6 +234,7 @@ def _request_approval(
         "requester": wish.actor.label,
         "session_id": wish.session_id,
     }
+    # Asking the same again joins the pending request, so it is allowed even at the limit.
     if not approvals.is_pending(connection, wish.actor.owner, **question) and _is_at_pending_limit(connection, wish):
         said = f"{wish.actor.name} has {PENDING_LIMIT} questions that wait for an answer, so no other is asked."
         full = Ruling(answer="deny", rule="too-many-questions", reason=said, hint="Have those answered first.")

@@ -79,6 +79,7 @@ class Activation:
 
     def _enable(self, actor: Actor, session: str, text: SkillText, reason: str, action: Action) -> Session:
         with self.records.write() as connection:
+            # Without the lock, two callers could each see room for their skill and together exceed the budget.
             row = lock_open_session(connection, actor, session)
             outcome = self._enter(connection, actor, row, text, reason, action)
             held = outcome.session.get(text.outline.slug)
@@ -133,6 +134,7 @@ class Activation:
             current = read_session(connection, row)
             revoked = [skill for skill in current.enabled if _is_revoked(connection, row, skill)]
             policy = read_policy(connection, actor.organization)
+        # Most turns change nothing, so the check above takes a read transaction only; each change below takes its own.
         others = [skill for skill in current.enabled if skill not in revoked]
         changed = [skill for skill in others if skill.rules != policy.rules_mark or self._has_changed(skill)]
         if not changed and not revoked:
@@ -167,6 +169,7 @@ class Activation:
         same = held is not None and held.digest == digest and not _is_revoked(connection, row, held)
         if held is not None and same and ruling.answer != "deny" and held.rules == policy.rules_mark:
             return SessionChange(session=before)
+        # The budget is checked before a person is asked: an approval for a skill that does not fit would be wasted.
         full = check_budget(slug, len(text.block), estimate_tokens(text.block), before)
         if full is not None and ruling.answer != "deny":
             entry = make_audit_entry(acting, action, slug, digest, "over-budget", row.id)
@@ -222,6 +225,7 @@ class Activation:
             if isinstance(text, ProwessError):
                 outcome = SessionChange(session=session, error=text)
             elif text is not None and text.outline.digest != held.digest:
+                # New bytes are judged as whoever acts now, but never more generously than the agent that enabled them.
                 stricter = actor if enabler.is_person else enabler
                 outcome = self._enter(connection, stricter, row, text, "its files changed")
             else:

@@ -235,6 +235,7 @@ class RolePrompts:
         known = self._known.get(role)
         if known is None or not known.holds():
             known = self._look(role)
+            # Names come from callers; without a limit they could fill the memory.
             if len(self._known) >= _CACHED_ROLES:
                 self._known.clear()
             self._known[role] = known

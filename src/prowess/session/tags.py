@@ -122,6 +122,7 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 def find_tags(text: str) -> list[Tag]:
     """Return all of our tags in the text, in order."""
+    # Nearly all texts end here: without `<` and without look-alikes there is no tag.
     if "<" not in text and text.isascii():
         return []
     found = {tag.start: tag for tag in _scan_tags(text)}

@@ -34,6 +34,7 @@ class SkillText:
 
 def read_skill_text(catalog: Catalog, slug: str) -> SkillText:
     """Return the text of a skill as its block; raise `Invalid` if it has none."""
+    # Outline and artifacts are two reads; if the skill changes in between, both are read again.
     for _ in range(_READ_ATTEMPTS):
         text = compose_skill_text(*catalog.find_outline(slug))
         if text is not None:
