@@ -78,13 +78,13 @@ def admit(
     `reason` is why the actor wants it. `diff` is shown to the person who is asked if the bytes have changed since
     `find_last_approved`. A single-use approval is consumed here.
     """
-    wish = _Attempt(actor=actor, action=action, subject=subject, session_id=session_id, reason=clean_text(reason))
+    attempt = _Attempt(actor=actor, action=action, subject=subject, session_id=session_id, reason=clean_text(reason))
     ruling = judge(actor, action, subject, policy)
     if ruling.answer == "allow":
-        return wish.admission(ruling, "allowed")
+        return attempt.admission(ruling, "allowed")
     if ruling.answer == "ask" and subject is not None:
-        return _admit_with_approval(connection, wish, subject, ruling, policy, diff)
-    return wish.admission(ruling, "denied", error=Refused(ruling.reason, hint=ruling.hint))
+        return _admit_with_approval(connection, attempt, subject, ruling, policy, diff)
+    return attempt.admission(ruling, "denied", error=Refused(ruling.reason, hint=ruling.hint))
 
 
 def preview_all(
@@ -159,16 +159,16 @@ class _Attempt:
 
 
 def _admit_with_approval(
-    connection: sa.Connection, wish: _Attempt, subject: Subject, ruling: Ruling, policy: OrgPolicy, diff: str
+    connection: sa.Connection, attempt: _Attempt, subject: Subject, ruling: Ruling, policy: OrgPolicy, diff: str
 ) -> Admission:
-    yes = _use_approval(connection, wish, subject)
+    yes = _use_approval(connection, attempt, subject)
     if yes is not None:
-        return wish.admission(_approved_ruling(yes), "allowed", approval=yes)
-    no = _find_refusal(connection, wish, subject)
+        return attempt.admission(_approved_ruling(yes), "allowed", approval=yes)
+    no = _find_refusal(connection, attempt, subject)
     if no is not None:
         denied = _refused_ruling(no)
-        return wish.admission(denied, "denied", error=ApprovalDenied(denied.reason, hint=denied.hint), approval=no)
-    return _request_approval(connection, wish, subject, ruling, policy, diff)
+        return attempt.admission(denied, "denied", error=ApprovalDenied(denied.reason, hint=denied.hint), approval=no)
+    return _request_approval(connection, attempt, subject, ruling, policy, diff)
 
 
 def _approved_ruling(yes: ApprovalRow) -> Ruling:
@@ -180,19 +180,21 @@ def _refused_ruling(no: ApprovalRow) -> Ruling:
     return Ruling(answer="deny", rule="refused", reason=said, hint="Go on without it, or ask the person why.")
 
 
-def _find_approval(connection: sa.Connection, wish: _Attempt, subject: Subject) -> ApprovalRow | None:
+def _find_approval(connection: sa.Connection, attempt: _Attempt, subject: Subject) -> ApprovalRow | None:
     """Return the approval of exactly these bytes for this requester with sufficient reach, or None."""
     found = approvals.find_granted(
         connection,
-        wish.actor.owner,
-        action_group=approval_group(wish.action),
+        attempt.actor.owner,
+        action_group=approval_group(attempt.action),
         slug=subject.slug,
         digest=subject.digest,
-        requester=wish.actor.label,
+        requester=attempt.actor.label,
     )
     if found is None or covers_reach(found, subject):
         return found
-    farther = (row for row in _read_history(connection, wish.actor, wish.action, subject) if covers_reach(row, subject))
+    farther = (
+        row for row in _read_history(connection, attempt.actor, attempt.action, subject) if covers_reach(row, subject)
+    )
     return next((row for row in farther if row.digest == subject.digest and _is_in_force(row)), None)
 
 
@@ -200,62 +202,64 @@ def _is_in_force(row: ApprovalRow) -> bool:
     return row.state == "approved" and row.used_at is None and row.expires_at > now()
 
 
-def _use_approval(connection: sa.Connection, wish: _Attempt, subject: Subject) -> ApprovalRow | None:
+def _use_approval(connection: sa.Connection, attempt: _Attempt, subject: Subject) -> ApprovalRow | None:
     """Return that approval; consume it if it is for a single use."""
-    found = _find_approval(connection, wish, subject)
-    if found is not None and is_single_use(wish.action) and not approvals.use(connection, found.id):
+    found = _find_approval(connection, attempt, subject)
+    if found is not None and is_single_use(attempt.action) and not approvals.use(connection, found.id):
         return None
     return found
 
 
-def _find_refusal(connection: sa.Connection, wish: _Attempt, subject: Subject) -> ApprovalRow | None:
+def _find_refusal(connection: sa.Connection, attempt: _Attempt, subject: Subject) -> ApprovalRow | None:
     """Return the denial of these bytes for an agent while it is in force, so that nobody is asked over and over.
 
     It holds for all conversations of the agent, because an agent could simply start another one. A person may ask again.
     """
-    if wish.actor.is_person:
+    if attempt.actor.is_person:
         return None
-    for row in _read_history(connection, wish.actor, wish.action, subject):
+    for row in _read_history(connection, attempt.actor, attempt.action, subject):
         if row.digest == subject.digest:
             return row if row.state == "denied" and row.expires_at > now() else None
     return None
 
 
 def _request_approval(
-    connection: sa.Connection, wish: _Attempt, subject: Subject, ruling: Ruling, policy: OrgPolicy, diff: str
+    connection: sa.Connection, attempt: _Attempt, subject: Subject, ruling: Ruling, policy: OrgPolicy, diff: str
 ) -> Admission:
     # Overdue requests are closed first; otherwise they would count against the limit of pending ones.
-    overdue = approvals.expire(connection, wish.actor.organization)
+    overdue = approvals.expire(connection, attempt.actor.organization)
     logs = [make_end_entries(row, by=NO_ACTOR) for row in overdue]
     question: dict[str, Any] = {
-        "action": approval_group(wish.action),
+        "action": approval_group(attempt.action),
         "slug": subject.slug,
         "digest": subject.digest,
-        "requester": wish.actor.label,
-        "session_id": wish.session_id,
+        "requester": attempt.actor.label,
+        "session_id": attempt.session_id,
     }
     # Asking the same again joins the pending request, so it is allowed even at the limit.
-    if not approvals.is_pending(connection, wish.actor.owner, **question) and _is_at_pending_limit(connection, wish):
-        said = f"{wish.actor.name} has {PENDING_LIMIT} questions that wait for an answer, so no other is asked."
+    if not approvals.is_pending(connection, attempt.actor.owner, **question) and _is_at_pending_limit(
+        connection, attempt
+    ):
+        said = f"{attempt.actor.name} has {PENDING_LIMIT} questions that wait for an answer, so no other is asked."
         full = Ruling(answer="deny", rule="too-many-questions", reason=said, hint="Have those answered first.")
-        return wish.admission(full, "denied", error=Refused(said, hint=full.hint)).after(logs)
-    if wish.action == "update" and len(diff) > DIFF_LIMIT:
+        return attempt.admission(full, "denied", error=Refused(said, hint=full.hint)).after(logs)
+    if attempt.action == "update" and len(diff) > DIFF_LIMIT:
         said = f"The change of {subject.slug!r} is too large for a person to review: {len(diff):,} characters of differences."
         large = Ruling(answer="deny", rule="too-large-to-review", reason=said, hint="Make it in smaller steps.")
-        return wish.admission(large, "denied", error=Refused(said, hint=large.hint)).after(logs)
-    before = _find_earlier_approvals(connection, wish.actor, wish.action, subject)
-    revoked = _revoke_outdated(connection, wish, before)
+        return attempt.admission(large, "denied", error=Refused(said, hint=large.hint)).after(logs)
+    before = _find_earlier_approvals(connection, attempt.actor, attempt.action, subject)
+    revoked = _revoke_outdated(connection, attempt, before)
     row, is_new = approvals.ask(
         connection,
-        wish.actor.owner,
+        attempt.actor.owner,
         **question,
-        reason=wish.reason,
+        reason=attempt.reason,
         detail=make_card(subject, ruling, previous=before[0] if before else None, diff=diff),
         lifetime_seconds=policy.approval_minutes * 60,
     )
     changed = " Its content is not what was approved before." if before else ""
-    error = ApprovalRequired(f"{ruling.reason}{changed}", approval_id=row.id, hint=_answer_hint(wish.actor, row))
-    asked = wish.admission(ruling, "asked", error=error, approval=row)
+    error = ApprovalRequired(f"{ruling.reason}{changed}", approval_id=row.id, hint=_answer_hint(attempt.actor, row))
+    asked = attempt.admission(ruling, "asked", error=error, approval=row)
     logs += [make_end_entries(row, by=NO_ACTOR, why="content-changed") for row in revoked]
     return replace(asked, events=(_make_request_event(row, subject),) if is_new else ()).after(logs)
 
@@ -267,18 +271,18 @@ def _answer_hint(actor: Actor, row: ApprovalRow) -> str:
     return f"A person answers with {command}. Go on with something else until then."
 
 
-def _is_at_pending_limit(connection: sa.Connection, wish: _Attempt) -> bool:
+def _is_at_pending_limit(connection: sa.Connection, attempt: _Attempt) -> bool:
     """Return True if the requester has as many pending requests as a person could answer."""
-    return approvals.count_pending(connection, wish.actor.owner, wish.actor.label) >= PENDING_LIMIT
+    return approvals.count_pending(connection, attempt.actor.owner, attempt.actor.label) >= PENDING_LIMIT
 
 
-def _revoke_outdated(connection: sa.Connection, wish: _Attempt, before: list[ApprovalRow]) -> list[ApprovalRow]:
+def _revoke_outdated(connection: sa.Connection, attempt: _Attempt, before: list[ApprovalRow]) -> list[ApprovalRow]:
     """Revoke approvals of older bytes, so that nobody returns to them without being asked again."""
-    if is_single_use(wish.action):
+    if is_single_use(attempt.action):
         return []
     outdated = sorted(row.id for row in before if row.state == "approved" and row.expires_at > now())
     taken = [
-        approvals.revoke(connection, wish.actor.organization, one, NO_ACTOR, note="The content has changed.")
+        approvals.revoke(connection, attempt.actor.organization, one, NO_ACTOR, note="The content has changed.")
         for one in outdated
     ]
     return [row for row in taken if row is not None]
