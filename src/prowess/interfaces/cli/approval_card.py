@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 MAX_LINES = 20
-"""So many files are worth a line each."""
+"""The most entries of a list that are printed; the rest is only counted."""
 
 
 def print_approval_card(row: ApprovalRow) -> None:
-    """Who asks for what, where the skill is from, its files, what it asks for, and what changed."""
+    """Print an approval request: requester, action, origin of the skill, its files, permissions and changes."""
     card: dict[str, Any] = row.detail
     facts = {
         "approval": f"{row.id}, {row.state}",
@@ -54,7 +54,7 @@ def print_approval_card(row: ApprovalRow) -> None:
 
 
 def print_list(title: str, lines: list[str]) -> None:
-    """A heading and its lines, the first of many; nothing where there are none."""
+    """Print a heading and at most `MAX_LINES` lines below it. Print nothing if there are no lines."""
     if lines:
         click.secho(title, bold=True)
     for line in lines[:MAX_LINES]:
@@ -64,7 +64,7 @@ def print_list(title: str, lines: list[str]) -> None:
 
 
 def format_time(at: str) -> str:
-    """A moment for people, to the second, in UTC."""
+    """Return an ISO timestamp in a readable form, to the second. The time stays in UTC."""
     return at[:19].replace("T", " ")
 
 
@@ -72,15 +72,17 @@ T = TypeVar("T")
 
 
 def ask_for_approval(work: Callable[[], T], *, workspace: str | None, question: str, as_json: bool, refusal: str) -> T:
-    """What the work gives; where it waits for an approval, a person at a terminal answers at once and it is done again.
+    """Call `work` and return its result. If it needs an approval, ask the person at the terminal and call it again.
 
-    Elsewhere `ApprovalRequired` is raised as it came, and after a no `ApprovalDenied` with the words of the refusal.
+    Raise `ApprovalRequired` unchanged with `--json` or without a terminal, and `ApprovalDenied` with the text
+    `refusal` if the person says no.
     """
     from prowess.errors import ApprovalRequired
 
     try:
         return work()
     except ApprovalRequired as asked:
+        # Both ends must be a terminal: piped input must not answer, and a redirected question would not be seen.
         if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise
         _ask_person(asked.approval_id, workspace, question, refusal)

@@ -28,24 +28,27 @@ PROGRESS_DELAY_SECONDS = 1.0
 
 
 def common_options(function: F) -> F:
-    """`--workspace` and `--json`, which every command takes."""
+    """Add `--workspace` and `--json`, which every command takes."""
     function = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(function)
     return click.option("--workspace", "-w", metavar="DIR", help="The folder whose skills come first.")(function)
 
 
 def choose_workspace(workspace: str | None) -> str | None:
-    """The workspace that was named after the command, or else before it."""
+    """Return the workspace option given after the command, or else the one given before it."""
     return workspace if workspace is not None else click.get_current_context().find_root().obj
 
 
 def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]]) -> T:
-    """Open the engine for a workspace, do the work, and close it; SIGTERM and SIGHUP end it as Ctrl-C does."""
+    """Open the engine for a workspace, await `work` with it, close it, and return the result.
+
+    SIGTERM and SIGHUP cancel the work as Ctrl-C does.
+    """
     _limit_blas_threads()
     import logging
 
     from prowess.open import Prowess
 
-    # The driver's own complaints about a server come as errors of ours, in words.
+    # Connection problems are raised as Prowess errors, so the driver's own log lines would only repeat them.
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)
     chosen = choose_workspace(workspace)
 
@@ -57,13 +60,19 @@ def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]]) 
 
 
 def _limit_blas_threads() -> None:
-    """Before numpy is imported: for matrices as small as ours, its threads cost more than they bring."""
+    """Limit BLAS to one thread. Call it before numpy is imported.
+
+    The matrices are small, so starting threads costs more than they save.
+    """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 @contextmanager
 def open_matcher(workspace: str | None) -> Generator[Matcher]:
-    """A matcher over the skills in reach. It needs no engine, and opens in a fraction of the time."""
+    """Yield a matcher over the available skills. It opens much faster than the engine, which it does not need.
+
+    If a source of skills could not be read, print a warning on stderr at the end.
+    """
     _limit_blas_threads()
     from prowess.engine.matcher import open_matcher
 
@@ -78,7 +87,7 @@ def open_matcher(workspace: str | None) -> Generator[Matcher]:
 
 @contextmanager
 def spinner(words: str) -> Generator[None]:
-    """A moving line on a terminal's stderr, shown once the work has taken over a second."""
+    """Show a spinner on stderr if the work takes longer than a second and stderr is a terminal."""
     if not can_animate():
         yield
         return
@@ -98,6 +107,7 @@ def spinner(words: str) -> Generator[None]:
     try:
         yield
     finally:
+        # The timer may be starting the spinner right now; after the join it has started or never will.
         timer.cancel()
         timer.join()
         for status in shown:
@@ -106,7 +116,10 @@ def spinner(words: str) -> Generator[None]:
 
 @contextmanager
 def progress_bar(words: str) -> Generator[ProgressCallback]:
-    """A bar on a terminal's stderr, shown once the work has taken over a second."""
+    """Yield a callback that updates a progress bar on stderr, shown if the work takes longer than a second.
+
+    Without a terminal, the callback does nothing.
+    """
     from prowess.catalog.importer import ignore_progress
 
     if not can_animate():

@@ -32,20 +32,20 @@ EXIT_CODES: dict[type[ProwessError], int] = {
     Unavailable: 7,
     RunFailed: 8,
 }
-"""One code per family. 2 is a command line that was not understood, 70 a fault of our own, 130 an interruption."""
+"""One exit code per error family. Others: 2 for a usage error, 70 for a bug in Prowess, 130 for an interruption."""
 
 
 MAX_PROBLEMS = 10
-"""How many problems of one code are worth printing."""
+"""The most problems with the same code that are printed."""
 
 
 def exit_code(error: ProwessError) -> int:
-    """The code of the nearest family."""
+    """Return the exit code of the error's nearest family."""
     return next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES)
 
 
 def report_error(error: Exception) -> int:
-    """Say what went wrong and what to do, and give the exit code."""
+    """Print on stderr what went wrong and what to do, and return the exit code."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, click.Abort):
@@ -55,7 +55,7 @@ def report_error(error: Exception) -> int:
         error.show()
         return error.exit_code
     if isinstance(error, BrokenPipeError):
-        discard_stdout()  # the reader went away (`| head`)
+        discard_stdout()  # the reader closed the pipe, as `| head` does; this is not an error
         return 0
     if isinstance(error, OSError):
         discard_stdout()
@@ -67,7 +67,10 @@ def report_error(error: Exception) -> int:
 
 
 def discard_stdout() -> None:
-    """Where stdout takes nothing any more, keep the interpreter from complaining about it at exit."""
+    """Redirect stdout to the null device if it is broken.
+
+    Otherwise the interpreter flushes it once more at exit, and prints a traceback.
+    """
     try:
         sys.stdout.flush()
     except OSError:
@@ -75,8 +78,8 @@ def discard_stdout() -> None:
 
 
 def _from_os_error(error: OSError) -> Unavailable:
-    """What the operating system refused, in words."""
-    # A file that was open already is named by its number, which tells nobody anything.
+    """Return an `Unavailable` with the path and the reason of an operating system error."""
+    # For a file that was already open, `filename` is its descriptor, which means nothing to a person.
     name = "" if isinstance(error.filename, int) else os.fsdecode(error.filename or "")
     where = f"{escape_path(name)}: " if name else ""
     return Unavailable(
@@ -98,12 +101,12 @@ def _print_error(error: ProwessError) -> None:
 
 
 def _is_covered(problem: Problem, error: ProwessError) -> bool:
-    """Whether the error's own words say all that the problem does."""
+    """Return True if the error's own message and hint already contain those of the problem."""
     return problem.message.rstrip(".") in error.message and problem.hint in error.hint
 
 
 def format_problem(problem: Problem) -> str:
-    """One problem in one line: severity, the place that its message does not name itself, message, hint."""
+    """Return a problem on one line: severity, field and line unless the message has them, message, hint and code."""
     field = None if problem.field and problem.message.startswith(f"{problem.field}:") else problem.field
     line = None if f"line {problem.line}" in problem.message else problem.line
     place = ":".join(str(part) for part in (field, line) if part is not None)
@@ -112,7 +115,7 @@ def format_problem(problem: Problem) -> str:
 
 
 def print_problems(problems: Sequence[Problem], *, indent: int = 4, err: bool = False) -> None:
-    """Every problem, a line each; of many with one code, the first ten and how many more there are."""
+    """Print one line per problem. Of each code, print the first `MAX_PROBLEMS` and the number of the others."""
     seen: Counter[str] = Counter()
     for problem in problems:
         seen[problem.code] += 1

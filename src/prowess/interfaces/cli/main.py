@@ -1,7 +1,7 @@
-"""The `prowess` command: a group whose sub-commands are loaded when they are called.
+"""The `prowess` command, which imports a subcommand only when it is called.
 
-`--help` must stay quick, so nothing heavier than click is imported here, and each command's line of help stands in
-the table below.
+`--help` must stay fast, so this module imports nothing heavier than click and keeps each command's summary in the
+table below.
 """
 
 from __future__ import annotations
@@ -65,25 +65,25 @@ def load_command(name: str) -> click.Command:
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports each on demand."""
+    """A group that knows the names of its commands and imports each on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Every command, in the order of the table."""
+        """Return the name of every command, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import one command."""
+        """Import and return one command, or return None if there is no such command."""
         return load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The help, from the table alone."""
+        """Write the list of commands from the table, without importing any of them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or suggest the one that was meant."""
+        """Find the command. Fail with a suggestion if the name is unknown."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
             import difflib
@@ -109,28 +109,30 @@ def cli(ctx: click.Context, workspace: str | None) -> None:
 
 
 def run() -> None:
-    """Run the command line and exit. Every error becomes a message on stderr and an exit code."""
+    """Run the command line and exit the process. Every error becomes a message on stderr and an exit code."""
     _relax_garbage_collector()
     with catch_termination() as termination:
         try:
             code = cli.main(prog_name="prowess", standalone_mode=False)
         except Exception as error:  # noqa: BLE001
+            # Imported here because a command that succeeds does not need the error types.
             from prowess.interfaces.cli.error_output import report_error
 
             code = report_error(error)
         except KeyboardInterrupt:
             click.echo("Interrupted; what was done so far is kept.", err=True)
             code = 130
+    # SIGTERM and SIGHUP end the command as Ctrl-C does, but the exit code must name the signal that came.
     if termination.number and code == 130:
         code = termination.exit_code
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _relax_garbage_collector() -> None:
-    """Collect less often, and not at exit: together a quarter of the CPU time of a short command.
+    """Collect garbage less often, and not at exit. This saves a quarter of the CPU time of a short command.
 
-    Imports alone make some 300,000 objects that live until the end. With the default threshold of 700 they are walked
-    hundreds of times, and once more when the interpreter shuts down.
+    Imports alone create about 300,000 objects that live until the end. With the default threshold of 700 the collector
+    walks them hundreds of times, and once more when the interpreter shuts down.
     """
     gc.set_threshold(100_000, 10, 10)
     atexit.register(gc.freeze)

@@ -22,17 +22,17 @@ _DECISION_COLOURS = {"offer": "green", "maybe": "yellow", "no": "red"}
 _HEAD = ("score", "skill", "decision", "description")
 _SCORE, _SLUG, _INDENT = 5 + _BAR, 48, 4
 _MIN_DESCRIPTION = 40
-"""So wide must a description be to stand beside the skill."""
+"""The minimum width of a description next to its skill; below it, the description gets its own line."""
 _NARROW = re.compile("[\x20-\u02ff\u2010-\u2027\u2030-\u205e]*")
-"""Text of which every character takes one cell, as most is; it needs no measuring."""
+"""Text in which every character takes one terminal cell. It needs no measuring, so rich is not imported for it."""
 _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 
 
 def print_recommendations(results: Sequence[Recommendation], *, explain: bool = False) -> None:
-    """One row each, best first; `explain` adds what was found in which field and the figures behind the score.
+    """Print one row per result, in the given order. `explain` adds the matched terms by field and the score's signals.
 
-    Where the terminal is too narrow for the description, it stands below its row.
+    If the terminal is too narrow for the description, it is printed below its row.
     """
     from prowess.match.collisions import matched_terms
 
@@ -54,7 +54,7 @@ def print_recommendations(results: Sequence[Recommendation], *, explain: bool = 
 
 
 def print_tagged(results: Sequence[Recommendation]) -> None:
-    """One row each, for results that nothing was asked of but their tags."""
+    """Print one row per result of a search by tags only, which has no scores."""
     from prowess.interfaces.cli.output import print_table
 
     rows = [
@@ -65,12 +65,12 @@ def print_tagged(results: Sequence[Recommendation]) -> None:
 
 
 def score_bar(score: float) -> str:
-    """The score as a figure and a bar of fixed width."""
+    """Format a score as a number and a bar of fixed width."""
     return f"{score:.2f} {draw_bar(score, _BAR)}"
 
 
 def highlight_words(text: str, terms: Iterable[str]) -> str:
-    """The text with every word that a term matches set in bold and underlined; plain where colour is off."""
+    """Return the text with every word that matches a term in bold and underlined. `click.echo` drops that for pipes."""
     from prowess.match.collisions import content_words
 
     wanted = " ".join(terms)
@@ -78,6 +78,7 @@ def highlight_words(text: str, terms: Iterable[str]) -> str:
     inside = "|".join(re.escape(term) for term in wanted.split() if _UNSPACED.search(term))
 
     def mark(word: re.Match[str]) -> str:
+        # Chinese, Japanese, Thai and similar scripts do not separate words, so a term is only part of what matched.
         if _UNSPACED.search(word[0]):
             return re.sub(inside, lambda part: _highlight(part[0]), word[0]) if inside else word[0]
         return _highlight(word[0]) if content_words(word[0]).keys() & stems else word[0]
@@ -99,7 +100,7 @@ def _print_signals(result: Recommendation) -> None:
 
 
 def _truncate(text: str, room: int) -> str:
-    """Text in at most so many cells of a terminal; what is too long ends in an ellipsis."""
+    """Cut text to at most `room` terminal cells. Text that is cut ends in an ellipsis."""
     if _NARROW.fullmatch(text):
         return text if len(text) <= room else text[: room - 1].rstrip() + "…"
     from rich.cells import cell_len, set_cell_size

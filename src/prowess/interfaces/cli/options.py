@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def delegate_to_subcommand(ctx: click.Context, workspace: str | None, *, as_json: bool) -> bool:
-    """Whether a further command is named; then what was given before its name counts for it as well."""
+    """Return True if a subcommand follows, and make the options given before it the defaults of that subcommand."""
     if ctx.invoked_subcommand is None:
         return False
     given = {"workspace": workspace, "as_json": as_json or None}
@@ -34,7 +34,7 @@ class Period(click.ParamType[float]):
     name = "period"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The days that it is."""
+        """Return the period in days. Fail if it is malformed, zero or longer than a century."""
         if isinstance(value, float):
             return value
         found = _PERIOD.fullmatch(str(value).strip().lower())
@@ -51,13 +51,13 @@ MAX_RESULTS = 1_000_000
 
 
 class Limit(click.IntRange):
-    """How many results are wanted: at least one. A matcher gives 1,000 at most."""
+    """The maximum number of results, at least 1. The matcher returns at most 1,000."""
 
     def __init__(self) -> None:
         super().__init__(min=1)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number, cut to what can be counted."""
+        """Return the number, reduced to `MAX_RESULTS` if it is larger."""
         return min(super().convert(value, param, ctx), MAX_RESULTS)
 
 
@@ -68,7 +68,7 @@ class Fraction(click.FloatRange):
         super().__init__(min=0, max=1)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The share; what is no number is within no range."""
+        """Return the share. Fail for NaN, which click's range check lets through."""
         share = super().convert(value, param, ctx)
         if math.isnan(share):
             self.fail(f"{value!r} is not a number.", param, ctx)
@@ -76,7 +76,10 @@ class Fraction(click.FloatRange):
 
 
 def read_message(words: Sequence[str]) -> str:
-    """The message of the command line; for `-`, or where nothing is given and something is piped in, that of stdin."""
+    """Return the message given as arguments, or read it from stdin for `-` or if input is piped in.
+
+    Long messages are cut to `MAX_MESSAGE_CHARS`. Raise click's `UsageError` if there is no message.
+    """
     if words and tuple(words) != ("-",):
         return " ".join(words)[:MAX_MESSAGE_CHARS]
     if not words and sys.stdin.isatty():
@@ -89,14 +92,14 @@ def read_message(words: Sequence[str]) -> str:
 
 
 def print_no_results(matcher: Matcher, words: str) -> None:
-    """Say that there is nothing to show: because nothing fits, or because there are no skills at all."""
+    """Print `words` if there are skills but none matches, or how to add skills if there are none at all."""
     from prowess.interfaces.cli.commands.skills import NO_SKILLS
 
     click.echo(words if matcher.search(limit=1) else NO_SKILLS)
 
 
 def warn_unknown_tags(matcher: Matcher, tags: Sequence[str]) -> None:
-    """Say on stderr which of these tags no skill has, and which are near to them."""
+    """Print a warning on stderr for each tag that no skill has, with similar tags that exist."""
     unknown = [tag for tag in dict.fromkeys(tags) if not matcher.search(limit=1, tags=(tag,))]
     if not unknown:
         return

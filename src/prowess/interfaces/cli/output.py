@@ -29,19 +29,19 @@ _MIN_COLUMN = 24
 
 
 def clean(text: str) -> str:
-    """Text without terminal escapes, control characters or direction overrides; tabs and line ends stay."""
+    """Remove terminal escapes, control characters and direction overrides. Tabs and line ends stay."""
     text = _ESCAPES.sub("", text.replace("\r\n", "\n"))
     return _CONTROLS.sub("", text).encode("utf-8", "replace").decode()
 
 
 def one_line(text: str, limit: int = 0) -> str:
-    """Cleaned text on one line, shortened with an ellipsis."""
+    """Return cleaned text on one line, shortened to `limit` characters with an ellipsis (0: not shortened)."""
     flat = " ".join(clean(text).split())
     return flat if not limit or len(flat) <= limit else flat[: limit - 1].rstrip() + "…"
 
 
 def escape_path(path: str | Path) -> str:
-    """A path on one line, with whatever would not be seen in it written as an escape."""
+    """Return a path on one line, with invisible and control characters written as escapes."""
     return _INVISIBLE.sub(lambda found: found[0].encode("unicode_escape").decode(), str(path))
 
 
@@ -56,27 +56,29 @@ def print_json_line(value: object) -> None:
 
 
 def _json(value: Any, **options: Any) -> str:
-    """JSON as UTF-8, in which no terminal finds anything to obey: what would not be seen is written as an escape.
+    """Return JSON that is safe to print: control characters are escaped, other text stays readable.
 
-    Where a file name is not text, everything beyond ASCII is.
+    If a string cannot be encoded as UTF-8, such as a file name in another encoding, all non-ASCII text is escaped.
     """
     text = json.dumps(value, ensure_ascii=False, **options)
     try:
         text.encode()
     except UnicodeEncodeError:
         text = json.dumps(value, ensure_ascii=True, **options)
+    # With `ensure_ascii=False`, json escapes only characters below U+0020. DEL, C1 controls and direction overrides
+    # would reach the terminal.
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def output_width() -> int:
-    """How wide the output may be: the terminal's width, or COLUMNS; wide where it goes to a file."""
+    """Return the width for output: that of the terminal or COLUMNS, or a fixed width if stdout is not a terminal."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
         return max(shutil.get_terminal_size().columns, 40)
     return _DEFAULT_WIDTH
 
 
 def print_wrapped(text: str, indent: int = 0, *, err: bool = False) -> None:
-    """A paragraph, broken to fit a terminal; one line where the output goes to a file."""
+    """Print a paragraph, wrapped to fit the terminal, or on one line if the output is not a terminal."""
     if (sys.stderr if err else sys.stdout).isatty():
         text = "\n".join(
             textwrap.wrap(
@@ -93,7 +95,7 @@ def print_wrapped(text: str, indent: int = 0, *, err: bool = False) -> None:
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, flexible: int | None = None) -> None:
-    """Rows in columns under a bold head; the flexible column is cut to the room that the others leave."""
+    """Print rows in columns below a bold header. The flexible column is cut to the width that the others leave."""
     from rich.cells import cell_len, set_cell_size
 
     widths = [max(cell_len(row[place]) for row in (head, *rows)) for place in range(len(head))]
@@ -111,19 +113,19 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, flexible:
 
 
 def _fit_cell(text: str, size: int, measure: Any, resize: Any) -> str:
-    """Text in exactly so many cells; what is too long ends in an ellipsis."""
+    """Pad or cut text to exactly `size` terminal cells. Text that is cut ends in an ellipsis."""
     return (
         text if measure(text) == size else resize(text, size) if measure(text) < size else resize(text, size - 1) + "…"
     )
 
 
 def can_animate() -> bool:
-    """Whether stderr is a terminal on which a line can be written over again, and whose owner wants that."""
+    """Return True if stderr is a terminal that can redraw a line, and the user has not set NO_COLOR."""
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
 
 
 def console(*, err: bool = False) -> Console:
-    """The terminal, for what moves on it."""
+    """Return a rich console for spinners and progress bars. It does not interpret markup in text."""
     from rich.console import Console
 
     return Console(stderr=err, highlight=False, markup=False, emoji=False)
@@ -133,14 +135,14 @@ MISSING = "-"
 
 
 def format_cost(dollars: float | None) -> str:
-    """US dollars; the less they are, the more places."""
+    """Format US dollars, with more decimal places for smaller amounts."""
     if dollars is None:
         return MISSING
     return f"${dollars:,.2f}" if dollars >= 1 else f"${dollars:.4f}" if dollars >= 0.01 else f"${dollars:.6f}"
 
 
 def format_duration(milliseconds: int | None) -> str:
-    """How long it took, in milliseconds, seconds or minutes."""
+    """Format a duration in milliseconds, seconds or minutes."""
     if milliseconds is None:
         return MISSING
     if milliseconds < 1_000:
@@ -149,12 +151,12 @@ def format_duration(milliseconds: int | None) -> str:
 
 
 def format_percent(of_one: float | None) -> str:
-    """A part of a whole, in percent."""
+    """Format a share between 0 and 1 as a percentage."""
     return MISSING if of_one is None else f"{of_one * 100:.1f} %"
 
 
 def format_count(number: int | None) -> str:
-    """A number with its thousands marked."""
+    """Format a number with thousands separators."""
     return MISSING if number is None else f"{number:,}"
 
 
@@ -162,7 +164,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def draw_bar(share: float, cells: int) -> str:
-    """A bar of so many cells at most, padded to that width; what is more than nothing is never invisible."""
+    """Draw a bar for a share between 0 and 1, padded to `cells`. A share above 0 always shows at least an eighth."""
     share = max(0.0, min(share, 1.0))
     eighths = max(round(share * cells * 8), 1 if share else 0)
     full, part = divmod(eighths, 8)

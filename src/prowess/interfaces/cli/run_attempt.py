@@ -33,7 +33,7 @@ ENV_STATES: Mapping[EnvState, str] = {
 
 
 async def explain_refused_env(prowess: Prowess, slug: str, receipts: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A line for each name that a run was refused, with what to do about it."""
+    """Return one line for each environment variable that a run was refused, with the command that allows it."""
     refused = dict.fromkeys(name for receipt in receipts for name in receipt.get("refused", {}).get("env", {}))
     if not refused:
         return []
@@ -51,13 +51,13 @@ def _format_refused_env(slug: str, name: str, state: EnvState) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputFolder:
-    """Where produced files go; nowhere without a folder. With `force`, what is there already is replaced."""
+    """The folder for produced files. Without a folder nothing is saved; with `force`, existing files are replaced."""
 
     folder: Path | None
     force: bool = False
 
     def check(self, skill: Skill) -> None:
-        """`Conflict` for the first file that is there already, before anything is asked or paid."""
+        """Raise `Conflict` if a declared file already exists. Called before the run, so no model call is wasted."""
         from prowess.run.result import declared_files
 
         if self.folder is None or self.force:
@@ -67,9 +67,9 @@ class OutputFolder:
                 raise _conflict(self.folder / name)
 
     def save(self, result: RunResult, skill: Skill) -> None:
-        """Write the produced files, each under its plain name, and say of each declared one that it was not written.
+        """Write the produced files, and report on stderr each declared file that was not written.
 
-        `Conflict` for a file that is there already.
+        Raise `Conflict` if a file already exists and `force` is not set.
         """
         from prowess.run.result import declared_files
 
@@ -84,7 +84,7 @@ class OutputFolder:
 
 
 def _write_files(produced: Sequence[ProducedFile], folder: Path, *, force: bool) -> set[str]:
-    """Write each, the first of those that have one name; the names that are written."""
+    """Write each file and return the names written. If several have the same name, only the first is written."""
     written: set[str] = set()
     if produced:
         folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ def _write_files(produced: Sequence[ProducedFile], folder: Path, *, force: bool)
 
 
 def _find_missing(declared: tuple[tuple[str, str], ...], written: set[str]) -> list[tuple[str, str]]:
-    """The declared names without a file of their own, and why."""
+    """Return the declared files that were not written, each with the reason."""
     left: list[tuple[str, str]] = []
     seen: set[str] = set()
     for given, name in declared:
@@ -113,8 +113,9 @@ def _find_missing(declared: tuple[tuple[str, str], ...], written: set[str]) -> l
 
 def _write_file(target: Path, content: str, *, force: bool) -> None:
     if force and target.is_symlink():
-        target.unlink()  # a link must not lead the write elsewhere
+        target.unlink()  # otherwise the write would follow the link to another file
     try:
+        # Without `force`, mode "x" also fails if the file was created after `check` looked for it.
         with target.open("w" if force else "x", encoding="utf-8") as file:
             file.write(content)
     except FileExistsError:
@@ -128,7 +129,7 @@ def _conflict(target: Path) -> Conflict:
 
 
 class RunAttempt:
-    """Runs a request, as often as it takes to be approved. `typed` are the inputs as the person typed them."""
+    """One run from the command line, which can be repeated after an approval. `typed` are the inputs as typed."""
 
     def __init__(
         self,
@@ -152,10 +153,13 @@ class RunAttempt:
         self._workspace = workspace
         self._skill: Skill | None = None
         self.ran: tuple[Skill, RunResult] | None = None
-        """The skill and the result; None before a run has ended."""
+        """The skill and the result; None until a run has ended."""
 
     def once(self) -> ProwessError | None:
-        """Run it. Gives what went wrong after it had ended, such as steps that a script of a model has left."""
+        """Run the skill once. Return an error that came after the run ended, such as unused steps of a scripted model.
+
+        Errors that prevent or interrupt the run are raised. After an interruption, print how to resume the run.
+        """
         try:
             with self._screen:
                 with_engine(self._workspace, self._work)
@@ -176,7 +180,7 @@ class RunAttempt:
             self._screen.add(await explain_refused_env(prowess, self._request.slug, receipts))
 
     def _read_inputs(self, skill: Skill) -> Mapping[str, Any]:
-        """Read the typed inputs by the parameters of the skill, and check that its files can be saved. Blocking."""
+        """Parse the typed inputs by the parameters of the skill, and check that its files can be saved. Blocking."""
         from prowess.interfaces.cli.run_inputs import read_inputs
 
         self._skill = skill
@@ -184,7 +188,7 @@ class RunAttempt:
         return {} if self._request.resume and not self._typed else read_inputs(self._typed, skill.parameters)
 
     async def _tell_how_to_go_on(self, prowess: Prowess) -> None:
-        """Say how the run goes on that was just interrupted, where it can."""
+        """Print the command that resumes the interrupted run, if it can be resumed."""
         slug = self._request.slug
         last = await prowess.traces.list(skill=slug.rpartition(":")[2], status="cancelled", limit=1)
         if last and await prowess.runs.can_resume(last[0].id):
@@ -192,5 +196,5 @@ class RunAttempt:
 
 
 def resume_command(slug: str, trace: str) -> str:
-    """The command that goes on with an interrupted run."""
+    """Return the command that resumes an interrupted run."""
     return f"prowess run {slug} --resume {trace[:8]}"

@@ -19,7 +19,11 @@ _JSON_TYPES = ("integer", "number", "boolean", "array", "object", "null")
 
 
 def read_inputs(words: Sequence[str], schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The inputs that these words give; later ones win. A text becomes a number, a list … where the schema asks for one."""
+    """Parse the inputs given on the command line. If a name is given twice, the last one wins.
+
+    Text is converted to a number, boolean, list or object if `schema` declares that type for the input. Raise
+    `Invalid` for malformed input and `NotFound` for a missing file. Blocking: reads files and standard input.
+    """
     inputs: dict[str, Any] = {}
     for word in words:
         inputs |= _parse_input(word, _schema_types(schema))
@@ -50,7 +54,7 @@ def _read_object(path: str) -> dict[str, Any]:
 
 
 def _read_text(path: str) -> str:
-    """A file, or standard input for `-`, as text."""
+    """Read a file as text, or standard input for `-`. Raise `Invalid` if it is too large or not UTF-8."""
     data = sys.stdin.buffer.read(_MAX_INPUT_BYTES + 1) if path == "-" else _read_file(path)
     if len(data) > _MAX_INPUT_BYTES:
         raise Invalid(f"{path} has more than {_MAX_INPUT_BYTES:,} bytes.", hint="Give less.")
@@ -74,7 +78,7 @@ def _read_file(path: str) -> bytes:
         raise Invalid(
             f"{escape_path(path)} is a folder, and no file to read an input from.", hint=INPUT_HELP
         ) from error
-    except ValueError as error:  # a character that no path has
+    except ValueError as error:  # the path contains a NUL character
         raise Invalid(f"{escape_path(path)} is no path of a file.", hint=INPUT_HELP) from error
 
 
@@ -90,7 +94,7 @@ def _reject_constant(word: str) -> Any:
 
 
 def _schema_types(schema: Mapping[str, Any] | None) -> dict[str, frozenset[str]]:
-    """The types that the schema gives each input."""
+    """Return the JSON types that the schema declares for each input. Malformed entries have none."""
     properties: object = (schema or {}).get("properties")
     if not isinstance(properties, Mapping):
         return {}
@@ -103,7 +107,7 @@ def _schema_types(schema: Mapping[str, Any] | None) -> dict[str, frozenset[str]]
 
 
 def _convert(text: str, types: frozenset[str]) -> Any:
-    """A text as what its type asks for; as it stands where that is a text, or it cannot be read as anything else."""
+    """Convert text to one of the declared types. Return it unchanged if a string is allowed or it is not valid JSON."""
     if not types or "string" in types:
         return text
     try:

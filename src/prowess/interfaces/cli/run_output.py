@@ -21,28 +21,32 @@ if TYPE_CHECKING:
 
 
 class DeferredWarnings(logging.Handler):
-    """Takes what is logged from `begin` to `end`, from whichever thread, and shows it on stderr when told to."""
+    """Holds back warnings logged between `begin` and `end`, from any thread, until `show` prints them on stderr.
+
+    A warning printed at once would land in the middle of streamed output or of the spinner.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._waiting: list[str] = []
 
     def begin(self) -> None:
-        """Hold back what is logged from now on."""
+        """Start holding back warnings."""
         logging.getLogger().addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep one for later."""
+        """Store one record for `show`."""
         self._waiting.append(self.format(record))
 
     def show(self) -> None:
-        """Show what has come by now."""
+        """Print the warnings held back so far."""
+        # Swapped before printing, because other threads may log meanwhile.
         waiting, self._waiting = self._waiting, []
         for text in waiting:
             click.echo(clean(text), err=True)
 
     def end(self) -> None:
-        """Show the rest, and hold nothing back any more."""
+        """Stop holding back warnings, and print the remaining ones."""
         logging.getLogger().removeHandler(self)
         self.show()
 
@@ -51,16 +55,16 @@ _MAX_RECEIPT_CHARS = 400
 
 
 def format_requests(receipt: Mapping[str, Any]) -> str:
-    """What the skill declares, in one line; '' where it asks for nothing."""
+    """Return the declared permissions of a skill on one line, or '' if it declares none."""
     declared: Mapping[str, object] = receipt.get("declared", {})
     asked = [f"{name} {_join(value)}" for name, value in declared.items()]
     return one_line(f"It asks for {'; '.join(asked)}.", _MAX_RECEIPT_CHARS) if asked else ""
 
 
 def format_touched(receipt: Mapping[str, Any]) -> list[str]:
-    """What was touched, and what was refused: a line each, where there is any.
+    """Return up to two lines: the resources a run used, and those it was refused.
 
-    A result has the times by name, a trace has a list of both; whatever else stands there is not shown.
+    A result maps names to counts; a trace stores a list of names with counts. Values of any other shape are skipped.
     """
     lines: list[str] = []
     for what in ("touched", "refused"):
@@ -91,21 +95,21 @@ def _join(value: object) -> str:
 
 
 def _with_count(name: str, times: object) -> str:
-    """The name, and how often where that is more than once; it is not known where it was taken for a secret."""
+    """Return the name, with the count if it is above 1. In a trace the redactor may have replaced the count."""
     return f"{name} ({times} times)" if isinstance(times, int) and times > 1 else name
 
 
 LOG_STATE = "LOG"
-"""The state of a step that is a line of a function's log."""
+"""The state of a step that carries one log line of a function."""
 MAX_LOG_CHARS = 500
 MAX_PRINTED_CHARS = 4_000
-"""So much of what code printed is worth showing; its trace has the rest."""
+"""How much of a function's printed text is shown; the trace has all of it."""
 
 
 class RunScreen:
-    """Shows a run as it goes on: what comes out on stdout, a text as a model writes it; all about it on stderr.
+    """Shows a run in progress: output on stdout, streamed as the model writes it, and everything else on stderr.
 
-    With `named`, each part is headed by its name; where it is `quiet`, nothing is shown but warnings.
+    With `named`, each part gets a heading with its name. With `quiet`, only warnings are shown.
     """
 
     def __init__(self, *, named: bool, quiet: bool = False) -> None:
@@ -116,7 +120,7 @@ class RunScreen:
         self._warnings = DeferredWarnings()
         self._failed: RunPart | None = None
         self.lost: OSError | None = None
-        """Why nothing more can be written to stdout, such as a reader that went away; the run goes on all the same."""
+        """The error that closed stdout, such as a reader that went away. The run continues without output."""
 
     def __enter__(self) -> Self:
         self._warnings.begin()
@@ -134,12 +138,12 @@ class RunScreen:
         self._warnings.end()
 
     def watch(self, step: Step) -> None:
-        """Show one sign of progress."""
+        """Show one step of progress: streamed text, a log line, or a new state of the spinner."""
         if not self.quiet:
             self._write(lambda: self._watch(step))
 
     def note(self, words: str) -> None:
-        """Tell of something that takes longer."""
+        """Announce setup work that may take a while."""
         told = f"{one_line(words, 120).removesuffix('.')} …"
         if self._status is not None:
             self._status.update(told)
@@ -147,19 +151,19 @@ class RunScreen:
             click.echo(told, err=True)
 
     def add(self, lines: Sequence[str]) -> None:
-        """Tell what else is known, after the last part."""
+        """Print further lines on stderr, after the last part."""
         if lines:
             self._pause()
         for line in lines:
             click.secho(f"  {line}", dim=True, err=True)
 
     def part(self, part: RunPart) -> None:
-        """Show what a part gave, and what is known about it."""
+        """Show the output of a finished part, with its assertions, cost and duration."""
         if not self.quiet:
             self._write(lambda: self._part(part))
 
     def _write(self, show: Callable[[], None]) -> None:
-        """Show something; where stdout takes no more, nothing is shown from then on."""
+        """Call `show`. After the first error on stdout, show nothing any more and keep the error in `lost`."""
         try:
             if self.lost is None:
                 show()
@@ -181,7 +185,7 @@ class RunScreen:
             self._status.update(f"{one_line(step.artifact, 60)}: {one_line(step.state, 40)} …")
 
     def _log(self, message: str) -> None:
-        """What a function logs, as it does so."""
+        """Print one log line of a function."""
         self._pause()
         click.secho(f"  log: {one_line(message, MAX_LOG_CHARS)}", dim=True, err=True)
         if self._status is not None:
@@ -191,6 +195,7 @@ class RunScreen:
         self._tell_why()
         self._pause()
         if self._streaming:
+            # The output was already printed while it was streamed; only its last line end may be missing.
             click.echo("", nl=part.output is None or not part.output.text.endswith("\n"))
         elif part.output is not None:
             self._head(part.artifact)
@@ -204,7 +209,10 @@ class RunScreen:
             self._status.start()
 
     def _tell_why(self) -> None:
-        """Why the last part gave nothing good, where the run goes on after it; what ends a run is told at its end."""
+        """Print why the last part failed, once it is clear that the run continues.
+
+        The error that ends a run is not printed here, because the command reports it at the end.
+        """
         failed, self._failed = self._failed, None
         if failed is not None and failed.error is not None:
             self._pause()
@@ -229,7 +237,7 @@ def _print_output(output: Output) -> None:
 
 
 def _print_captured(part: RunPart) -> None:
-    """What the code printed, which is no output; the end of what is long."""
+    """Print on stderr what the code printed, which is not part of its output. Long text is cut to its end."""
     text = clean(part.printed).strip("\n")
     if not text:
         return
@@ -274,7 +282,7 @@ def _format_verdict(verdict: Verdict) -> str:
 
 
 def print_plan(result: RunResult) -> None:
-    """What a dry run would send, to the letter but for what a terminal must not see."""
+    """Print exactly what a run would send, without the characters that are unsafe on a terminal."""
     for part in result.parts:
         click.secho(f"── {one_line(part.artifact, 80)} ({part.kind})", bold=True, err=True)
         for sent in part.sent:

@@ -1,7 +1,7 @@
-"""End a command on SIGTERM or SIGHUP as Ctrl-C does: cancel the work, clean up, and exit with 128 + the signal's number.
+"""End a command on SIGTERM or SIGHUP as Ctrl-C does: cancel the work, clean up, and exit with 128 + the signal number.
 
-SIGINT plays no part in this. A shell starts background jobs of a script with SIGINT ignored, so a handler that passed
-SIGTERM on as SIGINT would do nothing there, and the job could only be killed.
+SIGINT is not used for this. A shell starts the background jobs of a script with SIGINT ignored, so a handler that
+forwarded SIGTERM as SIGINT would do nothing there, and only SIGKILL would end the job.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Termination:
-    """The first termination signal that a command received, and how to cancel what it is doing."""
+    """The first termination signal that a command received, and how to cancel its work."""
 
     def __init__(self) -> None:
         self.number = 0
         """The signal's number; 0 before one arrives."""
         self.cancel: Callable[[], object] | None = None
-        """Cancels the asynchronous work that is under way; None where there is none."""
+        """Cancels the running asynchronous work; None if there is none."""
 
     @property
     def exit_code(self) -> int:
-        """The exit code of a command that the signal ended, as shells report it."""
+        """The exit code of a command that the signal ended, by the convention of shells."""
         return 128 + self.number
 
     def receive(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  (a signal handler)
-        """Cancel the work; raise `KeyboardInterrupt` if there is none to cancel, or if this is the second signal."""
+        """Cancel the work. Raise `KeyboardInterrupt` if there is none to cancel, or if this is the second signal."""
+        # The sender of a second signal does not want to wait for the clean-up.
         first, self.number = not self.number, self.number or number
         if first and self.cancel is not None:
             self.cancel()
@@ -48,7 +49,10 @@ _current = Termination()
 
 @contextmanager
 def catch_termination() -> Generator[Termination]:
-    """Within it, SIGTERM and SIGHUP end the command; a signal that is ignored (`nohup`) or handled already is left alone."""
+    """Let SIGTERM and SIGHUP end the command within the block.
+
+    A signal that is ignored (`nohup`) or already has a handler is left alone.
+    """
     global _current  # noqa: PLW0603  (signal handlers belong to the process, too)
     _current = termination = Termination()
     # Python allows only the main thread to set handlers.
@@ -65,7 +69,10 @@ def catch_termination() -> Generator[Termination]:
 
 
 def run_async(work: Callable[[], Awaitable[T]]) -> T:
-    """Run asynchronous work; a termination signal cancels it, and the command exits once it has cleaned up."""
+    """Run asynchronous work and return its result.
+
+    A termination signal cancels the work. Once it has cleaned up, raise click's `Exit` with the signal's exit code.
+    """
     import asyncio
 
     termination = _current
@@ -73,7 +80,8 @@ def run_async(work: Callable[[], Awaitable[T]]) -> T:
     async def cancellable() -> T:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None  # noqa: S101  (this runs in a task)
-        # A handler runs between two bytecodes of the loop, which may be waiting: the call wakes it up.
+        # The handler runs in the main thread while the loop may be waiting in `select`. A plain `task.cancel` would be
+        # noticed only at the next event; `call_soon_threadsafe` wakes the loop up.
         termination.cancel = lambda: loop.call_soon_threadsafe(task.cancel)
         try:
             return await work()
@@ -83,6 +91,7 @@ def run_async(work: Callable[[], Awaitable[T]]) -> T:
     try:
         return asyncio.run(cancellable())
     except (asyncio.CancelledError, KeyboardInterrupt):
+        # Without a signal of ours this is Ctrl-C, which `main.run` reports.
         if not termination.number:
             raise
         click.echo("Told to end; what was done so far is kept.", err=True)

@@ -22,7 +22,10 @@ _EVAL_SUFFIXES = (".json", ".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillTarget:
-    """One skill with the queries that it ships. `joins` says that it is not what the catalog serves under its slug."""
+    """One skill with its trigger queries.
+
+    `joins` is True if the catalog does not serve this skill under its slug, so that it must be added to the matcher.
+    """
 
     skill: Skill
     evals: TriggerSet
@@ -30,7 +33,11 @@ class SkillTarget:
 
 
 async def find_targets(prowess: Prowess, target: str, *, about: str | None = None) -> list[SkillTarget]:
-    """The skills that a slug or path means; an eval file's queries are put to the skill that it is `about`."""
+    """Return the skills of a slug, a path or an eval file.
+
+    `about` names the skill that an eval file tests, or selects one skill of a folder. Raise `NotFound` if that skill is
+    not among the results, and `Invalid` if an eval file has no queries or does not belong to exactly one skill.
+    """
     path = Path(target)
     if is_eval_file(path):
         return [await _from_eval_file(prowess, path, about)]
@@ -45,7 +52,11 @@ async def find_targets(prowess: Prowess, target: str, *, about: str | None = Non
 
 
 async def find_skills(prowess: Prowess, target: str) -> list[SkillTarget]:
-    """The skill in reach of that slug, or every skill at or below that path."""
+    """Return the available skill with that slug, or every skill at or below that path.
+
+    A target with a slash or a leading dot is always a path. Raise `NotFound` for an unknown slug, and `Invalid` if no
+    skill at the path can be used.
+    """
     path = Path(target)
     if "/" in target or target.startswith("."):
         return await _from_path(prowess, path)
@@ -62,7 +73,7 @@ def _exists(path: Path) -> bool:
 
 
 def is_eval_file(path: Path) -> bool:
-    """Whether a path is a single file with data that is not itself a skill."""
+    """Return True if the path is a JSON or YAML file that is not itself a skill."""
     if not (path.is_file() and path.name.lower().endswith(_EVAL_SUFFIXES)) or is_marker(path.name):
         return False
     return not looks_like_skill(path.name, _read(path))
@@ -77,6 +88,7 @@ async def _from_catalog(prowess: Prowess, address: str) -> SkillTarget:
     skill = await prowess.skills.get(address)
     paths = find_eval_paths(entry.path for entry in skill.manifest)
     files = {path: await prowess.skills.read_file(address, path) for path in paths}
+    # `SCOPE:SLUG` may name a skill that a nearer scope hides, and the matcher knows only the nearer one.
     hidden = address.partition(":")[0] in SCOPES and ":" in address
     return SkillTarget(skill=skill, evals=read_trigger_set(files), joins=hidden)
 
@@ -106,7 +118,7 @@ def _from_check(item: CheckResult) -> SkillTarget | None:
 
 
 async def _from_eval_file(prowess: Prowess, path: Path, about: str | None) -> SkillTarget:
-    """The skill that an eval file is about: the one that was named, the one it lies in, the one that it names."""
+    """Return the skill that an eval file tests: `about`, or the skill it is stored in, or the one that it names."""
     evals = read_trigger_set({path.name: _read(path)}, named=True)
     if not evals.cases:
         raise Invalid(f"There are no queries in {str(path)!r}.", hint=EVAL_EXAMPLE, problems=evals.problems)
@@ -125,13 +137,13 @@ async def _from_eval_file(prowess: Prowess, path: Path, about: str | None) -> Sk
 
 
 def _skill_folders(path: Path) -> Sequence[Path]:
-    """The folders whose skill a file may belong to: its own, and the one around `evals`."""
+    """Return the folders that may hold the skill of an eval file: its own, and the parent of `evals`."""
     folder = path.absolute().parent
     return (folder, folder.parent) if folder.name == "evals" else (folder,)
 
 
 def single_target(found: Sequence[SkillTarget], target: str) -> SkillTarget:
-    """The only skill of these."""
+    """Return the only skill in the list. Raise `Invalid` if there is not exactly one."""
     if len(found) != 1:
         raise Invalid(f"{target!r} means {len(found)} skills.", hint="Name one of them with --skill.")
     return found[0]

@@ -1,4 +1,4 @@
-"""`prowess approvals`: what waits for a person, and the answer."""
+"""`prowess approvals`: list approval requests, and approve, deny or revoke one."""
 
 from __future__ import annotations
 
@@ -121,7 +121,10 @@ def _resolve(id: str, note: str, workspace: str | None, *, approved: bool, as_js
 
 
 async def _find_approval(prowess: Prowess, id: str) -> ApprovalRow:
-    """The approval of an id, or of the first four or more characters of one."""
+    """Return the approval with that id, or whose id starts with those four or more characters.
+
+    Raise `Invalid` if several match, and `NotFound` if none does.
+    """
     from prowess.errors import Invalid
 
     if len(id) >= 4:

@@ -1,4 +1,4 @@
-"""`prowess decide`: template or handler? The rule, and what it says about a skill that is there or only described."""
+"""`prowess decide`: print the rule for template or handler, or apply it to a skill or a description."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def decide_command(subject: str, workspace: str | None, as_json: bool) -> None:
 def _is_path(subject: str) -> bool:
     try:
         return Path(subject).exists()
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # a long description is not a valid path: too long, or with a NUL character
         return False
 
 
 def _looks_like_path(subject: str) -> bool:
-    """Whether one word ends as a descriptor's name does, or has the slash of a path in it."""
+    """Return True for a single word that contains a slash or ends like the file name of a descriptor."""
     return len(subject.split()) == 1 and (subject.lower().endswith(_DESCRIPTOR_SUFFIXES) or "/" in subject)
 
 

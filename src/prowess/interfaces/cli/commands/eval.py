@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 MAX_FAILED_QUERIES = 20
-"""How many failed queries of a skill are worth printing."""
+"""The most failed queries of a skill that are printed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """What the queries of one skill gave, and what is asked of it."""
+    """The results of one skill's queries, and the precision and recall it must reach."""
 
     report: TriggerReport
     evals: TriggerSet
@@ -40,13 +40,13 @@ class Evaluation:
 
     @property
     def ok(self) -> bool:
-        """Whether it is good enough; queries that could not be read are not."""
+        """True if precision and recall reach their minimum and every query could be read."""
         readable = all(problem.severity != "error" for problem in self.evals.problems)
         return readable and self.report.precision >= self.min_precision and self.report.recall >= self.min_recall
 
 
 def _print_evaluation(evaluation: Evaluation) -> None:
-    """Figures, the queries that failed, who took them, and what wording would help."""
+    """Print precision and recall, the failed queries, the skills chosen instead, and advice on wording."""
     report = evaluation.report
     mark = click.style("✓", fg="green") if evaluation.ok else click.style("✗", fg="red")
     figures = f"precision {report.precision:.2f}  recall {report.recall:.2f}  F1 {report.f1:.2f}"
@@ -95,7 +95,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def junit_xml(evaluations: Sequence[Evaluation]) -> bytes:
-    """The whole document, the same for the same evaluations."""
+    """Return a JUnit XML document. It has no timestamps, so the same evaluations give the same bytes."""
     root = ET.Element("testsuites", {"name": "prowess eval triggers", **_suite_counts(evaluations)})
     for evaluation in evaluations:
         slug = evaluation.report.slug
@@ -124,7 +124,7 @@ def _suite_counts(evaluations: Sequence[Evaluation]) -> dict[str, str]:
 
 
 def _xml_text(text: str) -> str:
-    """Text without the characters that XML cannot hold."""
+    """Replace the characters that XML 1.0 does not allow, even as escapes."""
     return _NOT_IN_XML.sub("\ufffd", text)
 
 
@@ -202,7 +202,10 @@ def triggers(
 
 
 async def _find_targets(prowess: Prowess, target: str, skill: str | None) -> list[SkillTarget]:
-    """The skills of the target that have evals; an error that shows how to write some where none has a query."""
+    """Return the skills of the target that have evals.
+
+    If none has a query, raise `Invalid` (the eval files are broken) or `NotFound` (there are none), with an example.
+    """
     from prowess.errors import Invalid, NotFound
     from prowess.interfaces.cli.targets import find_targets
 

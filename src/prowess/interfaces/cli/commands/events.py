@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ReadAfter = Callable[[int, int], Awaitable[Sequence[T]]]
-"""Reads at most so many entries after a number."""
+"""Reads entries of a log. Arguments: read those after this number, and at most this many."""
 
 _WINDOW_GROWTH = 4
 
 
 async def read_latest(read: ReadAfter[T], limit: int, *, last: int) -> Sequence[T]:
-    """The last entries, oldest first, of a log whose newest has the number `last`; `read` may pass some over."""
+    """Return the last `limit` entries of a log, oldest first. `last` is the number of its newest entry.
+
+    `read` may filter entries out, so the window of numbers grows until there are enough entries or the log begins.
+    """
     window = limit
     while True:
         after = max(0, last - window)

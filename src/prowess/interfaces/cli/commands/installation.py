@@ -85,4 +85,5 @@ def _print_plugins(found: tuple[InstalledPlugin, ...]) -> None:
 
 
 def _describe_plugin(one: InstalledPlugin) -> str:
+    # A plugin that could not be loaded is still listed, so that its problem is visible.
     return f"skipped: {one.problem}" if one.plugin is None else one.brings

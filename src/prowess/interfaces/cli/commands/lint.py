@@ -64,7 +64,10 @@ def lint_command(
 async def _documents(
     prowess: Prowess, targets: tuple[str, ...]
 ) -> tuple[list[SearchDocument], list[SearchDocument], set[str] | None]:
-    """All skills that are compared, those of them that join for this run, and the slugs that were asked about."""
+    """Return the skills to compare, those of them that are added for this run only, and the slugs of the targets.
+
+    The slugs are None without targets: then every pair is reported.
+    """
     from prowess.catalog.store import SearchDocument
     from prowess.interfaces.cli.targets import find_skills
 

@@ -28,7 +28,7 @@ MAX_LINE_BYTES = 4 * 1024 * 1024
 
 
 class InvalidLine(ValueError):
-    """A line that asks nothing; `id` is the one that it gives, as far as that can be read."""
+    """A line of a batch that is not a valid query. `id` is the line's own id, or None if it could not be read."""
 
     def __init__(self, message: str, id: str | float | None = None) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class InvalidLine(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchQuery:
-    """What one line asks."""
+    """The query on one line of a batch."""
 
     id: str | float | None
     text: str
@@ -47,7 +47,7 @@ class BatchQuery:
 
 @contextmanager
 def open_batch(file: str) -> Generator[BinaryIO]:
-    """The file to read, or stdin for `-`."""
+    """Open the file of a batch, or yield stdin for `-`. Raise `NotFound` if there is no such file."""
     if file == "-":
         yield sys.stdin.buffer
         return
@@ -61,11 +61,16 @@ def open_batch(file: str) -> Generator[BinaryIO]:
 def match_lines(
     matcher: Matcher, lines: BinaryIO, *, limit: int, tags: Sequence[str], context: str, explain: bool
 ) -> None:
-    """Answer every line; one that cannot be read gives an error in its place, and exit code 1 at the end."""
+    """Print one JSON line with results for every query. Blank lines are skipped.
+
+    An invalid line gets an error in its place; the command then exits with code 1 at the end.
+    """
     number = asked_for = bad = 0
+    # `readline` with a limit keeps memory bounded if the input is one endless line.
     while line := lines.readline(MAX_LINE_BYTES + 1):
         number += 1
         whole = _skip_rest(line, lines)
+        # A file saved on Windows may start with a byte order mark (EF BB BF), even if it is otherwise empty.
         if not line.strip(b"\r\n\t \xef\xbb\xbf"):
             continue
         asked_for += 1
@@ -87,7 +92,7 @@ def match_lines(
 
 
 def _skip_rest(line: bytes, lines: BinaryIO) -> bool:
-    """Whether this was a whole line; the rest of one that is too long is read and forgotten."""
+    """Return True if the line was read completely. Read and discard the rest of a line that is too long."""
     whole = len(line) <= MAX_LINE_BYTES
     while not line.endswith(b"\n") and not whole:
         line = lines.readline(MAX_LINE_BYTES)
@@ -97,7 +102,7 @@ def _skip_rest(line: bytes, lines: BinaryIO) -> bool:
 
 
 def _answer_json(asked: BatchQuery, results: Sequence[Recommendation], *, explain: bool) -> dict[str, Any]:
-    """The answer to one line: the ranking, and the best decision in it."""
+    """Return the JSON answer to one query: the ranking, and the best decision in it."""
     rows: list[dict[str, Any]] = []
     for result in results:
         row: dict[str, Any] = {"slug": result.slug, "score": result.score, "decision": result.decision}
@@ -107,7 +112,7 @@ def _answer_json(asked: BatchQuery, results: Sequence[Recommendation], *, explai
 
 
 def _parse_line(line: bytes) -> BatchQuery:
-    """What a line asks, or `InvalidLine`."""
+    """Parse one line; b"" stands for a line that was too long. Raise `InvalidLine` if it is not a valid query."""
     if not line:
         raise InvalidLine(f"The line is longer than {MAX_LINE_BYTES:,} bytes.")
     try:

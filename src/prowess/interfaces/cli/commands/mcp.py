@@ -76,9 +76,9 @@ def _require_extra() -> None:
 
 
 async def _local_caller(prowess: Prowess, role: str, agent: str, conversation: str) -> Caller:
-    """The agent of whoever opened the engine, who sits before the client; `NotFound` for a role that there is not.
+    """Return the caller for clients on this machine: an agent that acts for the person who opened the engine.
 
-    Where the agent was given no name, it has that of its client.
+    Without `agent`, the agent is named after its client. Raise `NotFound` if the role does not exist.
     """
     from prowess.interfaces.auth.caller import Caller
     from prowess.policy.actor import agent_of
@@ -100,10 +100,12 @@ def _serve_stdio(conversation: str, role: str, agent: str, workspace: str | None
 
     async def serve(prowess: Prowess) -> int:
         caller = await _local_caller(prowess, role, agent, conversation or f"mcp:{uuid.uuid4()}")
-        # The client that was asked is the one that answers, and to this process: nobody else needs the key.
+        # A random key is enough: on stdio the answer to a question comes back to this process, so no other process
+        # has to unseal the request state.
         server = make_server(prowess, caller, security=make_security([secrets.token_bytes(32)], caller))
         code = await serve_stdio(server)
         if not conversation:
+            # The generated conversation id is used by this process only, so its session would never be closed.
             await server.backend.leave(caller, caller.conversation)
         return code
 
@@ -162,13 +164,18 @@ def _serve_http(
 
 
 def _install_client(client: str, workspace: str | None, given: dict[str, str], *, write: bool) -> None:
-    """Print or write the entry, which starts the server with the options that were given here."""
+    """Print the client's configuration entry, or write it to the client's file.
+
+    The entry starts the server with the options given here. Raise `Invalid` if the name of the agent or role is not
+    allowed.
+    """
     from prowess.interfaces.cli.output import escape_path
     from prowess.interfaces.mcp.client_config import ENTRY_NAME, find_program, plan_change, write_change
     from prowess.policy.actor import agent_of, local_person
     from prowess.settings import read_settings
 
-    agent_of(local_person("nobody"), name=given["--agent"] or "agent", role=given["--role"])  # both are fit to be names
+    # Called only for its checks: an invalid name should fail now, not when the client starts the server.
+    agent_of(local_person("nobody"), name=given["--agent"] or "agent", role=given["--role"])
     chosen = choose_workspace(workspace)
     settings = read_settings(workspace=chosen)
     if chosen is not None:
@@ -181,6 +188,7 @@ def _install_client(client: str, workspace: str | None, given: dict[str, str], *
         os.environ,
         program=program,
         options=[word for option, value in given.items() if value for word in (option, value)],
+        # The client may start the server without the variables of this shell.
         variables={"PROWESS_HOME": str(settings.home)} if os.environ.get("PROWESS_HOME") else {},
     )
     if program != [ENTRY_NAME]:

@@ -1,4 +1,4 @@
-"""`prowess model`: which models can be asked from here, and fetching one to this machine."""
+"""`prowess model`: list the available models, and download one to this machine."""
 
 from __future__ import annotations
 
@@ -82,7 +82,10 @@ def _print_models(config: ModelConfig, *, as_json: bool) -> None:
 
 
 def _provider_rows(provider: Provider, config: ModelConfig) -> list[tuple[str, str]]:
-    """The forms of a provider's names, each with its state: of local models, each that can be fetched, and any file."""
+    """Return one row per form of a provider's model names, with its state.
+
+    Local models get one row for each that can be fetched, and one for a file.
+    """
     needs = _missing(provider, config)
     if provider.name != "local":
         return [(provider.form, needs or "ready")]
@@ -93,7 +96,7 @@ def _provider_rows(provider: Provider, config: ModelConfig) -> list[tuple[str, s
 
 
 def _config_faults(config: ModelConfig) -> list[str]:
-    """What is wrong with the names that the settings give."""
+    """Return a message for each configured model name that is malformed."""
     from prowess.errors import Invalid
     from prowess.llm.models import Models
 
@@ -107,7 +110,7 @@ def _config_faults(config: ModelConfig) -> list[str]:
 
 
 def _missing(provider: Provider, config: ModelConfig) -> str:
-    """What a provider still needs; '' for nothing."""
+    """Return what a provider still needs before it can be used, or '' if it is ready."""
     if not provider.installed:
         return f"needs: pip install 'prowess[{provider.extra}]'"
     if not provider.has_key(config):

@@ -154,7 +154,11 @@ EXPORT_FORMS = (
 
 
 class _FormChoice(click.Choice[str]):
-    """One of the built-in forms, or the form of a plugin, which has a dot in its name and is looked up when it is written."""
+    """A built-in form, or the form of a plugin.
+
+    Plugin forms have a dot in their name. They are checked when the skill is written, so that parsing the command line
+    does not load plugins.
+    """
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return value if "." in value else super().convert(value, param, ctx)

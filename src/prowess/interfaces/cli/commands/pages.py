@@ -1,4 +1,4 @@
-"""`prowess pages`: the markdown pages of the workspace, as the scripts of skills see them."""
+"""`prowess pages`: list, search and print the markdown pages of the workspace, as scripts of skills see them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prowess.workspace.workspace import Workspace
 
 _NAMED = 3
-"""So many files that could not be read are named."""
+"""The most unreadable files that are named on stderr; the rest is only counted."""
 
 
 @click.group("pages", invoke_without_command=True)
@@ -148,13 +148,14 @@ def history(slug: str, limit: int, workspace: str | None, as_json: bool) -> None
 
 @contextmanager
 def _pages(workspace: str | None) -> Generator[Workspace]:
-    """The pages of the chosen workspace; what could not be read is named on stderr."""
+    """Yield the pages of the chosen workspace. At the end, print on stderr which files could not be read."""
     from prowess.interfaces.cli.output import escape_path, one_line
     from prowess.settings import read_settings
     from prowess.workspace.workspace import Workspace
 
     pages = Workspace(read_settings(workspace=choose_workspace(workspace)).workspace)
     yield pages
+    # Files are read on demand, so only now it is known which of them failed.
     skipped = pages.skipped
     for one in skipped[:_NAMED]:
         click.echo(f"Skipped {escape_path(one.path)}: {one_line(one.reason)}", err=True)

@@ -80,7 +80,7 @@ def _change_setting(name: str, value: Any, workspace: str | None, *, as_json: bo
 
 
 def _parse_value(text: str) -> Any:
-    """JSON where it is JSON, else the word itself; no word stands for the default."""
+    """Parse a value as JSON, or return the text if it is not JSON. `null` stays text: only `reset` sets the default."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -57,7 +57,10 @@ def prompt_command(
 async def _assemble_prompt(
     prowess: Prowess, name: str, text: str, parts: dict[str, Any]
 ) -> tuple[str, dict[str, Any] | None, list[str]]:
-    """The prompt, the session if there is one, and the skills that have just left it."""
+    """Return the prompt, the session as JSON (None if there is none), and the skills that had to leave it.
+
+    Side effect: a skill that the policy no longer allows is disabled in the session.
+    """
     from prowess.session.prompt import assemble_blocks, join_blocks, replace_blocks
 
     held = await find_session(prowess, name)
@@ -76,7 +79,7 @@ def _read_prompt(path: str) -> str:
     with click.open_file(path, "rb") as file:
         data: bytes = file.read()
     try:
-        return data.decode("utf-8-sig").removesuffix("\n")  # the line end that printing gave it
+        return data.decode("utf-8-sig").removesuffix("\n")  # `prowess prompt` added this line end when printing
     except UnicodeDecodeError as error:
         raise Invalid(f"{escape_path(path)} is not UTF-8 text.", hint="Give the prompt as UTF-8.") from error
 
@@ -185,7 +188,10 @@ def load_command(name: str, reference: str | None, script: str | None, workspace
 async def _error_of_answer(
     prowess: Prowess, answer: dict[str, Any], reference: str | None, script: str | None
 ) -> ProwessError | None:
-    """The error that the answer tells of in words."""
+    """Return the error that an answer of `load` reports as text, or None if it reports none.
+
+    The answer has no error code, so the skill is looked up again to choose the exit code.
+    """
     from prowess.errors import NotFound, ProwessError, Refused
 
     if answer["error"] is None:

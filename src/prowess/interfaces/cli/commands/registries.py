@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def registry_group(kind: EntryKind, summary: str) -> click.Group:
-    """`prowess prompts` or `prowess rubrics`, with everything below it."""
+    """Return the command group `prowess prompts` or `prowess rubrics` with all its subcommands."""
 
     @click.group(f"{kind}s", invoke_without_command=True, help=summary)
     @common_options

@@ -23,7 +23,7 @@ DEFAULT_SESSION = "default"
 
 
 def session_option(function: F) -> F:
-    """`--session`: the conversation that the command is about."""
+    """Add `--session`, which names the conversation that the command works on."""
     return click.option(
         "--session",
         "-s",
@@ -35,7 +35,7 @@ def session_option(function: F) -> F:
 
 
 async def find_session(prowess: Prowess, name: str) -> Session | None:
-    """The session of that name or id, if there is one."""
+    """Return the session with that name or id, or None if there is none."""
     from prowess.errors import NotFound
 
     try:
@@ -45,7 +45,7 @@ async def find_session(prowess: Prowess, name: str) -> Session | None:
 
 
 def print_session(session: Session) -> None:
-    """The enabled skills, and the room that is left."""
+    """Print the enabled skills of a session, its budget, and its role, model and window."""
     from prowess.interfaces.cli.output import one_line, print_table
 
     if session.enabled:
@@ -63,7 +63,7 @@ def print_session(session: Session) -> None:
 
 
 def format_budget(session: Session) -> str:
-    """How much of the prompt budget is in use, in one line."""
+    """Return how much of the prompt budget is in use, on one line."""
     from prowess.interfaces.cli.output import clean
 
     count = len(session.enabled)
@@ -171,7 +171,7 @@ def enable_command(slug: str, reason: str, session: str, workspace: str | None, 
     async def work(prowess: Prowess) -> tuple[Session, bool]:
         known = await find_session(prowess, session)
         if known is None:
-            await prowess.skills.get(slug)  # a wrong slug begins no conversation
+            await prowess.skills.get(slug)  # raises for an unknown slug before a conversation is created
         before = await prowess.sessions.open(known.conversation if known else session)
         after = await prowess.enable(slug, session=before, reason=reason)
         return after, after.enabled != before.enabled

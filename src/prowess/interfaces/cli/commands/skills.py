@@ -131,6 +131,7 @@ def _print_part(slug: str, name: str, kind: Kind | None, *, workspace: str | Non
         content = {"content": text} if text is not None else {"base64": base64.b64encode(data).decode()}
         print_json({"slug": slug, kind or "artifact": name, "path": path, **content})
     elif text is None or not sys.stdout.isatty():
+        # A pipe or file gets the exact bytes; only a terminal has to be protected from control characters.
         sys.stdout.buffer.write(data)
     else:
         click.echo(clean(text))
@@ -183,7 +184,7 @@ def _code_facts(skill: Skill) -> dict[str, str]:
     needs = read_needs(skill)
     functions = [artifact for artifact in skill.artifacts if isinstance(artifact, Function) and artifact.content]
     runtimes: list[str] = []
-    if functions:  # most skills have none, and the handler takes long to import
+    if functions:  # importing the handler is slow, and most skills have no functions
         from prowess.handlers.function import choose_runtime
 
         runtimes = list(dict.fromkeys(choose_runtime(function, needs) for function in functions))

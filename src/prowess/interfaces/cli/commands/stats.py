@@ -158,7 +158,7 @@ def _write_metrics(output: Path, text: bytes) -> None:
 
 
 def _samples_json(text: bytes) -> list[dict[str, object]]:
-    """Every sample, read back from the text."""
+    """Parse Prometheus text and return every sample with its name, labels and value."""
     from prometheus_client.parser import text_string_to_metric_families
 
     return [

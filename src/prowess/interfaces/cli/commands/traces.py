@@ -40,7 +40,11 @@ WriteLine = Callable[[Any], None]
 
 @contextmanager
 def open_line_writer(path: Path | None) -> Generator[WriteLine]:
-    """A function that writes one value a line. The file is its owner's alone; it is not touched where the block raises."""
+    """Yield a function that writes a value as one line of JSON, to the file or to stdout without `path`.
+
+    The file is readable by its owner only, and replaced in one step: if the block raises, it stays as it was. Raise
+    `NotFound` if its folder does not exist, and `Invalid` if the path is a folder.
+    """
     from prowess.interfaces.cli.output import escape_path, print_json_line
 
     if path is None:
@@ -56,32 +60,33 @@ def open_line_writer(path: Path | None) -> Generator[WriteLine]:
         )
     if path.is_dir():
         raise Invalid(f"{escape_path(path)} is a folder.", hint="Name a file.")
+    # The temporary file must be in the same folder, because a rename is atomic only within one file system.
     with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".prowess-tmp-", delete=False) as file:
         try:
             yield lambda value: print(json.dumps(value, ensure_ascii=True), file=file)
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(file.fileno())  # before the rename, or a power failure may leave an empty file
             Path(file.name).replace(path)
-        except BaseException:
+        except BaseException:  # also after Ctrl-C
             Path(file.name).unlink(missing_ok=True)
             raise
 
 
 SHORT_ID_CHARS = 8
 MAX_TEXT_CHARS = 20_000
-"""So much of a text is worth showing."""
+"""The most characters of an input, output or detail that are shown."""
 
 _COLUMNS = ("id", "when", "skill", "artifact", "status", "model", "tokens", "cost", "time", "checks")
 _STATUS_COLOURS = {"ok": "green", "running": "yellow"}
 
 
 def _print_traces(traces: Sequence[Trace]) -> None:
-    """A table, a row each."""
+    """Print a table with one row per trace."""
     print_table(_COLUMNS, [_trace_cells(trace) for trace in traces], flexible=5)
 
 
 def _print_trace_line(trace: Trace) -> None:
-    """One line, for following."""
+    """Print a trace on one line, for `tail`."""
     click.echo("  ".join(cell for cell in _trace_cells(trace) if cell != MISSING))
 
 
@@ -101,14 +106,14 @@ def _trace_cells(trace: Trace) -> tuple[str, ...]:
 
 
 def _format_tokens(trace: Trace) -> str:
-    """What went in and what came out, in tokens."""
+    """Format the numbers of input and output tokens."""
     if trace.input_tokens is None and trace.output_tokens is None:
         return MISSING
     return f"{format_count(trace.input_tokens)} in, {format_count(trace.output_tokens)} out"
 
 
 def _print_trace(trace: Trace, *, resumable: bool = False) -> None:
-    """Everything that a trace has: facts, verdicts, what went in, what came out; and how it goes on, where it can."""
+    """Print everything in a trace: facts, assertions, inputs and output, and how to resume the run if it can be."""
     facts = _trace_facts(trace)
     if resumable:
         facts["goes on with"] = resume_command(trace.skill_slug, trace.id)
@@ -171,7 +176,7 @@ EXPORT_FORMATS = ("jsonl", "dspy")
 
 
 def _filter_options(function: F) -> F:
-    """`--skill`, `--artifact` and `--status`."""
+    """Add `--skill`, `--artifact` and `--status`."""
     for option in (
         click.option("--status", type=click.Choice(TRACE_STATUSES), default=None, help="Only runs that ended so."),
         click.option("--artifact", default="", metavar="NAME", help="Only runs of this artifact."),

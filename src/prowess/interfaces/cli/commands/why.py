@@ -1,4 +1,4 @@
-"""`prowess why`: what became of a message, step by step, and why."""
+"""`prowess why`: explain step by step why skills were, or were not, offered for a message."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _read_account(path: str) -> dict[str, Any]:
 
 
 def _is_account(value: Any) -> bool:
-    """Whether it has what is needed to make it again and to compare."""
+    """Return True if the value has the fields that are needed to repeat and compare an explanation."""
     if not isinstance(value, dict):
         return False
     account = cast("dict[str, Any]", value)
@@ -89,6 +89,7 @@ def _print_differences(before: dict[str, Any], account: Explanation, *, as_json:
     from prowess.interfaces.cli.output import clean, print_json
     from prowess.session.explanation import diff_explanations
 
+    # The round trip through JSON gives both sides the same types: lists for tuples, strings for keys.
     found = diff_explanations(before, json.loads(json.dumps(to_json(account))))
     if as_json:
         print_json({"same": not found, "differences": found})
