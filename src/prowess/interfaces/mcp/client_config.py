@@ -1,7 +1,8 @@
 """Add the `prowess` server to the configuration file of an MCP client.
 
-The rest of the file stays: JSON keeps its keys and their order, TOML all of its text, and both keep their line
-endings. A change that could lose something is refused with the reason. Symbolic links are not followed.
+The rest of the file is kept: JSON keeps its keys and their order, TOML all of its text, and both keep their line
+endings. A change that could lose something, such as comments in JSON, is refused with the reason. Symbolic links are
+not followed.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from prowess.storage.files.atomic_write import refuse_link, write_file
 
 ENTRY_NAME = "prowess"
 CLIENT_SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin"
-"""Where every client looks for programs, also one that no shell started."""
+"""The search path of every client, including one that was started from a desktop and not from a shell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigChange:
-    """One entry for one client: the file, the table in it (`mcpServers` and the like), and the entry.
+    """An entry to add to a client's configuration: the file, the table in it (such as `mcpServers`), and the entry.
 
-    `folder` is what the person chose, and may be a link; nothing below it may.
+    `folder` was chosen by the person and may be a symbolic link; paths below it may not.
     """
 
     folder: Path
@@ -39,12 +40,12 @@ class ConfigChange:
 
     @property
     def is_toml(self) -> bool:
-        """Whether the file is TOML; else it is JSON."""
+        """True if the file is TOML, False if it is JSON."""
         return self.path.suffix == ".toml"
 
     @property
     def snippet(self) -> str:
-        """The entry as it would stand alone in the file."""
+        """The text of a configuration file that contains only this entry."""
         if not self.is_toml:
             return json.dumps({self.table: {ENTRY_NAME: self.entry}}, indent=2, ensure_ascii=False)
         lines = [f"{key} = {_toml_value(value)}" for key, value in self.entry.items()]
@@ -61,10 +62,10 @@ def plan_change(
     options: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
 ) -> ConfigChange:
-    """Where the entry for a client belongs, and what it says.
+    """Return the file, table and entry for a client. Nothing is read or written.
 
-    `program` is how Prowess is started, `options` what follows `prowess mcp`, and `variables` what the server finds in its
-    environment. A client that says which folder is open says it to the server, unless the options do.
+    `program` is the command that starts Prowess, `options` follow `prowess mcp`, `variables` are set for the server.
+    Cursor and VS Code pass their open folder as the workspace, unless `options` has `--workspace`.
     """
     command, *arguments = program
     start = {"command": command, "args": [*arguments, "mcp", *options]}
@@ -86,9 +87,9 @@ def plan_change(
 
 
 def find_program(started: str, python: str, *, client_path: str = CLIENT_SEARCH_PATH) -> list[str]:
-    """How a client starts the Prowess that runs now: by its name where the client finds it, else by its path.
+    """Return the command that starts the running Prowess: its name if clients find it in `client_path`, else its path.
 
-    `started` is the program as it was started; where that is not `prowess` itself, it is this Python with a module.
+    `started` is `sys.argv[0]`. If that is not the `prowess` program, return `python -m prowess`.
     """
     running = Path(started).absolute()
     is_program = os.sep in started and running.name == ENTRY_NAME and shutil.which(str(running)) is not None
@@ -109,7 +110,11 @@ _MAX_CONFIG_BYTES = 1024 * 1024
 
 
 def write_change(change: ConfigChange) -> str:
-    """Write the entry and say what was done; `Conflict` where another one of the same name stands there."""
+    """Add the entry to the file and return a phrase for what was done, to be printed before the path.
+
+    Nothing is written if the same entry exists. Raise `Conflict` if there is a different entry with the same name,
+    `Refused` for a link or a special file, and `Invalid` if the file cannot be changed without a risk.
+    """
     for place in (change.path.parent, change.path):
         if place != change.folder:
             refuse_link(place)
@@ -130,7 +135,12 @@ def write_change(change: ConfigChange) -> str:
 
 
 def _read_config(path: Path) -> str | None:
-    """The text of a plain file; None where there is none."""
+    """Return the text of a regular file, or None if there is no file.
+
+    Raise `Refused` if it is too large or not a regular file, and `Invalid` if it is not UTF-8.
+    """
+    # Checked twice: before opening, because opening a device may have effects, and after it, because the path may have
+    # been replaced in between. O_NONBLOCK keeps a FIFO that appears then from blocking.
     try:
         _check_plain(path, path.lstat().st_mode)
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -169,7 +179,7 @@ def _add_to_json(text: str | None, change: ConfigChange) -> str:
 
 
 def _parse_json(text: str) -> Any:
-    """The value of a text that says everything once, and in numbers that can be written again; else `ValueError`."""
+    """Parse JSON that can be written back without loss. Raise `ValueError` for duplicate keys and infinite numbers."""
     return json.loads(text, object_pairs_hook=_reject_duplicates, parse_float=_finite, parse_constant=_reject_constant)
 
 
@@ -192,7 +202,7 @@ def _reject_constant(word: str) -> float:
 
 
 def _indent(text: str | None) -> int | str:
-    """The indentation of the first line that has one."""
+    """Return the indentation of the first indented line, or 2 spaces if there is none."""
     for line in (text or "").splitlines():
         blank = line[: len(line) - len(line.lstrip())]
         if blank and line.strip():
@@ -201,7 +211,7 @@ def _indent(text: str | None) -> int | str:
 
 
 def _line_end(text: str | None) -> str:
-    """How the first line ends."""
+    """Return the line ending of the first line."""
     return "\r\n" if (text or "").partition("\n")[0].endswith("\r") else "\n"
 
 
@@ -214,6 +224,8 @@ def _add_to_toml(text: str | None, change: ConfigChange) -> str:
         return start
     gap = "" if not start else "\n" if start.endswith("\n") else "\n\n"
     written = start + f"{gap}{change.snippet}\n".replace("\n", _line_end(text))
+    # Appending is safe only if the result parses to the old document plus the entry. An inline table
+    # (`mcp_servers = {…}`) cannot be extended this way: `tomllib` raises for it.
     expected = {**before, change.table: {**table, ENTRY_NAME: change.entry}}
     if tomllib.loads(written) != expected:
         raise ValueError("the entry would not stand for itself")
@@ -222,12 +234,12 @@ def _add_to_toml(text: str | None, change: ConfigChange) -> str:
 
 def _as_mapping(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{what} is no table")  # noqa: TRY004  told with all else that is wrong with the file
+        raise ValueError(f"{what} is no table")  # noqa: TRY004  `write_change` reports every ValueError of the file
     return cast("dict[str, Any]", value)
 
 
 def _check_same(there: Any, change: ConfigChange) -> None:
-    """An entry that says the same, and perhaps more, is as good as ours."""
+    """Raise `Conflict` unless the existing entry has all values of ours. It may have more, and may omit `type`."""
     same = isinstance(there, dict) and all(
         cast("dict[str, Any]", there).get(key, value if key == "type" else None) == value
         for key, value in change.entry.items()

@@ -1,8 +1,8 @@
 """Ask the person in front of the client for an approval (elicitation).
 
-In the older protocol the server asks while the call waits. In the newer one the call ends with the question and comes
-again with the answer, perhaps to another process. The question is then built again, and the answer counts only for
-the same question about the same approval: both travel in the sealed state of the request.
+In the older protocol the server asks while the call waits. In the newer one the call ends with the question, and the
+client calls again with the answer, perhaps to another process. That process builds the question again and accepts the
+answer only if it is the same question about the same approval; the sealed request state identifies both.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ _MAX_PATHS = 10
 async def request_approval(
     backend: Backend, context: Context, params: InputResponseRequestParams, approval_id: str
 ) -> Answered | InputRequiredResult:
-    """Ask the person, if there is one who can be asked, and write down what they say.
+    """Ask the person in front of the client to approve or deny, and record the answer.
 
-    The verdict is "open" where nobody answered. `params` are those of the request, with the answer if it has one.
+    Return "open" if nobody can be asked or nobody answered, and an `InputRequiredResult` if the client must call again
+    with the answer. `params` are the parameters of the request, including an answer to an earlier question.
     """
     person = backend.caller_of(context).person
     if person is None or "skills.approve" not in person.permissions or not can_ask(context):
@@ -64,6 +65,7 @@ async def request_approval(
         return await _ask_while_waiting(backend, context, person, approval.id, request.message)
     state = _question_state(approval.id, request.message)
     answer = (params.input_responses or {}).get(APPROVAL_KEY)
+    # If the skill changed since the question was shown, the states differ and the person is asked again.
     if params.request_state == state and isinstance(answer, ElicitResult):
         return await _record_answer(backend, person, approval.id, answer)
     return InputRequiredResult(input_requests={APPROVAL_KEY: ElicitRequest(params=request)}, request_state=state)
@@ -80,16 +82,20 @@ async def _ask_while_waiting(
 
 
 def can_ask(context: Context) -> bool:
-    """Whether the client can put a form before a person, and the question can reach it."""
+    """Return True if the client can show a form to a person, and the server can send it one."""
     capabilities = context.session.client_capabilities
     able = capabilities.elicitation if capabilities is not None else None
+    # An empty capability means forms, as in the first version of the protocol; `url` alone means no forms.
     if able is None or (able.form is None and able.url is not None):
         return False
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS or context.session.can_send_request
 
 
 def build_question(approval: ApprovalRow) -> str:
-    """What the person reads: who wants what, where it comes from, and what it asks for. The same on every call."""
+    """Return the text that the person reads: requester, action, origin, permissions and changes.
+
+    The text must be the same on every call, because the request state contains its hash.
+    """
     card = approval.detail
     asks = card.get("requests") or ()
     files = card.get("files") or ()
@@ -109,7 +115,7 @@ def build_question(approval: ApprovalRow) -> str:
 
 
 def _changes_since_approval(previous: Any) -> list[str]:
-    """That other content of the skill was approved before, and which of its files differ."""
+    """Return lines about the version approved before and the files that differ; none if there was no such version."""
     if not isinstance(previous, dict):
         return []
     before = cast("dict[str, Any]", previous)
@@ -124,7 +130,10 @@ def _changes_since_approval(previous: Any) -> list[str]:
 
 
 def _card_line(label: str, text: Any) -> str:
-    """One line of the card. The text is a stranger's: it stays in its line, and what is hidden in it shows."""
+    """Return one line of the card, or '' if the text is empty.
+
+    The text is untrusted: line breaks are removed so that it cannot fake other lines, and hidden characters are shown.
+    """
     flat = show_hidden(" ".join(str(text or "").split()))[:_MAX_LINE_CHARS]
     return f"{label}: {flat}" if flat else ""
 
@@ -140,6 +149,7 @@ async def _record_answer(backend: Backend, person: Actor, approval_id: str, answ
     try:
         await backend.engine.as_actor(person).approvals.resolve(approval_id, approved=approved, note=APPROVAL_NOTE)
     except ProwessError:
-        # Somebody else was quicker, or time ran out: the next attempt shows what holds.
+        # Someone else answered first, or the request expired. "approved" only makes the caller try again, and the gate
+        # then decides by what is recorded.
         return "approved"
     return "approved" if approved else "denied"

@@ -1,8 +1,11 @@
 """Notify clients that their tools or the skills changed.
 
-A notification only says that it is worth asking again: a skill's text is sent through the gate and no other way. One
-task serves all listeners. It wakes up on the engine's events and polls the catalog every two seconds, or less often
-where polling would cost more than half a percent of a processor. Without listeners it does nothing.
+A notification never contains the text of a skill; it only means that the client should ask again, which goes through
+the gate. One task serves all listeners. It wakes up on the engine's events and polls the catalog every two seconds, or
+less often if polling would take more than half a percent of a CPU core. Without listeners it does nothing.
+
+A change must not be missed between listing and watching. Therefore the catalog's state is recorded before the skills
+are listed (`mark`), and a listener's tools are read before it is registered.
 """
 
 from __future__ import annotations
@@ -36,21 +39,21 @@ from prowess.tools.toolbox import Toolbox
 POLL_SECONDS = 2.0
 MAX_POLL_SECONDS = 60.0
 _IDLE_CPU_SHARE, _BUSY_CPU_SHARE = 0.005, 0.1
-"""What part of a processor looking may take: while nothing happens, and while one event follows the other."""
+"""The share of a CPU core that polling may take: while nothing happens, and while events arrive continuously."""
 
 _MAX_WATCHED_FILES = 1000
 _APPROVAL_RESOLVED = "approval_resolved"
 _RELEVANT_EVENTS = ("skills_state_changed", _APPROVAL_RESOLVED)
-"""Those after which a look is worth its time."""
+"""The events that trigger a check at once."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, kw_only=True)
 class _Listener:
-    """One connection or stream, the tools that its caller was last seen to have, and the files that it watches.
+    """One connection or stream, the last known tools of its caller, and the files it watches with their digests.
 
-    It `is_due` where looking after it went wrong, and has to be tried again.
+    `is_due` is True if the last update failed and must be tried again.
     """
 
     toolbox: Toolbox
@@ -61,7 +64,7 @@ class _Listener:
 
 
 class ChangeNotifier:
-    """Keeps the listeners, and tells each of them what concerns it, whatever becomes of the others."""
+    """Sends each listener the notifications that concern it. A failing listener does not affect the others."""
 
     def __init__(self, engine: Engine, shelf: EntryIndex, *, poll_seconds: float = POLL_SECONDS) -> None:
         self._engine = engine
@@ -77,12 +80,12 @@ class ChangeNotifier:
 
     @property
     def listeners(self) -> int:
-        """How many connections and streams are looked after."""
+        """The number of connections and streams that receive notifications."""
         return len(self._listeners)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Look after the listeners for as long as this lasts."""
+        """Watch for changes within the block. At its end, stop watching and close every open stream."""
         watching = asyncio.create_task(self._watch())
         try:
             yield
@@ -92,29 +95,29 @@ class ChangeNotifier:
             self.close()
 
     def close(self) -> None:
-        """End every open stream."""
+        """Close every open stream of the newer protocol. Connections of the older one are closed by their transport."""
         for handler in list(self._listeners):
             if isinstance(handler, ListenHandler):
                 handler.close()
 
     def wake(self) -> None:
-        """Look at once: something was written."""
+        """Check for changes soon, because something was written."""
         self._woken.set()
 
     async def mark(self) -> None:
-        """Be sure to notice what changes from now on; called before the skills are listed to anybody."""
+        """Record the state of the catalog, so that later changes are noticed. Call it before listing skills."""
         if self._told is None:
             self._told = await self._shelf.listing.look()
 
     async def announce(self, event: ServerEvent) -> None:
-        """Tell every listener that asked to be told of such a thing."""
+        """Send an event to every listener. The SDK drops it for streams that did not subscribe to that kind."""
         for listener in list(self._listeners.values()):
             await listener.tell(event)
 
     async def listen(
         self, toolbox: Toolbox, context: Context, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
-        """Serve one stream of the newer protocol until the client ends it."""
+        """Serve one subscription stream of the newer protocol until the client or `close` ends it."""
         bus = InMemorySubscriptionBus()
         handler = ListenHandler(bus)
         listener = await self._join(handler, toolbox, bus.publish)
@@ -126,15 +129,15 @@ class ChangeNotifier:
             self._listeners.pop(handler, None)
 
     async def connect(self, toolbox: Toolbox, context: Context) -> None:
-        """Tell a connection of the older protocol about changes, until it closes."""
+        """Notify a connection of the older protocol about changes until it closes."""
         await self._connected(toolbox, context)
 
     async def subscribe(self, toolbox: Toolbox, context: Context, uri: str) -> None:
-        """Tell a connection of the older protocol when a file changes."""
+        """Notify a connection of the older protocol when the file at `uri` changes."""
         await self._watch_file(await self._connected(toolbox, context), uri)
 
     def unsubscribe(self, context: Context, uri: str) -> None:
-        """Tell it no more."""
+        """Stop notifying a connection about the file at `uri`."""
         listener = self._listeners.get(connection_of(context))
         if listener is not None:
             listener.watched.pop(uri, None)
@@ -155,10 +158,11 @@ class ChangeNotifier:
     async def _join(
         self, key: Connection | ListenHandler, toolbox: Toolbox, tell: Callable[[ServerEvent], Awaitable[None]]
     ) -> _Listener:
-        """The listener of a key, which is there only once it is known what tools it has."""
+        """Register and return the listener of a key. Its current tools are read first, as the base for comparison."""
         await self.mark()
         await self._policy_before(toolbox.context.actor)
         seen = await self._tools(toolbox)
+        # A second request of the same connection may have registered it during the awaits above; the first one stays.
         listener = self._listeners.setdefault(key, _Listener(toolbox=toolbox, tell=tell, seen=seen))
         self._anyone.set()
         return listener
@@ -172,7 +176,7 @@ class ChangeNotifier:
             listener.watched[uri] = await self._shelf.digest_at(uri)
 
     async def _tools(self, toolbox: Toolbox) -> object:
-        """What tells whether the tools of a listener are still the same; a refusal is an answer too."""
+        """Return a value that changes if the tools of a listener change: names and digests, or an error code."""
         if self._holdings is None:
             self._holdings = await self._engine.skills.inventory()
         try:
@@ -181,12 +185,12 @@ class ChangeNotifier:
             return error.code
 
     async def _follow(self) -> None:
-        """Look at once when something happens, here or in another process."""
+        """Wake the watcher on each relevant event of this or another process. If events fail, polling remains."""
         try:
             async for event in self._engine.events.follow(names=_RELEVANT_EVENTS):
                 self._is_decided = self._is_decided or event.name == _APPROVAL_RESOLVED
                 self._woken.set()
-        except Exception:  # noqa: BLE001  whatever it is, there is another way
+        except Exception:  # noqa: BLE001  polling still notices changes
             _log.warning("Events do not arrive; changes are noticed by looking.", exc_info=True)
 
     async def _watch(self) -> None:
@@ -197,19 +201,21 @@ class ChangeNotifier:
                 while self._listeners:
                     await self._rest()
                     await self._check()
+                # There is no await since the loop's condition, so no listener can have joined before this clear.
                 self._anyone.clear()
             finally:
                 following.cancel()
                 await asyncio.gather(following, return_exceptions=True)
 
     async def _rest(self) -> None:
-        """Wait until the next look is due: sooner where something woke it, though never at once after the last."""
+        """Wait until the next check is due. An event ends the wait early, but not before a minimum pause."""
         cost = self._shelf.listing.cost
         breath = min(cost / _BUSY_CPU_SHARE, self._poll_seconds)
         await asyncio.sleep(breath)
         longest = min(max(self._poll_seconds, cost / _IDLE_CPU_SHARE), MAX_POLL_SECONDS)
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._woken.wait(), longest - breath)
+        # Cleared before the check, not after it: an event that arrives during the check causes another one.
         self._woken.clear()
 
     async def _check(self) -> None:
@@ -217,7 +223,7 @@ class ChangeNotifier:
         try:
             moves = await self._shelf.listing.look()
             decided = await self._decided({listener.toolbox.context.actor for listener in listeners})
-        except Exception:  # noqa: BLE001  the watch goes on, whatever a store does
+        except Exception:  # noqa: BLE001  a failing store must not end the watch
             _log.exception("The skills cannot be looked at.")
             return
         moved, self._told = moves != self._told, moves
@@ -227,35 +233,42 @@ class ChangeNotifier:
         for listener in listeners:
             try:
                 await self._look_after(listener, tools, moved=moved, decided=decided)
-            except Exception:  # noqa: BLE001  what is wrong with one listener is no concern of the others
+            except Exception:  # noqa: BLE001  one failing listener must not affect the others
                 listener.is_due = True
                 _log.exception("A client cannot be told of changes.")
 
     async def _decided(self, actors: Collection[Actor]) -> bool:
-        """Whether somebody has decided anew who may use what, since this was last asked; one policy is read for all."""
+        """Return True if a policy changed or an approval was answered since the last call.
+
+        The policy is read once per organization, not once per actor.
+        """
         changed = False
         for actor in {actor.organization: actor for actor in actors if _may_read(actor)}.values():
             before = await self._policy_before(actor)
             self._policies[actor.organization] = await self._engine.as_actor(actor).policy.get()
             changed = changed or before != self._policies[actor.organization]
+        # Read and reset without an await in between, so that an approval answered meanwhile is not lost.
         decided, self._is_decided = self._is_decided or changed, False
         return decided
 
     async def _policy_before(self, actor: Actor) -> OrgPolicy | None:
-        """What an actor's organization had decided when that was last looked at; what it has by now where it never was."""
+        """Return the last known policy of an actor's organization, reading it now if it is not known yet.
+
+        Return None for an actor who may not read skills.
+        """
         known = self._policies.get(actor.organization)
         if known is None and _may_read(actor):
             known = self._policies[actor.organization] = await self._engine.as_actor(actor).policy.get()
         return known
 
     async def _look_after(self, listener: _Listener, tools: dict[Actor, object], *, moved: bool, decided: bool) -> None:
-        """Tell one listener what concerns it; `tools` are those of the actors that were looked after before it."""
+        """Send one listener the notifications that concern it. `tools` caches the tools by actor within one check."""
         actor = listener.toolbox.context.actor
         if moved and _may_read(actor):
             await listener.tell(ResourcesListChanged())
             await self._tell_of_files(listener)
         if not (moved or decided or listener.is_due):
-            return  # nothing else makes other tools of the same skills
+            return  # the tools depend only on the skills, the policy and the approvals
         if actor not in tools:
             tools[actor] = await self._tools(listener.toolbox)
         before, listener.seen, listener.is_due = listener.seen, tools[actor], False
@@ -265,6 +278,7 @@ class ChangeNotifier:
     async def _tell_of_files(self, listener: _Listener) -> None:
         for uri, seen in list(listener.watched.items()):
             digest = await self._shelf.digest_at(uri)
+            # The client may have unsubscribed while the digest was computed.
             if digest != seen and uri in listener.watched:
                 listener.watched[uri] = digest
                 await listener.tell(ResourceUpdated(uri=uri))
@@ -284,7 +298,8 @@ async def _send_notification(connection: Connection, event: ServerEvent) -> None
 
 
 def connection_of(context: Context) -> Connection:
-    """The connection that a message came by; the session that the SDK hands out is only good for one message."""
+    """Return the connection that a message came by. Raise `TypeError` if this version of the SDK hides it."""
+    # The SDK makes a session per message and has no public way to its connection, which lives longer.
     held = vars(context.session).get("_connection")
     if not isinstance(held, Connection):
         raise TypeError("This version of mcp keeps the connection of a session elsewhere than in `_connection`.")

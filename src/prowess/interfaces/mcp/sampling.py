@@ -1,8 +1,13 @@
 """Use the model of the MCP client (sampling).
 
-In the older protocol the client is asked while its call waits. In the newer one the call ends with the request, and
-comes again with the answer; meanwhile the run waits in this process until its deadline. Its id travels in the sealed
-state of the request, so that only its own caller can answer.
+In the older protocol the server asks the client while the client's call waits. In the newer one a request cannot be
+sent during a call. The call ends with the question instead, and the client calls again with the answer:
+
+    round 1   tools/call                     ->  InputRequiredResult (question, state)
+    round 2   tools/call (answer, state)     ->  the result, or the next question
+
+Between two rounds the run waits in this process until its deadline. Its id travels in the sealed request state, so that
+only the same caller can answer.
 """
 
 from __future__ import annotations
@@ -35,7 +40,7 @@ from prowess.llm.model import Message, Model, Reply, Request, family_of, fit_sch
 from prowess.run.request import Step, StepListener, ignore_step
 
 MAX_OPEN_RUNS = 100
-"""So many runs of one caller go on or wait at once."""
+"""The most runs of one caller that may be running or waiting at the same time."""
 
 RUN_KEY = "run"
 
@@ -43,24 +48,27 @@ CallResult = CallToolResult | InputRequiredResult
 
 
 class SamplingRelay:
-    """What one run asks of its client, round by round."""
+    """Passes the model requests of one run to its client, and the answers back, over several rounds."""
 
     def __init__(self) -> None:
         self.watch: StepListener = ignore_step
-        """Who is told of progress in this round."""
+        """Receives the progress of the current round."""
         self.asked = asyncio.Event()
-        """Set while something is asked that has no answer."""
+        """Set while at least one request has no answer."""
         self._open: dict[str, tuple[CreateMessageRequest, asyncio.Future[CreateMessageResult]]] = {}
         self._put: frozenset[str] = frozenset()
-        """What the client was asked at the end of the round before."""
+        """The keys of the requests that were sent to the client at the end of the last round."""
         self._number = 0
 
     def tell(self, step: Step) -> None:
-        """Tell of progress."""
+        """Report progress to the current round."""
         self.watch(step)
 
     async def ask(self, params: CreateMessageRequestParams) -> CreateMessageResult:
-        """Ask with the end of this round, and wait for the round that answers."""
+        """Queue a request, which is sent at the end of this round, and wait for its answer in a later round.
+
+        Raise `Unavailable` if the client's next call has no answer to it.
+        """
         self._number += 1
         key = f"sampling-{self._number}"
         future: asyncio.Future[CreateMessageResult] = asyncio.get_running_loop().create_future()
@@ -72,20 +80,21 @@ class SamplingRelay:
             self._forget(key)
 
     def requests(self) -> dict[str, InputRequest]:
-        """What is asked by now, and so put to the client."""
+        """Return the open requests by key, and remember them as sent."""
         self._put = frozenset(self._open)
         return {key: request for key, (request, _) in self._open.items()}
 
     def answer(self, answers: Mapping[str, object]) -> None:
-        """Take the answers to what was put to the client; what has none is not put again.
+        """Deliver the client's answers to the requests that were sent. A request without an answer fails.
 
-        What has been asked since waits for the end of this round.
+        Requests queued since then are not touched; they are sent at the end of this round.
         """
+        # The run continues between two rounds and may queue more requests. Only those sent can have an answer.
         for key in [key for key in self._open if key in self._put]:
             _, future = self._open[key]
             given = answers.get(key)
             if future.done():
-                pass  # the run ended meanwhile
+                pass  # the run was cancelled meanwhile
             elif isinstance(given, CreateMessageResult):
                 future.set_result(given)
             else:
@@ -101,7 +110,11 @@ class SamplingRelay:
 
 @dataclass(slots=True, eq=False)
 class _OpenRun:
-    """One call, over all its rounds. `awaited` is what the state has to name that goes on with it; '' while a round does."""
+    """One call over all its rounds.
+
+    `awaited` is the id that the next round's state must contain. It is '' during a round, so that no second request can
+    join the same round.
+    """
 
     relay: SamplingRelay
     call: asyncio.Task[CallResult]
@@ -109,7 +122,7 @@ class _OpenRun:
 
 
 class SamplingRelays:
-    """The runs that go on, or wait for the answers of their clients, by caller and in the order in which they began."""
+    """The runs in progress, or waiting for their clients' answers, by caller in the order of their start."""
 
     def __init__(self) -> None:
         self._runs: dict[str, list[_OpenRun]] = {}
@@ -121,9 +134,10 @@ class SamplingRelays:
         watch: StepListener,
         begin: Callable[[SamplingRelay], Awaitable[CallResult]],
     ) -> CallResult:
-        """Begin a caller's call, or go on with the one that these parameters answer, until it is done or asks something.
+        """Start a call, or continue the one that `params` answers, until it ends or has a question for the client.
 
-        `TryLater` where too many runs of this caller are not over.
+        Return the call's result or the question. Raise `TryLater` if the caller has too many open runs, and `NotFound`
+        if the run to continue is gone. If the round is cancelled, the run is cancelled too.
         """
         waiting = _parse_run_id(params.request_state)
         run = self._begun(caller, begin) if waiting is None else self._taken(caller, waiting)
@@ -137,6 +151,7 @@ class SamplingRelays:
             self._forget(caller, run)
             raise
         finally:
+            # The progress token of this request is invalid once it is answered.
             run.relay.watch = ignore_step
         if not run.call.done():
             return _ask_client(run)
@@ -144,7 +159,7 @@ class SamplingRelays:
         return run.call.result()
 
     async def close(self) -> None:
-        """End what still waits."""
+        """Cancel the runs that wait for an answer, and wait until they have ended."""
         calls = [run.call for runs in self._runs.values() for run in runs if run.awaited]
         self._runs.clear()
         for call in calls:
@@ -161,7 +176,7 @@ class SamplingRelays:
         return run
 
     def _make_room(self, caller: str, runs: list[_OpenRun]) -> None:
-        """Forget a run that ended while it waited and whose end nobody has asked for."""
+        """Drop a run that ended between two rounds and was never fetched. Raise `TryLater` if there is none."""
         ended = next((run for run in runs if run.awaited and run.call.done()), None)
         if ended is None:
             raise TryLater(
@@ -186,13 +201,13 @@ class SamplingRelays:
 
 
 def _ask_client(run: _OpenRun) -> InputRequiredResult:
-    """Put to the client what the run asks."""
+    """Return the run's open requests as the result of this round, with a new id for the next round."""
     run.awaited = secrets.token_urlsafe(16)
     return InputRequiredResult(input_requests=run.relay.requests(), request_state=json.dumps({RUN_KEY: run.awaited}))
 
 
 async def _wait_for_either(call: asyncio.Task[CallResult], event: asyncio.Event) -> None:
-    """Wait until a call is done or an event has come."""
+    """Wait until the call is done or the event is set. The call is not cancelled."""
     coming = asyncio.create_task(event.wait())
     try:
         await asyncio.wait({call, coming}, return_when=asyncio.FIRST_COMPLETED)
@@ -205,13 +220,13 @@ async def _as_coroutine(work: Awaitable[CallResult]) -> CallResult:
 
 
 def _parse_run_id(state: str | None) -> str | None:
-    """The run that a state names; None for the state of another question, or none."""
+    """Return the run id in a request state, or None if there is no state or it belongs to an approval question."""
     named = json.loads(state).get(RUN_KEY) if state else None
     return named if isinstance(named, str) else None
 
 
 DEFAULT_MAX_TOKENS = 4_096
-"""How long an answer may become where the request does not say."""
+"""The limit for an answer if the request has none; the protocol requires one."""
 
 Ask = Callable[[CreateMessageRequestParams], Awaitable[CreateMessageResult]]
 
@@ -219,20 +234,23 @@ _HINT = "Configure a model with PROWESS_MODEL, or use a client that offers its o
 
 
 def client_offers_model(context: Context) -> bool:
-    """Whether the client that a request comes from offers its own model."""
+    """Return True if the client of a request offers its own model."""
     capabilities = context.session.client_capabilities
     return capabilities is not None and capabilities.sampling is not None
 
 
 def waiting_client_model(context: Context) -> Model | None:
-    """The model of a client that can be asked while its call waits; None where it offers none, or cannot be asked so."""
+    """Return the model of a client that can be asked while its call waits.
+
+    Return None if the client offers no model, or if its protocol or connection does not allow requests during a call.
+    """
     if context.protocol_version in MODERN_PROTOCOL_VERSIONS or not context.session.can_send_request:
         return None
     return SamplingModel(context, _direct_ask(context)) if client_offers_model(context) else None
 
 
 class SamplingModel:
-    """Asks the client of one call. The tokens it takes are not known, so no usage is counted."""
+    """The model of the client of one call. Clients do not report tokens, so no usage is counted."""
 
     structured = False
 
@@ -244,7 +262,10 @@ class SamplingModel:
         self._ask = ask
 
     async def complete(self, request: Request) -> Reply:
-        """The whole answer."""
+        """Return the whole answer.
+
+        Raise `Unavailable` if the client refuses or fails, and `RunFailed` if its answer is malformed or not text.
+        """
         try:
             result = await self._ask(_message_params(fit_schema(request, structured=self.structured), self.name))
         except MCPError as error:
@@ -257,7 +278,7 @@ class SamplingModel:
         return Reply(text=result.content.text, model=result.model, complete=not cut)
 
     async def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
-        """The same: a client answers in one piece."""
+        """Yield the whole answer at once, then the reply: the protocol does not stream."""
         reply = await self.complete(request)
         yield reply.text
         yield reply

@@ -1,11 +1,11 @@
-"""One skill as MCP resources: its frontmatter as JSON, its address and its files.
+"""Describe one skill as MCP resources: its frontmatter as JSON, its address and its files.
 
-A skill `namespace.name` is served at `skill://namespace/name/…`. The last segment must be the name in the
-frontmatter, and no skill may lie inside another; otherwise the skill is served at `skill://~/namespace.name/NAME/…`.
-A slug never contains `~`, so the two cannot collide.
+A skill `namespace.name` is served at `skill://namespace/name/…`. The last segment must be the name in the frontmatter,
+and no skill may be nested in another. If either rule fails, the address is `skill://~/namespace.name/NAME/…`. A slug
+never contains `~`, so the two forms cannot collide.
 
-Frontmatter values are typed by YAML 1.2, which is what hosts compare with. Values without a JSON form are refused,
-and so is everything the strict reader refuses, so that two hosts cannot read the same file differently.
+Frontmatter values are typed by YAML 1.2, because hosts compare with that. Values without a JSON form are refused, and
+so is everything the strict reader refuses, so that two hosts cannot read the same file differently.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from prowess.skill.profiles.strict_yaml import read_strictly
 from prowess.skill.text.yaml import YamlRefused, load
 
 _STYLE_CODES = frozenset({"strict-flow", "strict-indentation"})
-"""What only the reference validator minds: as JSON, a value has no style."""
+"""Problems of style that only the reference validator reports. They do not matter here, because JSON has no style."""
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 _NAME_LIMIT, _DESCRIPTION_LIMIT, _COMPATIBILITY_LIMIT = 64, 1024, 500
@@ -40,13 +40,13 @@ _CSafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _CoreLoader(yaml.SafeLoader):
-    """Types plain scalars by the core schema of YAML 1.2, and by nothing else."""
+    """Loads plain scalars by the core schema of YAML 1.2 only, without YAML 1.1's types (`yes`, `12:30`, dates)."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  as PyYAML has it
 
 
 class _FastLoader(_CSafeLoader):
-    """The same, over the parser in C where there is one."""
+    """Does the same with the C parser, if PyYAML has it."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  as PyYAML has it
 
@@ -79,12 +79,12 @@ _register_core_types()
 
 
 def frontmatter_json(skill_md: bytes) -> dict[str, Any] | None:
-    """The frontmatter as JSON; None where hosts would refuse the file, or read different things in it."""
+    """Return the frontmatter as JSON, or None if hosts would refuse the file or read it differently."""
     strict = read_strictly(skill_md)
     if strict.fields is None or any(problem.code not in _STYLE_CODES for problem in strict.refusals):
         return None
     try:
-        load(strict.raw)  # bounds depth and size, and lets no alias through
+        load(strict.raw)  # called for its limits: it refuses aliases, deep nesting and large documents
         value = _load_typed(strict.raw)
     except (YamlRefused, yaml.YAMLError, ValueError, TypeError):
         return None
@@ -92,7 +92,10 @@ def frontmatter_json(skill_md: bytes) -> dict[str, Any] | None:
 
 
 def _load_typed(text: str) -> Any:
-    """The value of a YAML text; by the thorough parser where the fast one fails or treats a character otherwise."""
+    """Parse YAML with the fast parser, or with the Python parser if the fast one fails.
+
+    The two treat tabs and byte order marks differently, so text with these always goes to the Python parser.
+    """
     if "\t" not in text and "\ufeff" not in text:
         with suppress(yaml.YAMLError):
             return yaml.load(text, Loader=_FastLoader)  # noqa: S506  a safe loader, with fewer types
@@ -109,7 +112,7 @@ def _is_json(value: Any) -> bool:
 
 
 def has_valid_name(frontmatter: dict[str, Any]) -> bool:
-    """Whether name and description are as the extension demands of every skill."""
+    """Return True if name and description are valid by the rules of the MCP skills extension."""
     name, description = frontmatter.get("name"), frontmatter.get("description")
     return (
         isinstance(name, str)
@@ -122,9 +125,9 @@ def has_valid_name(frontmatter: dict[str, Any]) -> bool:
 
 
 def has_valid_fields(frontmatter: dict[str, Any]) -> bool:
-    """Whether the other fields have the types of the standard.
+    """Return True if the optional fields have the types of the standard.
 
-    There are hosts that turn down a whole listing for one entry that does not, so such a skill is left out of it.
+    Some hosts reject a whole listing because of one invalid entry, so a skill that fails this check is not listed.
     """
     texts = (frontmatter.get(key, " ") for key in ("license", "allowed-tools", "compatibility"))
     metadata: Any = frontmatter.get("metadata", {})
@@ -138,7 +141,7 @@ def has_valid_fields(frontmatter: dict[str, Any]) -> bool:
 
 SCHEME = "skill://"
 SEPARATE_SEGMENT = "~"
-"""The first segment of skills that cannot stand at their own place."""
+"""The first segment of the address of a skill that cannot be served under its own slug."""
 
 _SAFE = "!$&'()*+,;=:@"
 _TYPES = {"md": "text/markdown", "yaml": "application/yaml", "yml": "application/yaml", "toml": "application/toml"}
@@ -146,7 +149,7 @@ _TYPES = {"md": "text/markdown", "yaml": "application/yaml", "yml": "application
 
 @dataclass(frozen=True, kw_only=True)
 class SkillEntry:
-    """What is served of one skill; `frontmatter` is None where it is not a skill as the extension defines one."""
+    """One skill as it is served. `frontmatter` is None if it is not a valid skill by the MCP skills extension."""
 
     slug: str
     root: str
@@ -162,25 +165,25 @@ class SkillEntry:
 
     @property
     def name(self) -> str:
-        """What the skill is called: by its frontmatter, or else by its slug."""
+        """The name in the frontmatter, or else the last part of the slug."""
         return self.frontmatter["name"] if self.frontmatter else self.slug.rpartition(".")[2]
 
     @property
     def uri(self) -> str:
-        """The address of the skill: that of its SKILL.md."""
+        """The address of the skill, which is that of its SKILL.md."""
         return self.uri_of(SKILL_MD)
 
     @property
     def listed(self) -> bool:
-        """Whether every host takes it, so that `skills/list` names it."""
+        """True if every host accepts the skill, so that `skills/list` includes it."""
         return self.frontmatter is not None and has_valid_fields(self.frontmatter)
 
     def file(self, path: str) -> FileEntry | None:
-        """The file at exactly this path."""
+        """Return the file at exactly this path, or None."""
         return self._by_path.get(path)
 
     def uri_of(self, path: str) -> str:
-        """The one address of a file or folder of the skill."""
+        """Return the only valid address of a file or folder of the skill; '' stands for its root."""
         return f"{self.root}/{quote(path, safe=_SAFE + '/')}" if path else self.root
 
 
@@ -190,7 +193,7 @@ def make_entry(
     frontmatter: dict[str, Any] | None,
     slugs: Collection[str],
 ) -> SkillEntry:
-    """The entry of a skill among the others in reach."""
+    """Return the entry of a skill. `slugs` are all served slugs, which decide the form of its address."""
     fits = len(files) <= FILES_LIMIT and sum(file.size for file in files) <= BYTES_LIMIT
     given = frontmatter if frontmatter is not None and fits and has_valid_name(frontmatter) else None
     name = given["name"] if given else skill.slug.rpartition(".")[2]
@@ -212,13 +215,13 @@ def _place(slug: str, name: str, slugs: Collection[str]) -> str:
 
 
 def enclosing_slugs(slug: str) -> list[str]:
-    """The slugs that would enclose this one: `a` and `a.b` for `a.b.c`."""
+    """Return the slugs that would enclose this one: `a` and `a.b` for `a.b.c`."""
     segments = slug.split(".")
     return [".".join(segments[:count]) for count in range(1, len(segments))]
 
 
 def candidate_slugs(uri: str) -> list[str]:
-    """The slugs that an address may belong to, outermost first; none where it is no address of a skill."""
+    """Return the slugs that an address may belong to, outermost first, or [] if it is not the address of a skill."""
     if not uri.startswith(SCHEME) or "?" in uri or "#" in uri:
         return []
     segments = [unquote(segment) for segment in uri.removeprefix(SCHEME).split("/")]
@@ -228,7 +231,7 @@ def candidate_slugs(uri: str) -> list[str]:
 
 
 def entry_path(entry: SkillEntry, uri: str) -> str | None:
-    """The path inside the entry that an address stands for; None unless it is written exactly as `uri_of` writes it."""
+    """Return the path of an address inside the entry, or None unless the address is exactly as `uri_of` writes it."""
     if uri != entry.root and not uri.startswith(entry.root + "/"):
         return None
     path = unquote(uri[len(entry.root) + 1 :])
@@ -236,5 +239,5 @@ def entry_path(entry: SkillEntry, uri: str) -> str | None:
 
 
 def guess_media_type(path: str) -> str | None:
-    """The type of a file by its name; None where the name says nothing."""
+    """Return the media type of a file by its name, or None if it is unknown."""
     return _TYPES.get(path.rpartition(".")[2].lower()) or mimetypes.guess_type(path, strict=False)[0]

@@ -1,7 +1,7 @@
-"""MCP over stdin and stdout: nothing but the protocol leaves by stdout, and the end comes quickly.
+"""Serve MCP over stdin and stdout. Only protocol messages are written to stdout, and shutdown is fast.
 
-While it serves, file descriptor 0 is the null device and 1 is stderr, so that no print and no child process can read or
-write what belongs to the protocol. A thread of its own reads, since a wait for input cannot be interrupted otherwise.
+While the server runs, file descriptor 0 is the null device and 1 is stderr, so that no print and no child process can
+read or write protocol data. A daemon thread reads the input, because a blocking read cannot be interrupted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def serve_stdio(server: ProwessServer) -> int:
-    """Serve until the input ends or a signal comes, and give the exit code: 130 after an interruption, else 0."""
+    """Serve until the input ends or a signal arrives. Return the exit code: 130 after SIGINT, else 0."""
     received: list[int] = []
     work = asyncio.create_task(_serve(server))
 
@@ -44,10 +44,10 @@ async def serve_stdio(server: ProwessServer) -> int:
 
 @contextmanager
 def stop_on_signals(stop: Callable[[int], None]) -> Generator[None]:
-    """Call `stop` with the number of each signal that asks the server to end."""
+    """Within the block, call `stop` with the number of each SIGINT, SIGTERM or SIGHUP that arrives."""
     loop = asyncio.get_running_loop()
-    # A parent has signals ignored so that they do not end this process: SIGINT in the background of a script, SIGHUP
-    # under nohup. A handler would undo that.
+    # An ignored signal was meant not to end this process: SIGINT in the background of a script, SIGHUP under nohup.
+    # A handler would undo that.
     heeded = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     for number in heeded:
         loop.add_signal_handler(number, stop, number)
@@ -62,17 +62,18 @@ async def _serve(server: ProwessServer) -> None:
     with _redirect_stdio() as (given, taken):
         lines, output = _StdinLines(given), _StdoutWriter(taken)
         try:
-            # The SDK asks no more of the two than to be iterated, written to and flushed.
+            # The SDK declares anyio files, but only iterates the one, and writes to and flushes the other.
             async with stdio_server(cast("Any", lines), cast("Any", output)) as (read, write):
                 await server.run(read, write, server.create_initialization_options())
         except* BrokenPipeError:
-            pass  # the client went away: nobody is left to tell
+            pass  # the client went away, so there is nobody to report an error to
 
 
 @contextmanager
 def _redirect_stdio() -> Generator[tuple[int, int]]:
-    """The descriptors that the client is at, with stdin and stdout led elsewhere meanwhile."""
+    """Yield descriptors of the client's input and output, while 0 is the null device and 1 is stderr."""
     sys.stdout.flush()
+    # Redirected by descriptor, not by `sys.stdout`, so that C libraries and child processes are covered too.
     given, taken = os.dup(0), os.dup(1)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
@@ -81,13 +82,14 @@ def _redirect_stdio() -> Generator[tuple[int, int]]:
     try:
         yield given, taken
     finally:
-        sys.stdout.flush()
+        sys.stdout.flush()  # to stderr, before 1 is the client again
         os.dup2(taken, 1)
         os.close(taken)
+        # `given` stays open: the reader thread may still be blocked in it, and a reused number would be another file.
 
 
 class _StdinLines:
-    """The lines of an input, read by a thread that does not outlive the process."""
+    """The lines of a descriptor, read by a daemon thread, which does not keep the process alive."""
 
     def __init__(self, descriptor: int) -> None:
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
@@ -95,17 +97,19 @@ class _StdinLines:
 
         def read() -> None:
             chunk = b" "
-            while chunk:
+            while chunk:  # the empty chunk at the end is queued too, and ends the iteration
                 try:
                     chunk = os.read(descriptor, _CHUNK_BYTES)
                 except OSError:
                     chunk = b""
-                with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                with suppress(RuntimeError):  # the loop is closed, so nobody reads the queue
                     loop.call_soon_threadsafe(self._chunks.put_nowait, chunk)
 
         threading.Thread(target=read, name="mcp-stdin", daemon=True).start()
 
     async def __aiter__(self) -> AsyncIterator[str]:
+        # Messages are JSON, one per line. Pieces of a long line are joined once, not at every chunk, which would take
+        # quadratic time. Bytes are decoded per line, because a chunk may end inside a character.
         rest: list[bytes] = []
         while chunk := await self._chunks.get():
             *lines, last = chunk.split(b"\n")
@@ -118,10 +122,11 @@ class _StdinLines:
 
 
 class _StdoutWriter:
-    """Writes whole messages; a client that reads slowly holds up nothing but what is written to it."""
+    """Writes whole messages without blocking the event loop, even if the client reads slowly."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        # Only pipes and sockets can be full. A regular file never is, and the event loop cannot wait for one.
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
             os.set_blocking(descriptor, False)
@@ -135,7 +140,7 @@ class _StdoutWriter:
                 await self._room()
 
     async def flush(self) -> None:
-        """Nothing waits here to be written."""
+        """Do nothing: `write` has no buffer."""
 
     async def _room(self) -> None:
         loop = asyncio.get_running_loop()
