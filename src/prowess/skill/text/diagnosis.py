@@ -60,6 +60,8 @@ def diagnose_value(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
         return None
     if is_block_indicator(value):
         return _check_loose_block(prefix, value, below)
+    # From specific to general: a broken value of any form may have a colon in it, and `|` and `>` are reserved signs
+    # too, so the rules for these two come last.
     for rule in (_check_block_text, _check_quotation, _check_brackets, _check_dash, _check_sign, _check_colon):
         remedy = rule(prefix, value, below)
         if remedy:
@@ -95,6 +97,8 @@ def _check_quotation(prefix: str, value: str, below: Sequence[str]) -> Fix | Non
         hint = f"Close it: {_show_fix(prefix, text[1:].strip())}"
         return Fix("unclosed-quote", f"The quotation that starts with {quote} is never closed.", hint, text[1:].strip())
     inner, _, rest = text[1:].rpartition(quote)
+    # `"a" b` is read as `a b`. With more quotes inside, it is unclear which ones were meant, and the text stays as
+    # written.
     if quote not in inner:
         text = f"{inner.strip()} {rest.strip()}"
     hint = f"Quote the whole value: {_show_fix(prefix, text)}"
@@ -149,6 +153,7 @@ def _check_dash(prefix: str, value: str, below: Sequence[str]) -> Fix | None:
         return None
     items = [value, *(line.strip() for line in below if line.strip())]
     hint = f"Put each item on a line of its own below `{prefix.strip()}`, starting with two spaces and a hyphen."
+    # Not flow style but a block below the key, so that the items may hold anything that a block list may.
     flow = "\n" + "\n".join(f"  {item}" for item in items)
     return Fix("list-on-key-line", "A list starts on the same line as its key.", hint, fold_lines(items), flow=flow)
 

@@ -27,6 +27,7 @@ _TOP = re.compile(r"(?:\A|[\r\n]) {0,3}(?:#(?!#)|=)")
 """A text that every top-level heading contains."""
 _COMMENTS = re.compile(r"(?:[ \t]*<!--(?:>|->|.*?-->))+")
 _WORDS = re.compile(r"[^\W\d_](?:(?!-->)[^\r\n])*")
+# Titles and summaries stand near the top. The cap bounds the work on bodies that are huge on purpose.
 _MAX_SCANNED = 200_000
 
 
@@ -46,6 +47,8 @@ def _search_heading(body: str) -> str:
         found = _HEADING.match(line)
         if found:
             text = _strip_markup(line[found.end() :].rstrip().rstrip("#"))
+            # A lower heading is returned at once if the body cannot have a top-level one; the cheap search spares
+            # reading on.
             if text and (len(found[1]) == 1 or not (other or _TOP.search(body, 0, _MAX_SCANNED))):
                 return text
             other = other or text
@@ -82,6 +85,7 @@ def _prose_lines(body: str) -> Iterator[str]:
         line = found[0].rstrip("\r\n")
         marker = _FENCE.match(line)
         if fence:
+            # As in Markdown, a fence is closed by one of the same sign that is at least as long.
             fence = "" if marker and marker[1].startswith(fence) else fence
         elif comment:
             comment = "-->" not in line
@@ -210,6 +214,7 @@ def _to_tools(value: Any, depth: int) -> list[str]:
 def _tools_of_pair(pair: tuple[Any, Any], depth: int) -> list[str]:
     """Return a tool whose argument has a colon, split by YAML; or a tool with a flag; or a group of tools."""
     key, item = str(pair[0]), pair[1]
+    # `- WebFetch(domain: x)` is a mapping for YAML, because of the colon.
     if "(" in key and isinstance(item, str):
         return _to_tools(f"{key}: {item}", depth - 1)
     flag = as_flag(item)

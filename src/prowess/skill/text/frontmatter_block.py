@@ -23,12 +23,15 @@ _BLANK = re.compile(r"(?:[ \t]*\n)*")
 _SPACE = re.compile(r"[ \t\n]*")
 _COMMENT = re.compile(r"[ \t]*<!--")
 _FENCE = re.compile(r"[ \t]*(```+|~~~+)[ \t]*(?:ya?ml|markdown|md|skill)?[ \t]*\n(?=(?:[ \t]*\n)*---+[ \t]*\n)")
+# Most `---` lines below the top of a file are rules. Only one with a name or a description right below it can open
+# frontmatter.
 _LATER = re.compile(r"^---[ \t]*\n(?=(?:[^\n]*\n){0,6}?[ \t]*[\"']?(?:name|description)[\"']?[ \t]*:)", re.MULTILINE)
 _BARE = re.compile(r"(?:name|description|title)[ \t]*:(?:[ \t]|$)", re.MULTILINE | re.IGNORECASE)
 _GLUED = re.compile(r"^---+(?=[^\s-])", re.MULTILINE)
 _LINE = re.compile(r"([^\n]*)(?:\n|\Z)")
 _HEADING_LINE = re.compile(r"^#{1,6} ", re.MULTILINE)
 _HEADING = re.compile(r"\s*#{1,6} ")
+# Frontmatter is looked for in the first 40 lines: one of the rules that recovered 99.8 % of the files surveyed.
 _PROSE = re.compile(r"(?:[^\n]*\n){0,40}")
 
 
@@ -126,6 +129,7 @@ def _skip(pattern: re.Pattern[str], text: str, position: int) -> int:
 def _find_end(text: str, start: int) -> FrontmatterBlock | None:
     """Return the block that starts at `start`, up to the first closing line; None if `---` was a mere rule."""
     end = END_MARKER.search(text, start)
+    # `---# Title` closes the frontmatter if no known key follows; otherwise it is part of a value.
     glued = _GLUED.search(text, start, end.start() if end else len(text))
     if glued and (not end or _is_body(text, glued.end(), end.start())):
         return _block_with_glued_end(text, start, glued)
@@ -199,6 +203,7 @@ def find_keys_end(text: str, start: int) -> int:
 def _continues_keys(line: str, after_blank: bool) -> bool:
     if not line.strip() or line[0] in " \t":
         return True
+    # After a blank line, "Note: …" is more likely prose than a key; only known keys count there.
     if after_blank:
         return bool(_KNOWN_KEY.match(line))
     return bool(KEY_LINE.match(line)) or line.startswith("- ")
@@ -253,6 +258,8 @@ class FrontmatterEntry:
 
 def scan_entries(raw: str, first_line: int) -> ReadFields:
     """Read frontmatter as lines of `key: text`, without YAML."""
+    # Both helpers report into throwaway results: the caller reports that the block is too large, which is the one thing
+    # to fix.
     result = ReadFields(how="scanned")
     for entry in split_entries(clean_rows(raw, first_line, ReadFields()), first_line, ReadFields()):
         result.fields[entry.key] = entry_text(entry)
@@ -275,6 +282,7 @@ def clean_rows(raw: str, first_line: int, result: ReadFields) -> list[str]:
         message = "The frontmatter has the markers of an unresolved merge in it."
         hint = "Resolve the merge: keep one side, and remove the lines <<<<<<<, ======= and >>>>>>>."
         result.problems.append(make_problem("merge-conflict", message, hint, line=min(marked) + first_line))
+        # Blanked and not removed, so that the lines in later problems stay lines of the file.
         rows = ["" if index in marked else row for index, row in enumerate(rows)]
     first = next((row for row in rows if row.strip() and not row.lstrip().startswith("#")), "")
     return _dedent(rows, len(first) - len(first.lstrip(" "))) if KEY_LINE.match(first.lstrip(" ")) else rows
@@ -290,6 +298,7 @@ def split_entries(rows: list[str], first_line: int, result: ReadFields) -> list[
     current: FrontmatterEntry | None = None
     for line, row in enumerate(rows, start=first_line):
         found = KEY_LINE.match(row)
+        # A quoted key in column 0 below an open `{` belongs to JSON that spans several lines, as in `metadata: {`.
         if found and not (found[1] and current and current.value.startswith("{")):
             current = FrontmatterEntry(found[2], line, [row])
             if entries.setdefault(current.key, current) is not current:

@@ -15,6 +15,9 @@ from typing import Literal
 
 CharClass = Literal["tag", "variation-selector", "zero-width", "bidi-control", "control", "invisible"]
 
+# Besides the classes below: fillers of Hangul (U+115F, U+3164, U+FFA0) and vowels of Khmer (U+17B4) that have no shape,
+# musical formatting (U+1D173), lone surrogates, and code points that are never characters (U+FDD0, U+FFFE and their
+# like in each plane). Tab, LF, FF, CR and NEL are white space and stay out.
 _SUSPECTS = (
     (0x00, 0x08), (0x0B, 0x0B), (0x0E, 0x1F), (0x7F, 0x84), (0x86, 0x9F),
     (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E),
@@ -38,6 +41,8 @@ _SUSPECT = re.compile(f"[^{_ordinary_ranges()}]")
 """Defined by what it is not: ordinary characters are dismissed in one step, and most text has nothing else."""
 _PLAIN = bytes(code for code in range(128) if not _SUSPECT.match(chr(code)))
 
+# The flag of England is a black flag, its region in tag characters (`gbeng`) and a closing tag. A region has 3 to 6
+# characters, so that no message fits between the two.
 _FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f")
 _JOINING = re.compile(
     "[\u0600-\u06ff\u0700-\u074f\u0750-\u077f\u0780-\u07bf\u07c0-\u07ff\u0840-\u085f\u0860-\u08ff"
@@ -55,6 +60,7 @@ _UNSPACED = re.compile(
 _MAX_SHOWN = 80
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 _KEYCAPS = frozenset("0123456789#*")
+# What may stand between an emoji and the joiner after it: the emoji selector, a skin tone, a keycap.
 _EMOJI_TAIL = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff\u20e3]")
 
 
@@ -125,6 +131,7 @@ def _hidden_positions(text: str) -> Iterator[int]:
         position = found.start()
         if position < flag_end:
             continue
+        # A flag is accepted as a whole and skipped. On their own, tag characters are always refused.
         if found[0] >= "\U000e0000":
             flag = _FLAG.match(text, position - 1) if position else None
             if flag:
@@ -158,10 +165,12 @@ def _around(text: str, position: int) -> tuple[str, str]:
 def _zero_width_accepted(text: str, position: int) -> bool:
     char = text[position]
     before, after = _around(text, position)
+    # A byte order mark is one only at the start; anywhere else it is an invisible space.
     if char == "\ufeff":
         return position == 0
     if char == "\u200b":
         return bool(_UNSPACED.match(before) and _UNSPACED.match(after))
+    # Persian, for example, writes the non-joiner inside words and at their end, before a space or punctuation.
     if char in "\u200c\u200d" and _JOINING.match(before):
         return not after or bool(_JOINING.match(after)) or after.isspace() or unicodedata.category(after)[0] == "P"
     if char == "\u200d":
@@ -186,6 +195,8 @@ def _variation_accepted(text: str, position: int) -> bool:
 
 def _direction_mark_accepted(text: str, position: int) -> bool:
     """Accept a direction mark next to a letter of a right-to-left script, or to its punctuation."""
+    # Marks only nudge the direction of their neighbours. Embeddings, overrides and isolates reorder whole stretches, so
+    # that a reviewer reads another text than the model: they are never accepted.
     if text[position] not in "\u200e\u200f\u061c":
         return False
     return any(

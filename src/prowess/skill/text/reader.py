@@ -21,6 +21,7 @@ from prowess.skill.text.frontmatter_block import (
 from prowess.skill.text.repair import repair_fields
 from prowess.skill.text.yaml import YamlRefused, load
 
+# UTF-32 comes first: its little-endian mark starts with the one of UTF-16.
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -62,6 +63,8 @@ def _replace_surrogates(text: str, problems: list[Problem]) -> str:
         line = text.count("\n", 0, fault.start) + 1
         message = "The text has half a character (a lone surrogate) in it, which was replaced."
         problems.append(make_problem("not-utf8", message, "Save the file as UTF-8.", line=line))
+        # By way of UTF-16, where two halves that belong together become one character again; only lone ones are
+        # replaced.
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
 
@@ -75,6 +78,7 @@ def _decode_other(data: bytes, position: int, problems: list[Problem]) -> str:
     message = f"The file is not UTF-8: byte 0x{data[position]:02X} in line {line}; it was read as Windows-1252."
     problems.append(make_problem("not-utf8", message, "Save the file as UTF-8.", line=line))
     try:
+        # Windows-1252 leaves five bytes undefined. Latin-1 accepts every byte, so that reading never fails.
         return data.decode("cp1252")
     except UnicodeDecodeError:
         return data.decode("latin-1")
@@ -109,6 +113,8 @@ def read_document(data: bytes | str, *, limits: Limits = DEFAULT_LIMITS) -> Docu
     """Read the frontmatter and the body of a markdown file. Never raises."""
     text, problems = decode_text(data)
     # The fast path for the usual file: exact markers and valid YAML. Everything else takes the slow, tolerant one.
+    # The search starts at the line break of the opening marker, so that an empty block is found too. A line `...` ends
+    # the YAML document for other readers; the slow path handles it.
     end = text.find("\n---", 3) if not problems and text.startswith("---\n") else -1
     if end < 0 or text[end + 4 : end + 5] not in _LINE_END or text.find("\n...", 3, end) >= 0:
         return _read_irregular(text, problems, limits)
@@ -150,6 +156,8 @@ def _read_refused(
 ) -> tuple[FrontmatterBlock, ReadFields | None]:
     """Return the fields of a block that YAML refuses, or of a shorter block if the closing marker was really a rule in the body."""
     line = line_number(plain, block.start)
+    # About one file in five has `---` as a rule in its body. If the real closing marker is missing, that rule was taken
+    # for it.
     nearer = shorten_block(plain, block)
     if nearer is None:
         return block, _repair_fields(text[block.start : block.end], line, refused, limits)
@@ -215,6 +223,7 @@ def _load_fields(raw: str, line: int, limits: Limits) -> ReadFields | YamlRefuse
 def _repair_fields(raw: str, line: int, refused: YamlRefused, limits: Limits) -> ReadFields | None:
     """Return the fields by repair, or line by line if the block is too large; None if there are none."""
     if refused.code == "frontmatter-too-large":
+        # Cut at the limit and without YAML: the cost stays bounded however large the block is.
         read = scan_entries(raw.encode()[: limits.frontmatter_bytes].decode("utf-8", "ignore"), line)
         hint = "Move what is long into the body or into files of the skill."
         read.problems.append(make_problem(refused.code, refused.message, hint, line=line))

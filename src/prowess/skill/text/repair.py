@@ -32,6 +32,7 @@ _KNOWN_KEYS = frozenset({"name", "description", "version", "license", "author", 
 _STAR = re.compile(r"^(\s*)[*•](?=\s)")
 _LOOSE = re.compile(r"[^\s#]")
 _LOOSE_BELOW = re.compile(r"[^\s#\-\[\]{}\"',]")
+# Each fix parses the text again, so the number of attempts bounds the time that a hostile file can take.
 _MAX_FIXES = 8
 
 
@@ -44,6 +45,8 @@ def repair_fields(raw: str, first_line: int, refused: YamlRefused, limits: Limit
     entries = split_entries(clean_rows(raw, first_line, result), first_line, result)
     # Usually one value is broken: fixing the key at which YAML stopped saves reading all others one by one.
     for _ in range(_MAX_FIXES):
+        # YAML stops at the broken value or below it, so the last key that starts at or above that line is the one to
+        # fix.
         suspect = next((entry for entry in reversed(entries) if entry.line <= refused.line), None)
         if suspect is None or _read_entry(suspect, result, limits):
             break
@@ -69,6 +72,7 @@ def _read_rest(
     """Read all these entries at once, each on its own line."""
     rows: list[str] = []
     for entry in entries:
+        # Blank rows stand in for the entries that were taken out: lines in errors stay lines of the file.
         rows += [""] * (entry.line - first_line - len(rows))
         rows += entry.rows
     try:
@@ -99,6 +103,7 @@ def _read_entry(entry: FrontmatterEntry, result: ReadFields, limits: Limits) -> 
         result.fields[entry.key] = _fix_value(entry, refused, result, limits)
         return False
     for key, line in loaded.lines.items():
+        # A key that was read before counts: of two equal keys, the first one wins everywhere.
         result.fields.setdefault(key, loaded.value[key])
         result.lines.setdefault(key, line)
     return True
@@ -117,6 +122,8 @@ def _expand_tabs(entry: FrontmatterEntry, result: ReadFields) -> None:
 
 def _fix_value(entry: FrontmatterEntry, refused: YamlRefused, result: ReadFields, limits: Limits) -> Any:
     """Return the value of a key that YAML refuses."""
+    # The order matters. A repeated key is valid YAML otherwise, so the value needs no fix. Rows that belong to no key,
+    # or to another one, are cut off before the value itself is diagnosed, or they would end up in its text.
     if refused.code == "yaml-duplicate-key":
         return _keep_first_keys(entry, result, limits)
     stray = _find_stray_row(entry)
@@ -146,6 +153,7 @@ def _find_stray_row(entry: FrontmatterEntry) -> int:
         return 0
     loose = _LOOSE if value and value[0] not in "[{" else _LOOSE_BELOW
     index = next((index for index, row in enumerate(entry.rows[1:], start=1) if loose.match(row)), 0)
+    # A quotation that is still open may go on in column 0; such a row is text and not stray.
     open_quote = value[:1] in ("'", '"') and not entry.rows[index - 1].rstrip().endswith(value[0])
     return 0 if open_quote else index
 
@@ -157,6 +165,8 @@ def _read_without_stray(entry: FrontmatterEntry, index: int, result: ReadFields,
     result.problems.append(make_problem("line-without-key", message, hint, line=entry.line + index, field=entry.key))
     _read_entry(FrontmatterEntry(entry.key, entry.line, entry.rows[:index]), result, limits)
     value = result.fields.pop(entry.key)
+    # Only running text goes on in the next line; a slug or a version does not. Chinese and Japanese prose has no
+    # spaces, so text that is not ASCII counts as running text too.
     if isinstance(value, str) and (" " in value or not value.isascii()):
         return fold_lines([value, *entry.rows[index:]])
     return value
@@ -178,6 +188,7 @@ def _find_misplaced_key(entry: FrontmatterEntry) -> int:
         return 0
     for index, row in enumerate(entry.rows[1:], start=1):
         found = KEY_LINE.match(row.lstrip())
+        # Only known keys: "Note: …" in the second line of a description is prose.
         if found and found[2] in _KNOWN_KEYS:
             return index
     return 0
@@ -228,6 +239,7 @@ def _fix_rows_below(entry: FrontmatterEntry, refused: YamlRefused, result: ReadF
 
 def _fix_row(rows: list[str], index: int) -> tuple[list[str], Fix, int] | None:
     """Quote the value in the row, or in the nearest row above that has one."""
+    # YAML notices some faults only in the next row, for example a quotation that was not closed.
     for at in range(index, max(0, index - 2), -1):
         item = _ITEM.match(rows[at])
         remedy = diagnose_value(item[1], item[2], []) if item else None

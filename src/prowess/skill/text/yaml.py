@@ -90,12 +90,15 @@ class ValueBuilder:
                 if mapping and key is _MISSING:
                     key = self.odd_key(value, event) if value in inside or value == "<<" else value
                     if len(stack) == 1:
+                        # `setdefault`: of a key that appears twice, the first line counts, like its value.
                         self.lines.setdefault(value, event.start_mark.line + self.first_line)
                     continue
                 # Only plain scalars: "null" in quotes is text.
                 if not event.style and (typed or value in _NULLS):
                     value = _parse_plain(value)
             elif kind is MappingEndEvent or kind is SequenceEndEvent:
+                # The value of a repeated key was parsed like any other and stored under a placeholder, because the
+                # events of a nested value cannot be skipped. It is removed when the mapping ends.
                 if self.repeated and mapping:
                     inside.pop(_DROPPED, None)
                 inside, mapping, column = stack.pop()
@@ -124,6 +127,7 @@ class ValueBuilder:
         """Handle a key that exists already, or a merge key."""
         line = self.line_of(event)
         if key == "<<":
+            # A quoted "<<" is an ordinary key; only the plain one merges.
             if event.style:
                 return key
             raise YamlRefused("Merge keys (<<) are not allowed.", line, "yaml-merge-key")
@@ -191,6 +195,8 @@ def _parse_plain(text: str) -> Any:
     return number if written == text else text
 
 
+# libyaml's parser is much faster and, unlike its composer, does not recurse. Builds of PyYAML without libyaml fall back
+# to the parser in Python, which reads the same.
 _PURE_PARSER: Any = yaml.SafeLoader
 _PARSER: Any = getattr(getattr(yaml, "cyaml", None), "CParser", _PURE_PARSER)
 _FAULTS = (yaml.YAMLError, ValueError, OverflowError)
@@ -265,6 +271,8 @@ def _load_with(text: str, builder: ValueBuilder) -> LoadedYaml:
     except YamlRefused:
         raise
     except _FAULTS as fault:
+        # libyaml refuses an escaped surrogate pair, which is how JSON writes emoji. Only 44 of the 107,000 SKILL.md
+        # files surveyed have one, so the pairs are joined after a failure and not before every parse.
         joined = _PAIR.sub(_join_surrogates, text) if "\\u" in text else text
         if joined == text:
             raise _make_refusal(text, fault, builder.first_line) from None

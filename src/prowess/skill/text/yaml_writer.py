@@ -33,6 +33,7 @@ def format_float(number: float) -> str:
 class _Dumper(yaml.SafeDumper):
     """PyYAML's dumper without aliases, with list items indented under their key."""
 
+    # The dumper would write an alias for an object that occurs twice, and the reader here refuses aliases.
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  the signature is PyYAML's
         return True
 
@@ -75,6 +76,7 @@ def dump(value: Any, *, three_dashes: bool = True) -> str:
     anywhere.
     """
     _check(value)
+    # The escape is only valid inside double quotes; `_NoDashesDumper` quotes every text that has three dashes that way.
     return _dump_with(value, _Dumper) if three_dashes else _DASH.sub(r"\\x2D", _dump_with(value, _NoDashesDumper))
 
 
