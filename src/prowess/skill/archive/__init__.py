@@ -26,7 +26,10 @@ __all__ = ["ARCHIVE_SUFFIXES", "ArchiveKind", "is_archive", "read_archive", "wri
 ArchiveKind = Literal["zip", "tar.gz"]
 ARCHIVE_SUFFIXES = (".skill", ".zip", ".tar.gz", ".tgz", ".tar")
 
+# Room for each file's headers and padding, on top of the bytes that skills may have: gzip is unpacked before the
+# entries are known.
 _TAR_OVERHEAD = 4 * KIB
+# The earliest date that a zip can hold. A real date would give other bytes each time.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -80,6 +83,7 @@ def _split_packages(files: list[File], name: str, limits: Limits) -> list[Packag
         name = tops.pop()
         files = _files_below(files, name)
     marked = [folder for folder, _, last in (file.path.rpartition("/") for file in files) if is_marker(last)]
+    # Without any marker the whole archive is one package: the readers then say what is missing.
     if "" in marked or not marked:
         return [Package.of(name, files, limits)]
     return [
@@ -125,4 +129,6 @@ def _write_tar_gz(package: Package, top: str) -> bytes:
             info.size = len(file.content)
             info.mode = int(file.mode, 8)
             archive.addfile(info, io.BytesIO(file.content))
+    # `mtime=0`, because gzip writes the current time into its header by default. Dates and owners in the tar are 0
+    # already, the defaults of `TarInfo`.
     return gzip.compress(out.getvalue(), mtime=0)

@@ -13,6 +13,8 @@ from prowess.skill.filenames import is_ignored
 from prowess.skill.limits import Limits
 from prowess.skill.package import File, Mode, check_clash, check_path, too_large_error
 
+# zlib's codes: 15 is the largest window, +16 expects a gzip header, and a negative number means deflate without any
+# header, as in a zip.
 GZIP_WINDOW = 31
 RAW_WINDOW = -15
 
@@ -32,6 +34,8 @@ class InflateStream:
         while not self._stream.eof:
             # Small feeds: zlib hands back what it has not used yet as a copy, each time.
             feed = self._data[self.position : self.position + _FEED_BYTES]
+            # `most` bounds the output of one call: deflate can expand 1,000 times, and the caller checks its limits
+            # between calls.
             piece = self._stream.decompress(feed, most)
             self.position += len(feed) - len(self._stream.unconsumed_tail) - len(self._stream.unused_data)
             if piece:
@@ -64,6 +68,8 @@ class EntryCollector:
     @property
     def most_entries(self) -> int:
         """How many entries an archive may list: its files, their folders, and ignored entries."""
+        # Entries cost time even if they are skipped, so they are limited too, but generously: an archive made on a Mac
+        # has one `__MACOSX` entry per file, and others list every folder.
         return self._limits.files * 8
 
     def too_many(self) -> Invalid:
@@ -72,6 +78,7 @@ class EntryCollector:
 
     def wants(self, path: str) -> bool:
         """Return True if the entry is part of a skill; refuse a path that leads outside, wanted or not."""
+        # Checked before the entry may be ignored: `__MACOSX/../../x` must be refused by name, not skipped.
         check_path(path, self._wrapped)
         return not any(is_ignored(segment) for segment in path.split("/"))
 
@@ -89,6 +96,8 @@ class EntryCollector:
         if _fold_path(path) in self._folders:
             raise self._clash(path)
         check_clash(path, self._seen)
+        # A tar need not list folders. Those that a path implies are noted too, so that a later file cannot take the
+        # place of one.
         self._claim_parents(path)
         content = self._content(path, read)
         self.files.append(File(path=path, content=content, mode=mode))

@@ -28,6 +28,7 @@ from prowess.skill.package import too_large_error
 GZIP_MAGIC = b"\x1f\x8b"
 
 _BLOCK = 512
+# Far above any path. Parsing copies the rest of the header for each record, so its size has to be limited.
 _EXTENDED_BYTES = 64 * KIB
 
 _EXTENDING = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
@@ -42,6 +43,7 @@ _SPECIAL = {
 def is_tar(data: bytes) -> bool:
     """Return True if the bytes start with a tar header."""
     try:
+        # The checksum of the header decides: old tar files have no magic bytes.
         _decode_header(data[:_BLOCK])
     except tarfile.HeaderError:
         return False
@@ -61,6 +63,7 @@ def gunzip(data: bytes, limit: int) -> bytes:
             pieces.append(piece)
     except (zlib.error, EOFError) as error:
         raise Invalid(f"The gzip archive is damaged: {error}.", hint="Download or pack it again.") from error
+    # A second gzip member would be read by some programs and not by others. Zeros are padding.
     if data[stream.position :].strip(b"\0"):
         raise Invalid("The gzip archive has bytes after its end.", hint="Pack it again, plainly.")
     return b"".join(pieces)
@@ -79,10 +82,12 @@ def read_tar(data: bytes, collector: EntryCollector) -> None:
     position = 0
     extension = _ExtendedHeader()
     count = 0
+    # A block of zeros, or the end of the data, ends the archive.
     while (block := data[position : position + _BLOCK]).strip(b"\0"):
         header = _read_header(block, position)
         position += _BLOCK
         extended = header.type in _EXTENDING
+        # A pax header may give the size of the next entry. It never applies to another extended header.
         size = header.size if extension.size is None or extended else extension.size
         content = _slice_content(data, position, size, extension.name or header.name)
         position += -(-size // _BLOCK) * _BLOCK  # content is padded to whole blocks
@@ -99,6 +104,7 @@ def read_tar(data: bytes, collector: EntryCollector) -> None:
 
 
 def _decode_header(block: bytes) -> tarfile.TarInfo:
+    # Bytes that are not UTF-8 become lone surrogates, which `check_path` refuses with the name of the entry.
     return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
 
 
@@ -112,6 +118,7 @@ def _read_header(block: bytes, position: int) -> tarfile.TarInfo:
 
 
 def _slice_content(data: bytes, position: int, size: int, name: str) -> memoryview:
+    # Sizes in base 256 can be negative; `tarfile`'s own walk would follow them backwards.
     if size < 0 or position + size > len(data):
         raise entry_error(name, "says that it is larger than the archive", "Download or pack it again.")
     return memoryview(data)[position : position + size]
@@ -120,11 +127,13 @@ def _slice_content(data: bytes, position: int, size: int, name: str) -> memoryvi
 def _apply_extension(extension: _ExtendedHeader, header: tarfile.TarInfo, content: memoryview) -> _ExtendedHeader:
     if len(content) > _EXTENDED_BYTES:
         raise entry_error(header.name, f"has an extended header of {len(content):,} bytes")
+    # The long target of a link. The link itself is refused when its own header comes.
     if header.type == tarfile.GNUTYPE_LONGLINK:
         return extension
     if header.type == tarfile.GNUTYPE_LONGNAME:
         return _ExtendedHeader(name=_decode_text(bytes(content).rstrip(b"\0")), size=extension.size)
     records = _parse_pax_records(bytes(content), header.name)
+    # The content of a sparse file is a map of holes: a few bytes can stand for a file of any size.
     if any(key.startswith("GNU.sparse") for key in records):
         raise entry_error(header.name, "is a sparse file", "Pack it again without --sparse.")
     # `git archive` writes a global header with a comment; one that renames entries would make readers disagree.
@@ -144,6 +153,7 @@ def _parse_pax_records(content: bytes, name: str) -> dict[str, str]:
     """Return the records of a pax header: `length key=value`, one after the other."""
     records: dict[str, str] = {}
     while content.strip(b"\0"):
+        # At most 8 digits: a header has 64 KiB at most, and Python refuses to parse very long numbers.
         digits, _, _ = content[:8].partition(b" ")
         length = int(digits) if digits.isdigit() else 0
         record = content[len(digits) + 1 : length]
@@ -162,6 +172,7 @@ def _decode_text(raw: bytes) -> str:
 def _collect_entry(header: tarfile.TarInfo, name: str, content: memoryview, collector: EntryCollector) -> None:
     path = name.removeprefix("./").rstrip("/")
     folder = header.type == tarfile.DIRTYPE
+    # `tar -C skill .` starts with an entry for the folder itself.
     if folder and path in ("", "."):
         return
     if not collector.wants(path):

@@ -31,11 +31,14 @@ _LOCAL = struct.Struct("<4s5H3L2H")
 _ZIP64 = b"PK\x06\x07"
 _UNKNOWN = 0xFFFFFFFF
 _DESCRIPTOR = 24
+# The average size of an entry's line in the directory, name included, that an archive may have.
 _DIRECTORY_BYTES = 256
 _ENCRYPTED = 0x1
 _STREAMED = 0x8
 _UTF8 = 0x800
 
+# What `zipfile`, `struct` and `zlib` raise for damaged input. Callers expect only `Invalid`; a fuzz test in
+# tests/skill/test_archives.py checks that.
 _FAULTS = (
     zipfile.BadZipFile,
     zipfile.LargeZipFile,
@@ -78,6 +81,7 @@ class _ZipEntry(NamedTuple):
 def read_zip(data: bytes, collector: EntryCollector) -> None:
     """Hand every file of the zip to `collector`; raise `Invalid` for anything odd about the archive."""
     try:
+        # `ZipFile` parses the whole directory when it is opened, so that is measured first.
         directory = _find_directory(data, collector)
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
@@ -100,6 +104,8 @@ def _find_directory(data: bytes, collector: EntryCollector) -> int:
         raise Invalid("The zip archive is in the Zip64 form.", hint="Pack it again; a skill is far below 4 GiB.")
     if disk or first_disk:
         raise Invalid("The zip archive is one part of several.", hint="Pack it in one piece.")
+    # Bytes before the archive shift all offsets. `zipfile` corrects that silently and other programs do not, so both
+    # would find other entries. A comment must end with the file for the same reason.
     if offset + size != at or at + _END.size + comment != len(data):
         raise _stray_bytes_error("around its directory")
     if size > collector.most_entries * _DIRECTORY_BYTES:
@@ -115,6 +121,8 @@ def _list_entries(data: bytes, infos: list[zipfile.ZipInfo], directory: int) -> 
     """Return the entries by position. They must fill the file from the first byte to the directory, without other bytes."""
     entries: list[_ZipEntry] = []
     position = slack = 0
+    # Entries must follow each other without gaps or overlaps. Overlapping ones unpack the same bytes many times (a bomb
+    # without nesting), and a gap can hide an entry that the directory does not list.
     for info in sorted(infos, key=lambda item: item.header_offset):
         name = _decode_name(info)
         if not position <= info.header_offset <= position + slack:
@@ -134,9 +142,12 @@ def _list_entries(data: bytes, infos: list[zipfile.ZipInfo], directory: int) -> 
 
 def _check_local_header(head: _LocalHeader, raw: bytes, info: zipfile.ZipInfo, name: str) -> None:
     """Refuse an entry whose own header contradicts the directory."""
+    # A streamed entry has its sizes after its content, because they were not known when its header was written.
     sizes_known = not head.flags & _STREAMED and _UNKNOWN not in (head.packed, head.size)
     if head.magic != ZIP_MAGIC[0]:
         raise entry_error(name, "is not where the archive's directory says")
+    # Programs that read an archive as a stream see the header, others the directory: with two names they would write
+    # two different files.
     if raw != info.orig_filename.encode("utf-8" if info.flag_bits & _UTF8 else "cp437"):
         raise entry_error(name, "has another name in the archive's directory than in its own header")
     if head.method != info.compress_type or (head.flags ^ info.flag_bits) & _ENCRYPTED:
@@ -167,6 +178,7 @@ def _collect_entry(entry: _ZipEntry, collector: EntryCollector) -> None:
         collector.folder(path)
         return
     content = collector.add(path, file_mode(bits), _open_entry(entry))
+    # Checked here because the reader of `zipfile`, which would do it, is not used: it trusts the declared size.
     if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
         raise entry_error(name, "does not hold what the archive's directory says", "Download or pack it again.")
 
@@ -191,4 +203,5 @@ def _open_entry(entry: _ZipEntry) -> ReadBytes:
         return io.BytesIO(entry.packed).read
     if method == zipfile.ZIP_DEFLATED:
         return InflateStream(entry.packed, RAW_WINDOW).read
+    # Other methods (bzip2, LZMA) have no reader here that stops at a limit.
     raise entry_error(entry.name, f"is packed by method {method}", "Pack it again with plain deflate.")
