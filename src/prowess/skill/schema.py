@@ -38,7 +38,10 @@ MAX_ERROR_COST = 50_000
 """The same as `MAX_COST` for listing every error, which costs far more for each part."""
 
 _TOO_DEEP = "it nests too deep"
+# The compiled size of one pattern: repetitions such as `(a{1000}){1000}` are short to write and large to compile.
 _MAX_PATTERN_BYTES = 1024 * 1024
+# A number follows a bracket, a comma or a colon, since the JSON is compact. The possessive quantifiers keep the search
+# linear.
 _LONG_NUMBER = re.compile(rb"[\[,:]-?+[0-9](?:[0-9]{19}|[0-9.]*+[eE][-+]?+[0-9]{2})")
 """A number with very many digits, in any notation."""
 _HINT = "Write a JSON Schema whose $refs stay inside it and whose patterns have no look-around and no back-references."
@@ -80,6 +83,7 @@ class Schema:
             fault = self._fault_of(text)
             if fault:
                 return (_whole_value_error(fault),)
+            # The verdict comes first: it costs far less than the list of errors.
             if self._validator.is_valid(value):
                 return ()
             return self._faults(value, text)
@@ -105,9 +109,13 @@ class Schema:
 
     def _faults(self, value: Any, text: bytes) -> tuple[SchemaError, ...]:
         # The error iterator recurses in native code: too deep a value would overflow the stack and end the process.
+        # The stack grows by the longest chain of parts at each level of the value.
         levels = MAX_NESTING // self._cost.longest
+        # The number of brackets is an upper bound for the depth and quick to count; most values need no walk.
         if _count_brackets(text) >= levels and measure_depth(value, most=levels) >= levels:
             return (_whole_value_error("it does not fit; it nests too deep to say where"),)
+        # The estimate is not safe for a schema that refers to itself, where the work depends on the shape of the value:
+        # that is counted exactly.
         is_little = not (self._cost.is_cyclic or self._is_more(text, MAX_ERROR_COST))
         if is_little or self._cost.within(value, MAX_ERROR_COST):
             return tuple(_convert_error(error) for error in islice(self._validator.iter_errors(value), MAX_ERRORS))
@@ -116,6 +124,7 @@ class Schema:
     def _is_more(self, text: bytes, most: int) -> bool:
         """Return True if the cost of a value may exceed `most`, estimated by the number of values in its text."""
         load = self._cost.load
+        # Every value takes at least one byte. So the length alone settles most cases, and only the rest is counted.
         return load * len(text) > most and load * _count_values(text) > most
 
 
@@ -132,6 +141,8 @@ def compile_schema(schema: Any) -> Schema:
     if len(text) > MAX_SCHEMA_BYTES:
         message = f"The schema has {len(text):,} bytes; {MAX_SCHEMA_BYTES:,} are the most."
         raise _schema_problem("schema-large", message)
+    # Cached by its text: a dict cannot be a key, and one that the caller changes later must not change the compiled
+    # schema.
     return _compile_text(text)
 
 
@@ -169,6 +180,7 @@ def _compile_text(text: bytes) -> Schema:
     import jsonschema_rs
 
     try:
+        # A copy of its own, with each part once, so that identities in `schema_cost` stand for parts.
         source = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise _schema_problem("schema-invalid", f"The schema is not JSON: {_shorten(str(error))}.") from error

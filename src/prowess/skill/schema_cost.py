@@ -13,6 +13,8 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, NamedTuple, cast
 
 _SAME_LISTS = ("allOf", "anyOf", "oneOf")
+# `dependencies`, and below `additionalItems` and a list under `items`, belong to older drafts. The validator still
+# applies them, so they count.
 _SAME_MAPS = ("dependentSchemas", "dependencies")
 _SAME = ("not", "if", "then", "else")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -20,6 +22,7 @@ _EACH_FIELD = ("additionalProperties", "unevaluatedProperties")
 _EACH_ITEM = ("items", "additionalItems", "unevaluatedItems", "contains")
 _ITEM_LISTS = ("prefixItems", "items")
 _ANCHORS = ("$anchor", "$dynamicAnchor")
+# The validator has the schemas of JSON Schema built in: a reference to one is followed without the network.
 _META_SCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
 
 _UNEVALUATED = {"unevaluatedProperties", "unevaluatedItems"}
@@ -33,6 +36,7 @@ _LONG_DIVISION_WEIGHT = 1_000
 MAX_CHAIN = 100
 """How many parts may apply in a chain to one value. The validator's stack needs a frame for each, at each level of a value."""
 
+# Between these, a divisor has few digits when it is written out in full, which is how the validator divides.
 _SHORT_NUMBERS = (1e-10, 1e16)
 
 AppliesTo = Literal["same", "field", "fields", "item", "items"]
@@ -77,9 +81,13 @@ class SchemaCost:
             return False
 
     def _count(self, part: Any, value: Any, counted: dict[tuple[int, int], int], most: int) -> int:
+        # Parts and values are not hashable, so they are known by identity. That is safe as long as both are alive:
+        # `root` and the caller hold them. Each pair is counted once and its total kept: the number of paths may be
+        # exponential.
         key = (id(part), id(value))
         if key in counted:
             return counted[key]
+        # The count itself must not take longer than what it measures.
         if len(counted) > 2 * most:
             raise OverflowError
         counted[key] = 0  # a cycle that comes back to this part and value counts once
@@ -103,6 +111,8 @@ def measure_schema(schema: dict[str, Any] | bool) -> SchemaCost:
     return SchemaCost(
         root=schema,
         edges=edges,
+        # `_count_paths` visits a cycle once, and so misses parts inside it that apply each other to the same value more
+        # than once. `ways` counts exactly those.
         spread=max(_count_paths(groups, edges, {}), ways),
         load=max(load, ways),
         patterns=max(patterns, ways) if patterns else 0,
@@ -140,6 +150,8 @@ def _find_edges(schema: Any) -> dict[int, tuple[Edge, ...]]:
         if not isinstance(part, dict) or id(cast("Any", part)) in found:
             continue
         fields = cast("dict[str, Any]", part)
+        # A nested `$id` changes what references below it are relative to, so that they would be resolved differently
+        # here and in the validator.
         if fields is not schema and isinstance(fields.get("$id"), str):
             raise InvalidReference("$id may stand only at the top")
         edges = (*_applied_parts(fields), *_referenced_parts(fields, schema, anchors))
@@ -162,6 +174,7 @@ def _applied_parts(fields: dict[str, Any]) -> Iterator[Edge]:
     yield from (Edge("items", "", fields[key]) for key in _EACH_ITEM if isinstance(fields.get(key), dict))
     for key in _ITEM_LISTS:
         yield from (Edge("item", place, part) for place, part in enumerate(_as_list(fields.get(key))))
+    # Applied to the name of each field; the field itself stands in, which costs the same or more.
     if "propertyNames" in fields:
         yield Edge("fields", "", fields["propertyNames"])
 
@@ -219,6 +232,8 @@ def _count_paths(groups: list[list[int]], edges: dict[int, tuple[Edge, ...]], we
 
     Parts that lead to each other form one group, which is visited once.
     """
+    # Groups come after all groups that they lead to, so each total is complete when it is needed, and the top comes
+    # last.
     spread: dict[int, int] = {}
     for members in groups:
         inside = set(members)
@@ -280,6 +295,8 @@ def _measure_chains(edges: dict[int, tuple[Edge, ...]]) -> tuple[int, int]:
 
 def _strong_components(top: int, edges: dict[int, tuple[Edge, ...]]) -> Iterator[list[int]]:
     """Yield the groups of parts that lead to each other, each after all groups that it leads to: Tarjan's algorithm."""
+    # With a stack of its own instead of recursion: a path through references may be longer than Python's recursion
+    # limit.
     order: dict[int, int] = {top: 0}
     low: dict[int, int] = {top: 0}
     done: set[int] = set()
