@@ -1,4 +1,4 @@
-"""The command line, driven as a person drives it, in this process."""
+"""Fixtures that run the command line in this process, as a person would."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command printed, and the code it ended with."""
+    """The output and the exit code of a command."""
 
     code: int
     out: str
@@ -40,7 +40,7 @@ Prowess = Callable[..., Ran]
 
 @pytest.fixture
 def prowess(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Prowess:
-    """Run a command; the result holds its exit code, stdout and stderr."""
+    """Return a function that runs a command and returns its exit code, stdout and stderr."""
 
     def call(*args: str | Path) -> Ran:
         monkeypatch.setattr(sys, "argv", ["prowess", *map(str, args)])
@@ -55,7 +55,7 @@ def prowess(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty workspace that is the current folder."""
+    """Make an empty workspace the current folder."""
     folder = tmp_path / "workspace"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -64,7 +64,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the sample workspace that is the current folder, with `../more` beside it."""
+    """Make a copy of the sample workspace the current folder, with `../more` next to it."""
     shutil.copytree(EXAMPLES, tmp_path / "examples")
     folder = tmp_path / "examples" / "workspace"
     monkeypatch.chdir(folder)
@@ -91,7 +91,7 @@ def write_skill(workspace: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def pipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
-    """Give the next command something on stdin."""
+    """Return a function that sets stdin of the next command."""
 
     def give(data: bytes) -> None:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
@@ -101,7 +101,7 @@ def pipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
 
 @pytest.fixture
 def office(workspace: Path, write_skill: Callable[..., Path]) -> Path:
-    """A workspace with skills of an office, different enough to be told apart by a sentence."""
+    """Make a workspace of office skills that differ enough for one sentence to select one of them."""
     for name, (tags, description) in OFFICE.items():
         text = f"---\nname: {name}\ndescription: {description}\nmetadata:\n  tags: {tags}\n---\n\n# {name}\n\nDo it.\n"
         write_skill(name, text)

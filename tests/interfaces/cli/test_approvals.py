@@ -1,4 +1,4 @@
-"""A person answers from the command line, for exactly the bytes that they saw."""
+"""Approve and deny from the command line. An approval covers exactly the bytes that were shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 @pytest.fixture
 def asked(prowess, sample) -> str:
-    """The id of a question that waits."""
+    """Return the id of a pending approval."""
     prowess("policy", "set", "skill_enablement_policy", "prompt-user")
     refused = prowess("enable", "release-notes", "--reason", "a release", "--json")
     assert refused.code == 5

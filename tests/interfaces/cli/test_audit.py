@@ -1,4 +1,4 @@
-"""What was decided can be read and proved from the command line."""
+"""Read and verify the audit log from the command line."""
 
 from __future__ import annotations
 

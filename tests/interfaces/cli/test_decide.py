@@ -1,4 +1,4 @@
-"""`prowess decide`: the rule, and what it says about descriptors and descriptions."""
+"""`prowess decide`: print the rule, and apply it to descriptors and descriptions."""
 
 from __future__ import annotations
 

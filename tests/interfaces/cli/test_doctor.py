@@ -1,4 +1,4 @@
-"""What `doctor` says of the index that matching keeps, and of the places where code of skills runs."""
+"""`prowess doctor`: its checks of the match index and of the sandboxes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ HOUR = 3_600_000_000_000
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An hour later by the clock, so that what was written just now is settled."""
+    """Move the clock forward by an hour, so that files written just now count as settled."""
     now = time.time_ns
     monkeypatch.setattr(freshness.time, "time_ns", lambda: now() + HOUR)
 
 
 @pytest.fixture
 def index(prowess):
-    """What doctor says of the index."""
+    """Return a function that runs `doctor` and returns its check of the match index."""
 
     def told() -> dict[str, str]:
         ran = prowess("doctor", "--json")

@@ -1,4 +1,4 @@
-"""Letting a skill read a name of the environment, from the command line."""
+"""Allow and forbid environment variables of skills from the command line."""
 
 from __future__ import annotations
 

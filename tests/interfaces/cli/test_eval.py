@@ -1,4 +1,4 @@
-"""`prowess eval triggers`: figures, confusions, advice, and an exit code for CI."""
+"""`prowess eval triggers`: precision and recall, confusions, advice, and an exit code for CI."""
 
 from __future__ import annotations
 

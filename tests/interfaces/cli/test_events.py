@@ -1,4 +1,4 @@
-"""What happened, and what happens, from the command line."""
+"""List and follow events from the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Skills come in, are kept, changed, and go out again."""
+"""Import, change and export skills from the command line."""
 
 from __future__ import annotations
 

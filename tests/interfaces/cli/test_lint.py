@@ -1,4 +1,4 @@
-"""`prowess lint`: skills that compete for the same messages."""
+"""`prowess lint`: find skills that compete for the same messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees of the catalog."""
+"""`prowess list` and `show`: the skills of the catalog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One text of a skill, as an agent gets it."""
+"""`prowess load`: one text of a skill, as an agent gets it."""
 
 from __future__ import annotations
 

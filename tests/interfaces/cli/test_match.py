@@ -1,4 +1,4 @@
-"""`prowess match`: what is worth offering for a message, for people, for programs, and in batches."""
+"""`prowess match`: find skills for a message, with output for people and programs, and in batches."""
 
 from __future__ import annotations
 

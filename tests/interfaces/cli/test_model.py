@@ -1,4 +1,4 @@
-"""Which models can be asked, and fetching one, from the command line."""
+"""List and fetch models from the command line."""
 
 from __future__ import annotations
 

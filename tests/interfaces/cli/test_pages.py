@@ -1,4 +1,4 @@
-"""The pages of a workspace, from the command line."""
+"""List, search and print pages of the workspace from the command line."""
 
 from __future__ import annotations
 

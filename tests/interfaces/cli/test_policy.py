@@ -1,4 +1,4 @@
-"""The settings of an organization, from the command line."""
+"""Show and change the policy of an organization from the command line."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ RUBRIC = {
 
 @pytest.fixture
 def prompts(workspace):
-    """A workspace with a prompt in two versions, and one that cannot be used."""
+    """Make a workspace with a prompt in two versions, and an invalid prompt."""
     folder = workspace / "prompts"
     folder.mkdir()
     (folder / "outline.json").write_text(json.dumps(PROMPT))
@@ -38,7 +38,7 @@ def prompts(workspace):
 
 @pytest.fixture
 def native_skill(write_skill):
-    """Write a skill that brings a prompt."""
+    """Return a function that writes a skill with its own prompt."""
 
     def write(slug, name, template):
         folder = write_skill(slug)

@@ -1,4 +1,4 @@
-"""`prowess run`: what a person sees who runs a skill, watches it, runs it dry, or gets it wrong."""
+"""`prowess run`: output, progress, dry runs and errors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def greeter(write_skill) -> Path:
 
 @pytest.fixture
 def script(tmp_path: Path):
-    """A model that answers from a file."""
+    """Return a function that writes a script of answers and returns the name of the model that plays it."""
 
     def write(*steps: object) -> str:
         file = tmp_path / "answers.json"
@@ -172,7 +172,7 @@ def test_escapes_that_a_model_writes_do_not_reach_the_terminal(prowess, greeter,
 
 @pytest.fixture
 def outline(workspace) -> Path:
-    """A descriptor that says what it produces."""
+    """Write a skill that declares the files it produces."""
     folder = workspace / ".agents" / "skills" / "outline"
     (folder / "prompts").mkdir(parents=True)
     (folder / "outline.yaml").write_text(

@@ -1,4 +1,4 @@
-"""Running code that skills bring, from the command line: what is shown of it, and what a person is told to do."""
+"""Run the code of skills from the command line: its output, and the advice after a refusal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONG = "import prowess\nprowess.checkpoint('half')\nprowess.submit(prowess.llm_q
 
 @pytest.fixture
 def bring(workspace):
-    """Put a function into the workspace."""
+    """Return a function that writes a skill with code into the workspace."""
 
     def put(slug: str, code: str, file: str = "execute.py", **manifest: object) -> Path:
         folder = workspace / ".agents" / "skills" / slug
@@ -35,7 +35,7 @@ def bring(workspace):
 
 @pytest.fixture
 def built(home, sandbox_home):
-    """The interpreter of the sandbox is there."""
+    """Make the interpreter of the sandbox available in this home."""
     (home / ".prowess").mkdir(mode=0o700, exist_ok=True)
     (home / ".prowess" / "sandbox").symlink_to(sandbox_home / "sandbox")
 

@@ -1,4 +1,4 @@
-"""`prowess search`: skills by words and tags."""
+"""`prowess search`: find skills by words and tags."""
 
 from __future__ import annotations
 

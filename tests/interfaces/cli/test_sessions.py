@@ -1,4 +1,4 @@
-"""Skills enter and leave the prompt of a conversation from the command line."""
+"""Enable and disable skills in a conversation from the command line."""
 
 from __future__ import annotations
 

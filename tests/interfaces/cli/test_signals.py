@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP end a command, also one that a script started in its background, where SIGINT is ignored."""
+"""SIGTERM and SIGHUP end a command, also a background job of a script, which has SIGINT ignored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONG = "import prowess\nprowess.submit(prowess.llm_query('What follows?'))\n"
 
 @contextmanager
 def started(*command: str, ignored: tuple[signal.Signals, ...] = (signal.SIGINT,)) -> Iterator[subprocess.Popen[str]]:
-    """A command whose parent ignores signals, as the shell of a script does for the jobs in its background."""
+    """Start a command with signals ignored, as a shell does for the background jobs of a script."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
     try:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -39,7 +39,7 @@ def started(*command: str, ignored: tuple[signal.Signals, ...] = (signal.SIGINT,
 
 @pytest.fixture
 def silent_model(monkeypatch) -> Iterator[socket.socket]:
-    """A server that accepts the request of `-m compatible:silent`, and never answers."""
+    """Start a server that accepts the request of `-m compatible:silent` and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(60)
         monkeypatch.setenv("PROWESS_MODEL_URL", f"http://127.0.0.1:{server.getsockname()[1]}/v1")

@@ -1,4 +1,4 @@
-"""What is used and what is not, metrics, and the prompts of roles, from the command line."""
+"""Unused skills, metrics and role prompts from the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CARD_KEYS = {"slug", "title", "scope", "loads", "last_loaded", "last_enabled"}
 
 @pytest.fixture
 def long_ago(monkeypatch: pytest.MonkeyPatch):
-    """Let what is recorded next have happened so many days ago."""
+    """Return a function that dates the next records back by a number of days."""
 
     def move(days: float) -> str:
         moment = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="microseconds").replace("+00:00", "Z")
@@ -25,7 +25,7 @@ def long_ago(monkeypatch: pytest.MonkeyPatch):
 
 
 def figures(ran) -> dict[str, float]:
-    """Each sample of an exposition, by its name and labels."""
+    """Return every sample of the Prometheus output by its name and labels."""
     return {
         sample.name + "".join(f" {value}" for _, value in sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(ran.out)

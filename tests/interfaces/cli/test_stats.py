@@ -1,4 +1,4 @@
-"""How runs fare, from the command line."""
+"""`prowess stats`: figures about runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def trace(number: int, skill: str, **values: Any) -> Trace:
 
 @pytest.fixture
 def kept(home, workspace):
-    """Ten runs of one skill and one of another, on eleven days."""
+    """Record ten runs of one skill and one of another, on eleven days."""
     (home / ".prowess").mkdir(exist_ok=True)
     made = [trace(number, "checker", assertions_run=2, assertions_passed=1) for number in range(1, 10)]
     made += [trace(10, "checker", status="failed"), trace(11, "writer", estimated_cost=None, model_id="m")]

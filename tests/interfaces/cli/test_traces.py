@@ -1,4 +1,4 @@
-"""What was run, from the command line."""
+"""`prowess traces`: list, show, follow and export runs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def trace(id: str = LONG_ID, *, ago: float = 60, **values: Any) -> Trace:
 
 @pytest.fixture
 def keep(home):
-    """Write traces into the records of the home."""
+    """Return a function that stores traces in this home's database."""
     (home / ".prowess").mkdir(exist_ok=True)
 
     def write(*kept: Trace) -> None:

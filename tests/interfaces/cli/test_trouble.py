@@ -1,4 +1,4 @@
-"""What happens when things are not as they should be: clear words, an exit code, and nothing lost."""
+"""Errors of the command line: a clear message, an exit code, and no lost data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `validate` says about skills, for people and for scripts."""
+"""`prowess validate`: its output for people and for scripts."""
 
 from __future__ import annotations
 

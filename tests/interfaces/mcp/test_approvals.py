@@ -1,4 +1,4 @@
-"""What needs a person's approval: asked in the client where it can ask, refused with a command where it cannot."""
+"""Approvals over MCP: asked in the client if it can ask, otherwise refused with the command that approves."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ CALLS = [
 
 @pytest.fixture
 async def guarded(engine):
-    """An organization in which a person approves every skill."""
+    """Set a policy that requires an approval for every skill."""
     await engine.as_actor(local_person("ann")).policy.set("skill_enablement_policy", "prompt-user")
     return engine
 
 
 class Person:
-    """Somebody before the client, who gives the same answer to every question and remembers them."""
+    """A person who gives the same answer to every question, and keeps the questions."""
 
     def __init__(self, action: str = "accept", *, approve: bool = True) -> None:
         self.answer = ElicitResult(action=action, content={"approve": approve} if action == "accept" else None)

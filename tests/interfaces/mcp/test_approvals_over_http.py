@@ -1,4 +1,4 @@
-"""Approvals over HTTP: the question reaches the person before the client, in both eras."""
+"""Approvals over HTTP: the client shows the question, in both versions of the protocol."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ asyncio.run(main())
 
 @pytest.fixture(scope="module")
 def address(served_home: Path, start_server, environment_of) -> tuple[str, str]:
-    """A server for an organization in which a person approves every skill: its address and its token."""
+    """Start a server that requires an approval for every skill. Return its address and its token."""
     workspace = str(served_home / "workspace")
     subprocess.run([sys.executable, "-c", STRICT, workspace], env=environment_of(served_home), check=True)
     command = [sys.executable, "-m", "prowess", "mcp", "--http", "--port", "0", "--workspace", workspace]

@@ -1,4 +1,4 @@
-"""Who a request comes from, and which conversation it belongs to, in both eras of the protocol."""
+"""The caller and the conversation of a request, in both versions of the protocol."""
 
 from __future__ import annotations
 

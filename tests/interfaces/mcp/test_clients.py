@@ -1,4 +1,4 @@
-"""What the SDK's own client gets, in both eras of the protocol."""
+"""Use the server with the SDK's own client, in both versions of the protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conformance suite of the protocol, against our server with the suite's fixtures beside its own tools."""
+"""Run the conformance suite of the protocol against our server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-pytestmark = pytest.mark.long  # it needs Node packages, which are fetched from a registry
+pytestmark = pytest.mark.long  # needs Node packages from a registry
 
 HERE = Path(__file__).parent / "conformance"
 VERSIONS = {"2025-11-25": ["server-sse-polling"], "2026-07-28": []}
@@ -19,7 +19,7 @@ SKILLS = ("sep-2640-skills-enumeration", "sep-2640-skills-manifest", "sep-2640-s
 
 @pytest.fixture(scope="module")
 def server(served_home, start_server, write_files) -> str:
-    """The address of the server under test, with more skills than fit a page."""
+    """Start the server under test, with more skills than fit on a page, and return its address."""
     write_files(
         served_home / "workspace/.agents/skills/aardvark",
         {"SKILL.md": "---\nname: aardvark\ndescription: The first.\n---\n\nDig.\n", "scripts/dig.py": "dig()\n"},

@@ -43,7 +43,7 @@ def web(workspace):
 
 @pytest.fixture
 def open_conversations(workspace):
-    """The conversations whose sessions are open, as another process sees them."""
+    """Return a function that lists the conversations with an open session, as another process sees them."""
 
     async def listed() -> list[str]:
         async with Prowess.open(workspace) as engine:
@@ -53,7 +53,7 @@ def open_conversations(workspace):
 
 
 def until(holds) -> bool:
-    """Ask again until something holds, which it does soon or never."""
+    """Repeat the check until it holds. Return False if it does not within a minute."""
     deadline = time.monotonic() + 60
     while not holds():
         if time.monotonic() > deadline:
@@ -139,7 +139,7 @@ def test_a_call_of_the_newer_protocol_is_answered_with_one_piece_of_json(web):
 
 
 def outcome(web, token: str, method: str, **params):
-    """What somebody learns from an answer."""
+    """Return the result, or the error code: all that a client learns from an answer."""
     answer = modern(web, token, method, **params).json()
     return answer["error"]["code"] if "error" in answer else answer["result"]
 
@@ -197,7 +197,7 @@ def test_calls_that_name_no_conversation_share_that_of_their_caller(web, open_co
 
 @pytest.fixture
 def small_web(workspace):
-    """A server that has room for two sessions of the older protocol."""
+    """Start a server that allows two sessions of the older protocol."""
     caller = Caller(actor=agent_of(local_person("ann")))
     engine = Prowess.open(workspace)
     server = make_server(engine, NOBODY, security=make_security([b"k" * 32], NOBODY))

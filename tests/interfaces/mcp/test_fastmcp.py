@@ -1,4 +1,4 @@
-"""FastMCP's client: the skills extension, and the older way by resources alone."""
+"""Use the server with FastMCP's client: the skills extension, and plain resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Skills as tools over MCP: listed, announced, called, and asked about."""
+"""Skills as tools over MCP: list, announce, call and approve them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NEW = {
 
 @pytest.fixture
 def write_function(workspace: Path, write_files):
-    """Write a skill with a function into the workspace."""
+    """Return a function that writes a skill with code into the workspace."""
 
     def write(slug: str, code: str = CODE, **fields):
         manifest = {**{key: NEW[key] for key in ("description", "parameters")}, "id": slug, "name": slug, **fields}
@@ -43,7 +43,7 @@ def write_function(workspace: Path, write_files):
 
 
 async def every_tool(client):
-    """The tools of all pages, and how many pages there were."""
+    """Return the tools of all pages, and the number of pages."""
     found, cursor, pages = [], None, 0
     while pages == 0 or cursor:
         page = await client.list_tools(cursor=cursor)
@@ -118,7 +118,7 @@ async def test_a_tool_that_a_person_has_agreed_to_is_announced(engine, in_memory
 
 
 def written() -> Skill:
-    """The skill as an agent makes it."""
+    """Return a skill as an agent would write it."""
     function = Function(name="execute", ordinal=1, path="execute.py", content=CODE)
     return Skill(slug="add-up", title="Add up", description="Adds.", artifacts=(function,))
 

@@ -1,4 +1,4 @@
-"""`prowess mcp --http`: who gets in, and how it ends."""
+"""`prowess mcp --http`: access and shutdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inspector of the protocol's authors, on its command line, as a client of ours."""
+"""Use the server with the official MCP inspector on its command line."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.long  # it needs Node packages, which are fetched from a registry
+pytestmark = pytest.mark.long  # needs Node packages from a registry
 
 PROGRAM = "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 
 
 @pytest.fixture
 def inspect(node, workspace, environment, home):
-    """Start `prowess mcp` by the inspector and give what it prints."""
+    """Return a function that starts `prowess mcp` from the inspector and returns what it prints."""
 
     def run(method: str, *arguments: str, era: str = "modern"):
         server = [sys.executable, "-m", "prowess", "mcp", "--workspace", str(workspace)]

@@ -1,4 +1,4 @@
-"""`prowess mcp --install`: the client's configuration is printed, or written beside what stands there."""
+"""`prowess mcp --install`: print the client's configuration, or add it to the existing file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from prowess.interfaces.cli.error_output import report_error
 from prowess.interfaces.mcp.client_config import find_program, plan_change, write_change
 
 FOLDERS = ("cursor", "vscode", "codex")
-"""The clients that have a folder of their own; the workspace itself is chosen by the person."""
+"""The clients with their own configuration folder, which may not be a link (the workspace may)."""
 
 JSON_CLIENTS = {"claude-code": ".mcp.json", "cursor": ".cursor/mcp.json", "vscode": ".vscode/mcp.json"}
 
@@ -149,7 +149,7 @@ def test_the_command_prints_the_entry_and_writes_nothing_without_write(
 
 @pytest.fixture
 def install(workspace, home, monkeypatch, capfd):
-    """Run `prowess mcp --install`, and give the exit code and what was printed."""
+    """Run `prowess mcp --install` and return the exit code and the output."""
     from prowess.interfaces.cli.main import run
 
     def ran(*arguments: str):

@@ -1,4 +1,4 @@
-"""Who listens is looked after: whatever the others do, for as long as it is there, and no longer."""
+"""Listeners receive notifications until they disconnect, whatever other listeners do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOOLS = "notifications/tools/list_changed"
 
 
 class Peer:
-    """A client of the older protocol, as the server sees it: what it is told is in `arrived`."""
+    """A client of the older protocol as the server sees it. `arrived` has the notifications it received."""
 
     def __init__(self, engine, actor: Actor, toolbox: type[Toolbox] = Toolbox) -> None:
         self.arrived: asyncio.Queue[str] = asyncio.Queue()
@@ -51,7 +51,7 @@ class Peer:
 
 
 class Breaking(Toolbox):
-    """Tools that can be asked about once."""
+    """A toolbox that fails from the second listing on."""
 
     asked = 0
 

@@ -1,4 +1,4 @@
-"""Clients learn that something changed, and nothing about what."""
+"""Clients are notified that something changed, without any content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE = 60
 
 @asynccontextmanager
 async def legacy(connect, **options):
-    """A client of the older protocol, and the notices that it gets."""
+    """Connect a client of the older protocol and yield it with the notifications it receives."""
     arrived: asyncio.Queue[type] = asyncio.Queue()
 
     async def note(message):
@@ -54,7 +54,7 @@ async def test_a_change_by_another_process_is_announced_over_http(over_http, htt
 
 
 async def test_other_tools_are_announced_to_those_whose_tools_they_are(engine, in_memory):
-    """An organization takes a tool from a role: only the agents of that role are told."""
+    """If a tool is removed from a role, only the agents of that role are notified."""
     ann = local_person("ann")
     caller = Caller(actor=agent_of(ann, role="scout"))
     async with in_memory("auto", caller=caller) as client, client.listen(tools_list_changed=True) as events:

@@ -1,4 +1,4 @@
-"""A question asked by one process and answered at another: the sealed state says what was asked, and of whom."""
+"""A question of one process can be answered at another: the sealed state has the question and the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run asks of its client's model, round by round."""
+"""Requests of a run to its client's model, round by round."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def done(text: str) -> CallToolResult:
 
 
 def returning(result=None, answers=None) -> CallToolRequestParams:
-    """The call as it comes first, or again with answers."""
+    """Return the parameters of the first call, or of a later call with answers."""
     state = result.request_state if result else None
     return CallToolRequestParams(name="run_skill", arguments={}, input_responses=answers, request_state=state)
 

@@ -31,14 +31,14 @@ ANSWER = "Good morning, Ada! How are you on this fine and sunny day?"
 
 @pytest.fixture
 def greeter(write_skill):
-    """A skill that has something to run."""
+    """Write a skill that can be run."""
     files = {"agents/prowess.yaml": SIDECAR, "prompts/greet.j2": "Greet {{ name }}."}
     return write_skill("greeter", **files)
 
 
 @pytest.fixture
 def scripted(greeter, tmp_path, monkeypatch):
-    """A model that greets."""
+    """Configure a model that returns a greeting."""
     script = tmp_path / "script.json"
     script.write_text(json.dumps([ANSWER]))
     monkeypatch.setenv("PROWESS_MODEL", f"scripted:{script}")
@@ -47,7 +47,7 @@ def scripted(greeter, tmp_path, monkeypatch):
 
 @pytest.fixture
 async def silence(greeter, monkeypatch):
-    """A server of models that takes every request and answers none: told of each."""
+    """Start a model server that never answers, and yield a queue of the requests it gets."""
     asked: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def take(reader, writer):
@@ -65,13 +65,13 @@ async def silence(greeter, monkeypatch):
 
 
 async def finished(engine):
-    """The next run that ends."""
+    """Return the event of the first run that ends."""
     async with aclosing(engine.events.follow(names=("run_finished",), after=0)) as events:
         return await asyncio.wait_for(anext(events), PATIENCE)
 
 
 async def cancelled_while_it_waits(client, asked):
-    """Call, and think better of it once the model has been asked."""
+    """Call a tool, and cancel the call once the model has been asked."""
     call = asyncio.create_task(client.call_tool(*CALL))
     await asyncio.wait_for(asked.get(), PATIENCE)
     call.cancel()
@@ -87,7 +87,7 @@ async def at(url, token, mode, **options):
 
 
 class Follower:
-    """Remembers the progress that it is told of."""
+    """Collects progress notifications."""
 
     def __init__(self):
         self.numbers: list[float] = []
@@ -166,14 +166,14 @@ async def test_a_cancelled_call_over_stdin_and_stdout_ends_the_run(silence, over
 
 
 def served(start_server, workspace, home, **environment):
-    """A server over HTTP with these variables: its address and its token."""
+    """Start an HTTP server with these variables. Return its address and its token."""
     command = [sys.executable, "-m", "prowess", "mcp", "--http", "--port", "0", "--workspace", str(workspace)]
     url = start_server(["env", *(f"{name}={value}" for name, value in environment.items()), *command], home)
     return url, (home / ".prowess/token").read_text().strip()
 
 
 class Sampling:
-    """A client's own model, which remembers what it was asked."""
+    """The model of a client. It keeps the requests it gets."""
 
     def __init__(self, answer=None):
         self.asked = []

@@ -15,19 +15,19 @@ EXTENSION = "io.modelcontextprotocol/skills"
 
 
 class Anything(Result):
-    """A result as it came."""
+    """A result with any fields."""
 
     model_config = {"extra": "allow"}
 
 
 class Params(PaginatedRequestParams):
-    """What requests of the extension take."""
+    """The parameters of requests of the extension."""
 
     uri: str | None = None
 
 
 async def ask(client, method: str, **params: Any) -> dict[str, Any]:
-    """Send a request of the extension as any client would, and give what came back."""
+    """Send a request of the extension as a client would, and return the result."""
     request = Request[Any, Any](method=method, params=Params(**params))
     answer = await client.session.send_request(request, Anything)
     return answer.model_dump(by_alias=True)

@@ -1,4 +1,4 @@
-"""`prowess mcp`: a process that speaks the protocol on stdout and nothing else, and ends when it should."""
+"""`prowess mcp`: only protocol messages on stdout, and a clean shutdown."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_its_own_conversation_ends_with_it_and_a_named_one_stays(over_stdi
 
 @pytest.fixture
 def start(workspace, environment):
-    """Start the server with a pipe at each end; it is ended after the test if it still runs."""
+    """Start the server with pipes for stdin and stdout, and kill it after the test if it still runs."""
     started: list[subprocess.Popen[bytes]] = []
 
     def run(*arguments: str) -> subprocess.Popen[bytes]:

@@ -1,4 +1,4 @@
-"""The tools, prompts and resources that the conformance suite asks every server under test to have."""
+"""The tools, prompts and resources that the conformance suite requires of every server under test."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def elicits(requested: dict[str, Any], message: str = "Please fill this in."):
 
 
 def asks(requests: dict[str, Any], done: str, state: str | None = None):
-    """A tool that needs all of these answers, and with a state only those that come with it."""
+    """Return a tool that asks until it has all these answers, together with the expected state."""
 
     async def tool(context, params):
         answers = params.input_responses or {}
@@ -238,7 +238,7 @@ def announces(announce: Announce, event: Any):
 
 
 def tools(announce: Announce) -> dict[str, tuple[dict[str, Any], Any]]:
-    """The schema and the function of each tool, by name."""
+    """Return the schema and the function of each tool by name."""
     confirm = form("Please confirm", schema(ok="boolean"))
     roots = types.ListRootsRequest()
     several = {"user_name": NAME_FORM, "greeting": sampling("Generate a greeting", 50), "client_roots": roots}

@@ -1,6 +1,6 @@
-"""Our server, with the fixtures of the conformance suite beside its own tools and skills.
+"""Run our server with the fixtures of the conformance suite in addition to its own tools and skills.
 
-Everything but the fixtures is as it is served to anybody; since the suite cannot send a token, none is asked for here.
+Everything else is served as usual, except that no token is required, because the suite cannot send one.
 """
 
 from __future__ import annotations
