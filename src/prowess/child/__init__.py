@@ -1,1 +1,1 @@
-"""Child processes: how they are started, spoken to, limited and killed. Standard library only."""
+"""Start child processes, exchange frames with them, and kill them. Standard library only."""

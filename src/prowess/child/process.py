@@ -29,12 +29,16 @@ _CHUNK = 1 << 16
 
 def python_command(*arguments: str) -> list[str]:
     """Return a command line of this interpreter, without site packages, `PYTHON*` variables and bytecode files."""
+    # -I ignores `PYTHON*` variables and the current folder, -S runs no `.pth` file of an installed package, -B writes
+    # no bytecode. The environment of a child has no locale, so UTF-8 is set explicitly.
     return [sys.executable, "-ISB", "-X", "utf8", *arguments]
 
 
 def package_folders(packages: Iterable[str]) -> list[str]:
     """Return the folders that a child must add to `sys.path` to import these packages; missing packages are left out."""
+    # `find_spec` does not import a package, which for wasmtime would be slow and load native code into this process.
     specs = [importlib.util.find_spec(package) for package in packages]
+    # `origin` is `folder/package/__init__.py`.
     return list(dict.fromkeys(str(Path(spec.origin).parents[1]) for spec in specs if spec and spec.origin))
 
 
@@ -63,6 +67,7 @@ class ChildProcess:
         descriptor that is appended to its command line; its standard streams are pipes then.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
+        # This process must not keep the child's end open: the channel would never report that the child is gone.
         with theirs:
             pipe, nothing, socket_fd = subprocess.PIPE, subprocess.DEVNULL, theirs.fileno()
             piped = channel == "argument"
@@ -73,7 +78,9 @@ class ChildProcess:
                     stdout=pipe if piped else socket_fd if channel == "stdio" else nothing,
                     stderr=stderr or (pipe if piped else nothing),
                     pass_fds=(*pass_fds, socket_fd) if piped else pass_fds,
+                    # Unbuffered: the pipes are read and written by descriptor, which would miss what a buffer holds.
                     bufsize=0,
+                    # Empty unless given: the variables of this process hold API keys.
                     env=env or {},
                     cwd="/",
                     # Its own session: a Ctrl-C in the terminal is for this process alone, and the group can be killed whole.
@@ -139,7 +146,7 @@ class ChildProcess:
         return code
 
     def abandon(self) -> None:
-        """Let go of it without ending it, in a process that was forked from the one that it belongs to."""
+        """Close the descriptors without ending the child, in a fork of the process that it belongs to."""
         self._process.returncode = 0  # or `Popen` would wait for a process that is not our child
         self._close()
 
@@ -184,6 +191,7 @@ class Children(Generic[ChildT]):
     def snapshot(self) -> list[ChildT]:
         """Return a copy of the list. It never waits for the lock, which is held while a child starts."""
         self._check_fork()
+        # Copying a list is one step under the GIL, so no lock is needed for a consistent copy.
         return list(self._children)
 
     def end(self) -> None:
@@ -232,6 +240,7 @@ class FrameChannel:
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Receive frames in this event loop from now on; the one before must be closed or have been detached."""
+        # The writer that the previous loop had registered is gone with it.
         if self._loop is not loop:
             self._loop, self._writing = loop, False
             loop.add_reader(self._line.fileno(), self._read)
@@ -250,10 +259,12 @@ class FrameChannel:
             self._line.close()
 
     def send(self, run: int, kind: int, payload: bytes = b"") -> None:
-        """Send a frame as soon as the other side takes it; nothing where the channel is not attached."""
+        """Send a frame as soon as the other side accepts it; do nothing if the channel is not attached."""
         if self._loop is None:
             return
         self._unsent += encode_frame(run, kind, payload)
+        # Most frames fit into the buffer of the socket. Writing at once saves a turn of the event loop; while a writer
+        # is registered, the frame waits behind the bytes before it.
         if not self._writing:
             self._write()
 
@@ -263,7 +274,7 @@ class FrameChannel:
         except BlockingIOError:
             return
         except OSError:
-            data = b""
+            data = b""  # a child that was killed with unread data resets the connection: that is an end, too
         if not data:
             self._on_end(False)
             return
@@ -276,7 +287,7 @@ class FrameChannel:
         if loop is None:
             return
         until = loop.time() + SLICE_SECONDS
-        # A callback may detach the channel: frames after that belong to nobody.
+        # A callback may detach the channel: the frames after that are dropped.
         while self._loop is loop:
             try:
                 frame = self._buffer.next()
@@ -287,6 +298,7 @@ class FrameChannel:
                 return
             self._on_frame(*frame)
             if self._loop is loop and loop.time() > until:
+                # Receiving stops as well: the kernel then blocks the sender, and the buffer here cannot grow.
                 loop.remove_reader(self._line.fileno())
                 loop.call_soon(self._resume, loop)
                 return
