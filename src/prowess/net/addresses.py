@@ -17,6 +17,9 @@ from prowess.errors import RunFailed, TryLater
 
 Address = IPv4Address | IPv6Address
 
+# The special-purpose registries of IANA, and addresses that only look public: 168.63.129.16 is a service that Azure
+# offers to each of its virtual machines. As an example of what the standard library lets through: Python 3.11.7 calls
+# 64:ff9b::/96, 2002::/16, 192.0.0.8 and 224.0.0.1 global.
 _IPV4_RANGES: dict[str, str] = {
     "0.0.0.0/8": "this network",
     "10.0.0.0/8": "private",
@@ -102,6 +105,7 @@ class SystemResolver:
         except (OSError, UnicodeError) as error:
             raise TryLater(f"The host {host} cannot be looked up ({type(error).__name__}).") from error
         known = tuple(address for address in found if address is not None)
+        # Fail closed: if one address cannot be judged, the host is not used at all.
         if not known or len(known) < len(found):
             raise RunFailed(f"The host {host} has an address that cannot be read.", hint="Use another host.")
         return known
@@ -118,11 +122,14 @@ class SystemResolver:
 
 def _lookup(host: str, port: int) -> list[Address | None]:
     """Return each address that the system knows, None for one that cannot be used."""
+    # Without a type, every address comes once for each kind of socket.
     entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    # Duplicates are dropped and the order is kept: the system lists the addresses to prefer first (RFC 6724).
     return [parse_address(text) for text in dict.fromkeys(str(entry[4][0]) for entry in entries)]
 
 
 def _lookup_error(host: str, error: socket.gaierror) -> RunFailed | TryLater:
+    # EAI_NODATA (the name exists but has no address) is missing on some systems.
     if error.errno in {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}:
         return RunFailed(f"There is no host called {host}.", hint="Check its name.")
     return TryLater(f"The host {host} cannot be looked up just now.", hint="Try again, or check the network.")

@@ -54,6 +54,7 @@ class KeyedSemaphore:
         if not party:
             yield
             return
+        # An asyncio semaphore belongs to one event loop, and a client serves several.
         key = (asyncio.get_running_loop(), party)
         semaphore = self._semaphores.setdefault(key, asyncio.Semaphore(self._each))
         self._waiting[key] = self._waiting.get(key, 0) + 1
@@ -73,9 +74,10 @@ MAX_SECONDS = 600.0
 MAX_CONCURRENT = 16
 """How many requests run at a time."""
 PARTIES = 4
-"""How many parties share the requests that run at a time: none gets more than its part."""
+"""How many parties share the requests that run at a time: no party gets more than its share."""
 
 _REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+# As browsers do, and as RFC 9110 allows. 307 and 308 keep the method and the body.
 _BECOMES_GET = {301: {"POST"}, 302: {"POST"}, 303: METHODS - {"GET", "HEAD"}}
 """The methods that a redirect turns into GET, by its status."""
 _USER_AGENT = "prowess"
@@ -129,10 +131,12 @@ class GuardedHttpClient:
         """Send a request and return the response."""
         hop = _first_hop(request)
         seconds = min(request.seconds, MAX_SECONDS)
+        # The same limit twice: `limit` ends the coroutine, `deadline` ends the thread that blocks in a socket.
         deadline = time.monotonic() + seconds
         limit = asyncio.timeout(seconds)
         hops: list[str] = []
         try:
+            # Waiting for a permit counts as time of the request: the caller asked for an answer within `seconds`.
             async with limit, self._party_permits.permit(request.party):
                 while True:
                     hops.append(hop.target.shown)
@@ -170,6 +174,7 @@ class GuardedHttpClient:
             request.witness.touch("hosts", hop.target.shown)
         connection = CancellableConnection()
         async with self._host_permits.permit(hop.target.shown):
+            # The standard library's HTTP client blocks, so each exchange has a thread.
             pending = self._pool.submit(send_request, wire_request, connection, self._connector, self._trust, deadline)
             try:
                 return await asyncio.wrap_future(pending)
@@ -186,9 +191,14 @@ class GuardedHttpClient:
         place = route or target
         # Looked up once: what is checked is what is connected to. A second lookup could give another answer (DNS rebinding).
         addresses = (place.address,) if place.address else await self._resolver.addresses(place.host, place.port)
+        # A route is the administrator's choice, so it may lead to a private address.
         if route is None:
             self._check_public(hop, addresses)
+        # Certificates name hosts. A route that is an address has no name to prove, so it proves the one that was asked
+        # for.
         named = target if place.address else place
+        # `hop.fields` cannot override these: `normalize_headers` ignores or refuses such names. `identity`, because the
+        # size limit is for the body as it is used, and a compressed one can expand a thousandfold.
         fields = {"host": named.shown, "connection": "close", "accept-encoding": "identity", **hop.fields}
         return WireRequest(
             asked=target,
@@ -202,6 +212,7 @@ class GuardedHttpClient:
         )
 
     def _check_public(self, hop: _Hop, addresses: Sequence[Address]) -> None:
+        # All addresses count, also those that would not be tried: a host that mixes public and private ones is refused.
         for address in addresses:
             why = non_public_reason(address) or ("this machine" if self._connector.is_own(address) else "")
             if why:
@@ -320,6 +331,7 @@ def send_to_server(
         response = send_request(request, connection, SystemConnector(), default_tls, deadline)
     finally:
         timer.cancel()
+    # To the reader a cut looks like the end of the stream. A body without a declared length would pass as complete.
     if connection.is_cut:
         raise ExchangeFailed("timeout")
     return response

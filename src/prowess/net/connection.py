@@ -28,13 +28,14 @@ MAX_ADDRESSES = 4
 
 _CHUNK = 65_536
 _BODYLESS_STATUSES = frozenset({204, 304})
+# Any port will do: connecting a datagram socket sends nothing.
 _ANY_PORT = 9
 
 FailureKind = Literal["timeout", "certificate", "tls", "protocol", "network", "encoding", "size"]
 
 
 class ExchangeFailed(Exception):
-    """There is no complete response. Callers word the error for their users; `detail` is fit to be shown."""
+    """There is no complete response. Callers word the error for their users; `detail` is safe to show."""
 
     def __init__(self, kind: FailureKind, detail: str = "") -> None:
         super().__init__(f"{kind}: {detail}")
@@ -116,19 +117,22 @@ class CancellableConnection:
             self._take(channel)
             if isinstance(channel, ssl.SSLSocket):
                 channel.do_handshake()
+            # The port is never used: the connection is given its socket.
             connection = HTTPConnection(name, 0)
             connection.auto_open = 0  # or it would look the name up and connect by itself, to an unchecked address
             connection.sock = channel
             yield connection
         finally:
+            # Under the lock, so that `cut` never shuts down a closed socket: its descriptor number may be in use again.
             with self._lock:
                 self._channel = None
             channel.close()
-            plain.close()
+            plain.close()  # `wrap_socket` takes over its descriptor, but not if it fails
 
     def _take(self, channel: socket.socket) -> None:
         with self._lock:
             self._channel = channel
+            # `cut` may have come before there was a socket to shut down.
             if self._is_cut:
                 raise TimeoutError
 
@@ -208,17 +212,20 @@ def _connect(
         except OSError as error:
             failure = error
             continue
+        # Never 0, which would make the socket non-blocking.
         channel.settimeout(max(deadline - time.monotonic(), 0.001))
         return channel
     raise failure
 
 
 def _read_response(response: HTTPResponse, request: WireRequest) -> WireResponse:
+    # `http.client` skips 100 only. Any other interim response would be taken for the answer.
     if response.status < 200:
         raise HTTPException("answers with what is no answer")
     fields: dict[str, str] = {}
     for name, value in response.getheaders():
         lower = name.lower()
+        # Repeated fields are equivalent to one with a comma (RFC 9110, 5.3).
         fields[lower] = f"{fields[lower]}, {value}" if lower in fields else value
     encoding = fields.get("content-encoding", "identity").strip().lower()
     unread = request.body_of_success_only and response.status != 200
@@ -232,6 +239,7 @@ def _read_response(response: HTTPResponse, request: WireRequest) -> WireResponse
 
 
 def _read_body(response: HTTPResponse, max_bytes: int, encoding: str) -> bytes:
+    # Some servers compress although `identity` was requested; the encodings of the standard library are accepted.
     if encoding not in ("identity", "gzip", "x-gzip", "deflate"):
         raise ExchangeFailed("encoding")
     body = bytearray()
@@ -240,6 +248,7 @@ def _read_body(response: HTTPResponse, max_bytes: int, encoding: str) -> bytes:
         body += chunk
         if len(body) > max_bytes:
             raise ExchangeFailed("size")
+    # `read1` reports an early end like a regular one; `length` is what the header promised and did not arrive.
     if response.length:
         raise HTTPException("breaks off in the middle of its answer")
     return bytes(body)
@@ -253,6 +262,7 @@ def _body_chunks(response: HTTPResponse, max_bytes: int) -> Iterator[bytes]:
 
 def _decompressed_chunks(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the body decompressed, at most one chunk at a time: a small body may expand to gigabytes."""
+    # Adding 32 makes zlib detect whether the data have a gzip or a zlib header.
     decompressor = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
     has_begun = False
     for chunk in chunks:
@@ -270,10 +280,12 @@ def _decompressed_chunks(chunks: Iterator[bytes]) -> Iterator[bytes]:
 def _to_failure(error: Exception, *, is_cut: bool) -> ExchangeFailed:
     if is_cut or isinstance(error, TimeoutError):
         return ExchangeFailed("timeout")
+    # The order matters: a certificate error is an `SSLError`, and that is an `OSError`.
     if isinstance(error, ssl.SSLCertVerificationError):
         return ExchangeFailed("certificate", error.verify_message)
     if isinstance(error, ssl.SSLError):
         return ExchangeFailed("tls", str(error.reason))
+    # Exactly this class: our own messages. Its subclasses come from `http.client`, with texts of the server.
     if type(error) is HTTPException:
         return ExchangeFailed("protocol", str(error))
     return ExchangeFailed("network", type(error).__name__)

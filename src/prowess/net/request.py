@@ -15,10 +15,13 @@ MAX_HEADERS = 64
 MAX_HEADER_CHARS = 32_768
 """Of all names and values of one request together."""
 
+# A token of RFC 9110.
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
+# A line break in a value would start another header or another request. The rest is what Latin-1 can encode.
 _FORBIDDEN_CHARS = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 _SET_BY_CLIENT = frozenset({"accept-encoding", "connection", "content-length", "keep-alive"})
 """Set by the client; what the request says about them is ignored."""
+# These would change which host answers (`host`) or how the request is framed, as in request smuggling.
 _FORBIDDEN_HEADERS = frozenset({"expect", "host", "te", "trailer", "transfer-encoding", "upgrade"})
 _CROSS_ORIGIN_HEADERS = frozenset({"accept", "accept-language", "content-type", "user-agent"})
 """Also sent to another host after a redirect. Any other header may hold a secret."""
@@ -44,6 +47,7 @@ def normalize_headers(headers: Mapping[str, str]) -> dict[str, str]:
     for given, value in headers.items():
         name = given.lower()
         _check_header(name, value)
+        # Given in two spellings, such as `X-Key` and `x-key`. Servers differ in which one they use.
         if name in fields:
             raise Invalid(f"The header field {name!r} is given twice.", hint="Give it once.")
         if name not in _SET_BY_CLIENT:

@@ -18,6 +18,7 @@ from prowess.net.addresses import Address, parse_address
 MAX_URL_CHARS = 16_384
 DEFAULT_PORTS = {"https": 443, "http": 80}
 
+# With underscores, which host names should not have, but some in DNS do.
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
 _FORBIDDEN_CHARS = re.compile(r"[\x00-\x1f\x7f\\]")
@@ -27,7 +28,7 @@ _EXAMPLE = "A URL looks like https://api.example.com/v1/items."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A host, a port, and a path. Only the host is fit to be shown: a path may hold a secret."""
+    """A host, a port, and a path. Only the host is safe to show: a path may hold a secret."""
 
     scheme: Literal["https", "http"]
     host: str
@@ -68,6 +69,7 @@ def parse_target(url: str) -> Target:
     parts, port = _split_url(url.strip(" "))
     if parts.scheme not in ("https", "http"):
         raise Invalid("The URL does not begin with https://.", hint=_EXAMPLE)
+    # `https://allowed.example@evil.example` looks like the first host and goes to the second.
     if "@" in parts.netloc:
         raise Invalid("The URL has a user name in it.", hint="Send credentials in a header.")
     host = _parse_host(parts.netloc)
@@ -78,6 +80,7 @@ def parse_target(url: str) -> Target:
 def redirect_target(target: Target, location: str) -> Target:
     """Return where a redirect leads, from the value of its `location` header."""
     try:
+        # `http.client` decodes headers as Latin-1; servers send UTF-8.
         joined = urljoin(target.url, location.encode("latin-1").decode(errors="replace").strip())
     except ValueError as error:
         raise Invalid(f"{target.shown} redirects to what is no URL.") from error
@@ -112,6 +115,7 @@ def _matches_pattern(target: Target, pattern: str) -> bool:
     if (port or str(DEFAULT_PORTS[target.scheme])) != str(target.port):
         return False
     if name.startswith("*."):
+        # An address has no subdomains: `*.0.0.1` must not match 127.0.0.1.
         return len(name) > 2 and target.address is None and target.host.endswith(name[1:])
     return name == target.host
 
@@ -122,12 +126,14 @@ def _split_pattern(pattern: str) -> tuple[str, str]:
         name, _, port = pattern.partition(":")
         return name, port
     inside, _, rest = pattern[1:].partition("]")
+    # A malformed address becomes 'None', which matches nothing: hosts are in lower case.
     return str(parse_address(inside)), rest.removeprefix(":")
 
 
 def _split_url(url: str) -> tuple[SplitResult, int | None]:
     try:
         parts = urlsplit(url)
+        # Parsed only when it is read, so this can raise, too.
         port = parts.port
     except ValueError as error:
         raise Invalid("The URL cannot be read.", hint=_EXAMPLE) from error
@@ -139,6 +145,7 @@ def _split_url(url: str) -> tuple[SplitResult, int | None]:
 def _encode_path(parts: SplitResult) -> str:
     """Return path and query, percent-encoded where needed."""
     try:
+        # `%` is among the safe characters: what is encoded already must not be encoded twice. A fragment is never sent.
         query = f"?{quote(parts.query, safe=_SAFE_CHARS + '?')}" if parts.query else ""
         return quote(parts.path or "/", safe=_SAFE_CHARS) + query
     except UnicodeEncodeError as error:
