@@ -1,8 +1,8 @@
 """Enabling and disabling: a skill's text enters or leaves the prompt of a session.
 
-Each change is one transaction: what the gate decided, the room that was reserved, the text that enters, the audit row
-and the event stand or fall together. What was enabled stays in the session as the very bytes that were admitted; where
-the skill has other bytes by the time it is used, or the policy is another one, it passes the gate again or leaves.
+Each change is one transaction: the gate's decision, the reserved room, the text, the audit row and the event are written
+together or not at all. The session stores the bytes that were admitted. If the skill or the policy has changed by the time
+the text is used, the skill passes the gate again or leaves the prompt.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ class Activation:
             row = lock_open_session(connection, actor, session)
             outcome = self._enter(connection, actor, row, text, reason, action)
             held = outcome.session.get(text.outline.slug)
+            # A failed attempt to enable it again must not leave a skill in the prompt whose approval was revoked.
             if outcome.error is not None and held is not None and _is_revoked(connection, row, held):
                 outcome = outcome.then(release_skill(connection, actor, row, held, "revoked"))
             outcome.append(connection)
@@ -92,6 +93,7 @@ class Activation:
         return outcome.session
 
     def _refuse_shadow(self, slug: str) -> None:
+        # A store that does not answer may have the slug, so only a certain absence counts.
         if not self.catalog.is_gone(slug):
             raise Conflict(
                 f"There may be a skill {slug!r} already; one that is fetched never takes its place.",
@@ -195,7 +197,7 @@ class Activation:
         return diff_since(self.catalog, text.outline, before.digest) if before else ""
 
     def _has_changed(self, skill: EnabledSkill) -> bool:
-        """Return True if the place that a skill was enabled from has other bytes by now, or none."""
+        """Return True if the skill has changed or is gone in the place that it was enabled from."""
         if skill.source_type != "catalog":
             return False
         if not self._in_reach(skill):
@@ -211,6 +213,7 @@ class Activation:
 
         Do nothing if it was disabled or renewed meanwhile: another process may have been faster.
         """
+        # Stores may be slow, so they are read before the session is locked.
         text = self._text_now(skill)
         with self.records.write() as connection:
             row = lock_open_session(connection, actor, session_id)
@@ -219,13 +222,14 @@ class Activation:
             policy = read_policy(connection, actor.organization)
             if held is None or (held.digest, held.rules) != (skill.digest, skill.rules):
                 return
+            # Unknown is not changed: while the store does not answer, the admitted bytes stay under the same policy.
             if text is None and held.rules == policy.rules_mark:
                 return
             enabler = restore_enabler(actor, held)
             if isinstance(text, ProwessError):
                 outcome = SessionChange(session=session, error=text)
             elif text is not None and text.outline.digest != held.digest:
-                # New bytes are judged as whoever acts now, but never more generously than the agent that enabled them.
+                # New bytes are judged for the current actor, but never more generously than for the agent that enabled them.
                 stricter = actor if enabler.is_person else enabler
                 outcome = self._enter(connection, stricter, row, text, "its files changed")
             else:
@@ -249,10 +253,12 @@ class Activation:
         What a person approved needs no second approval. A skill whose text cannot be read now is judged by its row.
         """
         enabled, block = read_content(connection, row, held.slug)
+        # A skill that was fetched live is subject to its own setting, which may have been turned off since.
         action: Action = "enable" if held.source_type == "catalog" else "fetch_live"
         subject = text.subject if text else subject_from_row(enabled)
         ruling = judge(with_session_role(row, actor), action, subject, policy)
         if ruling.answer == "allow" or (ruling.answer == "ask" and held.approval):
+            # The new mark says that this policy was checked, so that the next turn does not check it again.
             marked = replace(enabled, detail={**enabled.detail, "rules": policy.rules_mark})
             sessions.exchange(connection, row.id, marked, block)
             return SessionChange(session=read_session(connection, row))
@@ -266,6 +272,7 @@ class Activation:
         with self.records.write() as connection:
             row = lock_open_session(connection, actor, session_id)
             held = read_session(connection, row).get(skill.slug)
+            # With another approval it was admitted again after `skill` was read.
             if held is not None and held.approval == skill.approval:
                 release_skill(connection, actor, row, held, "revoked").append(connection)
 

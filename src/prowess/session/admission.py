@@ -25,6 +25,7 @@ _UNAUDITED_ACTIONS: frozenset[Action] = frozenset({"load", "load_script", "run"}
 """Actions so frequent that they leave no audit row if nobody has to be asked."""
 
 _POLICY_CACHE_SECONDS = 1.0
+"""How long another process's change of a policy may go unnoticed by actions that need no approval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,8 @@ class Gate:
             return
         with self.records.write() as connection:
             policy = read_policy(connection, actor.organization)
+            # Decided again inside the transaction: the cached policy may be outdated, and an approval is consumed
+            # here.
             admission = admit(
                 connection, actor, action, subject, policy=policy, session_id=session, reason=reason, diff=diff
             )
@@ -101,12 +104,14 @@ class Gate:
 
     def inside(self, actor: Actor, session: str) -> SessionContext:
         """Return the actor, the id and the model of a session."""
+        # PostgreSQL rejects NUL in a text; such a name is simply unknown.
         if not session or not session.isprintable() or not self.present():
             return SessionContext(actor=actor)
         with self.records.read() as connection:
             row = get_session(connection, actor.owner, session)
         if row is None:
             return SessionContext(actor=actor)
+        # The role of a closed session still restricts: closing it must not give an agent more rights.
         acting = with_session_role(row, actor)
         return (
             SessionContext(actor=acting)
@@ -171,5 +176,6 @@ def _refuse_bulk(actor: Actor, action: Action, policy: OrgPolicy) -> Refused | N
 def _refuse_without_admin(actor: Actor, action: Action, policy: OrgPolicy) -> Refused | None:
     """Return the refusal for skills that are not known yet; they count as from elsewhere."""
     unknown = Subject(slug="unknown", digest="unknown", source="", source_type="")
+    # `_refuse_bulk` has checked the role, and the tags that it is limited to cannot match an unknown skill.
     ruling = judge(replace(actor, role=""), action, unknown, policy)
     return Refused(ruling.reason, hint=ruling.hint) if ruling.answer == "deny" else None

@@ -125,6 +125,7 @@ def restore_enabler(actor: Actor, skill: EnabledSkill) -> Actor:
     if skill.by in ("", actor.label):
         return actor
     if skill.by.startswith(AGENT_PREFIX):
+        # The label is `agent:NAME@USER`; the user is that of the session's owner.
         return agent_of(actor, name=skill.by.removeprefix(AGENT_PREFIX).partition("@")[0], role=actor.role)
     permissions = frozenset[Permission]({"skills.read", "skills.admin"} if skill.by_admin else {"skills.read"})
     return replace(actor, name=skill.by, kind="person", permissions=permissions)

@@ -1,8 +1,8 @@
 """The list of skills that a prompt can afford: one line a skill, under a budget of characters.
 
-What the message and past use speak for comes first and keeps its description; the rest shrinks to shortened descriptions,
-then to bare names; and where even names do not fit, a last line says how many are missing. The same cards in any order
-give the same plan.
+Skills that match the message or were used recently come first and keep their description. The others get a shortened
+description, then only a name. If not even all names fit, a last line says how many are missing. The order of the cards does
+not matter: the same cards give the same plan.
 """
 
 from __future__ import annotations
@@ -112,12 +112,14 @@ def _sort_cards(cards: Sequence[IndexCard]) -> list[IndexCard]:
 
 
 def _rank(card: IndexCard) -> tuple[float, int, str]:
+    # NaN compares as false with everything, so sorting by it would depend on the order of the cards.
     return 0.0 if isnan(card.relevance) else -card.relevance, -card.uses, card.slug
 
 
 def _fit_names(cards: Sequence[IndexCard], budget: int) -> list[str]:
     """Return the lines with names only, up to the first that exceeds the budget."""
     names: list[str] = []
+    # Lines are joined by line ends, so the first one costs none.
     used = -1
     for card in cards:
         name = f"- {neutralize(to_one_line(card.slug))}"
@@ -150,6 +152,8 @@ def _shorten(description: str, share: int) -> str:
         return ""
     kept = description[: share - len(_ELLIPSIS)].rstrip()
     tags = find_tags(kept)
+    # `<skillful` cut after `<skill` becomes a tag of ours. The whole description was neutralized, so only a cut can
+    # do that.
     kept = kept[: tags[-1].start].rstrip() if tags else kept
     return kept and kept + _ELLIPSIS
 
@@ -215,6 +219,7 @@ def _share_evenly(costs: Sequence[int], room: int) -> list[int]:
             break
         reserved += min(cost, least)
         served += 1
+    # Short descriptions take less than the level; what they leave is already shared out among the longer ones.
     level, spare = _fair_level(costs[:served], room)
     shares = [min(cost, level) for cost in costs[:served]]
     for place, cost in enumerate(costs[:served]):

@@ -1,4 +1,4 @@
-"""Loading: one text of a skill is handed over, once. What it answers is told as data; it never raises an error of ours."""
+"""Load one text or file of a skill, once. Errors are returned as data; no `ProwessError` is raised."""
 
 from __future__ import annotations
 
@@ -110,6 +110,7 @@ class Loader:
             return replace(answer, error=error)
 
     def _body(self, actor: Actor, store: Store, outline: SkillOutline, session: str) -> str:
+        # If the skill has changed since its outline was read, outline and text are read again together.
         text = compose_skill_text(store, outline) or read_skill_text(self.catalog, f"{outline.scope}:{outline.slug}")
         self.gate.check(actor, "load", text.subject, session=session)
         return text.body

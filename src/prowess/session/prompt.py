@@ -54,6 +54,7 @@ Span = tuple[int, int]
 
 def remove_blocks(text: str, known: Sequence[str] = ()) -> str:
     """Remove our blocks and pieces of them. Pieces of `known` blocks are removed as far as they match."""
+    # Removing a piece can join its neighbours to another block, so this is repeated until nothing is found.
     while spans := list(_find_spans(text, known)):
         kept: list[str] = []
         end = 0
@@ -75,6 +76,7 @@ def _separator_start(text: str, low: int, start: int, stop: int) -> int:
 def _find_spans(text: str, known: Sequence[str]) -> Iterator[Span]:
     """Yield the spans of our blocks and pieces, in order."""
     tags = find_tags(text)
+    # Blocks of the same name that others wrote: their closing tags must stay with them.
     open_elsewhere: set[str] = set()
     done = 0
     for tag, following in zip_longest(tags, tags[1:]):
@@ -218,6 +220,7 @@ def replace_blocks(text: str, blocks: Sequence[str]) -> str:
 
 def _render_block(tag: str, text: str, *, attributes: str = "", comment: str = BLOCK_MARK) -> str:
     body = neutralize(text)
+    # The closing tag must begin a line; otherwise it would not be found again.
     end = "" if not body or body.endswith("\n") else "\n"
     return f"<{tag}{attributes}>\n<!-- {comment} -->\n{body}{end}</{tag}>"
 
@@ -234,4 +237,5 @@ def _escape_comment(text: str) -> str:
 
 def _short_digest(digest: str, body: str) -> str:
     found = _DIGEST_PATTERN.match(digest)
+    # A block without a digest in its comment would not be recognized when it is to be removed.
     return found[1] if found else hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:12]

@@ -43,6 +43,7 @@ def fill_placeholders(text: str, values: Mapping[str, str], *, source: str) -> s
     Raise `Unavailable`, with the line, if the text needs a template engine, and `Invalid`, with all names, if values are
     missing. `source` says where the text is from.
     """
+    # Splitting by a pattern with one group gives texts at even places and names at odd ones.
     pieces = _PLACEHOLDER.split(text)
     line = 1
     for at, piece in enumerate(pieces):
@@ -129,6 +130,7 @@ def _read_block(package: Package, location: str, origin: str, limits: Limits) ->
 def read_template(root: str, inside: str, limits: Limits) -> RoleFile:
     """Read the older template in the folder `inside` of the root as it is written; empty if there is none."""
     location = f"{root}/{inside}/{TEMPLATE_FILE}"
+    # Taken before the stamp: a change while the file is read must make the stamp count as unsettled.
     began = time.time_ns()
     watched = _watch_path(root, f"{inside}/{TEMPLATE_FILE}")
     stamp = watched[-1][1]
@@ -137,6 +139,7 @@ def read_template(root: str, inside: str, limits: Limits) -> RoleFile:
     try:
         descriptor = open_folder(f"{root}/{inside}", root)
         try:
+            # One byte more than the limit shows that a file is too large, without reading all of it.
             data = read_regular_file(TEMPLATE_FILE, limits.skill_md_bytes + 1, descriptor)
         finally:
             os.close(descriptor)
@@ -168,6 +171,7 @@ def _watch_path(root: str, inside: str) -> WatchedStamps:
                 f"{place!r} is a symbolic link; roles are not read through links.",
                 hint="Put the files there themselves.",
             )
+        # The first missing part is watched too: a role that is added later must be found.
         watched.append((place, stamp))
         if stamp == _ABSENT:
             break
@@ -226,6 +230,7 @@ class RolePrompts:
         if found.source == "pack":
             text = join_blocks(part for part in (self._index(), found.text) if part)
         elif found.source == "template":
+            # Neutralized after filling, because the values may contain tags of ours.
             text = neutralize(fill_placeholders(found.text, values or {}, source=found.location))
         else:
             text = f"You are a {role} specialist."

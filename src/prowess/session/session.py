@@ -103,6 +103,7 @@ _CJK = re.compile("[\u1100-\u11ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\
 def estimate_tokens(text: str) -> int:
     """Estimate the tokens of a text: one for four bytes of UTF-8, or one for a Chinese, Japanese or Korean character."""
     size = len(text.encode("utf-8", "surrogatepass"))
+    # A CJK character takes three bytes in UTF-8; one more makes it a whole token.
     if size != len(text):
         size += len(_CJK.findall(text))
     return -(-size // CHARS_PER_TOKEN)
@@ -149,6 +150,7 @@ def find_skills_to_disable(need: int, budget: Budget, enabled: Sequence[EnabledS
     alone = [skill for skill in enabled if skill.content_length >= missing]
     if missing <= 0 or need > budget.limit:
         return ()
+    # Disabling one skill is better than several, and a small one better than a large one.
     if alone:
         return (min(alone, key=lambda skill: skill.content_length).slug,)
     chosen: list[str] = []

@@ -88,6 +88,7 @@ class Sessions:
         with self.records.write() as connection:
             row = lock_open_session(connection, actor, session)
             most = read_policy(connection, actor.organization).skills_max_prompt_chars
+            # An administrator may have given this session more; others may keep that, and lower it.
             _check_budget(actor, budget, max(most, row.budget_max))
             changed = sessions.change_session(
                 connection, actor.owner, row.id, budget_max=budget, model=model, context_window=window
@@ -103,6 +104,7 @@ class Sessions:
 
 def find_session(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
     """Return the row of a session, or raise `NotFound`, in the same words for another owner's session."""
+    # PostgreSQL rejects NUL in a text; such a name is simply unknown.
     row = sessions.get_session(connection, actor.owner, session) if session.isprintable() else None
     if row is None:
         raise NotFound(f"There is no session {session[:80]!r}.", hint="`prowess sessions` lists those there are.")
@@ -119,6 +121,7 @@ def find_open_session(connection: sa.Connection, actor: Actor, session: str) -> 
 
 def lock_open_session(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
     """Lock an open session until the transaction ends, and return its row as it is then."""
+    # The session is read again under the lock: another process may have closed it while this one waited.
     sessions.lock_session(connection, find_session(connection, actor, session).id)
     return find_open_session(connection, actor, session)
 

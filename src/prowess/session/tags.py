@@ -127,6 +127,7 @@ def find_tags(text: str) -> list[Tag]:
         return []
     found = {tag.start: tag for tag in _scan_tags(text)}
     if not text.isascii() and _TAG_CHARACTER.search(text):
+        # Translating keeps the length, so the positions are those of the original text.
         found.update((tag.start, tag) for tag in _scan_tags(text.translate(_TAG_TO_ASCII)))
     return [found[start] for start in sorted(found)]
 
@@ -137,6 +138,7 @@ _TAG_TO_ASCII = {0xE0000 + code: chr(code) for code in range(0x20, 0x7F)}
 
 
 def _fold_name(name: str) -> str:
+    # `rn` looks like `m` in many fonts.
     return "".join(fold_char(char) for char in name).replace("rn", "m")
 
 
@@ -181,6 +183,7 @@ def _read_name(text: str, position: int) -> tuple[str, bool]:
             joined = True
         elif part[:1] in _NAME_ENDS:
             break
+        # Marks are drawn onto the letter before them, so they neither end the name nor belong to it.
         elif part or not is_mark(char):
             whole = "" if _continues_name(char) else _tag_name(name)
             if whole or (part and joined):

@@ -1,4 +1,4 @@
-"""Return the text of a skill that no store keeps; raise `Invalid` with all problems if it is not acceptable."""
+"""The text of a skill as it enters a prompt, and what the gate needs to know about the same bytes."""
 
 from __future__ import annotations
 
@@ -45,15 +45,18 @@ def read_skill_text(catalog: Catalog, slug: str) -> SkillText:
 def compose_skill_text(store: Store, outline: SkillOutline) -> SkillText | None:
     """Return the text of a skill whose outline was read; None if it has changed since."""
     artifacts = store.get_artifacts(outline.id, _inserted_kinds(outline))
+    # The gate decides about the outline's digest, so texts of another revision must not be combined with it.
     if not artifacts or any(artifact.revision != outline.digest for artifact in artifacts):
         return None
     last = store.last_version(outline.slug)
+    # Somebody may have edited the files since the last recorded version; then its author did not write these bytes.
     return compose_text(outline, artifacts, written_by=last.actor if last and last.digest == outline.digest else "")
 
 
 def read_fetched_text(package: Package, *, origin: str, limits: Limits) -> SkillText:
-    """The text of a skill that no store keeps; `Invalid`, with every problem, for one that could not be kept."""
+    """Return the text of a skill that no store keeps; raise `Invalid`, with every problem, if a store would not accept it."""
     skill, _ = accepted_skill(accept(package, limits))
+    # A skill cannot vouch for itself: whatever it says about its origin is replaced by where it was fetched.
     provenance = skill.provenance.model_copy(update={"source": "community", "source_url": origin})
     outline = SkillOutline.of(skill.kept_as(id="", scope="session").model_copy(update={"provenance": provenance}))
     kinds = _inserted_kinds(outline)
@@ -64,6 +67,7 @@ def compose_text(
     outline: SkillOutline, artifacts: Sequence[Artifact], *, written_by: str = "", live: bool = False
 ) -> SkillText:
     """Compose the text of the default variants, instructions first."""
+    # The text is the same for every model: variants are chosen only when an artifact runs.
     chosen = [artifact for artifact in artifacts if artifact.variant is None] or list(artifacts)
     in_order = sorted(chosen, key=lambda artifact: artifact.kind != "instructions")
     body = "\n\n".join(artifact.content.strip("\n") for artifact in in_order)
