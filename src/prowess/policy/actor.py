@@ -99,6 +99,7 @@ def _check_name(name: str, *, person: bool) -> None:
         reason = "is empty"
     elif len(name) > _NAME_LIMIT:
         reason = f"has more than {_NAME_LIMIT} characters"
+    # `splitlines` also splits at U+2028 and U+2029, which are not control characters but break lines in logs.
     elif has_control_chars(name) or len(name.splitlines()) > 1:
         reason = "has control characters"
     elif person and name.startswith(AGENT_PREFIX):

@@ -74,6 +74,7 @@ class Approvals:
                 connection,
                 actor.organization,
                 row.id,
+                # A truthy value that came through JSON, such as the text "false", must not approve anything.
                 approved=approved is True,
                 resolver=actor.label,
                 note=clean_text(note),
@@ -93,6 +94,7 @@ class Approvals:
     def expire(self, organization: str = "") -> list[Approval]:
         """Mark overdue requests of an organization as expired, and return them. Each is returned once."""
         with self._database.read() as connection:
+            # Lists are read often and seldom find anything overdue, so a write transaction is opened only if needed.
             if not approvals.is_any_overdue(connection, organization):
                 return []
         with self._database.write() as connection:
@@ -122,6 +124,7 @@ def _end_approval(
 ) -> Approval | ProwessError:
     overdue = approvals.expire(connection, actor.organization)
     found = approvals.get_approval(connection, actor.organization, approval_id)
+    # Overdue requests were expired first, so that none is answered after its time.
     seen = found if found is not None and _may_see(actor, found) else None
     done = step(connection, seen, policy) if seen else None
     _append_ends(connection, actor.organization, overdue, by=NO_ACTOR)

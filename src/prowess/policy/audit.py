@@ -46,6 +46,7 @@ class Audit:
     def export(self, actor: Actor) -> Iterator[str]:
         """Yield every row as a line of JSON, in order, with its hash."""
         actor.require("skills.admin")
+        # A generator runs only when its first row is read; the permission is checked now.
         return self._lines(actor)
 
     def _lines(self, actor: Actor) -> Iterator[str]:

@@ -43,6 +43,7 @@ def make_card(subject: Subject, ruling: Ruling, *, previous: ApprovalRow | None,
         }
     if diff:
         card["diff"] = clean_text(diff, limit=DIFF_LIMIT)
+        # A person must know that they do not see everything.
         card["diff_cut"] = len(diff) > DIFF_LIMIT
     return card
 
@@ -66,6 +67,7 @@ def _read_files(approval: ApprovalRow) -> list[FileEntry]:
     for row in rows:
         try:
             entries.append(FileEntry(**cast("dict[str, Any]", row)))
+        # A card of another version of Prowess may have other fields.
         except TypeError:
             continue
     return entries

@@ -1,8 +1,8 @@
 """The gate: the one check that every consequential action passes, in the transaction of the action itself.
 
-The rules say what is to happen; the gate looks for the approval of exactly these bytes where a person has to be asked,
-and asks where there is none. Nothing here writes to the logs: an `Admission` carries what belongs there, so that the
-caller appends it together with its own entries, commits, and raises the error after that.
+The rules decide. If a person has to be asked, the gate looks for an approval of exactly these bytes, and requests one if
+there is none. Nothing here writes to the logs: an `Admission` carries the log entries, so that the caller can append them
+together with its own, commit, and only then raise the error. A refused attempt is logged too.
 """
 
 from __future__ import annotations
@@ -95,6 +95,7 @@ def preview_all(
     Nothing is asked, consumed or written. All skills together cost a few queries.
     """
     rulings = [judge(actor, action, subject, policy) for subject in subjects]
+    # Only requests need the database; most skills are allowed or denied by a rule alone.
     slugs = list({one.slug: None for one, ruling in zip(subjects, rulings, strict=True) if ruling.answer == "ask"})
     group = approval_group(action)
     told = (
@@ -112,6 +113,7 @@ def _preview(actor: Actor, subject: Subject, ruling: Ruling, told: Sequence[Appr
     yes = next((row for row in same if _is_in_force(row) and covers_reach(row, subject)), None)
     if yes is not None:
         return _approved_ruling(yes)
+    # Newest first: a denial that was followed by another answer is no longer in force.
     no = None if actor.is_person else next(iter(same), None)
     return _refused_ruling(no) if no is not None and no.state == "denied" else ruling
 
@@ -190,6 +192,7 @@ def _find_approval(connection: sa.Connection, attempt: _Attempt, subject: Subjec
         digest=subject.digest,
         requester=attempt.actor.label,
     )
+    # The newest approval may have been given for a run that reaches less far; an older one may still cover this one.
     if found is None or covers_reach(found, subject):
         return found
     farther = (
@@ -205,6 +208,7 @@ def _is_in_force(row: ApprovalRow) -> bool:
 def _use_approval(connection: sa.Connection, attempt: _Attempt, subject: Subject) -> ApprovalRow | None:
     """Return that approval; consume it if it is for a single use."""
     found = _find_approval(connection, attempt, subject)
+    # Two callers may find the same approval at the same time; `use` succeeds for one of them.
     if found is not None and is_single_use(attempt.action) and not approvals.use(connection, found.id):
         return None
     return found
@@ -219,6 +223,7 @@ def _find_refusal(connection: sa.Connection, attempt: _Attempt, subject: Subject
         return None
     for row in _read_history(connection, attempt.actor, attempt.action, subject):
         if row.digest == subject.digest:
+            # The newest answer about these bytes decides; a later approval replaces a denial.
             return row if row.state == "denied" and row.expires_at > now() else None
     return None
 
@@ -243,6 +248,7 @@ def _request_approval(
         said = f"{attempt.actor.name} has {PENDING_LIMIT} questions that wait for an answer, so no other is asked."
         full = Ruling(answer="deny", rule="too-many-questions", reason=said, hint="Have those answered first.")
         return attempt.admission(full, "denied", error=Refused(said, hint=full.hint)).after(logs)
+    # The card would cut the diff, and a person must not approve a change that they cannot see.
     if attempt.action == "update" and len(diff) > DIFF_LIMIT:
         said = f"The change of {subject.slug!r} is too large for a person to review: {len(diff):,} characters of differences."
         large = Ruling(answer="deny", rule="too-large-to-review", reason=said, hint="Make it in smaller steps.")
@@ -280,6 +286,7 @@ def _revoke_outdated(connection: sa.Connection, attempt: _Attempt, before: list[
     """Revoke approvals of older bytes, so that nobody returns to them without being asked again."""
     if is_single_use(attempt.action):
         return []
+    # Sorted, so that two transactions revoke the same rows in the same order and cannot deadlock.
     outdated = sorted(row.id for row in before if row.state == "approved" and row.expires_at > now())
     taken = [
         approvals.revoke(connection, attempt.actor.organization, one, NO_ACTOR, note="The content has changed.")

@@ -99,6 +99,7 @@ def _env_refusal(name: str, policy: OrgPolicy, around: GrantContext, slug: str, 
     """Return why a variable is not granted, or ''."""
     if name.upper().startswith(OWN_PREFIX):
         return f"{name} is a setting of Prowess itself, which no skill reads."
+    # The permission is for exact bytes: otherwise an update of the skill could send the value anywhere.
     digests = policy.skill_env.get(slug, {}).get(name)
     if digests is None:
         return f"Nobody has allowed {slug!r} to read {name}. An administrator does: `prowess env allow {slug} {name}`."
@@ -133,6 +134,7 @@ def _resolve_root(said: str, policy: OrgPolicy, around: GrantContext, *, program
     place = around.find(around.workspace / name)
     if place is None:
         return f"There is no folder {name!r}."
+    # Links are resolved on both sides before they are compared, so that no link leads out of an allowed folder.
     allowed = [found for folder in policy.skill_roots if (found := around.find(Path(folder)))]
     base = next((base for base in (around.workspace, *allowed) if place.is_relative_to(base)), None)
     if base is None:
@@ -142,6 +144,8 @@ def _resolve_root(said: str, policy: OrgPolicy, around: GrantContext, *, program
         )
     if program and place == around.workspace:
         return "A program is not given the whole workspace, hidden files and all; name folders in it."
+    # A function that reads the whole workspace sees no names that begin with a dot, so Prowess's own folder in it
+    # stays hidden.
     hidden = () if place == around.workspace else around.hidden
     if any(_overlap(place, kept) for kept in (*around.closed, *hidden)):
         return f"The folder {name!r} holds what Prowess keeps, or lies in it; no skill reads that."
@@ -265,6 +269,7 @@ class EnvGrants:
 
         def put(grants: _EnvGrantMap) -> None:
             _check_declared(slug, asked, name)
+            # Replaces older digests: bytes that were allowed before the skill changed must not come back.
             grants.setdefault(slug, {})[name] = [digest]
 
         self._change(actor, slug, digest, name, "allowed", put)
@@ -289,6 +294,7 @@ class EnvGrants:
     ) -> None:
         organization = actor.organization
         with self._database.write() as connection:
+            # All grants are one setting: without the lock, one of two concurrent changes would be lost.
             org_settings.hold(connection, organization, ENV_SETTING)
             policy = read_policy(connection, organization)
             asked = f"environment {name[:80]} for {slug[:80]}"

@@ -203,7 +203,7 @@ class OrgPolicy:
             values[name] = _freeze(settings[name]) if sound else setting.strictest
             if not sound:
                 faults.append(name)
-        # A role that cannot be read is unknown, and whoever has it may do nothing; the other roles stand.
+        # One unreadable role does not invalidate the others. `find_role` treats it as unknown, so its actors may do nothing.
         if "roles" in faults and isinstance(settings["roles"], dict):
             values["roles"] = settings["roles"]
         return cls(**values, faults=tuple(faults))
@@ -211,6 +211,8 @@ class OrgPolicy:
     @property
     def rules_mark(self) -> str:
         """A fingerprint of the settings that decide about skills: if it is equal, so is every ruling."""
+        # Only settings that `apply_rules` reads: changing a budget must not make every enabled skill pass the gate
+        # again.
         decisive = [getattr(self, name) for name in _RULE_SETTINGS]
         return hashlib.sha256(json.dumps(decisive, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
@@ -259,6 +261,7 @@ def _is_enablement(value: object) -> bool:
 
 def _number(least: int, most: int, *, strictest: int) -> _Setting:
     return _Setting(
+        # `isinstance` would accept `True`, which is an `int`.
         accepts=lambda value: type(value) is int and least <= value <= most,
         takes=f"a whole number from {least} to {most:,}",
         strictest=strictest,

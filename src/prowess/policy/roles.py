@@ -61,6 +61,7 @@ def role_names(policy: OrgPolicy) -> tuple[str, ...]:
     """Return the names of all usable roles, sorted."""
     if policy.roles is None:
         return ()
+    # A broken role hides the shipped role of its name as well, as `find_role` explains.
     broken = {name for name, entry in policy.roles.items() if check_role_entry(name, entry)}
     return tuple(sorted({*shipped_roles(), *policy.roles} - broken))
 

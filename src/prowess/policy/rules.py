@@ -1,7 +1,7 @@
-"""The rules: whether an action is allowed, has to be asked about, or is denied. Pure, and an answer for everything.
+"""The rules: decide whether an action is allowed, needs approval or is denied. Pure; every input gets an answer.
 
-The cheap questions come first: whether the actor is permitted, then whether the role goes that far, then how far the
-skill's origin is trusted and what the organization has decided about that. What no rule knows is denied.
+The cheap checks come first: the actor's permission, then its role, then how far the skill's origin is trusted and what the
+organization's policy says about that. Anything that no rule covers is denied.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ def _check_permission(actor: Actor, action: str) -> Ruling | None:
 def _check_role(actor: Actor, action: str, subject: Subject | None, role: Role | None) -> Ruling | None:
     if not actor.role and role is None:
         return None
+    # Fail closed: an actor with a role is never judged without it, nor by another one.
     if role is None or role.name != actor.role:
         return _deny(
             "unknown-role", f"The role {actor.role[:80]!r} is not known.", "Ask an administrator to set it, or drop it."
@@ -84,7 +85,7 @@ def _check_role(actor: Actor, action: str, subject: Subject | None, role: Role |
 
 
 def _check_disabled(action: str, subject: Subject, policy: OrgPolicy) -> Ruling | None:
-    """Deny skills that administrators have disabled, whoever asks."""
+    """Deny skills that administrators have disabled, for every actor."""
     if action not in USE_ACTIONS:
         return None
     disabled: object = policy.disabled_skills
@@ -129,6 +130,7 @@ def _rule_by_trust(actor: Actor, action: str, subject: Subject, policy: OrgPolic
         )
     own = by_agent and subject.written_by == actor.label
     ruling = _rule_by_origin(actor, action, subject, policy, own=own)
+    # Otherwise an agent could change the bytes of a skill that people trust because they wrote it.
     if action == "update" and by_agent and not own and ruling.answer == "allow":
         return _ask("agent-updates", "An agent changes a skill that it did not write only after a person has agreed.")
     if action == "run" and by_agent and subject.asks_first and ruling.answer == "allow":
@@ -156,6 +158,7 @@ def _rule_by_origin(actor: Actor, action: str, subject: Subject, policy: OrgPoli
 
 
 def _rule_live(actor: Actor, policy: OrgPolicy) -> Ruling:
+    # Compared with True, so that an unreadable value counts as off.
     if policy.skills_dynamic_search_enabled is not True:
         return _deny(
             "live-off",
@@ -175,6 +178,7 @@ def _rule_by_settings(actor: Actor, policy: OrgPolicy, what: str, *names: str) -
                 f"The setting {name} has a value that is not known, so nothing is allowed under it.",
                 f"Ask an administrator to set {name} to one of {', '.join(ENABLEMENTS)}.",
             )
+    # `ENABLEMENTS` is ordered from generous to strict.
     strictest = max(values, key=lambda name: ENABLEMENTS.index(cast("Enablement", values[name])))
     if values[strictest] == "auto":
         return _allow(strictest, f"The setting {strictest} lets {what} be used at once.")

@@ -11,6 +11,7 @@ _REPLACEMENT = "\ufffd"
 def clean_text(text: str, *, limit: int = _TEXT_LIMIT) -> str:
     """Cut a text at the limit and replace control characters (except tab and line feed) and surrogates."""
     kept = text[:limit]
+    # The common case, and much faster than looking at each character.
     if kept.isprintable():
         return kept
     return "".join(_REPLACEMENT if _is_control_char(char) else char for char in kept)
