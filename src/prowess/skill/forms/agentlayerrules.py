@@ -43,10 +43,13 @@ def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> list[tuple[str, P
     """Return the descriptors in the package (YAML with a `skill_id`), topmost first."""
     found: list[tuple[str, ParsedFile]] = []
     for file in sorted(package.files, key=lambda file: (file.path.count("/"), file.path)):
+        # A look at the bytes first: parsing every YAML file of every package would make recognising a form slow.
         if file.path.endswith((".yaml", ".yml")) and b"skill_id" in file.content:
             parsed = parse_yaml(file.path, file.content, limits)
             if "skill_id" in (parsed.object or {}) or parsed.problems:
                 found.append((file.path, parsed))
+    # Readable ones first. An unreadable file is kept because it may be the descriptor, and its problem is the answer
+    # then.
     return sorted(found, key=lambda item: item[1].value is None)
 
 
@@ -130,6 +133,7 @@ def _artifacts(
     registry = registry_artifacts(package, problems, limits)
     template = read_template(document, parsed, registry, problems)
     implementation = read_implementation(document, parsed, path, package, problems)
+    # The rubric that the review uses became part of it; otherwise one file would be two artifacts.
     if isinstance(template, Review):
         registry = [artifact for artifact in registry if artifact.path != template.path]
     taken = {artifact.name for artifact in registry}

@@ -41,6 +41,7 @@ def build_artifact(settings: JsonObject, entry: JsonObject, where: str, problems
     known = [name for name in model.model_fields if name not in _STORE_FIELDS]
     unknown = [name for name in entry if name not in known and name != "state"][:_SHOWN]
     problems += [unknown_field_problem(f"{where}.{name}", name, known) for name in unknown]
+    # Unknown settings are reported above and dropped, or the model would refuse the whole artifact because of them.
     usable = {name: value for name, value in settings.items() if name in model.model_fields}
     return artifact_from(usable, where, problems)
 

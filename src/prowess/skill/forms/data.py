@@ -61,6 +61,7 @@ def parse_json(path: str, data: bytes, cap: int = DEFAULT_LIMITS.file_bytes) -> 
 
     value: Any = None
     try:
+        # Editors on Windows write a byte order mark, which `json` refuses.
         text = data.decode("utf-8-sig")
         # Lone surrogates are valid in JSON escapes but not in UTF-8: they would fail later, when the value is stored.
         # Walking through all strings is slow, so it is done only if the text has such an escape at all.
@@ -72,6 +73,7 @@ def parse_json(path: str, data: bytes, cap: int = DEFAULT_LIMITS.file_bytes) -> 
         return ParsedFile(None, (error("json-unreadable", message, hint, field=path, line=problem.lineno),))
     except UnicodeDecodeError as problem:
         fault = f"is not UTF-8 text (byte {problem.start + 1})"
+    # Python's parser recurses. Its own limit is far above `DATA_DEPTH`, which `_find_fault` checks without recursion.
     except RecursionError:
         fault = f"nests deeper than {DATA_DEPTH} levels"
     except ValueError as problem:
@@ -111,6 +113,7 @@ def same_json(left: Any, right: Any) -> bool:
         mine, other = cast("list[Any]", left), cast("list[Any]", right)
         return len(mine) == len(other) and all(same_json(a, b) for a, b in zip(mine, other, strict=True))
     one, another = cast("tuple[object, object]", (left, right))
+    # In Python `1 == True == 1.0`; written as JSON or YAML they differ.
     return type(one) is type(another) and one == another
 
 

@@ -224,6 +224,7 @@ def split_handler(handler: str) -> tuple[str, str]:
     """Split a handler into file and function. The file is '' if the handler names none."""
     path, _, function = handler.partition("#")
     if path.endswith(tuple(LANGUAGES)):
+        # Normalised only for the lookup by exact path: one that leads outside, such as `../x.ts`, is in no package.
         return posixpath.normpath(path), function or EXECUTE
     return "", handler
 

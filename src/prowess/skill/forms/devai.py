@@ -109,6 +109,7 @@ def _timeout(manifest: JsonObject, problems: list[Problem]) -> JsonObject:
     given = manifest.get("timeout_seconds")
     if given is None:
         return {}
+    # In Python True is an int. The upper bound also refuses infinity.
     if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < 1e9:
         return {"timeout_seconds": float(given)}
     message = "The field 'timeout_seconds' is not a number above 0; it is left aside."
@@ -159,6 +160,7 @@ def shorten_schema(schema: JsonObject) -> JsonObject:
         if not isinstance(value, dict) or "required" in value:
             return schema
         short[name] = {**cast("JsonObject", value), **({"required": True} if name in required else {})}
+    # Read back to be sure: the short notation loses the order of `required`, for example.
     return short if schema_of(short, []) == schema else schema
 
 

@@ -35,7 +35,7 @@ class Candidate:
         if file is not None and len(content) > most:
             return too_large_problem(file.path, len(content), most, "skill-md-too-large")
         from prowess.skill.text.reader import (
-            read_document,  # brings the YAML parser; who needs only the types below does not
+            read_document,  # imports the YAML parser, which users of the types below do not need
         )
 
         return read_document(content, limits=self.limits)

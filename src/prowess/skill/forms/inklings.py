@@ -49,6 +49,7 @@ def find(package: Package, limits: Limits = DEFAULT_LIMITS) -> tuple[str, Parsed
     """Return the JSON file that is a package: an object with `artifacts`, or the only file."""
     for file in package.files:
         if file.path.endswith(".json") and "/" not in file.path:
+            # Parsing large JSON files only to see that they are something else is slow; the bytes tell first.
             if len(package.files) > 1 and b'"artifacts"' not in file.content:
                 continue
             parsed = parse_json(file.path, file.content, limits.file_bytes)
@@ -196,6 +197,8 @@ def decode_state(blob: Any) -> str | None:
     if not isinstance(blob, str):
         return None
     try:
+        # White space is removed because encoders wrap lines. `validate`, or Python would silently skip other foreign
+        # characters.
         data = base64.b64decode("".join(blob.split()), validate=True)
     except (binascii.Error, ValueError):
         return None

@@ -28,6 +28,7 @@ def kind_of(path: str) -> Kind | None:
     folder, _, rest = path.partition("/")
     for kind in KINDS.values():
         if path in kind.root_files if not rest else kind.folder == folder and path.endswith(kind.reads):
+            # A saved state lies beside its module and belongs to it; it is not an artifact.
             return None if path.endswith(STATE_SUFFIX) and kind.model is DspyModule else kind.name
     return None
 
@@ -180,6 +181,7 @@ def _candidates(artifact: Artifact) -> Any:
     folder = info.folder or "artifacts"
     base = f"{folder}/{name or artifact.kind}{'.' + variant if variant else ''}"
     if _keeps_suffix(artifact.kind):
+        # These kinds take their name from the whole file name, so only this path gives the same name again.
         yield f"{folder}/{artifact.name}" if is_path(f"{folder}/{artifact.name}") else base
     count = 1
     while True:

@@ -50,11 +50,14 @@ def replace_fields(raw: str, changes: Mapping[str, Any], limits: Limits) -> str 
     """
     starts = sorted((line, key) for key, line in load(raw, limits=limits).lines.items())
     rows = _ROW.findall(raw)
+    # `{a: 1, b: 2}` has several keys in one line.
     if len({line for line, _ in starts}) < len(starts):
         return None
     ends = [line - 1 for line, _ in starts[1:]] + [len(rows)]
+    # From the bottom up: replacing rows moves all rows below them.
     for (line, key), end in reversed(list(zip(starts, ends, strict=True))):
         if key in changes:
+            # Blank lines and comments at the end belong to the key below and stay.
             last = next(row for row in range(end, line - 1, -1) if row == line or not _BETWEEN.match(rows[row - 1]))
             rows[line - 1 : last] = [dump_fields({key: changes[key]}).replace("\n", line_ending(raw))]
     return "".join(rows)
@@ -89,6 +92,7 @@ def body_text(skill: Skill) -> str:
 def format_tools(tools: tuple[str, ...]) -> str | list[str]:
     """Return tools in the notation of the standard, or as a list if that would be read differently."""
     text = " ".join(tools)
+    # A tool with a space outside brackets would be read back as two.
     return text if as_tools(text) == tools else list(tools)
 
 
@@ -152,6 +156,8 @@ def _covers(mine: Skill | None, theirs: Skill | None, skill: Skill) -> bool:
     if theirs is None:
         return True
     wanted, old, new = dump_content(skill), dump_content(mine), dump_content(theirs)
+    # A field counts only if new frontmatter would say it: what the form cannot express at all is no reason to give up
+    # the author's own text.
     return all(same_json(old[field], value) or not same_json(new[field], value) for field, value in wanted.items())
 
 

@@ -85,6 +85,8 @@ def overlay(values: dict[str, Any], sidecar: Sidecar, problems: list[Problem]) -
     for name, field in SKILL_FIELDS.items():
         if name in sidecar.model_fields_set:
             value = getattr(sidecar, name)
+            # An empty title or version says nothing; SKILL.md, or its default, stays. Any other empty field empties the
+            # skill's.
             if not value and field in ("title", "version"):
                 continue
             values[field] = value
@@ -100,6 +102,8 @@ def overlay(values: dict[str, Any], sidecar: Sidecar, problems: list[Problem]) -
     }
     about_runs = _run_fields(sidecar)
     if extra or about_runs:
+        # Of unknown fields the sidecar only keeps those that SKILL.md cannot hold, so SKILL.md wins. Fields about runs
+        # are the sidecar's own.
         values["extra"] = {**extra, **values.get("extra", {}), **about_runs}
     if sidecar.provenance != Provenance() or sidecar.source:
         values["provenance"] = sidecar.provenance.model_copy(
@@ -130,6 +134,7 @@ def _describe(values: dict[str, Any], full: str, problems: list[Problem]) -> Non
     short = " ".join(str(values.get("description", "")).split()).removesuffix("…")
     if not short or " ".join(full.split()).startswith(short):
         values["description"] = full
+        # Problems about a missing or shortened description are settled by the sidecar.
         problems[:] = [problem for problem in problems if not problem.code.startswith("description-")]
     else:
         message = f"SKILL.md and {SIDECAR} give different descriptions; SKILL.md counts."
@@ -222,6 +227,7 @@ def render_folder(skill: Skill, original: Original, *, standard_only: bool) -> l
     """Write a native folder. Without `standard_only`, SKILL.md keeps all fields that are still true."""
     skill_md = write_skill_md(skill, original, standard_only=standard_only)
     holder = body_artifact(skill)
+    # Some bodies do not survive in a document. Such a text gets a file of its own.
     if holder is not None and skill_md.document.body != holder.content:
         holder = None
     artifacts, files, entries = _artifact_files(skill, holder, skill_md.file, original)
@@ -235,6 +241,7 @@ def render_folder(skill: Skill, original: Original, *, standard_only: bool) -> l
 
 def _fields(skill: Skill, original: Original, skill_md: SkillMd) -> JsonObject:
     """Return the fields of the sidecar: everything that SKILL.md alone does not give."""
+    # SKILL.md is read back as any reader would, so that the sidecar repeats nothing that it says already.
     package = Package.written(skill.name, [skill_md.file])
     said = read_fields("native", package, skill_md.file.path, skill_md.document, []) or {}
     base = dump_content(Skill.model_validate({"slug": skill.name, "title": skill.name, **said}))
@@ -271,6 +278,8 @@ def _origin(original: Original, skill_md: SkillMd, extra: JsonObject) -> JsonObj
     about_runs = {key: extra[key] for key in RUN_FIELDS if _fits_field(key, extra.get(key))}
     others = {key: value for key, value in extra.items() if key not in about_runs}
     fields: JsonObject = {**about_runs, **({"frontmatter": others} if others else {})}
+    # The author's frontmatter is kept in one place: in SKILL.md as long as that is the author's own, else in the
+    # origin.
     if origin is not None and skill_md.own and original.reading.form != "native":
         origin = origin.model_copy(update={"frontmatter": None})
     elif origin is not None and not skill_md.own and _lacks_frontmatter(origin) and document is not None:

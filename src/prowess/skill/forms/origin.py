@@ -49,6 +49,7 @@ def diff_values(plain: Any, source: Any, at: str = "") -> list[JsonObject]:
         return _object_changes(cast("JsonObject", plain), cast("JsonObject", source), at)
     if isinstance(plain, (list, tuple)) and isinstance(source, (list, tuple)):
         ours, theirs = cast("list[Any]", plain), cast("list[Any]", source)
+        # Item by item only if the lengths are equal; otherwise an index would point at another item after an edit.
         if len(ours) == len(theirs):
             pairs = enumerate(zip(ours, theirs, strict=True))
             return [change for index, (a, b) in pairs for change in diff_values(a, b, f"{at}/{index}")]
@@ -120,6 +121,7 @@ def _replace(inside: Any, key: str, change: JsonObject) -> None:
 def _fingerprint(value: Any) -> Any:
     """Return a short value itself, or the hash of a long one: enough to detect that it changed."""
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    # A hash, because the sidecar must not repeat the content of the skill only to detect that it changed.
     if len(text) <= _INLINE and not isinstance(value, (dict, list, tuple)):
         return value
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -130,6 +132,7 @@ def _escaped(key: str) -> str:
 
 
 def _unescaped(part: str) -> str:
+    # In this order, as in JSON Pointer: `~01` stands for `~1`, not for a slash.
     return part.replace("~1", "/").replace("~0", "~")
 
 

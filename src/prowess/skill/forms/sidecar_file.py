@@ -118,6 +118,7 @@ def _validated(fields: JsonObject, lines: dict[str, int], problems: list[Problem
                 _field_problem(where, str(fault["type"]), fault["msg"], Sidecar.model_fields, lines.get(where[0]))
             )
         bad = {str(fault["loc"][0]) for fault in faults}
+        # One invalid field must not cost the others. Without the fields at fault the rest is known to be valid.
         return Sidecar.model_validate({key: value for key, value in fields.items() if key not in bad})
 
 

@@ -25,6 +25,7 @@ from prowess.skill.text.reader import read_document
 from prowess.skill.text.yaml import YamlRefused, load
 
 _LIMITS = {"description": MAX_DESCRIPTION_CHARS, "compatibility": MAX_COMPATIBILITY_CHARS}
+# Frontmatter is limited to 16 KiB in all. What is longer goes to the sidecar, which has more room.
 _FIELD_LIMIT = 4000
 
 
@@ -136,12 +137,14 @@ def _still_holds(skill: Skill, original: Original, path: str, document: Document
     if said is None:
         return False
     metadata = cast("JsonObject", said.get("metadata", {}))
+    # These two come from defaults if the document does not state them, so they say nothing that could be wrong.
     if "version" not in fields and "version" not in metadata:
         del said["version"]
     if "title" not in fields and "title" not in metadata and said["slug"] == fields.get("name"):
         del said["title"]
     if said.pop("slug") not in (skill.slug, skill.name):
         return False
+    # A description that was shortened to the limit of the standard is still true; the sidecar has the full one.
     if said["description"] == standard_fields(skill)["description"]:
         del said["description"]
     current = dump_content(skill)
@@ -184,6 +187,8 @@ def _is_text(value: Any) -> bool:
 def _edited(skill: Skill, original: Original, path: str, document: Document) -> str | None:
     """Return the author's frontmatter with changed lines, or None if its structure does not allow that."""
     said = read_fields("native", original.package, path, document, [])
+    # Lines can only be replaced where plain YAML says which lines belong to a key. Repaired frontmatter is written
+    # anew.
     if said is None or document.raw is None or document.how != "yaml":
         return None
     try:
