@@ -25,6 +25,8 @@ def check(reading: Reading, limits: Limits) -> Iterator[Problem]:
     fields, lines = strict.fields, strict.lines
     if fields is None:
         document = reading.document
+        # The upload's own rules are checked on what the tolerant reader found, so that all problems are listed in one
+        # go.
         fields, lines = (dict(document.fields), dict(document.lines)) if document else ({}, {})
     name, description = fields.get("name"), fields.get("description")
     if isinstance(name, str):

@@ -82,6 +82,7 @@ def is_limit(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return False
     try:
+        # By way of text, so that a number in quotes counts too. NaN fails both comparisons.
         return 0 < float(str(value)) < float("inf")
     except ValueError:
         return False
@@ -232,6 +233,7 @@ def check_patterns(reading: Reading) -> Iterator[Problem]:
             yield checks.error(
                 "intent-pattern", f"RE2 refuses the intent pattern {shown}: {reason}.", _PATTERN_HINT, key, line
             )
+        # Only at the pattern that crosses the limit, so that the problem is reported once.
         elif spent > MAX_PATTERN_PROGRAM >= spent - size:
             message = f"With {shown} the intent patterns come to {spent:,} steps; {MAX_PATTERN_PROGRAM:,} are the most."
             hint = "Repeat less: a number in braces counts as often as it says, and a class such as \\pL is large."

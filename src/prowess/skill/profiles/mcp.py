@@ -56,6 +56,7 @@ def _check_json(scalar: Scalar) -> Iterator[Problem]:
     if scalar.is_key and scalar.type != "str":
         message = f"The key {scalar.text[:80]!r} is read as {_TYPES.get(scalar.type, scalar.type)}, not as text."
         yield checks.error("not-json", message, "Put the key in quotes.", scalar.key, scalar.line)
+    # The extension sends frontmatter as JSON, which has neither dates nor infinite numbers.
     elif scalar.type == "timestamp" or scalar.text.lower().lstrip("+-") in (".inf", ".nan"):
         what = "a date" if scalar.type == "timestamp" else "a number without end"
         if scalar.type in ("timestamp", "float"):

@@ -21,7 +21,9 @@ _FILES = {
 }
 _TOGETHER = "and so to send what it finds there to these hosts"
 _SHOWN = 10
+# A longer list goes on in another line and is never cut: padding once hid a host from the person who approved it.
 _LONGEST = 1_000
+# Claude Code runs these commands when it loads the text, before a model reads it.
 _COMMAND = re.compile(r"(?:^|[\s(])!`[^`\n]+`|^```!", re.MULTILINE)
 
 

@@ -167,6 +167,8 @@ class Profile:
         codes = {problem.code for problem in own}
         reported = [problem for problem in reading.problems if problem.code not in self.superseded]
         causes = {code for strict in codes for code in EXPLAINED_BY.get(strict, ())}
+        # The reader's problem replaces the refusal that it explains: it names the line and the fix, and the refusal
+        # only says that something is wrong.
         found = [self._graded(problem, causes) for problem in reported]
         known = {problem.code for problem in reported}
         found += [
@@ -177,6 +179,7 @@ class Profile:
     def _graded(self, problem: Problem, causes: set[str]) -> Problem | None:
         if problem.code in causes:
             return self._with_refusal(replace(problem, severity="error"))
+        # Ranks count down from `error`, so the larger rank is the milder severity.
         highest = max(problem.severity, self.ceiling, key=_RANK.__getitem__)
         severity = self.severities.get(problem.code, highest)
         if severity is None or severity == problem.severity:

@@ -53,6 +53,7 @@ def check_hidden_text(reading: Reading) -> Iterator[Problem]:
             run = _hidden_run(text, found)
             seen.add(run)
             yield _hidden_problem(found, run, file.path, found.line)
+    # Walking through all fields is slow. Without escapes, a hidden character in a field is in the file as well.
     if not _has_escapes(reading):
         return
     lines: Mapping[str, int] = reading.document.lines if reading.document else {}
@@ -84,6 +85,7 @@ def _text_of(file: File) -> str:
         text = file.content.decode("utf-8")
     except UnicodeDecodeError:
         return ""
+    # A NUL marks a binary file, but must not exempt SKILL.md from the check.
     return text if "\x00" not in text or is_skill_md(file.path) else ""
 
 
@@ -116,6 +118,7 @@ def _iter_texts(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
     while pending:
         key, value = pending.pop()
         if isinstance(value, str):
+            # Hidden characters that are refused are all outside ASCII; control characters only give a warning.
             if not value.isascii():
                 yield key, value
         elif isinstance(value, dict):
@@ -188,12 +191,14 @@ def _declared_names(skill: Skill, template: PromptTemplate) -> frozenset[str] | 
     if not schemas:
         return None
     earlier = [one for one in skill.artifacts if one.ordinal < template.ordinal]
+    # Data of an earlier artifact may hold any name unless a schema says which.
     if any(kind_info(one.kind).gives != "text" and _output_schema(one) is None for one in earlier):
         return None
     schemas += [schema for schema in map(_output_schema, earlier) if schema is not None]
     named = [_property_names(schema) for schema in schemas]
     if None in named:
         return None
+    # The names under which a run passes on the outputs of earlier artifacts.
     outputs = {"previous", *(_WORDS.sub("_", one.name.lower()).strip("_") for one in earlier)}
     return frozenset(outputs).union(*(names for names in named if names))
 

@@ -54,9 +54,12 @@ def read_strictly(data: bytes, limits: Limits = DEFAULT_LIMITS) -> StrictDocumen
     content = content.replace("\r\n", "\n").replace("\r", "\n")
     if not content.startswith("---"):
         return _refused_document("strict-frontmatter", _why_not_at_the_start(content), 1)
+    # The first line that begins with three dashes. The reference itself cuts at any three dashes, also inside a line,
+    # which breaks the specification; docs/profiles.md lists these cases.
     end = content.find("\n---", 2)
     if end < 0:
         return _refused_document("strict-frontmatter", "The frontmatter has no line of three dashes at its end.", 1)
+    # From after the first dashes, so that the rest of line 1 is line 1 of the YAML and lines agree with the file.
     raw = content[3 : end + 1]
     size, cap = len(raw.encode()), limits.frontmatter_bytes
     if size > cap:
@@ -89,6 +92,7 @@ def parse_events(text: str) -> Iterator[Any]:
     fast = getattr(yaml, "CSafeLoader", None)
     if fast is not None and "\t" not in text and "\ufeff" not in text:
         try:
+            # As a list: if libyaml fails halfway, no event has been passed on, and the Python parser can start over.
             yield from list(cast("Iterator[Any]", _parse(text, Loader=fast)))
         except yaml.YAMLError:
             pass
@@ -208,6 +212,7 @@ class _Builder:
             self.lines[key] = parent.key_line
 
     def _add(self, code: str, what: str, line: int | None) -> None:
+        # One report for each line and kind: `[[[[` would otherwise give four.
         if not any(known.code == code and known.line == line for known in self.refusals):
             key = str(self.stack[0].key) if self.stack and self.stack[0].has_key else None
             self.refusals.append(_refusal(code, f"The frontmatter {what}.", line, key))
@@ -286,6 +291,7 @@ def _starts_key(stack: list[list[Any]]) -> bool:
 
 def plain_type(text: str) -> str:
     """Return the type that a YAML 1.1 reader gives to unquoted text."""
+    # PyYAML files its patterns under the first character that they can match, and those for any character under None.
     for tag, pattern in _RESOLVERS.get(text[:1], []) + _RESOLVERS.get(None, []):
         if pattern.match(text):
             return tag.removeprefix(_PREFIX)
