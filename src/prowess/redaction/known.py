@@ -19,6 +19,8 @@ _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 
 # A secret may be interrupted by white space, by escaped line breaks (JSON, shells) and by invisible characters.
 _SPACE = b" \t\n\r\x0b\x0c"
+# Characters that a viewer shows as a space or not at all: soft hyphen, zero-width and typographic spaces, line
+# separators, byte order mark.
 _RARE = "\x85\xa0\xad\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff"
 _BREAKS = ("n", "r", "t", "u000a", "u000A", "u000d", "u000D", "u0009")
 _IS_RARE = f"[{_RARE}]"
@@ -43,9 +45,11 @@ class KnownValues:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         given = set(map(replace_surrogates, secrets))
+        # A value that is part of our own mark would be found in every text that was redacted before.
         wanted = [
             secret for secret in given if len(_unspaced_view(secret)) >= SHORTEST_SECRET and secret not in REDACTED
         ]
+        # `int` raises for more than 4,300 digits.
         self._numbers = frozenset(
             int(secret) for secret in wanted if secret.isascii() and secret.isdigit() and len(secret) < 400
         )
@@ -78,6 +82,7 @@ class _View:
 
     def __init__(self, look: Callable[[str], bytes], plain: set[str], encoded: set[str]) -> None:
         self._look = look
+        # Two patterns to redact with, because only base64 matches have to be widened; one for the quick check.
         self._plain = _any_of({look(form) for form in plain})
         self._encoded = _any_of({look(form) for form in encoded})
         self._any = _any_of({look(form) for form in plain | encoded})
@@ -100,6 +105,7 @@ class _View:
     def _places(self, text: str) -> tuple[str, Sequence[int]]:
         """Return the text as this view shows it, and the original position of each character."""
         if self._look is _plain_view:
+            # Positions are 1:1 here, and a range takes no memory.
             return text, range(len(text))
         places: list[int] = []
         parts: list[str] = []
@@ -121,6 +127,7 @@ def _plain_view(text: str) -> bytes:
 
 
 def _unspaced_view(text: str) -> bytes:
+    # Bytes can drop characters in one pass; this runs for every text that is stored.
     return text.encode().translate(None, _SPACE)
 
 
@@ -150,6 +157,8 @@ def _widen(text: str, spans: Iterable[Span]) -> list[Span]:
     for start, end in spans:
         if end <= done:
             continue  # inside the previous value
+        # Never back into the previous value: each character is visited once, so a value full of matches takes linear
+        # time.
         while start > done and text[start - 1] in _BASE64:
             start -= 1  # noqa: PLW2901
         while end < len(text) and (text[end] in _BASE64 or text[end] == "="):
@@ -171,6 +180,8 @@ def _cut_out(text: str, spans: Iterable[Span]) -> str:
 
 def _any_of(forms: set[bytes]) -> Pattern:
     """Return a pattern for any of these, the longest first."""
+    # Checked again here: a view may shorten a form, and short ones occur in ordinary text. The longest first, so that a
+    # secret which contains another one is removed whole.
     wanted = sorted((form for form in forms if len(form) >= SHORTEST_SECRET), key=lambda form: (-len(form), form))
     return compile_any_of([form.decode() for form in wanted])
 
@@ -180,8 +191,11 @@ def _plain_forms(secret: str) -> Iterator[str]:
     yield secret
     for ascii_only in (True, False):
         escaped = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
+        # Some encoders escape the slash, and logs often have JSON within JSON.
         yield from (escaped, escaped.replace("/", "\\/"), json.dumps(escaped)[1:-1])
     storable = secret.encode()
+    # What encoders leave as it is: nothing, the default of Python, `encodeURIComponent` of JavaScript, and all that RFC
+    # 3986 allows in a path.
     for safe in ("", "/", "!*'()", "/:@!$&'()*+,;="):
         percent = quote(storable, safe=safe)
         yield from (percent, _lower_hex(percent), quote_plus(storable, safe=safe))
@@ -201,8 +215,12 @@ def _base64_forms(secret: str) -> Iterator[str]:
     first and last characters of each also depend on the bytes around the value and are left out.
     """
     content = secret.encode()
+    # With one byte before the value, the first 8 bits are foreign: they reach into the second character, so two are
+    # left out. With two bytes it is 16 bits and three characters.
     for offset, start in ((0, 0), (1, 2), (2, 3)):
         whole = b64encode(bytes(offset) + content).decode()
+        # At the end, one byte in the last group gives two characters and `==`, of which the second depends on what
+        # follows; two bytes give three characters and `=`, of which the third does.
         tail = {0: 0, 1: 3, 2: 2}[(offset + len(content)) % 3]
         form = whole[start : len(whole) - tail]
         yield from (form, form.translate(_URL_SAFE), form.replace("+", "%2B").replace("/", "%2F"))

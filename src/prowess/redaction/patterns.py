@@ -25,6 +25,7 @@ _HEADER = (
 _COOKIE = r"(?i)(?P<before>\b(?:set-)?cookie:\s*)(?P<value>[^\s=;]+=[^\s;]{10,}[^\r\n\"'`]*)"
 _LOGIN = r"(?P<before>(?:^|\s)(?:-u|--user)[ =][\"']?[^\s:\"'$<{]+:)(?P<value>[^\s\"'$<{]{3,})"
 
+# Matches wherever one of the patterns above does, and is far cheaper: most texts have no match and are done after it.
 NAME_HINT = (
     r"(?i:(?:key(?:[_-]?id)?|secret|token|passw(?:or)?d|passphrase|pwd|credentials?|authorization|cookie)\\?[\"'`]?\s*[:=]"
     rf"|-{_SENSITIVE_KEYS}\s|bearer\s|(?:-u|--user)[ =])"
@@ -35,6 +36,7 @@ _KEY = re.compile(
     r"passwd|passphrase|pwd|credentials?|(?:proxy_)?authorization|(?:set_)?cookie)",
     re.DOTALL,
 )
+# Look-behind, which RE2 does not have: `apiKey` becomes `api_Key`.
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 # Placeholders in documentation: some words anywhere in the value, others only as a part of their own.
@@ -52,6 +54,7 @@ _WORDS = re.compile(r"[a-z_.:/-]+|[A-Z_]+|.*(?i:your|example|x{4}|\.{3}).*")
 @lru_cache(maxsize=4096)
 def has_secret_name(name: str) -> bool:
     """Return True if the value under this key of a JSON object is a secret."""
+    # `_KEY` is matched with `re`, not RE2, so the length of what strangers send is limited here.
     if len(name) > 200:
         return False
     return _KEY.fullmatch(_CAMEL.sub("_", name).replace("-", "_").replace(" ", "_").lower()) is not None
@@ -68,6 +71,7 @@ def _replace_unless_placeholder(match: Match) -> str:
     named = match.groupdict()
     after = named.get("after") or ""
     before, value = named.get("before") or "", named.get("value") or ""
+    # `after` is an opening parenthesis: `token = read_token(` is a call, not a value. Public keys are no secret.
     if after or "public" in before.lower() or not _looks_secret(value):
         return match.group()
     return f"{before}[redacted]"
@@ -77,6 +81,7 @@ def _replace_unless_words(match: Match) -> str:
     """Replace any long value where a credential is expected, unless it is plain words."""
     named = match.groupdict()
     before, value = named.get("before") or "", named.get("value") or ""
+    # After `Authorization:` even a value without digits is a credential if it is this long.
     if len(value) >= 16 and not _WORDS.fullmatch(value):
         return f"{before}[redacted]"
     return _replace_unless_placeholder(match)
@@ -86,6 +91,7 @@ def _looks_secret(value: str) -> bool:
     """Return True unless the value is a word, an expression of a program, or a placeholder of documentation."""
     if _PLACEHOLDER.search(value) or _EXPRESSION.fullmatch(value):
         return False
+    # Generated secrets have digits and letters. Plain words and plain numbers stay, or documentation would be altered.
     return any(character.isdigit() for character in value) and any(character.isalpha() for character in value)
 
 
@@ -115,6 +121,8 @@ def _shape(kind: str, hints: str, pattern: str, glance: str = "") -> SecretShape
     return SecretShape(kind, tuple(hints.split()), pattern, glance or pattern)
 
 
+# The order matters where one shape contains another: `sk-ant-…` and `sk-or-…` come before the general `sk-…`, so that
+# the kind in the mark is right.
 SHAPES: tuple[SecretShape, ...] = (
     _shape(
         "private-key",
@@ -211,6 +219,7 @@ SHAPES: tuple[SecretShape, ...] = (
     _shape("sourcegraph", "sgp_", r"\bsgp_(?:[0-9a-fA-F]{16}_|local_)?[0-9a-fA-F]{40}"),
 )
 
+# A name of a group may occur only once in a pattern, so the groups lose theirs.
 SHAPE_HINT = "|".join(shape.glance.replace("?P<before>", "?:") for shape in SHAPES)
 """Matches in every text with a shaped secret."""
 
@@ -231,6 +240,7 @@ _EXAMPLE_PASSWORDS = {
 def redact_shapes(text: str) -> str:
     """Return the text with values that have the shape of a secret replaced."""
     for shape in SHAPES:
+        # Searching for a fixed text is much cheaper than running some seventy patterns.
         if any(hint in text for hint in shape.hints):
             text = compile_linear(shape.pattern).sub(partial(_replace_shape, shape.kind), text)
     return text
@@ -241,6 +251,7 @@ def _replace_shape(kind: str, match: Match) -> str:
     if _is_placeholder(whole, parts.get("value") or ""):
         return whole
     before = parts.get("before") or ""
+    # The pattern needs the `@` to tell a password from a port, so the match includes it.
     after = "@" if kind == "url-password" else ""
     return f"{before}[redacted:{kind}]{after}"
 

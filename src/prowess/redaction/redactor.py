@@ -20,6 +20,8 @@ _SECRET_NAME = re.compile(
     r"|(?:^|_)(?:apikey|credentials|passwd|password|secret|token)(?:_|$)"
     r"|(?:apikey|credentials|passwd|password|secret|token)$"
 )
+# `PWD` is the working folder, and `TOKEN_LIMIT` or `TOKEN_FILE` only speak of a secret. Redacting their values would
+# remove ordinary numbers and paths from every trace.
 _HARMLESS_NAME = re.compile(
     r"(?:old)?pwd$|(?:^|.*_)(?:max|min|public)(?:_|$)"
     r"|.*_(?:algorithm|algo|count|dir|enabled|expiry|file|folder|header|home|length|limit|method|mode|name|path|prefix|seconds"
@@ -49,6 +51,7 @@ def _secret_parts(value: str) -> Iterator[str]:
     """Yield the parts that are secret by themselves: lines of a key, items of a list, secret members of a JSON object."""
     if not value.lstrip().startswith("{"):
         parts = re.split(r"[\s,;]+", value.strip())
+        # `-----BEGIN …` is the same in every key and no secret.
         yield from (part for part in parts if len(part) >= _LONG_PART and "-----" not in part)
         return
     try:
@@ -60,7 +63,7 @@ def _secret_parts(value: str) -> Iterator[str]:
 
 
 def is_secret_variable(name: str) -> bool:
-    """Return True if a variable of this name holds a secret."""
+    """Return True if the name of a variable says that it holds a secret."""
     lowered = name.lower().replace("-", "_")
     return not _HARMLESS_NAME.match(lowered) and _SECRET_NAME.search(lowered) is not None
 
@@ -77,6 +80,7 @@ def _url_secrets(value: str) -> Iterator[str]:
         found += [given for name, given in parse_qsl(parts.query) if has_secret_name(name)]
         for secret in filter(None, found):
             yield secret
+            # Programs decode a password before they use or log it.
             yield unquote(secret)
 
 
@@ -100,6 +104,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Return the text with every secret replaced by `[redacted]`, or `[redacted:kind]` if its kind is known."""
+        # Known values first: they are exact, and a pattern that cut one in half would leave the rest in the text.
         text = self._known.redact(replace_surrogates(text))
         return redact_shapes(redact_named(text)) if compile_linear(SECRET_HINT).search(text) else text
 
@@ -112,6 +117,7 @@ class Redactor:
             return REDACTED if hidden and value else self.text(value)
         if isinstance(value, dict):
             members = cast("dict[str, Any]", value).items()
+            # Keys may contain secrets, too. Everything below a secret name is hidden, whatever its own names.
             return {self.text(key): self._walk(inner, hidden=hidden or has_secret_name(key)) for key, inner in members}
         if isinstance(value, list | tuple):
             return [self._walk(inner, hidden=hidden) for inner in cast("list[Any]", value)]
