@@ -20,6 +20,8 @@ from prowess.llm.model import Message, Reply, Request, ToolCall, Usage, enforces
 def convert_messages(messages: Sequence[Message]) -> list[theirs.ModelMessage]:
     """Return the conversation as alternating requests and responses."""
     turns: list[theirs.ModelMessage] = []
+    # Consecutive messages that are not the model's become one request: providers expect turns to alternate, with all
+    # tool results in the turn after the calls.
     for by_model, group in groupby(messages, key=lambda message: message.role == "assistant"):
         if by_model:
             turns.extend(theirs.ModelResponse(parts=_response_parts(message)) for message in group)
@@ -68,6 +70,7 @@ def _supports_temperature(profile: Mapping[str, Any]) -> bool:
         return False
     if not profile.get("openai_supports_reasoning"):
         return True
+    # A reasoning model accepts a temperature only while it does not reason.
     efforts = profile.get("openai_reasoning_efforts")
     can_skip_reasoning = (
         "none" in efforts if efforts is not None else profile.get("openai_supports_reasoning_effort_none")
@@ -92,6 +95,7 @@ def convert_reply(response: theirs.ModelResponse, *, model: str, text: str | Non
 
 
 def _convert_call(part: theirs.ToolCallPart, model: str) -> ToolCall:
+    # By default the library returns `{"INVALID_JSON": …}` instead, which a tool would take for its arguments.
     try:
         arguments = part.args_as_dict(raise_if_invalid=True)
     except (ValueError, AssertionError):

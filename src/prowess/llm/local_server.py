@@ -63,14 +63,16 @@ class LocalServer:
         Raise `Unavailable` if the file is missing, has another digest, or is not a model.
         """
         with self._lock:
-            serving = self.serving
+            serving = self.serving  # another thread may have started it while this one waited for the lock
             if serving is None:
+                # Before every start, because the file may have been changed since it was fetched.
                 check_model_file(self._file, self._sha256)
                 serving = self._serving = _start(self._file)
                 finalize(self, serving.process.end, grace=ENDING_SECONDS)
             return serving
 
 
+# Weak, so that the process of a server ends once no model uses it.
 _servers: WeakValueDictionary[Path, LocalServer] = WeakValueDictionary()
 _servers_lock = Lock()
 
@@ -104,6 +106,8 @@ def check_model_file(file: Path, sha256: str) -> None:
 
 
 def _start(file: Path) -> ServerProcess:
+    # Any user of this machine can connect to a loopback port; the key keeps them out. It goes over the channel, because
+    # command lines are public.
     key = secrets.token_urlsafe(32)
     child = ChildProcess.start(
         [sys.executable, "-I", str(Path(local_program.__file__))],
@@ -142,6 +146,7 @@ def _read_address(child: ChildProcess, order: dict[str, Any]) -> str:
         line = ""
     except OSError:  # it has closed its end
         line = ""
+    # A line without its end means that the process died while it wrote.
     answer = json.loads(line) if line.endswith("\n") else {"problem": f"its process ended with {child.wait()}"}
     if "url" not in answer:
         raise Unavailable(

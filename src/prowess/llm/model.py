@@ -47,6 +47,7 @@ _FAMILIES: tuple[tuple[tuple[str, ...], str], ...] = (
 
 def family_of(provider: str, name: str) -> str:
     """Return the family of a model by its name, or its provider if the name is not known."""
+    # Routers put the vendor before the name (`meta-llama/llama-4`), and the name of a local model may be a path.
     bare = name.lower().replace("\\", "/").rpartition("/")[2]
     for prefixes, family in _FAMILIES:
         if bare.startswith(prefixes):
@@ -150,7 +151,7 @@ class Model(Protocol):
 
     @property
     def family(self) -> str:
-        """The family whose prompts suit it: `anthropic` for every Claude, whoever serves it."""
+        """The family whose prompts suit it: `anthropic` for every Claude, regardless of the provider."""
         ...
 
     @property

@@ -111,6 +111,7 @@ class Models:
         provider, model = _parse_name(name)
         full = f"{provider.name}:{model}"
         with self._lock:
+            # Opened under the lock, although that blocks: two threads must not open the same model twice.
             if full not in self._opened:
                 self._opened[full] = self._guarded(provider, _open_model(provider, model, self._config))
             self._by_alias[name] = self._opened[full]
@@ -150,9 +151,11 @@ class Models:
 
         Raise `RunFailed`, after closing all, if a scripted model was used and has steps left.
         """
+        # Imported late: `wrappers` imports this module, and tenacity, which is not needed before a model is opened.
         from prowess.llm.wrappers import Closeable
 
         with self._lock:
+            # A copy, so that the lock is not held while connections close.
             opened = list(self._opened.values())
         unfinished: RunFailed | None = None
         for model in opened:
@@ -160,6 +163,7 @@ class Models:
                 if isinstance(model, Closeable):
                     await model.close()
             except RunFailed as error:
+                # Raised only at the end: the other models must be closed, too.
                 unfinished = unfinished or error
         if unfinished is not None:
             raise unfinished
@@ -193,6 +197,7 @@ def _parse_name(name: str) -> tuple[Provider, str]:
     before, colon, after = name.partition(":")
     provider = PROVIDERS.get(before) if colon else None
     if provider is None:
+        # A name without a provider may have a colon of its own, so the whole of it is the name.
         provider, after = PROVIDERS.get(_infer_provider(name)), name
     if provider is None or not _check_name(provider, after):
         raise Invalid(f"{name[:80]!r} is no name of a model.", hint=f"The forms are {NAME_FORMS}.")
@@ -206,4 +211,5 @@ def _infer_provider(name: str) -> str:
 def _check_name(provider: Provider, model: str) -> bool:
     if not provider.plain:
         return bool(model) and len(model) <= _LONGEST and "\0" not in model
+    # With some providers the name becomes part of a URL: `..` or `//` could lead to another path of the server.
     return _PLAIN_NAME.fullmatch(model) is not None and ".." not in model and "//" not in model

@@ -83,6 +83,7 @@ def _open_google(provider: Provider, model: str, config: ModelConfig) -> Model:
 
 
 def _open_ollama(provider: Provider, model: str, config: ModelConfig) -> Model:
+    # Optional: a local Ollama needs no key, a hosted one does.
     key = config.environment.get("OLLAMA_API_KEY", "").strip()
     return _open_cautious(provider, model, _base_url(config, "OLLAMA_BASE_URL", OLLAMA_URL), key)
 

@@ -76,7 +76,7 @@ class RemoteModel:
             return self._read(response)
         except Exception as error:  # noqa: BLE001  (providers' libraries raise anything)
             failure = self._translate(error, answered=exchange.answered)
-        # Raised outside the handler: the original, which may contain a key, must not become its context.
+        # Raised outside the handler: the original error, which may contain a key, must not become its context.
         raise failure
 
     async def stream(self, request: Request) -> AsyncGenerator[str | Reply]:
@@ -111,6 +111,7 @@ class RemoteModel:
                     written.append(piece)
                     yield piece
         whole = response.get()
+        # A stream that ends early without an error must not pass as a whole answer.
         if whole.state != "complete":
             raise self._unusable(whole, f"The answer of {self.name} broke off.", hint="Ask again.")
         yield self._read(whole, text="".join(written))
@@ -129,6 +130,7 @@ class RemoteModel:
         with self._lock:
             client = self._clients.get(loop)
             if client is None:
+                # The client of the constructor is used once; it has no connections yet, so it fits any event loop.
                 spare, self._spare = self._spare, None
                 client = self._clients[loop] = spare or self._connect()
             return client
@@ -148,6 +150,7 @@ class RemoteModel:
     def _unusable(self, response: ModelResponse, message: str, *, hint: str) -> AnswerUnusable:
         """Return the error, with the tokens and the cost of the reply if the server's count is plausible."""
         read, written = tokens = response.usage.input_tokens, response.usage.output_tokens
+        # A server can report any number; only a plausible one is charged.
         if min(tokens) < 0 or not 0 < read + written <= _MAX_TOKENS:
             return AnswerUnusable(message, hint=hint)
         cost = cost_of(self.name, Usage(input_tokens=read, output_tokens=written))

@@ -86,6 +86,7 @@ class ScriptedModel:
 
     async def close(self) -> None:
         """Raise `RunFailed` if the model was used and steps are left."""
+        # A model that was opened and never used is not an error.
         if self.requests:
             self.finish()
 
@@ -226,6 +227,7 @@ class _Step(_Part):
 
     @model_validator(mode="after")
     def _one_answer(self) -> Self:
+        # By presence, not by value: `"json": null` and `"text": ""` are answers.
         if len(self.model_fields_set & {"text", "data", "calls", "error"}) != 1:
             raise ValueError("a step has one answer")
         return self

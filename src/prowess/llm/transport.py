@@ -32,6 +32,7 @@ class Exchange:
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 
 _current_exchange: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
+# Only a safety net: `GuardedModel` has the configured timeout.
 _TIMEOUT = httpx2.Timeout(600, connect=10)
 
 
@@ -55,6 +56,7 @@ def http_client(url: str, *, limit: int = MAX_ANSWER_BYTES) -> httpx2.AsyncClien
                 f"The server sends elsewhere: status {response.status_code}.",
                 hint="Give the address that it moved to; none is followed, since the key would go there.",
             )
+        # The limit counts bytes as they arrive: a small compressed answer could expand to gigabytes after it.
         if response.headers.get("content-encoding", "identity") != "identity":
             raise AnswerUnusable("The answer is compressed, which was not asked for.", hint="Check the server.")
         response.stream = _LimitedStream(response.stream, limit)
@@ -62,6 +64,7 @@ def http_client(url: str, *, limit: int = MAX_ANSWER_BYTES) -> httpx2.AsyncClien
     return httpx2.AsyncClient(
         timeout=_TIMEOUT,
         follow_redirects=False,
+        # A proxy cannot reach a server on this machine, or would reach its own.
         trust_env=not is_loopback(url),
         verify=_default_tls() if urlsplit(url).scheme == "https" else _empty_tls(),
         headers={"Accept-Encoding": "identity"},
@@ -114,7 +117,9 @@ class _LimitedStream(httpx2.AsyncByteStream):
             await self._stream.aclose()
 
 
+# Request timeout, conflict, too early and too many requests: the same request may succeed later.
 _RETRY_STATUS = frozenset({408, 409, 425, 429})
+# Key, payment, permission or name: repeating the request changes nothing.
 _DENIED_STATUS = frozenset({401, 402, 403, 404})
 _TRANSIENT_ERRORS = (
     theirs.ModelConnectionError,
@@ -134,6 +139,7 @@ def translate_error(
 
     If the provider has `answered`, the reply is to blame, not the request.
     """
+    # Our hook in the HTTP client raises errors that the libraries wrap in their own.
     own = next((cause for cause in _causes(error) if isinstance(cause, ProwessError)), None)
     if own is not None:
         return own
@@ -184,6 +190,7 @@ def _translate_status(
 def _causes(error: BaseException) -> Iterator[BaseException]:
     seen: set[int] = set()
     current: BaseException | None = error
+    # Chains of exceptions can be circular.
     while current is not None and id(current) not in seen:
         seen.add(id(current))
         yield current
@@ -191,6 +198,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_transport(error: BaseException) -> bool:
+    # By name: the libraries use different HTTP packages, and not all of them are installed.
     return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in ("httpx", "httpx2", "httpcore2")
 
 
@@ -199,6 +207,7 @@ def _provider_text(error: Exception, secrets: Sequence[str]) -> str:
     # Later lines of an error message are about the internals of a library.
     is_answer = isinstance(error, theirs.ModelHTTPError)
     message = _body_message(error.body) if is_answer else str(error).strip().partition("\n")[0]
+    # A message can hold escape sequences for the terminal, so only printable characters are kept.
     plain = " ".join("".join(letter if letter.isprintable() else " " for letter in message[:4_000]).split())
     if any(_contains_key(secret, plain) for secret in secrets):
         return " (what it says is left out, since it repeats the key)"
@@ -223,6 +232,7 @@ def _contains_key(secret: str, text: str) -> bool:
     size = min(_KEY_FRAGMENT, len(secret))
     if not size:
         return False
+    # Fragments count, because providers often repeat a key with its middle replaced by asterisks.
     forms = (secret, base64.b64encode(secret.encode()).decode())
     return any(form[start : start + size] in text for form in forms for start in range(len(form) - size + 1))
 
@@ -232,7 +242,7 @@ ANTHROPIC_URL = "https://api.anthropic.com"
 GOOGLE_URL = "https://generativelanguage.googleapis.com"
 
 PLACEHOLDER_KEY = "none"
-"""The key for servers that need none: the library insists on one."""
+"""The key for servers that need none: the library requires one."""
 
 
 def openai_client(model: str, url: str, key: str) -> ProviderClient:
@@ -242,6 +252,7 @@ def openai_client(model: str, url: str, key: str) -> ProviderClient:
     from pydantic_ai.providers.openai import OpenAIProvider
 
     client = http_client(url)
+    # No retries in any library: `GuardedModel` retries, and two layers would multiply the attempts.
     provider = OpenAIProvider(openai_client=AsyncOpenAI(base_url=url, api_key=key, http_client=client, max_retries=0))
     return ProviderClient(model=OpenAIChatModel(model, provider=provider), client=client)
 
@@ -254,6 +265,7 @@ def compatible_client(model: str, url: str, key: str) -> ProviderClient:
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
     client = http_client(url)
+    # The library reads these from OPENAI_ORG_ID and OPENAI_PROJECT_ID, and would send them to any server.
     no_account = {"OpenAI-Organization": Omit(), "OpenAI-Project": Omit()}
     openai = AsyncOpenAI(
         base_url=url,

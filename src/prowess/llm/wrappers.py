@@ -98,6 +98,7 @@ class GuardedModel:
             await self.inner.close()
 
     async def _once(self, request: Request) -> Reply:
+        # Outside the timeout: a request that waits for its turn has not been sent yet.
         await self._turn()
         return await self._in_time(self.inner.complete(request))
 
@@ -107,6 +108,7 @@ class GuardedModel:
         try:
             first = await self._in_time(anext(pieces, None))
         except BaseException:
+            # Otherwise the connection stays open until the garbage collector finds the generator.
             await pieces.aclose()
             raise
         if first is None:
