@@ -79,6 +79,8 @@ class Allowance:
         """Return the inputs that the trace may store. `handed_on` inputs are outputs, and stored only if outputs are."""
         if not self.log_input:
             return {}
+        # `previous` repeats an output that the trace of its own artifact has. Any other output may repeat a withheld
+        # input, so all of them are left out as soon as something is withheld.
         left_out = {PREVIOUS, *(() if self.log_output and not self.withheld else handed_on)} & set(handed_on)
         kept = {name: value for name, value in inputs.items() if name not in left_out}
         return {name: WITHHELD if name in self.withheld else value for name, value in kept.items()}
@@ -120,6 +122,7 @@ def read_allowance(skill: Skill, *, seconds: float = DEFAULT_SECONDS, asked: flo
         shortened=own is not None and own < limit,
         max_cost=_limit(policy, "max_cost_usd"),
         asks_first=policy.get("requires_approval") not in (None, False),
+        # An unreadable `redact_fields` may have meant any input, so then no input is stored.
         log_input=names is not None and seen.get("log_input") in (None, True),
         log_output=seen.get("log_output") in (None, True),
         withheld=frozenset(names or ()),

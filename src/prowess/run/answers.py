@@ -33,6 +33,7 @@ _FAILURE_COST = 200
 """Cost of one failed attempt, in characters; the error also counts the lines up to there."""
 _HINT = "Ask for JSON alone, or use a model that can be held to a schema."
 _DECODER = json.JSONDecoder()
+# Answers are untrusted, so quantifiers are possessive where they can be: backtracking could take quadratic time.
 _FENCE = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[^\n`]*+\n(.*?)(?:^[ \t]*+\1|\Z)", re.MULTILINE | re.DOTALL)
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 """An unclosed string extends to the end, so that no part of it is scanned again."""
@@ -40,7 +41,7 @@ _START = re.compile(r"\{(?=\s*+[\"}])|\[(?=\s*+[\[{\"\]\-0-9tfn])")
 """A bracket that may begin an object or list; most brackets in prose and code cannot."""
 _BRACKET = re.compile(rf"{_STRING}|[\[{{]|[\]}}]", re.DOTALL)
 _MAYBE_INFINITE = re.compile(r"NaN|Infinity|[0-9][eE]|[0-9]{300}")
-"""Occurs in every text with a number that may not be finite."""
+"""Occurs in every text with a number that may not be finite: a float overflows at 1.8e308, with an exponent or about 300 digits."""
 _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*+[\]}}])", re.DOTALL)
 
 
@@ -118,10 +119,13 @@ class _Reading:
         try:
             value, end = _DECODER.raw_decode(self.text, start)
         except json.JSONDecodeError as error:
+            # Making a `JSONDecodeError` counts the line ends before its position, so a failure costs more late in a
+            # text.
             self._left -= _reach(error) - start + _FAILURE_COST + start // 16
             if _is_trailing_comma(self.text, error.pos):
                 return self._without_trailing_commas(start)
         except (ValueError, RecursionError):
+            # These errors do not say how far the parser came, so the whole rest counts as read.
             self._left -= len(self.text) - start
         else:
             self._left -= end - start
@@ -137,6 +141,7 @@ class _Reading:
 
     def _usable(self, value: Any, text: str) -> list[Any]:
         """Return the value unless it nests too deep or has infinite numbers."""
+        # Counting brackets is much cheaper than walking the value, which cannot nest deeper than it has brackets.
         is_deep = (
             text.count("[") + text.count("{") > MAX_VALUE_DEPTH
             and measure_depth(value, most=MAX_VALUE_DEPTH) > MAX_VALUE_DEPTH
@@ -237,6 +242,7 @@ def parse_whole_object(text: str, *, longest: int) -> JsonObject:
 
 
 def _unique_fields(fields: list[tuple[str, Any]]) -> JsonObject:
+    # `json.loads` would silently keep the last of two fields with the same name.
     made = dict(fields)
     if len(made) < len(fields):
         raise ValueError("a field is named twice")

@@ -197,6 +197,7 @@ def start_run(
 
 def _guard_listener(listener: StepListener) -> StepListener:
     """Return a listener that never raises: after its first error it receives nothing more, and the run goes on."""
+    # Unwrapped, because `Call.is_watched` recognizes a run without a listener by this object.
     if listener is ignore_step:
         return listener
     has_failed = False
@@ -294,6 +295,7 @@ def make_call(
         replaces=replaces,
         notes=Notes(receipt=Receipt(run.declared)),
     )
+    # The outer call may have passed on values that it was granted, as inputs for example.
     outer = replaces or run.request.started_by
     if outer is not None:
         call.add_secrets(outer.notes.secrets.env)

@@ -66,11 +66,13 @@ class Journal:
             known = self._next(name, asked)
             if known is not None and known.answer is not None:
                 self.replayed += 1
+                # Kept in this run's own journal too: it may be interrupted again.
                 self._entries.append(known)
                 return json.loads(known.answer)
             try:
                 value = await function(*args, **kwargs)
             except ProwessError:
+                # The reason for a refusal may be gone when the run is resumed, so the call is made again then.
                 self._entries.append(JournalEntry(name=name, asked=asked, answer=None))
                 raise
             self._entries.append(JournalEntry(name=name, asked=asked, answer=json.dumps(value)))
@@ -124,6 +126,7 @@ class Checkpoints:
     async def begin(self, call: Call) -> Journal:
         """Return the journal of the run that the call resumes, or an empty one."""
         if not call.resumes:
+            # The seed of `random` in the script: a resumed run must draw the same numbers to make the same calls.
             return Journal(seed=secrets.token_hex(16))
         return (await offload(find_checkpoint, self._records, call.actor.owner, call.resumes)).journal
 
@@ -145,6 +148,7 @@ class Checkpoints:
         """Return why the journal cannot be stored: it has secrets, and a redacted journal could not be replayed."""
         told = [dict(call.inputs), *(json.loads(entry.answer) for entry in journal.entries if entry.answer)]
         hidden = call.notes.secrets.redact_json(told)
+        # `is_clean` is a quick check that may report a secret where there is none; then the redactor decides.
         if hidden == told and (self._redactor.is_clean(json.dumps(told)) or self._redactor.value(told) == told):
             return ""
         return "There is something secret among the inputs or the answers so far."
@@ -170,6 +174,7 @@ class Checkpoints:
 def find_checkpoint(records: Callable[[], Connections], owner: Owner, trace: str) -> Checkpoint:
     """Return the checkpoint of a run, by the id of its trace or at least four of its first characters. Blocking."""
     found: list[CheckpointRow] = []
+    # PostgreSQL rejects NUL in a text; such an id is simply unknown.
     if len(trace) >= _SHORTEST_ID and trace.isascii() and trace.isprintable():
         with records().read() as connection:
             found = checkpoints.find(connection, owner, trace)

@@ -52,6 +52,8 @@ class JudgedText:
         Order, spacing, escaping and the confidence do not matter. A text with too many levels of escaping holds anything.
         """
         said, _ = _normalize(argument)
+        # A text that is escaped too often to be read counts as the source of every verdict: a copied verdict must
+        # never pass.
         is_argued = len(said) >= _MIN_ARGUMENT_CHARS and said in self._words
         return is_argued or not self._is_read or all(field in self._words for field in _fields(answer))
 
@@ -82,11 +84,13 @@ def _normalize(text: str) -> tuple[str, bool]:
     All spellings of a text, and JSON inside JSON, have the same normal form.
     """
     count = 0
+    # One pass more than levels are undone: if it still finds an escape, the text is nested too deep.
     for _ in range(_MAX_ESCAPE_LEVELS + 1):
         text, count = _ESCAPE.subn(_unescape, text)
         if not count:
             break
     if _SURROGATES.search(text):
+        # Joins the two halves of a character such as an emoji, which ASCII JSON escapes one by one.
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return _SURE.sub(r"\1", "".join(text.replace("\\", "").split())), not count
 

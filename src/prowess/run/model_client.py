@@ -24,6 +24,7 @@ MAX_TOKENS = 100_000_000
 """More than any model can read or write at once."""
 
 _IMPLAUSIBLE = 20
+"""A reported cost counts up to this multiple of the estimate."""
 _LIMITED = "anthropic:"
 """The provider whose requests always have a limit."""
 
@@ -94,6 +95,8 @@ class ModelClient:
         if call.request.dry_run:
             call.notes.sent += [_sent(model, request, purpose) for request in requests]
             raise DryRunEnded
+        # Errors are values here: in a task group, one that is raised would cancel the other requests, which are paid
+        # for.
         room = asyncio.Semaphore(at_once)
 
         async def one(request: Request) -> Reply | ProwessError:
@@ -110,6 +113,8 @@ class ModelClient:
     async def _send(self, call: Call, model: Model, request: Request, *, stream: bool, notes_model: bool) -> Reply:
         notes = call.notes
         if call.run.is_nested:
+            # Shared with the run whose code started this one; otherwise a script could exceed its limit by running
+            # other skills.
             call.run.questions.count(1)
         if notes_model or not notes.model:
             notes.model = model.name
@@ -128,6 +133,7 @@ class ModelClient:
         self, call: Call, model: Model, request: Request, most: float, *, stream: bool
     ) -> tuple[Reply, float | None]:
         """Send a request that costs at most `most`, which is held until the real cost is known."""
+        # The run's own limit comes first, because it needs no database.
         with _held(call, most) as hold:
             async with self._spending.reserved(call, most) as reservation:
                 reply = await self._complete(call, model, request, stream=stream)
@@ -158,6 +164,7 @@ class ModelClient:
     @staticmethod
     async def _streamed(call: Call, model: Model, request: Request) -> Reply:
         reply = Reply()
+        # Without `aclosing`, a cancelled run would keep the connection until the generator is garbage collected.
         async with aclosing(model.stream(request)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Reply):

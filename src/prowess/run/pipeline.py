@@ -69,6 +69,7 @@ def run_handler(handlers: Mapping[Kind, Handler]) -> RunArtifact:
             raise NoHandler(f"Nothing here runs artifacts of the kind {kind}.", hint=f"These are run: {known}.")
         if call.request.dry_run and not kind_info(kind).describes_dry_run:
             raise DryRunEnded
+        # Noted before the assertions run, so that the trace has an output that fails one.
         output = call.notes.output = await handler.run(call)
         return output
 
@@ -79,6 +80,7 @@ def with_deadline(run: RunArtifact) -> RunArtifact:
     """Cancel a call that takes longer than its limit, and raise `TimedOut`."""
 
     async def limited(call: Call) -> Output:
+        # Each call has its own deadline; a fallback starts with the full time.
         deadline = asyncio.timeout(call.run.limits.seconds)
         try:
             async with deadline:
@@ -122,6 +124,8 @@ def with_errors(run: RunArtifact, redactor: Redactor) -> RunArtifact:
                 hint="This is a fault of the handler, not of your inputs; the log has its traceback.",
             )
             _redact(failed, redactor)
+        # Raised outside the `except` block, so that the unexpected exception is not chained to it: its text was not
+        # redacted.
         raise failed
 
     return translated
@@ -130,6 +134,7 @@ def with_errors(run: RunArtifact, redactor: Redactor) -> RunArtifact:
 def _redact(error: ProwessError, redactor: Redactor) -> None:
     error.message = redactor.text(error.message)
     error.hint = redactor.text(error.hint)
+    # `str(error)` and tracebacks show `args`, not `message`.
     error.args = (error.message,)
     if isinstance(error, (Invalid, OutputInvalid)):
         error.problems = tuple(

@@ -56,6 +56,7 @@ class Receipt:
 
 def _count(counts: dict[ResourceKind, Counter[str]], kind: ResourceKind, name: str) -> None:
     names, short = counts.setdefault(kind, Counter()), name[:_NAME_CHARS]
+    # Code chooses the names, such as hosts that it tries, so their number must be limited.
     is_counted = short in names or len(names) < MAX_NAMES
     names[short if is_counted else OTHERS] += 1
 

@@ -85,6 +85,7 @@ def with_record(
         began = time.perf_counter()
         recorder = traces()
         row = _start_row(call)
+        # Written before the run: if the process dies, the row stays, and a later cleanup closes it as interrupted.
         recorder.begin(row)
         publish(_event(call, "run_started"))
         try:
@@ -177,6 +178,7 @@ def _finish_row(row: Trace, call: Call, error: BaseException | None, duration_ms
     code, message = (error.code, error.message) if isinstance(error, ProwessError) else (None, None)
     if status == "cancelled":
         code, message = "cancelled", _CANCELLED
+    # The message of an error may quote the output.
     elif not limits.log_output:
         message = code
     secrets = notes.secrets

@@ -68,6 +68,7 @@ def _made(entry: object, output: Output) -> ProducedFile | None:
     value = _part_of(output, name)
     guessed = mimetypes.guess_type(name)[0] or ("text/plain" if isinstance(value, str) else "application/json")
     content = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    # A lone surrogate in an answer could not be written to a file.
     return ProducedFile(name=name, media_type=said or guessed, content=content.encode("utf-8", "replace").decode())
 
 
@@ -89,6 +90,8 @@ def _part_of(output: Output, name: str) -> Any:
 def _plain_name(given: str) -> str:
     """Return the last part of a path if it is a safe file name, else ''."""
     name = given.replace("\\", "/").rpartition("/")[2].strip()
+    # The skill chooses the name, and an interface may write the file: a path or a hidden file could replace
+    # something.
     fit = name.isprintable() and name not in (".", "..") and not name.startswith(".") and len(name) <= _NAME_LIMIT
     return name if fit else ""
 

@@ -34,6 +34,7 @@ class SkillFacts:
     def __init__(self, skill: Skill) -> None:
         self.outline = SkillOutline.of(skill)
         self.needs = self.outline.needs
+        # A strong reference would keep the skill alive, and the finalizer in `Runner.facts` would never run.
         self._skill = weakref.ref(skill)
         self._subjects: dict[tuple[str, tuple[str, ...]], Subject] = {}
 
@@ -48,7 +49,7 @@ class SkillFacts:
                 asks_first=read_allowance(skill).asks_first,
                 reach=measure_reach(skill, artifacts, needs=self.needs),
             )
-            if len(self._subjects) < _MAX_SUBJECTS:  # callers choose the names of artifacts
+            if len(self._subjects) < _MAX_SUBJECTS:  # callers choose the names, so there may be any number of them
                 self._subjects[key] = found
         return found
 
@@ -63,7 +64,8 @@ class Runner:
 
     def facts(self, skill: Skill) -> SkillFacts:
         """Return the facts about a skill, computed once for as long as its store serves the same object."""
-        # By identity: comparing two skills takes longer than computing the facts anew.
+        # By identity: comparing two skills takes longer than computing the facts anew. The finalizer removes the entry
+        # before another object can get the same id.
         key = id(skill)
         found = self._facts.get(key)
         if found is None:

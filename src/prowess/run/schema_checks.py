@@ -48,6 +48,7 @@ def _judged_inputs(schema: JsonObject, values: JsonObject, others: Collection[st
     """Return the inputs that the schema may judge."""
     if schema.get("additionalProperties") is not False:
         return values
+    # Only later artifacts have `previous`; their other inputs may be fields of earlier outputs, under any name.
     own, later = declared_inputs(schema), "previous" in values
     return {name: value for name, value in values.items() if name in own or not (later or name in others)}
 

@@ -120,6 +120,7 @@ def normalize_inputs(inputs: Mapping[str, Any]) -> JsonObject:
             f"The inputs take {len(text):,} bytes as JSON; a run takes at most {MAX_INPUT_BYTES:,}.",
             hint="Give less, or name pages instead of their content.",
         )
+    # A copy: the caller cannot change the inputs while the run goes on.
     return cast("JsonObject", json.loads(text))
 
 
@@ -135,4 +136,5 @@ def add_outputs(inputs: JsonObject, outputs: Mapping[str, Any]) -> JsonObject:
         known[to_input_name(name)] = value
     if not known:
         return inputs
+    # Given inputs come last, so that the answer of a model cannot replace what the caller passed.
     return {**known, PREVIOUS: list(outputs.values())[-1], **inputs}

@@ -49,9 +49,12 @@ class Spending:
         """
         reservation = Reservation(amount=amount or 0.0)
         purses = _account_names(call) if reservation.amount else {}
+        # Stays True until the request is about to be sent; what was reserved by then is released.
         unused = True
         try:
             if purses:
+                # Runs to its end even if the caller is cancelled: otherwise an amount could stay reserved that nobody
+                # releases.
                 await offload_to_completion(self._reserve, call, purses, reservation)
             unused = False
             yield reservation
@@ -60,6 +63,7 @@ class Spending:
                 reservation.actual = min(error.cost, reservation.held)
             note_unusable(call, error, reservation.actual)
             raise
+        # `TimedOut` is a `RunFailed`, but the provider may bill an answer that came too late, so nothing is released.
         except TimedOut:
             raise
         except (Unavailable, RunFailed, Refused):

@@ -227,6 +227,7 @@ def open_telemetry(environment: Mapping[str, str], redactor: Redactor, *, on: bo
     except ImportError as error:
         raise Unavailable("The library for telemetry is not installed.", hint=_INSTALL) from error
     provider = trace.get_tracer_provider()
+    # OpenTelemetry returns a proxy until the application sets a provider of its own.
     if not isinstance(provider, trace.ProxyTracerProvider):
         return SpanTelemetry(provider.get_tracer(_SCOPE), redactor)
     which = environment.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
@@ -243,6 +244,7 @@ def _exporter(which: str) -> Any:
     """Return the exporter that a package registered under this name; the console's writes to stderr."""
     from importlib.metadata import entry_points
 
+    # Only the package with both exporters registers `otlp`; each of the two registers its own name.
     names = (which, "otlp_proto_http", "otlp_proto_grpc") if which == "otlp" else (which,)
     points = entry_points(group="opentelemetry_traces_exporter")
     found = next((point for name in names for point in points.select(name=name)), None)
@@ -251,6 +253,7 @@ def _exporter(which: str) -> Any:
             f"No installed package sends spans to {which[:40]!r}.",
             hint="For otlp: pip install opentelemetry-exporter-otlp-proto-http. Or set OTEL_TRACES_EXPORTER.",
         )
+    # Standard output belongs to results, and to the protocol of an MCP server.
     return found.load()(out=sys.stderr) if which == "console" else found.load()()
 
 

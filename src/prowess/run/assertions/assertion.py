@@ -43,6 +43,7 @@ class CheckedOutput:
         """Return the output as data: its own, or the JSON in its text; raise `OutputInvalid` if there is none."""
         if self.given is not None:
             return self.given
+        # Assertions run concurrently; without the lock, each would search the text for JSON.
         async with self._lock:
             if self._found is None:
                 self._found = await offload_if_large(len(self.text), _found, self.text)
@@ -84,8 +85,8 @@ class Assertion(Protocol):
 class AssertionType:
     """A type of assertion that a plugin brings: the settings that each of its checks takes, and what evaluates them.
 
-    `checks` has, for the name of each check, a function that returns what is wrong with the settings of an assertion. `make`
-    is only called for settings with which nothing is.
+    `checks` maps the name of each check to a function that returns the problems of an assertion's settings. `make` is only
+    called for settings without problems.
     """
 
     name: str

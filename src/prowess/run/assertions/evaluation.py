@@ -26,6 +26,7 @@ class AssertionRunner:
 
     def __init__(self, models: ModelClient, plugin_types: Iterable[AssertionType] = ()) -> None:
         self._types: dict[str, Callable[[AssertionSpec], Assertion]] = {
+            # First, so that a plugin cannot replace one of ours.
             **{one.name: one.make for one in plugin_types},
             "structural": StructuralAssertion,
             "length": LengthAssertion,

@@ -12,6 +12,7 @@ from prowess.threads import offload
 MAX_WORK = 200_000_000
 """Limit on pattern steps times output characters: about a second."""
 _LITTLE_WORK = 1_000_000
+"""About 5 ms, which the event loop can bear."""
 _SHOWN = 80
 
 

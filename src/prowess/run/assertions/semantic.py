@@ -73,6 +73,7 @@ class SemanticAssertion:
         answered = _read(text)
         if answered is None:
             return "The model gave no answer in the form that is asked for."
+        # An output can contain the verdict that it wants, so one that occurs in it does not count.
         if judged.holds(answered, answered["reason"]):
             return "The model gave a piece of the output as its answer."
         if _plain(answered["answer"]) == _plain(self._expected):

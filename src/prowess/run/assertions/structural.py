@@ -88,6 +88,7 @@ async def _format_fault(spec: AssertionSpec, subject: CheckedOutput) -> str:
 
 
 def _parsed(text: str) -> Any:
+    # `json.loads` accepts NaN and Infinity, which are not JSON.
     def refuse(word: str) -> NoReturn:
         raise ValueError(word)
 
