@@ -53,6 +53,7 @@ _GRANTED = (
     .limit(1)
 )
 _INSERT = sa.insert(approvals)
+# The conditions are part of the UPDATE: of many callers who resolve, use or revoke at once, it changes a row for one.
 _RESOLVE = sa.update(approvals).where(_ORGANIZATION, _THIS_APPROVAL, _PENDING, _NOT_EXPIRED)
 _USE = (
     sa.update(approvals)
@@ -67,6 +68,7 @@ _WAITING = (
     .select_from(approvals)
     .where(owner_condition(approvals), approvals.c.requester == sa.bindparam("by"), _PENDING, _NOT_EXPIRED)
 )
+# A second caller waits for the locks and then finds the rows no longer pending, so each row is returned once.
 _LOCK_OVERDUE = _OVERDUE.with_for_update()
 _EXPIRE = (
     sa.update(approvals).where(_ORGANIZATION, _THIS_APPROVAL, _PENDING).values(state="expired", resolved_at=_MOMENT)
@@ -111,7 +113,7 @@ def ask(
 ) -> tuple[ApprovalRow, bool]:
     """Return a pending approval, and True if it is new.
 
-    If the same requester already asked the same in the same session, return that request, also if both ask at once.
+    If the requester already has the same request pending in this session, return that one, even if both ask at once.
     """
     key = {**owner.key, "to": action, "of": slug, "content": digest, "by": requester, "within": session_id}
     _lock_question(connection, key)
@@ -138,7 +140,7 @@ def ask(
 
 
 def get_approval(connection: sa.Connection, organization_id: str, approval_id: str) -> ApprovalRow | None:
-    """Return an approval of the organization; None if it has none with that id."""
+    """Return an approval of the organization; None if the id is unknown."""
     found = connection.execute(_GET, _key(organization_id, approval_id)).mappings().first()
     return _to_approval(found) if found else None
 
@@ -232,7 +234,7 @@ def expire(connection: sa.Connection, organization_id: str) -> list[ApprovalRow]
 def revoke(
     connection: sa.Connection, organization_id: str, approval_id: str, resolver: str, *, note: str = ""
 ) -> ApprovalRow | None:
-    """Withdraw a pending or approved request; return None if there is none with that id."""
+    """Withdraw a pending or approved request; return None if no such request has that id."""
     values = _REVOKE.values(state="revoked", resolver=resolver, note=note, resolved_at=now())
     revoked = connection.execute(values, {"organization": organization_id, "which": approval_id}).rowcount == 1
     return get_approval(connection, organization_id, approval_id) if revoked else None
@@ -241,6 +243,7 @@ def revoke(
 def _lock_question(connection: sa.Connection, key: dict[str, str]) -> None:
     """Serialize writers of the same request. PostgreSQL needs this because there is no row to lock yet."""
     if connection.dialect.name == "postgresql":
+        # The first word separates this from other advisory locks. Keys with equal hashes only wait for each other.
         name = "\n".join(["approval", *key.values()])
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, 0))))
 
@@ -269,7 +272,7 @@ _IN_FORCE = _RESOLVED.where(
     approvals.c.expires_at > sa.bindparam("moment", type_=sa.Text),
 )
 _SLUGS_PER_QUERY = 500
-"""How many slugs one query looks up."""
+"""How many slugs one query looks up, for the reason given at `blobs.CHUNK_SIZE`."""
 
 
 def list_resolved(
@@ -283,7 +286,7 @@ def list_resolved(
 def list_in_force(
     connection: sa.Connection, owner: Owner, *, action_group: str, slugs: Sequence[str], requester: str
 ) -> dict[str, list[ApprovalRow]]:
-    """Return the unexpired ones for any of these slugs, by slug, newest first, with few queries for any number of slugs."""
+    """Return the unexpired approvals, denials and revocations of these slugs, by slug, newest first, in few queries."""
     found: dict[str, list[ApprovalRow]] = {}
     for start in range(0, len(slugs), _SLUGS_PER_QUERY):
         these = list(slugs[start : start + _SLUGS_PER_QUERY])

@@ -82,8 +82,8 @@ def to_artifact(row: Sequence[Any], skill_id: str, digest: str) -> Artifact:
 def _plugin_artifact(kind: Kind, values: dict[str, Any]) -> Artifact:
     """Build an artifact of a plugin's kind, which is validated each time.
 
-    The row may have been written while the plugin was not installed, or by another version of it. What its model does not
-    take now is kept as it is, as it is without the plugin.
+    The row may have been written while the plugin was not installed, or by another version of it. Values that its model
+    rejects now are kept unchanged, as they are without the plugin.
     """
     try:
         return kind_info(kind).model.model_validate(values)
@@ -218,4 +218,5 @@ def get_artifacts(connection: sa.Connection, tenant: Tenant, skill_id: str, kind
     rows = found.all()
     if rows:
         check_reader(rows[0].slug, rows[0].reader)
+    # Without a matching artifact, the outer join gives one row whose artifact columns are NULL.
     return [to_artifact(row[3:], skill_id, row.digest) for row in rows if row[3] is not None]

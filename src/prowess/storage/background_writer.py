@@ -24,7 +24,7 @@ Prepared = TypeVar("Prepared")
 
 
 class Backlog(Protocol[Item_co]):
-    """The queue of items to write. Every call holds the writer's lock; whoever adds items must hold it too."""
+    """The queue of items to write. Every call holds the writer's lock; hold it to add items, too."""
 
     def __len__(self) -> int:
         """Return how many items are queued."""
@@ -70,6 +70,7 @@ class BackgroundWriter(Generic[Item, Prepared]):
     def forget(self) -> None:
         """Drop the queue and the thread, as a forked child must."""
         self._backlog.clear()
+        # New locks: one that another thread of the parent held during the fork would stay locked in the child for ever.
         self.lock = threading.Condition(threading.RLock())
         self._preparing = threading.Lock()
         self._writing = threading.Lock()
@@ -82,6 +83,7 @@ class BackgroundWriter(Generic[Item, Prepared]):
         """Announce, under the lock, an item that is due `within` seconds, sooner than those queued before."""
         if self._thread is None or not self._thread.is_alive():
             self._start()
+        # A thread that looks soon enough by itself is not woken, because switching threads for every item costs more.
         elif self._looks_at > monotonic() + within:
             self.lock.notify_all()
 
@@ -99,10 +101,12 @@ class BackgroundWriter(Generic[Item, Prepared]):
             requested = self._flush_requests
             self.lock.notify_all()
             while self._flushed < requested and self._thread is not None and self._thread.is_alive():
+                # At most a second at a time: a thread that died does not notify.
                 if not self.lock.wait(min(deadline - monotonic(), 1.0)) and monotonic() >= deadline:
                     return False
             if self._flushed >= requested:
                 return True
+        # No thread is running, so this one writes.
         self._drain()
         return True
 
@@ -121,10 +125,12 @@ class BackgroundWriter(Generic[Item, Prepared]):
     def _start(self) -> None:
         self._looks_at = 0.0
         self._thread = self._started(self._run)
+        # Unregister first: a forked child inherits the registration and starts a thread of its own.
         atexit.unregister(self.close)
         atexit.register(self.close)
 
     def _started(self, work: Callable[[], None]) -> threading.Thread | None:
+        # A daemon, so that it does not keep the process alive. `close` runs at exit and writes what is left.
         thread = threading.Thread(target=work, name=self._name, daemon=True)
         try:
             thread.start()
@@ -147,6 +153,7 @@ class BackgroundWriter(Generic[Item, Prepared]):
                 seconds = self._backlog.wait()
                 if seconds is not None and seconds <= 0:
                     return True
+                # Poll once before sleeping for good: under load the next item comes soon, and adding it is then cheap.
                 if seconds is None and not polled:
                     seconds, polled = IDLE_POLL_SECONDS, True
                 self._sleep(seconds)

@@ -51,7 +51,7 @@ def keep(connection: sa.Connection, owner: Owner, row: CheckpointRow) -> None:
 
 
 def find(connection: sa.Connection, owner: Owner, trace_id: str) -> list[CheckpointRow]:
-    """Return at most two checkpoints of the owner whose trace id begins with this prefix."""
+    """Return the owner's checkpoints whose trace id begins with this prefix; at most two, which make it ambiguous."""
     begin = _T.trace_id.startswith(trace_id, autoescape=True)
     rows = connection.execute(sa.select(checkpoints).where(begin, owner_condition(checkpoints)).limit(2), owner.key)
     return [_to_checkpoint(row) for row in rows]
@@ -71,6 +71,7 @@ def has_before(connection: sa.Connection, moment: str) -> bool:
 
 def delete_before(connection: sa.Connection, moment: str, *, limit: int) -> int:
     """Delete up to `limit` checkpoints made before a time; return how many."""
+    # A subquery, because PostgreSQL has no DELETE with a LIMIT.
     oldest = sa.select(_T.trace_id).where(_T.created_at < moment).limit(limit)
     return connection.execute(sa.delete(checkpoints).where(_T.trace_id.in_(oldest))).rowcount
 

@@ -21,4 +21,6 @@ def format_nanoseconds(nanoseconds: int) -> str:
 
 
 def _format(time: datetime) -> str:
+    # Always with microseconds: `isoformat` drops a fraction of zero, and texts of different lengths do not sort by
+    # time.
     return time.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

@@ -79,10 +79,12 @@ def _postgres_revision(connection: sa.Connection) -> str | None:
 
 def run_alembic(connection: sa.Connection) -> None:
     """Migrate to the newest revision."""
+    # Imported only here: a database that is up to date opens without alembic, which is slow to import.
     from alembic import command
     from alembic.config import Config
 
     config = Config()
+    # alembic reads its options with `ConfigParser`, which interprets percent signs.
     config.set_main_option("script_location", str(MIGRATIONS_FOLDER).replace("%", "%%"))
     config.attributes["connection"] = connection
     with _alembic_lock:
@@ -143,6 +145,7 @@ class Database:
     @contextmanager
     def snapshot(self) -> Generator[None]:
         """Let all reads that this thread makes inside the block share one transaction."""
+        # Inside another snapshot of this thread, the outer one goes on.
         if getattr(self._of_thread, "snapshot", None) is not None:
             yield
             return
@@ -201,11 +204,13 @@ def _full_url(url: sa.URL) -> str:
 
 def _parse_url(url: str | Path) -> sa.URL:
     if isinstance(url, Path) or url.startswith(SQLITE_PREFIX):
+        # Not parsed: `make_url` would take a question mark in the name of a file for the start of options.
         return sa.URL.create("sqlite", database=str(url).removeprefix(SQLITE_PREFIX))
     try:
         parsed = sa.make_url(url)
     except (exc.ArgumentError, ValueError) as error:
         raise Invalid("The database URL cannot be read.", hint=URL_HINT) from error
+    # Hosting services print `postgres://`, which SQLAlchemy does not accept.
     if parsed.drivername in ("postgres", "postgresql"):
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername == "postgresql+psycopg":
@@ -215,6 +220,8 @@ def _parse_url(url: str | Path) -> sa.URL:
 
 def _postgres_engines(url: sa.URL) -> tuple[sa.Engine, sa.Engine]:
     try:
+        # The ping replaces connections that the server has dropped, for instance in a restart, before a query fails on
+        # them.
         writer = sa.create_engine(url, pool_pre_ping=True, pool_size=8, max_overflow=24, **_ENGINE_OPTIONS)
     except ModuleNotFoundError as error:
         raise Unavailable(
@@ -306,7 +313,7 @@ class DeferredDatabase:
                     self._opened[0].close()
                 self._opened = None
                 database = open_database(self.url)
-                self._opened = (database, self._identity())
+                self._opened = (database, self._identity())  # only now: opening creates a missing file
             return self._opened
 
     def _identity(self) -> _FileIdentity:

@@ -24,6 +24,7 @@ _SQLITE_ERRORS: dict[str, tuple[str, str]] = {
     "SQLITE_TOOBIG": ("cannot hold a value that large", "Make the skill smaller."),
 }
 
+# By SQLSTATE, or by its first two characters, which are the class of the error.
 _POSTGRES_ERRORS: dict[str, tuple[str, str]] = {
     "28": ("refuses this user or password", "Check the user and password in the database URL."),
     "3D": ("does not exist", "Create the database, or check its name in the database URL."),
@@ -45,6 +46,7 @@ def translate_error(
         return _translate_sqlalchemy_error(error, location)
     if isinstance(error, driver):
         return _translate_driver_error(error, location)
+    # sqlite3 encodes text before it calls SQLite, and does not turn a failure into an error of its own.
     if isinstance(error, UnicodeError):
         return Invalid(
             "The text has characters that cannot be stored.", hint="Remove the broken characters (lone surrogates)."
@@ -61,6 +63,7 @@ def _translate_sqlalchemy_error(error: exc.SQLAlchemyError, location: str) -> Pr
         return Unavailable(f"Too many at once use the database {location}.", hint="Try again in a moment.")
     if isinstance(error, exc.DBAPIError):
         return _translate_driver_error(error.orig, location)
+    # Our own JSON encoder raised it while SQLAlchemy bound the parameters.
     if isinstance(error, exc.StatementError) and isinstance(error.orig, ProwessError):
         return error.orig
     return Unavailable(f"The database {location} failed: {_first_line(error)}", hint="Try again.")
@@ -74,6 +77,7 @@ def _translate_driver_error(cause: BaseException | None, location: str) -> Prowe
     state = str(getattr(cause, "sqlstate", "") or "")
     if state.startswith("23"):  # a raw cursor's unique violation; SQLAlchemy's own cursors wrap it
         return _conflict(location)
+    # sqlite3 gives extended names, such as SQLITE_BUSY_SNAPSHOT, which begin with the name of the primary code.
     for code, (what, hint) in _SQLITE_ERRORS.items():
         if name.startswith(code):
             return Unavailable(f"The database {location} {what}.", hint=hint)
@@ -81,9 +85,11 @@ def _translate_driver_error(cause: BaseException | None, location: str) -> Prowe
         if state.startswith(code):
             family = {"22": Invalid, "40": Conflict}.get(code, Unavailable)
             return family(f"The database {location} {what}.", hint=hint)
+    # psycopg rejects NUL characters by itself, without a SQLSTATE. Compared by name, because it may not be installed.
     if type(cause).__name__ == "DataError":
         what, hint = _POSTGRES_ERRORS["22"]
         return Invalid(f"The database {location} {what}.", hint=hint)
+    # A connection that could not be made has no code of either kind.
     if not name and not state:
         return Unavailable(
             f"The database server at {location} cannot be reached: {_first_line(cause)}",
@@ -102,6 +108,7 @@ def _conflict(location: str) -> Conflict:
 def is_missing_table(error: exc.DBAPIError) -> bool:
     """Return True if the query failed because its table does not exist."""
     cause = cast("Any", error.orig)
+    # SQLite has no code of its own for this, so its message decides.
     return getattr(cause, "sqlstate", None) == "42P01" or str(cause).startswith("no such table")
 
 

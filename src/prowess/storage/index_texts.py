@@ -17,9 +17,8 @@ PORTION = 500
 Texts = tuple[str, str, str, str, str, tuple[str, ...], tuple[str, ...], tuple[str, ...], str, tuple[str, ...], str]
 """Slug, title, description, version, digest, tags, trigger phrases, intent patterns, when to use, keywords and body."""
 
-_NONE = sa.literal_column(
-    "0", sa.Integer
-)  # a literal, because SQLAlchemy adds an OFFSET parameter on SQLite that `CompiledSelect` would not bind
+# A literal, because SQLAlchemy adds an OFFSET parameter on SQLite that `CompiledSelect` would not bind.
+_NONE = sa.literal_column("0", sa.Integer)
 # The first instructions artifact, as in `Skill.body`.
 _BODY = (
     sa.select(skill_artifacts.c.content)

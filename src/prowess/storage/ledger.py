@@ -52,14 +52,15 @@ _HASHED_COLUMNS = (
     "outcome",
     "detail",
 )
-# The detail undecoded, so that a row whose detail is no longer JSON can be reported by number.
+# The detail undecoded, so that a row whose detail is no longer JSON can be reported by number. Streamed, because a log
+# has no maximum length.
 _CHAIN = (
     sa.select(*(raw_json(column) if column.name == "detail" else column for column in audit.c))
     .where(audit.c.organization_id == sa.bindparam("of"))
     .order_by(audit.c.number)
     .execution_options(yield_per=500)
 )
-# What encoding raises for values that were never in an audit row.
+# Exceptions of encoding values that were never in an audit row.
 _DAMAGE = (ValueError, TypeError, RecursionError)
 
 
@@ -98,6 +99,7 @@ class AuditVerdict:
 def hash_row(row: Mapping[str, Any]) -> str:
     """Return the hash of a row: SHA-256 over the canonical JSON list of the previous hash and the content."""
     said = [row[name] for name in _HASHED_COLUMNS]
+    # Each option fixes the bytes: every process must compute the same hash.
     text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -193,7 +195,7 @@ def append(
     if not audits and not events:
         return []
     _lock_organization(connection, organization_id)
-    moment = now()
+    moment = now()  # after the lock, so that times follow the numbers
     if audits:
         _append_audits(connection, organization_id, audits, moment)
     return _append_events(connection, organization_id, events, moment) if events else []

@@ -14,7 +14,7 @@ approvals = sa.Table(
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
     sa.Column("organization_id", sa.Text, nullable=False),
-    sa.Column("user_id", sa.Text, nullable=False),  # whose agent, or who, asked
+    sa.Column("user_id", sa.Text, nullable=False),  # the user who asked, or whose agent did
     sa.Column("session_id", sa.Text, nullable=False),  # '' outside a session; an approval outlives its session
     sa.Column("action", sa.Text, nullable=False),
     sa.Column("slug", sa.Text, nullable=False),
@@ -57,10 +57,10 @@ events = sa.Table(
     sa.Column("user_id", sa.Text, nullable=False),
     sa.Column("session_id", sa.Text, nullable=False),
     sa.Column("name", sa.Text, nullable=False),
-    # What events are counted by, as columns: the data may hold whatever somebody asked for.
-    sa.Column("subject", sa.Text, nullable=False),  # the slug of the skill that it is about, '' where there is none
-    sa.Column("source", sa.Text, nullable=False),  # the scope that the skill was loaded from, '' where none was
-    sa.Column("seconds", sa.Float),  # how long it took; a load that gave nothing has none
+    # Columns by which events are counted. `data` is not suited: it holds whatever name a client asked for.
+    sa.Column("subject", sa.Text, nullable=False),  # the slug of the skill that it is about, or ''
+    sa.Column("source", sa.Text, nullable=False),  # the scope that the skill was loaded from, or ''
+    sa.Column("seconds", sa.Float),  # the duration; NULL for a failed load
     sa.Column("data", ORDERED_JSON, nullable=False),
 )
 
@@ -83,6 +83,7 @@ sa.Index(
     approvals.c.slug,
     approvals.c.digest,
 )
+# Covers the queries of `counts` about uses, so that they read no events.
 sa.Index(
     "ix_events_subject",
     events.c.organization_id,

@@ -20,6 +20,7 @@ _VERSION = _T.version == sa.bindparam("at")
 _ALL = sa.select(registry_entries).where(_OF).order_by(_T.entry_id, _T.version)
 _ONE = sa.select(registry_entries).where(_OF, _ID, _VERSION)
 _DELETE = sa.delete(registry_entries).where(_OF, _ID, _VERSION)
+# RETURNING gives a row only if one was inserted, which tells an insert from a conflict.
 _insert = dialect_insert(registry_entries, lambda insert: insert.on_conflict_do_nothing().returning(_T.version))
 
 

@@ -14,6 +14,7 @@ from prowess.skill.reader_version import is_current
 
 Model = TypeVar("Model", bound=FrozenModel)
 
+# Models are frozen: their own `__setattr__` refuses.
 _set_attribute = object.__setattr__
 
 
@@ -61,7 +62,7 @@ def raw_json(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
 def decode_json(value: Any) -> Any:
     """Return the value of a `raw_json` column: SQLite gives text, psycopg a decoded value.
 
-    Not for columns that may hold a bare JSON string, which cannot be told from undecoded text.
+    Not for columns that may hold a bare JSON string, which looks the same as undecoded text.
     """
     return from_json(value) if isinstance(value, str) else value
 
@@ -75,7 +76,10 @@ def from_json(text: str | bytes) -> Any:
 
 
 class StaleRow(Exception):
-    """A row that another version of the readers derived; this process might derive something else."""
+    """A row that another version of the readers derived; this process might derive something else.
+
+    Not a `ProwessError`, because it never reaches a caller: the store catches it and reads the files again.
+    """
 
     def __init__(self, slug: str) -> None:
         super().__init__(slug)

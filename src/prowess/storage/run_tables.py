@@ -57,7 +57,7 @@ checkpoints = sa.Table(
     sa.Column("skill_digest", sa.Text, nullable=False),
     sa.Column("artifact_name", sa.Text, nullable=False),
     sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("following", ORDERED_JSON, nullable=False),  # the names of the artifacts that are to run after it
+    sa.Column("following", ORDERED_JSON, nullable=False),  # the names of the artifacts to run after it
     sa.Column("seed", sa.Text, nullable=False),
     sa.Column("journal", sa.LargeBinary, nullable=False),  # the inputs and the answers to its calls, as compressed JSON
 )
@@ -67,7 +67,7 @@ spend = sa.Table(
     metadata,
     sa.Column("organization_id", sa.Text, primary_key=True),
     sa.Column("purse", sa.Text, primary_key=True),  # "day:2026-03-01" or "session:ID"
-    sa.Column("amount", sa.Float, nullable=False),  # US dollars, what is reserved for running requests included
+    sa.Column("amount", sa.Float, nullable=False),  # US dollars, including what is reserved for running requests
     sa.Column("updated_at", sa.Text, nullable=False),
 )
 
@@ -90,6 +90,7 @@ sa.Index("idx_traces_artifact_id", traces.c.artifact_id)
 sa.Index("ix_traces_started", traces.c.started_at)
 sa.Index("ix_traces_organization_started", traces.c.organization_id, traces.c.started_at)
 sa.Index("ix_traces_owner_started", traces.c.organization_id, traces.c.user_id, traces.c.started_at)
+# Partial: nearly all runs have ended, and finding the few others must not depend on their number.
 sa.Index(
     "ix_traces_running",
     traces.c.deadline_at,

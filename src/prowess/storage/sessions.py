@@ -72,6 +72,7 @@ _OF_CONVERSATION = sa.select(sessions).where(
     owner_condition(sessions), sessions.c.conversation_id == sa.bindparam("of")
 )
 _REOPEN = sa.update(sessions).where(owner_condition(sessions), sessions.c.conversation_id == sa.bindparam("of"), ~_OPEN)
+# A conversation may be named like the id of another session; the id comes first.
 _FIND = (
     sa.select(sessions)
     .where(owner_condition(sessions), sa.or_(_THIS_SESSION, sessions.c.conversation_id == sa.bindparam("which")))
@@ -86,7 +87,9 @@ _LIST = (
 )
 _CHANGE = sa.update(sessions).where(owner_condition(sessions), _THIS_SESSION, _OPEN)
 _CLOSE = _CHANGE.values(closed_at=sa.bindparam("moment"), updated_at=sa.bindparam("moment"), budget_used=0)
+# FOR NO KEY UPDATE on PostgreSQL: it excludes other writers, but not the foreign-key checks of other transactions.
 _LOCK = sa.select(sessions.c.id).where(_THIS_SESSION, _OPEN).with_for_update(key_share=True)
+# Freeing characters always succeeds, even if the budget was lowered below its current use.
 _TAKE = (
     sa.update(sessions)
     .where(
@@ -179,6 +182,8 @@ def open_session(
             "updated_at": moment,
         }
         new = {**owner.columns, **values, "id": new_id, "conversation_id": key["of"], "budget_used": 0}
+        # Insert, reopen and read again, whatever was found before: another caller may have created or reopened it
+        # meanwhile.
         connection.execute(_insert(connection), {**new, "created_at": moment})
         kept = {} if role else {"role": sessions.c.role}  # leaving the role out must not lift its limits
         connection.execute(_REOPEN.values(**{**values, **kept}, closed_at=None), key)
@@ -187,7 +192,7 @@ def open_session(
 
 
 def get_session(connection: sa.Connection, owner: Owner, session_id_or_conversation: str) -> SessionRow | None:
-    """Return the owner's session with that id, or else with that conversation; None if there is none."""
+    """Return the owner's session with that id, or else with that conversation; None if it does not exist."""
     found = connection.execute(_FIND, {**owner.key, "which": session_id_or_conversation}).mappings().first()
     return SessionRow(**found) if found else None
 
@@ -209,7 +214,7 @@ def change_session(
 ) -> SessionRow | None:
     """Change the given values of an open session and return it; None if the owner has none with that id.
 
-    A budget below what is used removes nothing; it only lets nothing more in.
+    A budget below its current use removes no skill; it only keeps further ones out.
     """
     given = {"budget_max": budget_max, "model": model, "context_window": context_window, "role": role}
     values = {name: value for name, value in given.items() if value is not None}
@@ -220,6 +225,7 @@ def change_session(
 
 def close_session(connection: sa.Connection, owner: Owner, session_id: str) -> bool:
     """Close a session: remove its skills and keep its row. Return False if the owner has no open one with that id."""
+    # This also locks the row, so that nobody enables a skill between the two statements.
     closed = connection.execute(_CLOSE, {**owner.key, "which": session_id, "moment": now()}).rowcount == 1
     if closed:
         connection.execute(_REMOVE_ALL, {"which": session_id})
@@ -284,9 +290,9 @@ def release(connection: sa.Connection, session_id: str, slug: str) -> int | None
 
 
 def lock_session(connection: sa.Connection, session_id: str) -> bool:
-    """Lock an open session against other writers until the transaction ends; return False if there is none.
+    """Lock an open session against other writers until the transaction ends; return False if it does not exist.
 
-    This does nothing more on SQLite, which has one writer at a time anyway.
+    On SQLite this only checks that: it has one writer at a time anyway.
     """
     return connection.execute(_LOCK, {"which": session_id}).first() is not None
 

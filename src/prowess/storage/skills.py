@@ -75,6 +75,7 @@ _SLUGS = sa.select(skills.c.slug).where(tenant_condition(skills))
 
 def _on_first_row(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     """Return a wide column of the skill on the row of its first artifact only, so that it is not sent once per artifact."""
+    # NULL > 0 is not true, so the row of a skill without artifacts has the column, too.
     return sa.case((skill_artifacts.c.position > sa.literal_column("0"), sa.null()), else_=column)
 
 
@@ -112,6 +113,7 @@ _STORED = (
     .where(tenant_condition(skills), skills.c.slug.in_(sa.bindparam("of", expanding=True)))
     .order_by(skills.c.slug)
 )
+# Rows are locked in the order of their slugs, so that two writers of many skills cannot deadlock.
 _STORED_LOCKED = _STORED.with_for_update()
 _TAKEN = sa.select(skills.c.id).where(skills.c.id.in_(sa.bindparam("of", expanding=True)))
 _INSERT = sa.insert(skills)
@@ -119,12 +121,12 @@ _UPDATE = sa.update(skills).where(tenant_condition(skills), skills.c.id == sa.bi
 _DELETE = sa.delete(skills).where(tenant_condition(skills), skills.c.id == sa.bindparam("which"))
 
 DAMAGE = (ValueError, TypeError, KeyError, AttributeError)
-"""What reading raises if another program wrote an impossible value into a row."""
+"""The exceptions of reading a row into which another program wrote an impossible value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSkill:
-    """What is stored under a slug: its id, which files, when, and which version of the readers derived the row."""
+    """The stored state of a skill: id, digest, dates, and the version of the readers that derived the row."""
 
     id: str
     digest: str
@@ -169,6 +171,7 @@ def get_cards(connection: sa.Connection, tenant: Tenant) -> list[SkillCard]:
 
 def has_kinds(connection: sa.Connection, tenant: Tenant, kinds: Collection[Kind]) -> bool:
     """Return True if a skill has an artifact of one of these kinds, or if there is any skill when none is given."""
+    # A search in the text works the same on both databases. With the quotes, a kind is not found inside a longer name.
     written = sa.cast(skills.c.kinds, sa.Text)
     having = [written.contains(f'"{kind}"', autoescape=True) for kind in kinds]
     query = _SLUGS.where(sa.or_(*having)) if having else _SLUGS
@@ -187,12 +190,12 @@ def get_slugs(connection: sa.Connection, tenant: Tenant) -> list[str]:
 
 
 def get_skill(connection: sa.Connection, tenant: Tenant, id: str, location: str) -> Skill | None:
-    """One skill with its artifacts, by id, or `StaleRow`."""
+    """Return a skill with its artifacts by id, or None; raise `StaleRow` if outdated."""
     return _get(connection, tenant, _BY_ID, id, location)
 
 
 def get_skill_by_slug(connection: sa.Connection, tenant: Tenant, slug: str, location: str) -> Skill | None:
-    """One skill with its artifacts, by slug, or `StaleRow`."""
+    """Return a skill with its artifacts by slug, or None; raise `StaleRow` if outdated."""
     return _get(connection, tenant, _BY_SLUG, slug, location)
 
 
@@ -273,7 +276,7 @@ def _get(connection: sa.Connection, tenant: Tenant, query: CompiledSelect, which
 
 
 def _position(row: Sequence[Any]) -> int:
-    return row[_D] or 0
+    return row[_D] or 0  # NULL without artifacts
 
 
 def _files(row: Any) -> StoredFiles | None:

@@ -30,9 +30,11 @@ def reserve(connection: sa.Connection, organization_id: str, purses: Mapping[str
     done: list[str] = []
     for purse in sorted(purses):  # always in the same order, so that two callers cannot deadlock
         row = {"organization_id": organization_id, "purse": purse, "amount": 0.0, "updated_at": now()}
+        # First make sure that there is a row. Then one guarded UPDATE decides, however many callers reserve at once.
         connection.execute(_open(connection), row)
         values = {"of": organization_id, "which": purse, "more": amount, "at": now()}
         if connection.execute(_ADD_WITHIN, {**values, "cap": purses[purse] + TOLERANCE}).rowcount != 1:
+            # The transaction is the caller's and may go on, so the limits that did have room are restored here.
             settle(connection, organization_id, done, -amount)
             return purse
         done.append(purse)

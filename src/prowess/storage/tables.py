@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+# Every constraint has a name, because alembic can only change constraints that have one.
 metadata = sa.MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -105,7 +106,7 @@ skills = sa.Table(
     sa.Column("source_id", sa.Text),
     sa.Column("content_length", sa.Integer, nullable=False),
     sa.Column("content_hash", sa.Text, nullable=False),
-    sa.Column("package", sa.Text, nullable=False),  # what its folder, file or archive was called
+    sa.Column("package", sa.Text, nullable=False),  # the name of its folder, file or archive
     sa.Column("manifest", ORDERED_JSON, nullable=False),
     sa.Column("details", ORDERED_JSON, nullable=False),
     sa.Column("content", sa.Text, nullable=False),  # the whole SKILL.md, for people who query; empty without one
@@ -150,7 +151,9 @@ skill_versions = sa.Table(
     sa.Column("form", sa.Text, nullable=False),
     sa.Column("package", sa.Text, nullable=False),
     sa.Column("manifest", ORDERED_JSON, nullable=False),
-    sa.Column("feed", sa.BigInteger, nullable=False, server_default=sa.text("0")),  # when; `storage.feed` says how
+    sa.Column(
+        "feed", sa.BigInteger, nullable=False, server_default=sa.text("0")
+    ),  # its place in the feed, see `storage.versions`
 )
 
 skill_blobs = sa.Table(
@@ -161,6 +164,7 @@ skill_blobs = sa.Table(
     sa.Column("content", sa.LargeBinary, nullable=False),
 )
 
+# In a unique index NULLs differ from each other: without `or_empty`, a single user could have two skills of one slug.
 sa.Index(
     "uq_skills_tenant_slug",
     or_empty(skills.c.organization_id),

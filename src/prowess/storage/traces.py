@@ -131,6 +131,7 @@ def close_running(connection: sa.Connection, ids: Sequence[str], *, moment: str,
     """Mark those of these runs that are still running as interrupted; return how many."""
     closed = 0
     for start in range(0, len(ids), 500):
+        # Only if it is still running: it may have ended since it was listed.
         change = (
             sa.update(traces)
             .where(RUNNING, traces.c.id.in_(ids[start : start + 500]))
@@ -148,6 +149,7 @@ def has_before(connection: sa.Connection, moment: str) -> bool:
 
 def delete_before(connection: sa.Connection, moment: str, *, limit: int) -> int:
     """Delete up to `limit` rows of ended runs that started before a time; return how many."""
+    # A subquery, because PostgreSQL has no DELETE with a LIMIT.
     oldest = (
         sa.select(traces.c.id)
         .where(traces.c.started_at < moment, traces.c.status != sa.literal_column("'running'"))
@@ -204,7 +206,10 @@ def insert_many(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) ->
 
 
 def finish_many(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows of ended runs, whether or not their start is stored. No id may occur twice."""
+    """Write rows of ended runs, whether or not their start is stored.
+
+    No id may occur twice, because PostgreSQL does not update one row twice in a statement.
+    """
     _write(connection, rows, _OVERWRITE)
 
 
@@ -248,7 +253,7 @@ def _copy(connection: sa.Connection, rows: Sequence[Row]) -> list[Row]:
 def _copy_line(row: Row) -> str | None:
     """Return a row in COPY's text format, or None if one of its texts contains the delimiter or the null marker."""
     values = _to_values(row)
-    # Written for speed: this runs 36 times per row, and 500 rows are one batch.
+    # Written for speed: this runs for every column of every row, and a batch has 500 rows.
     line = _DELIMITER.join(
         [_NULL if value is None else value if value.__class__ is str else str(value) for value in values]
     )

@@ -40,12 +40,15 @@ _CHANGED_SINCE = (
     .where(_FEED_OF_TENANT, skill_versions.c.feed >= sa.bindparam("least"))
     .distinct()
 )
+# Through text, because PostgreSQL has no cast from xid8 to bigint.
 _TRANSACTION = sa.text("SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)")
+# The object ids of database and table change when either is created again, for instance by a restore.
 _SNAPSHOT = sa.text(
     "SELECT CAST(pg_current_snapshot() AS text), oid || '.' || CAST(to_regclass('skill_versions') AS oid)"
     " FROM pg_database WHERE datname = current_database()"
 )
 
+# At most 18 digits, so that every number fits into a bigint.
 _POSITION = re.compile(
     r"(?P<least>\d{1,18}):(?P<end>\d{1,18}):(?P<open>(?:\d{1,18}(?:,\d{1,18})*)?)/(?P<log>[0-9.]*)/(?P<newest>[0-9a-f-]*)",
     re.ASCII,
@@ -81,7 +84,7 @@ def next_numbers(connection: sa.Connection, tenant: Tenant) -> Iterator[int]:
 
 
 def read_feed(connection: sa.Connection, tenant: Tenant, since: str) -> tuple[str, frozenset[str] | None]:
-    """Return the current position, and the slugs that changed since another; None if that cannot be told."""
+    """Return the current position, and the slugs that changed since another; None if that is unknown."""
     now = _current_position(connection, tenant)
     seen = _parse_position(since)
     if seen is None or not _continues(connection, tenant, seen, now):
@@ -104,6 +107,7 @@ def _current_position(connection: sa.Connection, tenant: Tenant) -> _Position:
 
 def _continues(connection: sa.Connection, tenant: Tenant, seen: _Position, now: _Position) -> bool:
     """Return True if the log is the one that the position is from, and nothing was removed from it."""
+    # A log that is shorter, or lacks a version that was there, is another one: a restored backup, for instance.
     if seen.end > now.end or seen.log != now.log:
         return False
     return (
@@ -182,7 +186,7 @@ def append_versions(connection: sa.Connection, tenant: Tenant, entries: Sequence
     numbers = next_numbers(connection, tenant)
     rows = [
         _row(tenant, version, entry.package, number)
-        for version, entry, number in zip(made, entries, numbers, strict=False)
+        for version, entry, number in zip(made, entries, numbers, strict=False)  # the numbers never end
     ]
     connection.execute(_INSERT, rows)
     return made

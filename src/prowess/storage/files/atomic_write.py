@@ -23,8 +23,10 @@ from prowess.skill.package import File, Package, check_path
 from prowess.storage.files.folder_lock import lock_folder
 from prowess.storage.files.skill_paths import TEMP_PREFIX
 
+# From <fcntl.h> and <linux/fs.h>.
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
+# ENOSYS comes from an old kernel, the others from a file system that cannot exchange.
 _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 
 
@@ -82,7 +84,7 @@ def _locked_for_writing(path: Path) -> Generator[None]:
     """Lock the folder of `path`, clear what a killed writer left there, and turn `OSError` into `Unavailable`."""
     try:
         with lock_folder(path.parent):
-            recover_folder(path.parent)
+            recover_folder(path.parent)  # first, so that restored content is not taken for a free place
             yield
     except OSError as error:
         raise Unavailable(
@@ -129,6 +131,7 @@ class Stage:
     def place(self, target: Path) -> None:
         """Move to a free path."""
         _check_free(target)
+        # Checked, because `rename` silently replaces a file or an empty folder.
         self._new.rename(target)
         sync_folder(target.parent)
 
@@ -144,6 +147,8 @@ class Stage:
         if old != target and os.path.lexists(target):
             raise Conflict(f"{str(target)!r} is there already.", hint="Move it away.")
         root = self._folder.parent
+        # Between the two renames neither the old nor the new is in place. If this process is killed there, the next
+        # writer reads the journal and moves the old content back.
         journal = {"old": str(old.relative_to(root)), "target": str(target.relative_to(root))}
         _write(self._folder / _JOURNAL, json.dumps(journal).encode(), 0o600)
         sync_folder(self._folder)
@@ -173,6 +178,7 @@ def recover_folder(root: Path) -> int:
     """
     leftovers = sorted(path for path in root.iterdir() if path.name.startswith(TEMP_PREFIX))
     for folder in leftovers:
+        # A link with such a name is not ours: it is removed and never followed.
         if folder.is_symlink() or _restore_old(root, folder):
             _remove_tree(folder)
     if leftovers:
@@ -187,6 +193,7 @@ def _restore_old(root: Path, folder: Path) -> bool:
         return True
     old, target = root / journal[0], root / journal[1]
     inside = all(path.parent.resolve().is_relative_to(root.resolve()) for path in (old, target))
+    # If something is in place, the replacement was complete, or somebody else wrote there since: the old is obsolete.
     if not inside or os.path.lexists(target) or os.path.lexists(old):
         return True
     try:
@@ -194,7 +201,7 @@ def _restore_old(root: Path, folder: Path) -> bool:
         (folder / "old").rename(old)
         sync_folder(old.parent)
     except OSError:
-        return False
+        return False  # kept until a later writer can move it back
     return True
 
 
@@ -204,6 +211,7 @@ def _read_journal(path: Path) -> tuple[str, str] | None:
     Anybody can put a folder with such a name into a workspace, so nothing in the journal is trusted.
     """
     try:
+        # O_NONBLOCK: opening a pipe would wait for a writer.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
             journal: Any = json.loads(file.read(_JOURNAL_BYTES))
         old, target = str(journal["old"]), str(journal["target"])
@@ -216,6 +224,7 @@ def _read_journal(path: Path) -> tuple[str, str] | None:
 
 @contextmanager
 def _temporary_folder(parent: Path) -> Generator[Path]:
+    # Beside the target, because a rename does not work across file systems.
     folder = parent / f"{TEMP_PREFIX}{secrets.token_hex(8)}"
     folder.mkdir(mode=0o700)
     try:

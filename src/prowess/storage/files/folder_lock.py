@@ -29,7 +29,7 @@ def lock_folder(folder: Path, *, patience: float = LOCK_WAIT_SECONDS) -> Generat
         _wait_for_lock(descriptor, folder, patience)
         yield
     finally:
-        os.close(descriptor)
+        os.close(descriptor)  # this releases the lock, as does the death of the process
 
 
 @contextmanager
@@ -59,6 +59,8 @@ def _wait_for_lock(descriptor: int, folder: Path, patience: float) -> None:
 def _try_flock(descriptor: int, folder: Path) -> bool:
     """Take the lock if it is free; return True if it is ours now."""
     try:
+        # `flock`, not `lockf`: a POSIX lock belongs to the process. It would not exclude other threads, and closing any
+        # descriptor of the folder would drop it.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False

@@ -1,7 +1,7 @@
 """Tell from metadata alone whether files, folders or a database file are still as they were read.
 
-A stamp covers one file or folder; a fingerprint covers whole trees. Making a fingerprint walks the folder; checking it takes one `lstat` per file and folder, and no listing. Imports nothing
-slow and opens no file.
+A stamp covers one file or folder; a fingerprint covers whole trees. Making a fingerprint walks the folder; checking it
+takes one `lstat` per file and folder, and no listing. Imports nothing slow and opens no file.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ Stamp = tuple[int, int, int, int, int]
 """Modification and change time in nanoseconds, size, inode and mode."""
 
 _SECOND_NS = 1_000_000_000
+# Linux stamps files with the time of its last timer tick, which is up to 10 ms ago; this leaves a margin.
 _FINE_TICK_NS = _SECOND_NS // 10
 COARSE_TICK_NS = 2 * _SECOND_NS
 """The coarsest clock tick of a file system (FAT counts in two seconds)."""
@@ -53,7 +54,7 @@ def stamps_match(stamps: Iterable[tuple[str, Stamp]]) -> bool:
     return True
 
 
-# strings, as in reading.py: this runs once for every file of every skill at every start
+# strings, as in safe_read.py: this runs once for every file of every skill at every start
 # ruff: noqa: PTH116
 
 
@@ -73,14 +74,14 @@ def fingerprint_folders(roots: Iterable[str]) -> bytes:
             folders += trace.folder(folders.pop())
             if not trace.settled or len(trace.places) > MAX_ENTRIES:
                 return b""
-    except (OSError, OverflowError):
+    except (OSError, OverflowError):  # the latter for an inode that does not fit into 63 bits
         return b""
     text = "\0".join(trace.places).encode(errors="surrogateescape")
     return b"%d:%b%b" % (len(text), text, trace.figures.tobytes())
 
 
 class _Fingerprint:
-    """What a walk has seen so far: paths, and four numbers for each."""
+    """The paths that a walk has seen so far, and four numbers for each."""
 
     def __init__(self) -> None:
         self.places: list[str] = []
@@ -110,7 +111,9 @@ class _Fingerprint:
 
     def _note(self, place: str, now: os.stat_result) -> None:
         self.places.append(place)
+        # Without the mode, because changing that changes the change time.
         self.figures.extend((now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_ino))
+        # The first comparison is cheap and true for few files.
         if now.st_ctime_ns >= self._recent and not is_settled(make_stamp(now), self._began):
             self.settled = False
 

@@ -21,6 +21,7 @@ from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import File, Package, check_path, check_size, too_large_error
 from prowess.storage.files.freshness import Stamp, is_settled, make_stamp, stamps_match
 
+# O_NONBLOCK: if a pipe takes the place of the file before it is opened, opening must not wait for a writer.
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -94,11 +95,13 @@ class Reading:
                 "bytes in one skill", self.limits.skill_bytes, f"more, with {path!r}", "max_skill_bytes"
             )
         self.stamps.append((location, make_stamp(status)))
+        # Of the mode only the executable bit counts: the rest depends on the umask and would change the digest.
         self.files.append(File(path=path, content=content, mode="0755" if status.st_mode & 0o111 else "0644"))
 
     def snapshot(self, name: str) -> Snapshot:
         """Return what was read as a package of that name."""
         return Snapshot(
+            # A name that is not UTF-8 contains surrogates.
             package=Package.of(name.encode(errors="replace").decode(), self.files, self.limits),
             stamps=tuple(self.stamps),
             settled=all(is_settled(stamp, self._read_at) for _, stamp in self.stamps),
@@ -140,6 +143,7 @@ def read_regular_file(name: str, most: int, folder: int | None = None) -> bytes:
 def _read(descriptor: int, path: str, size: int, limits: Limits) -> bytes:
     """Return the whole file; raise as soon as it turns out to be too large, as it may grow while it is read."""
     check_size(path, size, limits)
+    # One byte more than expected shows that the file grew, without a second call in the usual case.
     content = os.read(descriptor, size + 1)
     if len(content) == size:
         return content
@@ -190,4 +194,4 @@ def read_until_stable(read: Callable[[], Snapshot]) -> Snapshot:
             snapshot = read()
             if stamps_match(snapshot.stamps):
                 return snapshot
-    return read()
+    return read()  # this time a missing file is an error

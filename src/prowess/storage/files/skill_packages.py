@@ -22,7 +22,7 @@ from prowess.storage.files.safe_read import (
 )
 from prowess.storage.files.skill_paths import read_error
 
-# strings and descriptors, as in reading.py
+# strings and descriptors, as in safe_read.py
 # ruff: noqa: PTH120, PTH208
 
 
@@ -62,7 +62,7 @@ def _read_function_file(paths: tuple[str, ...], folder: str, reading: Reading, r
         except OSError:
             continue
         try:
-            reading.watch(below)
+            reading.watch(below)  # the function may be added later
             if name in os.listdir(descriptor):
                 reading.file(descriptor, name, f"{below}/{name}", path)
                 return
@@ -79,7 +79,7 @@ def _companion_folders(folder: str, root: str) -> list[str]:
 def _read_companions(registry: str, wanted: str, bases: list[str], reading: Reading, root: str) -> None:
     """Read the files of a registry entry from the first folder that has it."""
     for base in bases:
-        reading.watch(base)
+        reading.watch(base)  # a registry that is added later changes the stamp of this folder
         for place in (registry, f"{_REGISTRY}/{registry}", _REGISTRY):
             if _read_registry_folder(f"{base}/{place}", registry, wanted, reading, root or base):
                 return

@@ -36,6 +36,7 @@ def find_skills(path: Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[Path]:
     """
     if path.is_dir():
         try:
+            # `_walk` skips folders that cannot be listed; for the folder that the caller named, that is an error.
             os.scandir(path).close()
         except OSError as error:
             raise read_error(path, error) from error

@@ -1,4 +1,4 @@
-"""What alembic runs: the migrations, on the connection and in the transaction that `storage.migrate` hands over."""
+"""Run the migrations for alembic, on the connection and in the transaction that `database.run_alembic` passes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from alembic import context
 
 from prowess.storage import policy_tables, run_tables, sessions, tables
 
-# Each of them adds its tables; what is not imported would seem to be gone.
+# Each module registers its tables when it is imported; alembic would take a table that is missing here for deleted.
 [metadata] = {module.metadata for module in (tables, sessions, policy_tables, run_tables)}
 
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
-    render_as_batch=True,
-    transaction_per_migration=False,
+    render_as_batch=True,  # SQLite can change few things in place: the table is copied instead
+    transaction_per_migration=False,  # one transaction, so that a migration that fails leaves nothing behind
 )
 with context.begin_transaction():
     context.run_migrations()
