@@ -36,6 +36,7 @@ def fill_arguments(templates: Sequence[ArgumentTemplate], values: Mapping[str, A
     filled: list[str] = []
     only_values = False
     for template in templates:
+        # A list of templates is an optional group, such as an option with its value: it is left out as a whole.
         if not isinstance(template, str) and any(slot.value(values) is None for slot in find_slots(list(template))):
             continue
         for one in (template,) if isinstance(template, str) else template:
@@ -114,6 +115,7 @@ class CliCommandHandler:
             stdin=stdin,
             seconds=settings.timeout_seconds,
             success=settings.success_codes,
+            # The administrator allowed this program, not others that the skill's files could make it start.
             executable=False,
         )
         output = _output(program, settings, finished.stdout)
@@ -138,6 +140,7 @@ def _output(program: str, settings: CommandSettings, stdout: str) -> Output:
         data = _json(program, stdout)
         return Output(kind="cli_command", text=stdout, data=data)
     if settings.output == "lines":
+        # Not `splitlines`, which also splits at form feeds and other separators inside a line.
         lines = [line.removesuffix("\r") for line in stdout.split("\n")]
         return Output(kind="cli_command", text=stdout, data=lines[:-1] if not lines[-1] else lines)
     return Output(kind="cli_command", text=stdout)
@@ -153,5 +156,6 @@ def _json(program: str, stdout: str) -> Any:
         ) from None
 
 
+# `json.loads` accepts NaN and Infinity, which are not JSON.
 def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is no JSON.")

@@ -43,6 +43,7 @@ class CodeTemplateHandler:
     async def run(self, call: Call) -> Output:
         """Run the script and return what it submits or prints."""
         values = check_inputs(call.inputs, call.skill.parameters)
+        # Values travel beside the code and are never inserted into its text: an input could otherwise run as code.
         script = script_from_template(call.artifact.content, values)
         call.plan(_rendered(call.artifact.content, values))
         calls = self._host.calls_of(call)

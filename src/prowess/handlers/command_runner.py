@@ -112,6 +112,7 @@ class CommandRunner:
         try:
             completed = await self._completed(command, limits)
         finally:
+            # Also after a failure or a cancellation: what the program has left could be run by other tools.
             removed = await offload_to_completion(guard.clear)
             for path in removed:
                 call.notes.receipt.refuse("written", path)
@@ -125,6 +126,7 @@ class CommandRunner:
     async def _completed(self, command: Command, limits: CommandLimits) -> CommandOutcome:
         try:
             return await self._sandbox.run(command, limits)
+        # A program that is not installed is a case for the artifact's fallback.
         except NotFound as error:
             raise Unavailable(error.message, hint=error.hint) from None
 
@@ -151,6 +153,7 @@ def _failure(
     if completed.ended == "killed":
         return RunFailed(f"{called} {met[completed.detail]}.", hint=less)
     ended = f"with code {completed.exit_code}" if completed.exit_code >= 0 else f"by signal {-completed.exit_code}"
+    # The end says most: a traceback closes with its exception.
     words = said.strip()[-MAX_ERROR_CHARS:]
     return RunFailed(
         f"{called} ended {ended}{f': {words}' if words else '.'}",

@@ -89,6 +89,7 @@ class FunctionHandler:
         try:
             return await self._called(call, function, script, grants)
         except ProwessError as error:
+            # An exception of the function may quote an environment value that it was granted.
             error.message, error.hint = secrets.redact_text(error.message), secrets.redact_text(error.hint)
             error.args = (error.message,)
             raise
@@ -102,6 +103,8 @@ class FunctionHandler:
         facts: JsonObject = {"runtime": runtime}
         call.notes.detail["sandbox"] = facts
         try:
+            # The context closes last: at the deadline, a file operation in progress ends before the call's folder is
+            # removed.
             async with served.opened(), _within(limits.seconds + GRACE_SECONDS, function):
                 functions = {**calls.functions(), **served.functions()}
                 ran = await self._sandbox(runtime).run(script, functions, limits)
@@ -172,6 +175,7 @@ async def _within(seconds: float, function: Function) -> AsyncGenerator[None]:
         async with limit:
             yield
     except TimeoutError:
+        # A `TimeoutError` of something else inside the block.
         if not limit.expired():
             raise
         raise TimedOut(
@@ -188,6 +192,7 @@ def _check_end(
         return
     told = CodeLabel(called=f"the function {function_file(function)!r}", gave="returned", give="Return")
     error = explain_failure(told, ran, limits, refusals)
+    # A refusal of a host function or a timeout has a better hint of its own.
     if ran.error is not None and type(error) is RunFailed:
         needs = call.run.needs
         error.hint = (

@@ -56,6 +56,7 @@ class RunFiles:
             if place.root.name:
                 place.write(content)
                 return place
+            # A file that is written again replaces its old content, which must not count twice.
             others = sum(size for names, size in self._sizes.items() if names != place.names)
             if others + len(content) > MAX_OWN_BYTES:
                 raise Refused(
@@ -129,6 +130,7 @@ class FunctionContext:
             hosts=self._grants.hosts,
             routes=self._grants.routes,
             seconds=FETCH_SECONDS,
+            # Nested runs share the quota of the run that started them; otherwise a skill could get more by nesting.
             party=self._call.run.root,
             witness=self._receipt,
         )
@@ -211,7 +213,7 @@ class FunctionContext:
             raise
 
     def _check_granted(self, path: str) -> None:
-        """Refuse a path in a folder that the skill declares but was not granted, and say why."""
+        """Raise `Refused`, with the reason, for a path in a folder that the skill declares but was not granted."""
         for said in self._call.run.needs.roots:
             name, _ = split_root(said)
             if name in self._grants.denied and is_below(path, name):

@@ -35,6 +35,7 @@ async def _checked(owner: object, name: str, refusals: Refusals, /, *args: Any, 
     except ValidationError as error:
         raise Invalid(f"{name}(): {_describe_errors(error)}.") from None
     except ProwessError as error:
+        # Only the text of an error crosses into the sandbox; by it, `explain_failure` finds the error again.
         refusals[f"{error.message} {error.hint}".strip()] = error
         raise
 
@@ -66,6 +67,7 @@ RunSkill = Callable[[Call, str, Mapping[str, Any]], Awaitable[Any]]
 """Runs another skill for a call, by slug and with parameters, and returns its output."""
 
 
+# A context variable follows nested runs through all layers, and concurrent runs have their own.
 _depth: ContextVar[int] = ContextVar("depth of skills that run others", default=0)
 
 
@@ -159,6 +161,7 @@ class HostFunctions:
             self._receipt.refuse("skills", skill_id)
             raise
         before = _depth.set(depth + 1)
+        # The skill counts as used even if its run fails, but not if it does not exist.
         note = self._receipt.touch
         try:
             return await self._module.run_skill(self._call, skill_id, params or {})

@@ -95,6 +95,7 @@ def _readable(value: Any) -> Any:
     return [_readable(inner) for inner in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
+# `json.loads` accepts NaN and Infinity, which are not JSON.
 def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is no JSON.")
 
@@ -177,6 +178,7 @@ class HttpCallHandler:
         request = parse_request(artifact)
         inputs = check_inputs(call.inputs, call.skill.parameters)
         optional = declared_inputs(call.skill.parameters or {})
+        # The plan, which traces and dry runs show, is filled with masks; values are looked up only after it.
         masks = {name: _mask(name) for name in request.secrets}
         call.plan(_describe_request(request, RequestFiller(inputs=inputs, optional=optional, env=masks).fill(request)))
         grants = await self._grants_of(call)
@@ -213,6 +215,7 @@ class HttpCallHandler:
         raise _status_error(sending, answer)
 
     def _retrying(self, sending: _Sending) -> AsyncRetrying:
+        # A request that is not idempotent may have had its effect even if no answer came.
         attempts = sending.declared.attempts if sending.declared.method in IDEMPOTENT_METHODS else 1
         return AsyncRetrying(
             stop=stop_after_attempt(attempts),
@@ -277,6 +280,7 @@ def _status_error(sending: _Sending, answer: HttpResponse) -> ProwessError:
     told = f"{host} answered {answer.status}{f': {words}' if words else '.'}"
     if answer.status not in BUSY_STATUSES:
         return RunFailed(told, hint="Correct the inputs, or the request that the skill declares.")
+    # The header may also have a date, which is ignored.
     asked = answer.headers.get("retry-after", "").strip()
     return TryLater(
         told, hint="Try again later.", retry_after=float(asked) if re.fullmatch(r"\d{1,6}", asked) else None
@@ -304,6 +308,7 @@ def _describe_request(request: DeclaredRequest, filled: FilledRequest) -> str:
     """Return the request for the trace: with its inputs, and with names instead of environment values."""
     url = filled.url
     for name in request.secrets:
+        # The brackets of a mask were percent-encoded when it was filled into the URL.
         url = url.replace(f"%5Benv.{name}%5D", _mask(name))
     lines = [f"{request.method} {url}", *(f"{name}: {value}" for name, value in filled.headers.items())]
     body: Any = filled.body.decode(errors="replace")

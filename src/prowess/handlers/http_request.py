@@ -136,6 +136,7 @@ class RequestFiller:
 
     def _in_path(self, slot: Slot) -> str:
         text = self._quoted(slot)
+        # An empty segment leads to another path, such as `/items/` instead of `/items/ID`.
         if not text:
             raise Invalid(f"The input {'.'.join(slot.path)[:80]!r} is empty, and stands in the path.", hint="Give it.")
         return text
@@ -180,6 +181,7 @@ def _scalar(value: Any, where: str) -> str:
 
 
 def _percent(text: str) -> str:
+    # Not even `/` is safe: a value must not become two segments of a path.
     return quote(text, safe="", errors="replace")
 
 

@@ -103,6 +103,7 @@ class JsonGenerationHandler:
 
 def _for_family(call: Call, prompt: Prompt, family: str) -> Prompt:
     """Return the variant for a family of models, if the prompt is the skill's own and has several."""
+    # Only artifacts of skills have variants; a prompt on a shelf is one template.
     if prompt.origin != f"{SKILL_ORIGIN}{call.skill.slug}":
         return prompt
     templates = [artifact for artifact in call.skill.artifacts if isinstance(artifact, PromptTemplate)]

@@ -35,6 +35,7 @@ def look_up_grants(resolver: GrantResolver) -> GrantLookup:
             digest=run.skill.digest,
             program=kind_info(call.artifact.kind).reaches == "machine",
         )
+        # Only folders are looked up on disk.
         return await offload(resolve) if run.needs.roots else resolve()
 
     return grants_of

@@ -137,8 +137,10 @@ class ReviewResult:
         if set(verdicts) == {"pass"}:
             return 1.0
         heaviest = max(criterion.weight for criterion in self.rubric.criteria)
+        # Relative to the heaviest, so that huge weights do not overflow and tiny ones do not vanish.
         shares = [criterion.weight / heaviest for criterion in self.rubric.criteria]
         passed = math.fsum(share for share, verdict in zip(shares, verdicts, strict=True) if verdict == "pass")
+        # Rounding must not give a full score while a criterion with a tiny weight has failed.
         return min(passed / math.fsum(shares), math.nextafter(1.0, 0.0))
 
     @property

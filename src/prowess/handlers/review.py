@@ -65,6 +65,7 @@ MAX_REASONING_CHARS = 2_000
 MAX_FIX_CHARS = 1_000
 MAX_QUOTE_CHARS = 300
 MAX_QUOTES = 10
+# Each quote is searched in the whole asset, so their number is limited; some are invented and drop out.
 _MAX_QUOTES_READ = 5 * MAX_QUOTES
 MAX_ANSWER_CHARS = 500_000
 
@@ -156,6 +157,7 @@ def _id_of(entry: Any) -> Any:
 def _result(criterion: Criterion, entries: Sequence[JsonObject], asset: JudgedText) -> CriterionResult:
     if not entries:
         return undecided_result(criterion, "The model gave no verdict on it.")
+    # The asset may have talked the model into a second verdict; choosing one would be guessing.
     if len(entries) > 1:
         return undecided_result(criterion, f"The model gave {len(entries)} verdicts on it.")
     entry = entries[0]
@@ -179,6 +181,7 @@ def _is_well_formed(entry: JsonObject) -> bool:
     if set(entry) != set(_FIELDS) or entry["verdict"] not in VERDICTS:
         return False
     confidence, evidence = entry["confidence"], entry["evidence"]
+    # Not part of the schema, because not every provider enforces ranges. `isinstance` would accept `True`.
     is_sure = type(confidence) in (int, float) and 0 <= confidence <= 1
     is_quoting = isinstance(evidence, list) and all(isinstance(one, str) for one in cast("list[Any]", evidence))
     are_texts = isinstance(entry["reasoning"], str) and isinstance(entry["suggested_fix"], str)

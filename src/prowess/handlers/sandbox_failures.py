@@ -21,6 +21,7 @@ class CodeLabel:
 def explain_failure(label: CodeLabel, ran: ScriptOutcome, limits: SandboxLimits, refusals: Refusals) -> ProwessError:
     """Return the error of code that failed: the error of a host function, its own exception, or the limit that it hit."""
     if ran.ended == "raised" and ran.error:
+        # Code can raise an exception with the same text; only one that a host function raised counts.
         refusal = refusals.get(ran.error.message) if ran.error.of_host else None
         return refusal if isinstance(refusal, Unavailable | Refused) else _raised(label, ran.error)
     kind = TimedOut if ran.ended == "time" else RunFailed

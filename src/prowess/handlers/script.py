@@ -17,6 +17,7 @@ from prowess.sandbox.programs import PYTHON
 from prowess.skill.kinds import Kind
 
 MAX_ARGS = 1_000
+# -B: leave no bytecode among the skill's files. -s: ignore packages that the user installed for themselves.
 PYTHON_COMMAND = (PYTHON, "-B", "-s", "-X", "utf8")
 INTERPRETERS = ("bash", "dash", "node", "perl", "ruby", "sh", "zsh")
 """Interpreters other than Python."""
@@ -67,6 +68,7 @@ class ScriptHandler:
             finished = await self._commands.run(
                 call,
                 grants,
+                # With `./`, a file name that begins with '-' is not read as an option of the interpreter.
                 (*interpreter, f"./{path}", *args),
                 files=files,
                 called=f"The script {path!r}",
@@ -99,6 +101,7 @@ def _named(line: str) -> tuple[str, tuple[str, ...]]:
     """Return the interpreter that a first line names, and its options."""
     words = line.split()
     if words and PurePosixPath(words[0]).name == "env":
+        # Kernels pass everything after `env` as one argument, which `-S` splits.
         words = words[2:] if words[1:2] in (["-S"], ["--split-string"]) else words[1:]
     if not words:
         return "", ()

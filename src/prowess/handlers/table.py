@@ -56,4 +56,5 @@ def build_handlers(
         CliCommandHandler(command_runs),
         ScriptHandler(command_runs, provision),
     )
+    # Of two handlers of a kind the last one wins, so ours come last.
     return {handler.kind: handler for handler in (*brought, *own)}
