@@ -74,6 +74,7 @@ class RegistryWriter:
         content = _content(entry)
         with self._records().write() as connection:
             refused = _refusal(connection, actor, "update", entry, content)
+            # The audit row is written in any case, so errors are raised only after the transaction.
             outcome = "denied" if refused else _keep(connection, actor, entry, content)
             append(connection, actor.organization, audits=[_audit(actor, "update", entry, content, outcome)])
         if refused is not None:

@@ -103,6 +103,7 @@ class FolderShelf:
 
     def _inner(self, kind: EntryKind, descriptor: int, name: str, location: str, depth: int) -> Iterator[_File]:
         try:
+            # O_NOFOLLOW: the folder may have been replaced by a link since it was listed.
             inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor)
         except OSError:
             return
@@ -122,6 +123,8 @@ class FolderShelf:
         if before is not None and before[0] == file.stamp:
             fresh[file.location] = before
             return before[1]
+        # Taken before the file is read: one that changed just before could change again without a new stamp, so it is
+        # not cached.
         read_at = self._clock()
         entry = self._read(kind, file)
         if is_settled(file.stamp, read_at):
@@ -134,6 +137,7 @@ class FolderShelf:
             problem = too_large_problem(shown, file.stamp[2], self._limits.file_bytes)
             return failed_entry(kind, shown, [problem], origin=self._origin, location=_shown(file.location))
         try:
+            # One byte more than the limit shows that the file has grown since it was listed.
             data = read_regular_file(file.name, self._limits.file_bytes + 1, file.descriptor)
         except Invalid as refused:
             return self._failed(kind, file.location, "", _unreadable(refused.message, refused.hint, shown))

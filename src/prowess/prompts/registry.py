@@ -190,6 +190,7 @@ class Registry:
 def _choose(entries: Sequence[RegistryEntry], version: str | None) -> RegistryEntry | None:
     """Return the entry for a version; a skill's own entry without a version has the version of its package."""
     wanted = version or latest_version(entry.version for entry in entries)
+    # Reversed, so that the first of two entries with the same version wins.
     by_version = {entry.version: entry for entry in reversed(entries)}
     unversioned = by_version.get("")
     if unversioned is not None and not unversioned.origin.startswith(SKILL_ORIGIN):

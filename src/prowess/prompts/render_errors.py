@@ -50,6 +50,8 @@ class RenderFault:
     @property
     def what(self) -> str:
         """The expression at fault, with the beginning of its path."""
+        # Workers report positions in bytes. The fault may be at the last part of a path, so what precedes it is
+        # added.
         source = self.template.encode()
         before = _ROOT.search(source[: self.start].decode(errors="replace")[-200:])
         return (before[0] if before else "") + source[self.start : self.end].decode(errors="replace")

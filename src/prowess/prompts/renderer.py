@@ -36,6 +36,7 @@ def encode_request(
     if not checked:
         _check_values(plain, limits)
     try:
+        # Encoded apart from the template, because the size limit concerns the values alone.
         encoded = _ENCODER.encode(plain).encode()
         head = _ENCODER.encode({"template": template, "syntax": syntax}).encode()
     except (ValueError, RecursionError):
@@ -57,6 +58,7 @@ def is_small(values: Mapping[str, Any], limits: RenderLimits) -> bool:
             if kind is str:
                 room -= len(value)
             elif kind is dict or kind is list:
+                # About what a number and its separator take; scalars are not counted one by one.
                 room -= 20 * len(value)
                 if room < 0 or (kind is dict and not _TEXT.issuperset(map(type, value))):
                     return False
@@ -168,6 +170,7 @@ class WorkerRenderer:
         loop = asyncio.get_running_loop()
         found = self._turns.get(loop)
         if found is None:
+            # A semaphore belongs to one event loop, and a renderer may serve several, as in a notebook.
             found = self._turns[loop] = asyncio.Semaphore(self._limits.workers)
         return found
 

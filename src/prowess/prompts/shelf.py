@@ -208,6 +208,7 @@ def _identity(kind: EntryKind, name: str, document: JsonObject, problems: list[P
         message = f"{name} has the id {entry_id[:80]!r}, by which nothing can name it."
         hint = "Use letters, digits, '_', '-', '.' and ':', 128 at the most."
         problems.append(error("registry-id", message, hint, field=name))
+    # YAML reads an unquoted 1.10 as the number 1.1.
     if version is not None and not isinstance(version, str):
         message = f"{name} has a version that is not text ({str(version)[:40]}), so its zeros may be lost."
         problems.append(warning("registry-version", message, "Put it in quotes.", field=name))

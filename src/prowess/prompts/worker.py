@@ -41,6 +41,7 @@ _PACKAGES = ("minijinja", "combustache")
 _FAULT_BYTES = 1 << 16
 """Size of a fault's description, which does not count as output."""
 _ENDED_BY_OTHERS = {0, -signal.SIGHUP, -signal.SIGINT, -signal.SIGKILL, -signal.SIGTERM}
+"""Exit codes for which no template is to blame: the worker was ended from outside, or its input ended."""
 
 
 RenderAnswer = str | dict[str, Any]
@@ -137,8 +138,10 @@ class RenderWorker:
     def _death(self) -> RunFailed | WorkerDied:
         """Return why the process ended, as far as its exit code tells."""
         code = self._child.wait()
+        # The worker's own alarm: it ends a rendering even while this event loop is blocked.
         if code == -signal.SIGALRM:
             return _timeout_error(self._limits)
+        # MiniJinja is native code, which aborts the process if memory cannot be allocated.
         if code in {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS}:
             return out_of_memory_error(self._limits)
         if code in _ENDED_BY_OTHERS:

@@ -24,6 +24,7 @@ READY, DONE, FAILED = 11, 13, 14
 """As in `prowess.child.frames`, which cannot be imported here; a test holds them equal."""
 
 LIMITS: dict[str, Any] = json.loads(sys.argv[1])
+# `-S` leaves out site-packages, so that no `.pth` file runs; only the folders of the two packages are added.
 sys.path += sys.argv[2:]
 
 import minijinja  # noqa: E402
@@ -128,6 +129,7 @@ class PlainData(Ctx):
         """Return what the item has under the key."""
         if isinstance(item, dict):
             return cast("Values", item).get(key, MISSING)
+        # Converting a very long text of digits to a number would take quadratic time, or raise.
         if isinstance(item, list) and key.isascii() and key.isdigit() and len(key) < 10:
             items = cast("list[Any]", item)
             return items[int(key)] if int(key) < len(items) else MISSING
@@ -151,9 +153,8 @@ def strict(template: Any) -> None:
     for node in filter(lambda node: isinstance(node, Node), nodes):
         if isinstance(node, Partial | Parent | Block):
             raise mustache_fault("TemplateNotFound", node)
-        node.before = node.after = (
-            ""  # the rest of the line; only the parser needs it, and it would keep the whole template alive
-        )
+        # The rest of the line: only the parser needs it, and it would keep the whole template alive.
+        node.before = node.after = ""
         if isinstance(node, Section):
             node.closing_tag.before = node.closing_tag.after = ""
             node.handle = optional(node, node.handle)
@@ -211,6 +212,7 @@ def answer(request: bytes, renderings: Renderings) -> tuple[int, bytes]:
         return Fault("memory").answer
     except Exception:  # noqa: BLE001 - a method that a template calls on a value may raise anything
         return Fault("method").answer
+    # The template or a value may contain these words itself.
     if METHOD in text and METHOD.encode() not in request:
         return Fault("printed").answer
     return Fault("output").answer if len(written) > LIMITS["output_bytes"] else (DONE, written)
@@ -221,6 +223,7 @@ def confine() -> None:
     limits = {
         "RLIMIT_AS": LIMITS["memory_bytes"],
         "RLIMIT_CORE": 0,
+        # Concerns regular files only, not the channel to the parent.
         "RLIMIT_FSIZE": 0,
         "RLIMIT_NOFILE": 16,
         "RLIMIT_NPROC": 0,
@@ -259,9 +262,8 @@ def main() -> NoReturn:
     renderings = Renderings()
     send(target, READY)
     for request in requests(source):
-        signal.setitimer(
-            signal.ITIMER_REAL, LIMITS["seconds"] + 1
-        )  # SIGALRM kills this process, even inside native code
+        # SIGALRM kills this process, even inside native code. The parent's timer is a second earlier and normally comes first.
+        signal.setitimer(signal.ITIMER_REAL, LIMITS["seconds"] + 1)
         send(target, *answer(request, renderings))
         signal.setitimer(signal.ITIMER_REAL, 0)
     os._exit(0)
