@@ -142,6 +142,7 @@ def _sort_by_key(skills: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]
     seen: Counter[str] = Counter()
     keyed: list[tuple[str, dict[str, Any]]] = []
     for skill in skills:
+        # Broken skills may share an id. The cursor is a key, so with equal keys a page break could skip some.
         number = seen[skill["id"]]
         seen[skill["id"]] += 1
         keyed.append((f"{skill['id']} {number:06}" if number else skill["id"], skill))

@@ -127,6 +127,7 @@ def _tool_status(skill: CallableSkill, ruling: Ruling, fault: str, actor: Actor)
     return {"tool": tool_name(skill.slug), **asked}
 
 
+# Keyed by identity: a `CallableSkill` stays the same object while its skill stays the same.
 @lru_cache(maxsize=_CACHED_TOOLS)
 def make_skill_tool(skill: CallableSkill) -> Tool:
     """Return a skill as a tool."""
@@ -151,6 +152,7 @@ def failure_data(error: ProwessError) -> dict[str, Any]:
 
 def _make_parameters(skill: CallableSkill) -> dict[str, Any]:
     """Return the schema of the arguments. APIs require an object, whatever the skill says."""
+    # The skill's author wrote the schema; one that cannot be encoded would fail the whole list of tools.
     schema = cast("dict[str, Any]", _clean_schema(skill.parameters or {}))
     return schema if schema.get("type") == "object" else {"type": "object"}
 

@@ -115,6 +115,7 @@ def make_arguments_model(function: Any) -> type[BaseModel]:
 def make_arguments_schema(arguments: type[BaseModel]) -> dict[str, Any]:
     """Return the JSON Schema that an agent sees."""
     schema = arguments.model_json_schema()
+    # Pydantic derives titles from the names; agents would pay tokens for them.
     schema.pop("title", None)
     for value in schema.get("properties", {}).values():
         value.pop("title", None)

@@ -1,7 +1,7 @@
 """The toolbox of one agent: which tools it is offered now, and how they are called.
 
-The description and schema of a tool of ours are fixed; no text of a skill ever becomes part of them. What skills bring as
-tools of their own stands beside them.
+The description and schema of Prowess's own tools are fixed; no text of a skill ever becomes part of them. Skills that can
+be called are separate tools beside them.
 """
 
 from __future__ import annotations
@@ -130,6 +130,7 @@ class Toolbox:
 
         An unexpected exception is logged with its traceback; the answer does not show it.
         """
+        # Errors have the general shape until the tool is known, then the shape of its answers.
         refusal = _error_answer
         try:
             tool = await self._find_tool(name)
@@ -188,6 +189,7 @@ def builtin_tools() -> dict[str, Tool]:
     return own | {
         tool.function.__name__: _make_tool(tool.function, tool.effect, "")
         for tool in brought
+        # A plugin cannot replace a tool of ours.
         if tool.function.__name__ not in own
     }
 

@@ -100,7 +100,7 @@ def _describe_budget(session: Session) -> dict[str, int]:
 
 
 _NAMED_SCRIPTS = 20
-"""So many scripts are named where another one was asked for."""
+"""How many scripts an error names when the requested one does not exist."""
 
 
 async def run_skill(
