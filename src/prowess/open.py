@@ -66,6 +66,8 @@ class Feeds:
         """Write pending events, notify subscribers, and stop everything."""
         with self._lock:
             recorder, feeds, wakeups = self._recorder, list(self._feeds.values()), self._wakeups
+        # Not under the lock: while the recorder writes its last events, its thread calls `wake`, which takes the
+        # lock.
         if recorder is not None:
             recorder.close()
         for feed in feeds:
@@ -96,9 +98,11 @@ class Prowess(Engine):
         stores = Stores(settings or read_settings(workspace=workspace))
         who = actor or local_person(_local_name())
         feeds = Feeds(stores, who.organization)
+        # A lambda, because components and resources need each other; `resources` is defined below.
         components = RunComponents(stores, lambda organization: resources(organization).catalog, feeds.recorder)
 
         def close() -> None:
+            # Traces and events that are still pending go into the databases, so those are closed last.
             components.close()
             feeds.close()
             stores.close()
@@ -147,6 +151,7 @@ class Prowess(Engine):
         async def run_skill(call: Call, slug: str, inputs: Mapping[str, Any]) -> Any:
             return await engine.as_actor(call.actor).runs.run_for_script(call, slug, inputs)
 
+        # Set last: it needs the engine, which needs the components.
         components.run_skill = run_skill
         return engine
 
@@ -155,5 +160,6 @@ def _local_name() -> str:
     """Return the name of the person at this machine."""
     try:
         return getpass.getuser()
+    # In a container, the user may have no entry in the password database.
     except (OSError, KeyError, ImportError):
         return "me"

@@ -47,6 +47,7 @@ class _LoopThread:
             raise RuntimeError(f"This Prowess {reason}.")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
+            # Ctrl-C reaches only this thread; without the cancellation, the work would go on in the other one.
             return future.result()
         except BaseException:
             future.cancel()
@@ -81,6 +82,7 @@ class _Proxy:
             value = self._iterating(value)
         else:
             return value  # may change, so it is read again every time
+        # Python calls `__getattr__` only for what is not found here, so the next access is direct.
         self.__dict__[name] = value
         return value
 

@@ -71,6 +71,7 @@ class CallableIndex:
         """Return what the catalog has now."""
         with self._lock:
             found = self._catalog.changes(self._positions)
+            # A store that failed has the position '': what changed in it is unknown, so it is read again each time.
             if found.positions != self._positions or "" in found.positions.values():
                 self._follow(found.slugs)
                 self.seen = self._held()
@@ -114,6 +115,7 @@ class CallableIndex:
         """Read a skill as it is now, or forget it if it is gone."""
         self._known.pop(slug, None)
         try:
+            # Forgotten above already: a skill that cannot be read now must not be offered as it was before.
             found = read_callable(*self._catalog.find(slug))
         except (ProwessError, OSError):
             return

@@ -67,6 +67,7 @@ class Engine:
         who = replace(who, **changes) if changes else who
         if who == self.actor:
             return self
+        # The constructor of a subclass may take other arguments.
         other = object.__new__(type(self))
         Engine.__init__(other, self._context.resources, who)
         return other

@@ -109,6 +109,7 @@ def snapshot_folder(settings: Settings, organization: str = "") -> Path:
 
     It is below the home folder, never in a workspace, which may be somebody else's work.
     """
+    # Everything that decides which skills are indexed and how, so that other settings get an index of their own.
     parts = [settings.workspace, settings.user_home, settings.database_url, settings.embedder]
     parts += [organization] if organization else []
     name = hashlib.sha256("\0".join(map(str, parts)).encode(errors="surrogateescape")).hexdigest()[:20]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 PACKS = Path(__file__).parents[1] / "packs"
-"""Return the folder of skills that come with Prowess. They are chosen by role, never matched with messages."""
+"""The folder of skills that come with Prowess. They are chosen by role, never matched with messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +113,7 @@ class Places:
     def _head(self, places: list[Place]) -> bytes:
         """Return the limits, the places, and the state of the databases; b'' if that is unknown."""
         settings = self.settings
+        # A plugin's store has no fingerprint, so nobody can tell whether it has changed.
         if any(plugin.stores for plugin in working_plugins()):
             return b""
         parts = [f"{settings.max_skill_bytes} {settings.max_file_bytes} {settings.max_files}"]
@@ -121,6 +122,7 @@ class Places:
             if not now:
                 return b""
             parts += [place.key, now]
+        # Two NULs at the end: no head is the beginning of another one, as `holds` requires.
         return "\0".join([*parts, "", ""]).encode(errors="surrogateescape")
 
 

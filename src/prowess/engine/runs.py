@@ -117,6 +117,7 @@ class Runs:
         subject = facts.subject(author, artifacts)
         if request.started_by is not None:
             _check_declared_tool(request.started_by, subject)
+        # A dry run shows texts of the skill and executes nothing, so it needs no more than loading does.
         action = "load" if request.dry_run else "run"
         gate.check(inside.actor, action, subject, session=inside.session, policy=policy)
         if checkpoint is not None:

@@ -114,6 +114,7 @@ class Sandboxes:
     async def aclose(self) -> None:
         """End every process."""
         opened = vars(self)
+        # A cached property is in `vars` once it was used; nothing is opened just to be closed.
         for name in ("wasm", "native", "deno"):
             if name in opened:
                 await opened[name].close()
@@ -141,6 +142,7 @@ class RunComponents:
         self._recorder = recorder
         self._runners: dict[str, Runner] = {}
         self._registries: dict[str, Registry] = {}
+        # Reentrant: building a runner asks for the registry.
         self._lock = threading.RLock()
         self.sandboxes = Sandboxes(stores.settings)
         self.run_skill: RunSkill | None = None
@@ -218,6 +220,7 @@ class RunComponents:
         with self._lock:
             self._tidying_ended.set()
             if self._tidying is not None:
+                # The cleanup uses the database, which is closed next; it checks the event between its steps.
                 self._tidying.join(_CLOSE_TIMEOUT_SECONDS)
             if self._opened_traces is not None:
                 self._opened_traces.close()

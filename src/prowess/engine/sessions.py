@@ -69,6 +69,7 @@ class Sessions:
         context = self._context
 
         def read() -> Session | None:
+            # The gate finds open sessions only, and reads nothing if there are no records yet.
             _, session = context.resources.gate.within(context.actor, conversation)
             return context.resources.sessions.get(context.actor, session) if session else None
 

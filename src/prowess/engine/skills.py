@@ -357,6 +357,7 @@ async def _offload_cancellable(work: Callable[[ProgressCallback], T], watch: Pro
             raise Refused("Stopped.", hint="What was kept by then stays.")
         watch(progress)
 
+    # Shielded, because a thread cannot be cancelled: it has to stop by itself, and is waited for.
     running = asyncio.ensure_future(offload(work, step))
     try:
         return await asyncio.shield(running)

@@ -163,7 +163,7 @@ class Stores:
 
     @property
     def _cache(self) -> Path | None:
-        """Return where listings of skill folders are cached; None before Prowess has a home, so that reading leaves no files behind."""
+        """The folder in which listings of skill folders are cached; None before Prowess has a home, so that reading leaves no files."""
         home = self.settings.home
         return home / "cache" / "folders" if home.is_dir() else None
 

@@ -121,6 +121,7 @@ class Traces:
         """
         from prowess.traces.history import TraceFollower
 
+        # No days back: only runs that begin from now on.
         which = self._visible(0, skill=skill, artifact=artifact, status=status, session=session)
         tail: TraceFollower | None = None
         while True:
