@@ -1,1 +1,1 @@
-"""What a skill is: pure values and functions, without files, clock or network."""
+"""Skills as pure values and functions, without files, clock or network."""

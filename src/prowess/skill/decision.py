@@ -134,7 +134,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What a skill uses, how that is known, and the objections of the rule."""
+    """The kind of work that a skill declares, the reason for this verdict, and the objections of the rule."""
 
     uses: Literal["template", "handler", "both", "neither"]
     parts: tuple[str, ...]

@@ -46,6 +46,7 @@ class Slot:
         for part in self.path:
             if isinstance(found, Mapping):
                 found = cast("Mapping[str, Any]", found).get(part)
+            # Python refuses to parse very long numbers, and no list is that long.
             elif isinstance(found, list) and part.isdecimal() and len(part) < 10:
                 items = cast("list[Any]", found)
                 found = items[int(part)] if int(part) < len(items) else None
@@ -96,6 +97,8 @@ MAX_ATTEMPTS = 5
 MAX_BODY_DEPTH = 32
 
 _METHOD_AND_URL = re.compile(r"\s*(?:([A-Za-z]+)\s+)?(\S.*?)\s*", re.DOTALL)
+# The host ends before the first slot, so that no input can extend it. `@` would start another host, and some clients
+# read a backslash as a slash.
 _FIXED_HOST = re.compile(r"(?:https?)://[^\s/?#{}\\@]+(?=[/?]|$)", re.IGNORECASE)
 _REQUEST_HINT = "See how a request is declared: GET https://api.example.com/items/{{ id }}."
 
@@ -223,6 +226,7 @@ def _check_query_value(value: Any) -> None:
         raise Invalid(
             "A query field of the request is neither a text, a number nor a list of such.", hint="Write it out."
         )
+    # Called for its checks: it raises for any other expression in braces.
     find_slots(items)
 
 

@@ -12,6 +12,7 @@ from prowess.skill.model import Skill
 from prowess.skill.package import File, Package
 
 _MAX_DIFF_BYTES = 512 * 1024
+# `splitlines` also splits at form feeds, U+2028 and others, which are not line ends in a diff.
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 

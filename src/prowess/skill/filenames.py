@@ -37,7 +37,7 @@ def is_skill_md(path: str) -> bool:
 
 
 def find_skill_md(package: Package) -> File | None:
-    """Return SKILL.md in any spelling, preferably the exact one; None if there is none."""
+    """Return SKILL.md in any spelling, preferably the exact one, or None."""
     exact = package.get(SKILL_MD)
     if exact is not None:
         return exact
@@ -62,6 +62,7 @@ SINGLE_FILE_SUFFIXES = (".md", ".json", ".yaml", ".yml")
 """The suffixes of a single file that can be a whole skill."""
 
 
+# Bounded by the limit for frontmatter, so that a large file without a second marker is not searched to its end.
 _FRONTMATTER = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.{0,16384}?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 _SKILL_KEY = re.compile(rb"^(slug|name|description)[ \t]*:", re.MULTILINE)
 _DESCRIPTOR = re.compile(rb"^skill_id[ \t]*:", re.MULTILINE)
@@ -85,6 +86,7 @@ def has_marker(names: Iterable[str]) -> bool:
 def outermost_folders(folders: Iterable[str]) -> list[str]:
     """Return the folders that are in no other one, sorted: a skill inside a skill belongs to the outer one."""
     roots: list[str] = []
+    # Sorted by segments: as plain text, `a-b` comes between `a` and `a/c`, and `a/c` would then count as a root.
     for folder in sorted(set(folders), key=lambda path: path.split("/")):
         if not roots or not folder.startswith(roots[-1] + "/"):
             roots.append(folder)

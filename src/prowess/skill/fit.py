@@ -107,6 +107,7 @@ def fit(skill: Skill, package: Package, profile: ProfileName, limits: Limits = D
     document = accepted.reading.document
     fitting = _Fitting(skill=skill, package=package, document=document, profile=profile, name=name, limits=limits)
     writing = _FITTERS[profile](fitting)
+    # Checked like a package from elsewhere: a fitter that misses a rule must fail here and not at the client.
     fitted = validate(writing.package, profile, limits)
     if not fitted.ok:
         raise rejection(fitted)

@@ -43,6 +43,7 @@ def shorten(text: str, limit: int) -> str:
     """
     if len(text) <= limit:
         return text
+    # Room for a space and the ellipsis.
     room = text[: limit - len(ELLIPSIS) - 1]
     ends = [found.end() for found in _SENTENCE_END.finditer(text, 0, len(room) + 1) if found.end() <= len(room)]
     if ends and ends[-1] >= len(room) * _LEAST_KEPT:

@@ -218,15 +218,15 @@ class KindInfo:
     in_prompt: Literal["text", "summary", ""]
     """`text` enters the prompt of a session; `summary` does so for a skill that has no text; '' never does."""
     in_run: Literal["work", "context", ""]
-    """What a run of the whole skill does with it: run it, run it first since it tells what the skill is about, or nothing."""
+    """Its part in a run of the whole skill: `work` runs; `context` runs first and says what the skill is about; '' is skipped."""
     is_tool: bool
     """True if agents can call it as a tool by the name of its skill."""
     reaches: Literal["nothing", "model", "declared", "network", "machine"]
-    """What a run reaches: `declared` is what the skill declares as its needs, `machine` a process of this machine."""
+    """How far a run reaches: `declared` is what the skill declares as its needs, `machine` a process of this machine."""
     runs_code: bool
     """True if code of the skill runs, which can print, and call models, pages and other skills."""
     gives: Literal["text", "data", "either"]
-    """What an output is: `data` may be None; with `either`, text stands in where there is no data."""
+    """The type of its output: `data` may be None; with `either`, it is text if there is no data."""
     describes_dry_run: bool
     """True if its handler ends a dry run itself, at the point where it would first send or run something."""
 
@@ -308,6 +308,7 @@ _UNKNOWN = KindInfo(
 
 _PLUGIN_KIND = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)+", re.ASCII)
 _FOLDER = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
+# `agents/` holds the sidecar and `evals/` the queries of a skill.
 _RESERVED_FOLDERS = frozenset({"agents", "evals"})
 _MAX_KIND_CHARS = 100
 

@@ -19,6 +19,7 @@ def compile_regex(pattern: str, *, case_sensitive: bool = True) -> LinearRegex:
 
     engine: Any = re2
     options: Any = engine.Options()
+    # RE2 writes refused expressions to stderr by default.
     options.log_errors = False
     options.case_sensitive = case_sensitive
     try:
@@ -42,5 +43,6 @@ class LinearRegex:
 
     def find(self, text: str) -> str | None:
         """Return the first match in the text, or None."""
+        # RE2 works on UTF-8, which cannot hold the lone surrogates that an output may contain.
         found: Any = self._compiled.search(text.encode("utf-8", "replace").decode())
         return None if found is None else str(found.group())

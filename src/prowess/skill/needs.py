@@ -1,8 +1,8 @@
-"""What a skill asks for outside itself: hosts, environment variables, folders, programs, packages, a native runtime.
+"""The needs of a skill outside itself: hosts, environment variables, folders, programs, packages, a native runtime.
 
-A skill that only computes needs none of these. What it declares is a request: the gate shows it to the person who decides,
-and a run never reaches more than that. Values come from strangers, so nothing is accepted that could be read in two ways,
-displayed as something else than it is, or become an option or an address of its own.
+A skill that only computes has no needs. Declared needs are requests: the gate shows them to the person who decides, and a
+run never reaches more than that. Values come from strangers, so a value is refused if it could be read in two ways, shown as
+something other than it is, or taken for an option or an address.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ _HTTPS_PORT = 443
 def parse_host(text: str) -> str | None:
     """Return `name`, `name:port` or `*.name` in lower case and ASCII; None for anything else, including a URL with a path."""
     try:
+        # As the resolver will see it, so that letters of another script that look like ASCII are shown for what they
+        # are.
         plain = text if text.isascii() else text.encode("idna").decode()
     except UnicodeError:
         return None
@@ -148,6 +150,7 @@ def parse_need(name: str, value: Any) -> tuple[tuple[str, ...], list[Any]]:
 def _split_values(text: str, between: str) -> list[str]:
     for mark in between:
         text = text.replace(mark, "\n")
+    # One value more than is read: it is the rest of the text, and is reported as unreadable.
     return text.split("\n", MAX_NEED_VALUES)
 
 
@@ -172,11 +175,13 @@ def _script_block(code: str) -> str | None:
         return None
     lines = code.splitlines()
     starts = [place for place, line in enumerate(lines) if line.rstrip() == _BLOCK_START]
+    # PEP 723 makes several blocks an error; guessing which one counts is not safe.
     if len(starts) != 1:
         return None
     inside: list[str] = []
     end: int | None = None
     for line in lines[starts[0] + 1 :]:
+        # The last end line of the comment counts, as in PEP 723: the block itself may hold such a line.
         if line.rstrip() == _BLOCK_END:
             end = len(inside)
         if not (line.rstrip() == "#" or line.startswith("# ")):
@@ -203,7 +208,7 @@ _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What a skill asks for. Values that cannot be read are left out; `skill/profiles/declarations.py` reports them.
+    """The needs of a skill. Values that cannot be read are left out; `skill/profiles/declarations.py` reports them.
 
     A host is `name`, `name:port` or `*.name`. A root is a folder, absolute or relative to the workspace, with `rw:` before it if
     it is writable. The host of a declared request, the program of a declared command and the packages that a function lists in
@@ -241,6 +246,7 @@ def parse_needs(
     for name, value in _implied_needs(artifacts):
         read[name] |= dict.fromkeys(parse_need(name, value)[0])
     return Needs(
+        # Only this exact word leaves the sandbox. Anything else, also a misspelling, stays in it.
         runtime="native" if stated.get("runtime") == "native" else "wasm",
         allowed_tools=allowed_tools,
         **{name: tuple(values)[:MAX_NEED_VALUES] for name, values in read.items()},
@@ -311,6 +317,7 @@ def _request_host(artifact: HttpCall) -> str:
         parts = urlsplit(request_url(artifact))
     except ValueError:
         return ""
+    # `https://good.example@evil.example` names one host and asks another.
     return "" if parts.username or "{" in parts.netloc else parts.netloc
 
 

@@ -159,8 +159,10 @@ def _find_path_fault(path: str, limits: Limits) -> str:
         return "has an empty part" if path and not path.startswith("/") else "is not a relative path"
     if any(segment in (".", "..") for segment in segments):
         return "leads outside the skill"
+    # On Windows a backslash separates folders, and `C:x` is a path on another drive.
     if "\\" in path or (len(path) > 1 and path[1] == ":"):
         return "is not a portable path"
+    # Control characters could rewrite a terminal that shows the name; lone surrogates cannot be stored as UTF-8.
     if any(unicodedata.category(char) in ("Cc", "Cs") for char in path):
         return "has control characters in its name"
     # Windows drops trailing dots and spaces, so two such names would be one file there.
@@ -194,6 +196,7 @@ def check_clash(path: str, seen: dict[str, str]) -> None:
 
 
 def _fold_path(path: str) -> str:
+    # macOS and Windows ignore case by default, and some file systems treat composed and decomposed accents alike.
     return path.lower() if path.isascii() else unicodedata.normalize("NFC", path).casefold()
 
 

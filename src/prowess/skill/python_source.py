@@ -22,6 +22,8 @@ MAX_BRACKET_DEPTH = 40
 """Depth of nested brackets; deeper files are not checked."""
 MAX_EXPRESSION_CHARS = 4_000
 """Characters of one expression between commas and line ends, without strings."""
+# Every `elif` nests one level deeper in the syntax tree, as a chain of operators does, so long ones exhaust the stack
+# too.
 MAX_ELIFS = 200
 
 _TOKEN = re.compile(
@@ -31,6 +33,7 @@ _STRING_ENDS = {quote: re.compile(rf"(?:[^\\{quote}\n]|\\.)*{quote}", re.DOTALL)
     quote * 3: re.compile(rf"(?:[^\\{quote}]|\\.|{quote}(?!{quote}{quote}))*{quote * 3}", re.DOTALL)
     for quote in ('"', "'")
 }
+# `type X = …` and generic functions and classes (3.12), and `except A, B:` without brackets (3.14).
 _NEWER_SYNTAX = re.compile(
     r"^[ \t]*type[ \t]+\w+[ \t]*[=\[\\]|\b(?:def|class)[ \t]+\w+[ \t]*\[|\bexcept\b\*?[^:(\n]*,", re.MULTILINE
 )
@@ -87,6 +90,7 @@ def _is_certain(code: str) -> bool:
 def _check_tree(tree: ast.Module, code: str, function: str) -> SourceFault | None:
     """Return the fault of a file that can be parsed."""
     nodes = list(_walk_module_level(tree))
+    # Python reports this only when it compiles a file, not when it parses it.
     for node in nodes:
         if isinstance(node, ast.Return):
             return SourceFault(message="'return' outside function", line=node.lineno)
@@ -140,6 +144,7 @@ def _blank_strings(text: str) -> str:
             removed_chars += len(sign)
             continue
         parts.append(sign)
+        # A backslash at the end of a line is a token of its own here, so that it does not end the expression.
         depth += (sign in "[({") - (sign in "])}")
         if mark.start() - expression_start - removed_chars > MAX_EXPRESSION_CHARS or depth > MAX_BRACKET_DEPTH:
             raise _NotCheckedError
@@ -178,6 +183,8 @@ def _is_balanced(text: str) -> bool:
 
 def _empty_string(literal: str, prefix: str) -> str:
     """Return an empty string literal that spans as many lines."""
+    # Line numbers in faults must stay those of the file. A string in plain quotes may span lines after a backslash, so
+    # triple quotes hold the line breaks. The `b` stays because bytes and text may not stand next to each other.
     lines = literal.count("\n")
     quotes = '"""' if lines else '"'
     return f"{'b' if 'b' in prefix.lower() else ''}{quotes}" + "\n" * lines + quotes

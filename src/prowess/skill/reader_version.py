@@ -37,6 +37,8 @@ def is_current(stored: str) -> bool:
     if stored == str(READER_VERSION) and not _extensions:
         return True  # the usual case, on the way of every read
     number, known, used = _parse(stored)
+    # An extension that is new here may read the skill differently. One that is missing here matters only if the skill
+    # uses it.
     return number == READER_VERSION and known >= _extensions >= used
 
 
@@ -51,7 +53,7 @@ def may_replace(stored: str) -> bool:
 
 
 def _parse(stored: str) -> tuple[int, set[str], set[str]]:
-    """Return the number, the extensions that were there, and those that the skill uses; 0 for what cannot be read."""
+    """Return the number, the extensions that were there, and those that the skill uses; the number is 0 if it cannot be read."""
     number, *names = stored.split() or [""]
     used = {name[:-1] for name in names if name.endswith("*")}
     return int(number) if number.isascii() and number.isdigit() else 0, {name.rstrip("*") for name in names}, used

@@ -74,7 +74,7 @@ class Schema:
         self._cost = cost
 
     def errors(self, value: Any) -> tuple[SchemaError, ...]:
-        """Return the first 50 mismatches of a JSON value; none if it fits.
+        """Return the first 50 mismatches of a JSON value; () if it fits.
 
         A value that is not JSON, too large or too deep does not fit. No message quotes the value.
         """

@@ -35,6 +35,7 @@ def is_slug(text: str) -> bool:
 def _is_segment(segment: str) -> bool:
     return (
         bool(segment)
+        # Two names that look the same, such as one with full-width letters, must not be two slugs.
         and unicodedata.normalize("NFKC", segment) == segment
         and segment == segment.lower()
         and "--" not in segment
@@ -66,6 +67,7 @@ def slugify(text: str) -> str:
     if is_slug(text):
         return text
     words = "".join(char if char.isalnum() else "-" for char in text.lower())
+    # Again, because `lower` can leave a text that is not in the normal form.
     words = unicodedata.normalize("NFKC", words)
     joined = "-".join(word for word in words.split("-") if word)
     return joined[:MAX_NAME_CHARS].strip("-")

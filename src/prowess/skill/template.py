@@ -57,6 +57,7 @@ def parse_mustache(template: str) -> Iterator[MustacheTag]:
         end = template.find(ending, inside + len(sign))
         if end < 0:
             return
+        # Counted from the last tag on; counting from the start each time would take quadratic time.
         line, counted = line + template.count("\n", counted, start), start
         tag = MustacheTag(sign, template[inside + len(sign) : end].strip(), line)
         yield tag

@@ -71,7 +71,7 @@ def gunzip(data: bytes, limit: int) -> bytes:
 
 @dataclass(slots=True)
 class _ExtendedHeader:
-    """What extended headers say about the next entry."""
+    """Name and size that extended headers give to the next entry; None for the values of its own header."""
 
     name: str | None = None
     size: int | None = None

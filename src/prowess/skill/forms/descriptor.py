@@ -83,7 +83,7 @@ def _named_by_version(artifacts: list[PromptTemplate | Review]) -> list[Artifact
 
 
 def _older(artifact: PromptTemplate | Review, version: str) -> JsonObject:
-    """Return the settings that tell an older version of a prompt or rubric from the latest one."""
+    """Return the settings that distinguish an older version of a prompt or rubric from the latest one."""
     pinned: JsonObject = {"rubric_version": version} if isinstance(artifact, Review) else {}
     return {"name": f"{artifact.name}@{version}", **pinned}
 

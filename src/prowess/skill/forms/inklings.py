@@ -181,7 +181,7 @@ def _metadata(row: JsonObject, where: str, problems: list[Problem]) -> JsonObjec
 
 
 def _state(row: JsonObject, where: str, settings: JsonObject, metadata: JsonObject, problems: list[Problem]) -> None:
-    """Decode the saved state of a dspy_module. What cannot be decoded is kept unchanged."""
+    """Decode the saved state of a dspy_module. A state that cannot be decoded is kept unchanged."""
     state = decode_state(row["state_blob"]) if settings["kind"] == "dspy_module" else None
     if state is not None:
         settings["state"] = state

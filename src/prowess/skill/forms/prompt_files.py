@@ -33,7 +33,7 @@ def file_stem(path: str) -> str:
 
 
 def read_prompt(path: str, data: bytes, problems: list[Problem], limits: Limits = DEFAULT_LIMITS) -> JsonObject:
-    """Return the settings of the prompt in a registry file, or {} if there is none."""
+    """Return the settings of the prompt in a registry file, or {} if it has no prompt."""
     parsed = parse_file(path, data, limits)
     problems += parsed.problems
     document = parsed.object

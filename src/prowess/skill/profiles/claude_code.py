@@ -105,7 +105,7 @@ def check_value(key: str, value: Any, line: int | None) -> Problem | None:
 
 
 def _wanted(key: str, value: Any) -> str:
-    """Return the type that the key should have, or None if it has it. An empty value counts as absent."""
+    """Return the type that the key should have, or '' if it has it. An empty value counts as absent."""
     if value is None:
         return ""
     if key in FLAGS and as_flag(value) is None:

@@ -73,7 +73,7 @@ def describe_needs(needs: Needs, kinds: Collection[Kind]) -> tuple[str, ...]:
 
 
 def _skills_run(allowed_tools: Sequence[str]) -> list[str]:
-    """Return the skills that the code of a skill may run, by their tools, or one word for all of them."""
+    """Return the skills that the code of a skill may run, by their tools, or `any` for all of them."""
     if any(tool in RUN_ANY_SKILL for tool in allowed_tools):
         return ["any"]
     return [tool for tool in allowed_tools if tool.startswith(SKILL_TOOL_PREFIX)]

@@ -179,7 +179,7 @@ class Profile:
     def _graded(self, problem: Problem, causes: set[str]) -> Problem | None:
         if problem.code in causes:
             return self._with_refusal(replace(problem, severity="error"))
-        # Ranks count down from `error`, so the larger rank is the milder severity.
+        # `error` has rank 0, so the larger rank is the milder severity.
         highest = max(problem.severity, self.ceiling, key=_RANK.__getitem__)
         severity = self.severities.get(problem.code, highest)
         if severity is None or severity == problem.severity:

@@ -133,7 +133,7 @@ def _check_brackets(prefix: str, value: str, below: Sequence[str]) -> Fix | None
 
 
 def _find_missing_closers(text: str) -> str:
-    """Return the brackets that would close a flow value; '' if none is missing or something else is wrong."""
+    """Return the brackets that would close a flow value; '' if no bracket is missing or something else is wrong."""
     stack: list[str] = []
     quote = ""
     for char in text:

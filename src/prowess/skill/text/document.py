@@ -15,7 +15,7 @@ ReadMethod = Literal["yaml", "repaired", "scanned", "none"]
 class Document:
     """The content of a markdown file.
 
-    `raw` is the frontmatter verbatim, the text between the markers, or None if there is none. `fields` is its content: text exactly
+    `raw` is the frontmatter verbatim, the text between the markers, or None without markers. `fields` is its content: text exactly
     as written (`1.10` stays `1.10`, `yes` stays `yes`), lists, mappings, and None for an empty value. `lines` has the line of each
     top-level key in the file, counted from 1. `how` says what it took to read the fields. `problems` has one entry for each
     irregularity, with a stable code.

@@ -142,7 +142,7 @@ _MAX_DEPTH = 8
 
 
 def as_text(value: Any) -> str:
-    """Return the value as text for people: lists joined by commas, mappings as `key: value`, nothing as ''."""
+    """Return the value as text for people: lists joined by commas, mappings as `key: value`, None as ''."""
     return _to_text(value, _MAX_DEPTH)
 
 
@@ -163,7 +163,7 @@ def _to_text(value: Any, depth: int) -> str:
 
 
 def as_list(value: Any) -> tuple[str, ...]:
-    """Return the items of a list, of `a, b`, of `[a, b]` or of a mapping's values; each once, none empty."""
+    """Return the items of a list, of `a, b`, of `[a, b]` or of a mapping's values; each once, without empty ones."""
     return tuple(dict.fromkeys(_to_items(value, _MAX_DEPTH)))
 
 

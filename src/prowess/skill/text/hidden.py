@@ -76,7 +76,7 @@ class HiddenText:
 
 
 def find_hidden(text: str) -> list[HiddenText]:
-    """Return every run of hidden characters, in order; none for ordinary text of any script.
+    """Return every run of hidden characters, in order; [] for ordinary text of any script.
 
     A byte order mark at the very start is accepted.
     """

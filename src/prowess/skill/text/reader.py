@@ -86,7 +86,7 @@ def _decode_other(data: bytes, position: int, problems: list[Problem]) -> str:
 
 def _check_nul(text: str, data: bytes | str, problems: list[Problem]) -> str:
     """Return the text, decoded again if its NULs come from UTF-16 without a mark."""
-    # UTF-16 without a mark: in Latin text every second byte is NUL, which tells the byte order.
+    # UTF-16 without a mark: in Latin text every second byte is NUL, which reveals the byte order.
     start = data[:64] if isinstance(data, bytes) else b""
     even, odd = start[::2].count(0), start[1::2].count(0)
     if odd * 2 > len(start) // 2 and not even:
