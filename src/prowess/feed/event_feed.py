@@ -101,7 +101,7 @@ class EventFeed:
             ending, self._ending = self._ending, []
         for tail in ending:
             tail.join(_CLOSE_SECONDS)
-        if self._own_wakeups:
+        if self._own_wakeups:  # shared ones are closed by their owner
             self._wakeups.close()
 
     async def _next(self, tail: EventTail, position: int | None, wanted: EventFilter) -> EventPage:
@@ -131,6 +131,7 @@ class EventFeed:
             tail = self._tail
             if tail is None:
                 tail = EventTail(self._log)
+                # Watch before the first look, so that no commit between the two is missed.
                 self._leave = self._wakeups.watch(self.organization_id, tail.ring)
                 self._tail = tail
                 tail.start()

@@ -93,6 +93,7 @@ class CrossThreadEvent:
 
     def ring(self) -> None:
         """Wake the task, from any thread. Does nothing if its loop is closed."""
+        # One callback until the next reset is enough; a busy log would otherwise flood the queue of the loop.
         if self._rung:
             return
         self._rung = True
@@ -102,7 +103,7 @@ class CrossThreadEvent:
             return
 
     def reset(self) -> None:
-        """Clear the event. Call it before looking for news, so that none between the look and `wait` is missed."""
+        """Clear the event. Call it before looking for events, so that none between the look and `wait` is missed."""
         self._rung = False
         self._event.clear()
 
@@ -186,6 +187,7 @@ class EventTail:
         with self._lock:
             if self._position is None or not self._position - len(self._events) <= position <= self._position:
                 return None
+            # Numbers have no gaps, so the distance to the first event in memory is its index.
             first = position - (self._position - len(self._events))
             return EventPage(events=tuple(islice(self._events, first, None)), position=self._position)
 
@@ -210,6 +212,7 @@ class EventTail:
 
     def _log_failure(self, error: Exception) -> float:
         known = isinstance(error, ProwessError)
+        # One warning per outage; retries are logged for debugging only.
         level = logging.WARNING if self._delay == _FIRST_DELAY else logging.DEBUG
         log.log(level, "Events of %s cannot be read now: %s", self._log.location, error, exc_info=not known)
         self._delay = min(self._delay * 2, FALLBACK_POLL_SECONDS)
@@ -222,7 +225,8 @@ class EventTail:
             return False
         page = self._log.page(self._position, TAIL_EVENTS)
         if page.position < self._position or len(page.events) != page.position - self._position:
-            self._begin(page.position)  # the log was replaced
+            # Numbers have no gaps: if fewer events came than the number grew by, the log was replaced by another one.
+            self._begin(page.position)
         elif page.events:
             with self._lock:
                 self._events.extend(page.events)

@@ -48,6 +48,8 @@ class SkillLoad:
             "duration_s": self.duration_s,
             "error": self.error,
         }
+        # The name may have the form `scope:slug`. If nothing was found, it is whatever the client made up, and must not
+        # become the label of a metric.
         return EventEntry(
             name="skill_loaded",
             data=data,
@@ -144,6 +146,7 @@ class EventRecorder:
                 self._drop(1, "the recorder is closed" if writer.closed else "too many at once")
                 return
             self._backlog.add(event)
+            # The first event waits for others to share its transaction; a full batch is written at once.
             if len(self._backlog) == 1:
                 writer.wake(within=LINGER_SECONDS)
             elif len(self._backlog) == BATCH_EVENTS:
@@ -161,6 +164,8 @@ class EventRecorder:
         grouped = self._by_organization(batch)
         try:
             with self._database.write() as connection:
+                # Each organization's log is locked until the commit. Always in the same order, so that two recorders
+                # cannot deadlock.
                 for organization, queued in sorted(grouped.items()):
                     ledger.append(connection, organization, events=[event.entry() for event in queued])
         except Exception as error:  # noqa: BLE001  (nothing may escape: it would end the writer thread)
@@ -178,6 +183,7 @@ class EventRecorder:
         return grouped
 
     def _give_up(self, batch: Sequence[Recordable], error: Exception) -> None:
+        # A database that is unavailable would reject every single event, too.
         if len(batch) > 1 and not isinstance(error, Unavailable):
             for event in batch:  # the database may reject only one of them
                 self._write([event])

@@ -167,11 +167,13 @@ def _load_families(tally: LogTotals) -> Iterator[Metric]:
     yield _counter("skill_load_errors", "Loads of skills that gave nothing.", ("name", "source"), failures)
     histogram = HistogramMetricFamily("skill_load_duration_seconds", "How long loads took.", labels=("name",))
     for name, found in sorted(times.items()):
+        # Rounded, because float sums differ in the last digits, and every process must report the same.
         histogram.add_metric((name,), _cumulative(found), round(found.seconds, 6))
     yield histogram
 
 
 def _other_families(tally: LogTotals, approvals: Mapping[str, int], sessions: int) -> Iterator[Metric]:
+    # Also names without events, so that their series exist from the start.
     events = {(name,): many for name, many in {**dict.fromkeys(EVENT_NAMES, 0), **tally.events}.items()}
     yield _counter("skill_gate", "Decisions about skills on record.", ("action", "outcome"), tally.decisions)
     yield _counter("skill_events", "Events on record.", ("name",), events)

@@ -98,6 +98,7 @@ class PostgresWakeups:
             self._wake()
             return
         try:
+            # A socket, not a `threading.Event`: the thread waits for it and for the server at the same time.
             nudged, self._nudge = socket.socketpair()
             nudged.setblocking(False)
             self._nudge.setblocking(False)
@@ -128,6 +129,7 @@ class PostgresWakeups:
         level = logging.WARNING if self._delay == _FIRST_DELAY else logging.DEBUG
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         log.log(level, "No connection for events to %s, another will be made: %s", display_url(self._url), reason)
+        # Closed while the server cannot be reached: drop what is pending, so that the thread can end.
         if self._closed.wait(self._delay):
             self._pending.clear()
         self._delay = min(self._delay * 2, _LONGEST_DELAY)
@@ -146,6 +148,7 @@ class PostgresWakeups:
         import psycopg
 
         dialect = cast("Any", PGDialect_psycopg())
+        # Let SQLAlchemy read the URL, so that this connection goes to the same server as all others.
         _, arguments = dialect.create_connect_args(sa.make_url(self._url))
         return psycopg.connect(**{**_CONNECTION_OPTIONS, **arguments}, autocommit=True, prepare_threshold=None)
 
@@ -159,7 +162,7 @@ class PostgresWakeups:
             if self._watchers and not listens:
                 connection.execute(f"LISTEN {CHANNEL}")
                 listens = True
-                self._watchers.ring_all()
+                self._watchers.ring_all()  # what was sent before LISTEN did not arrive
             self._tell(connection)
             self._hear(connection)
             self._delay = _FIRST_DELAY
@@ -180,11 +183,12 @@ class PostgresWakeups:
             if pending:
                 connection.execute(_NOTIFY, (CHANNEL, sorted(pending)))
         except BaseException:
-            with self._lock:
+            with self._lock:  # not sent: the next connection must do it
                 self._pending |= pending
             raise
 
     def _hear(self, connection: psycopg.Connection[Any]) -> None:
+        # The server returns this connection's own notifications, too; `tell` has called back the watchers here already.
         own = connection.info.backend_pid
         for told in connection.notifies(timeout=0):
             if told.pid != own:

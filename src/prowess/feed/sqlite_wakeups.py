@@ -60,6 +60,7 @@ class SqliteWakeups:
     def _start(self) -> None:
         if not self._stop.is_set() and self._thread and self._thread.is_alive():
             return
+        # A new event: a thread that was stopped just now has not necessarily seen the old one, and must still end.
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._look, args=(self._stop,), name="prowess-wakeups", daemon=True)
         self._thread.start()
@@ -105,6 +106,7 @@ class _WatchedFile:
     def _open(self, identity: tuple[int, int]) -> None:
         self.close()
         self._identity = identity
+        # Read-only, because opening it otherwise would create a missing file.
         self._connection = sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=1)
 
     def _version(self) -> int | None:

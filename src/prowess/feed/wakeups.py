@@ -83,6 +83,7 @@ class Watchers:
         """Call back everybody who watches this organization."""
         with self._lock:
             rings = tuple(self._rings.get(organization_id, ()))
+        # Without the lock, so that a callback may add or remove watchers.
         for ring in rings:
             ring()
 
