@@ -57,6 +57,7 @@ def is_process_gone(mark: str) -> bool:
     if not _is_running(int(number)):
         return True
     found = _start_ticks(int(number))
+    # Another start time means that the id was given to a new process. `0` means that the system did not say.
     return found is not None and started != "0" and str(found) != started
 
 
@@ -81,11 +82,14 @@ def _is_running(number: int) -> bool:
         return False
     except (OSError, OverflowError):
         pass  # it runs, as another user
+    # A dead process that its parent has not waited for yet still takes signals. The state follows the program's name,
+    # which is in parentheses and may contain some itself.
     return not _read_text(f"/proc/{number}/stat").rpartition(") ")[2].startswith(("Z", "X"))
 
 
 def _start_ticks(number: int) -> int | None:
     """Return when a process started, in clock ticks since boot; None if the system does not say."""
+    # Field 22 of proc(5); the first two, id and name, are cut off.
     fields = _read_text(f"/proc/{number}/stat").rpartition(") ")[2].split()
     return int(fields[19]) if len(fields) > 19 else None
 

@@ -16,7 +16,7 @@ from prowess.traces.trace_row import from_row
 MIN_ID_CHARS = 4
 """The shortest prefix of an id that a trace can be found by."""
 
-_WHOLE_PAGE = 50
+_WHOLE_PAGE = 50  # a whole trace may hold megabytes
 
 
 def list_newest(records: Connections, which: TraceFilter, limit: int) -> list[Trace]:
@@ -51,6 +51,7 @@ def iterate_pages(records: Connections, which: TraceFilter) -> Iterator[list[Tra
     """Yield whole traces page by page, oldest first. Blocking."""
     after = None
     while True:
+        # A transaction per page, so that none is open while the caller works on it.
         with records.read() as connection:
             rows = read_oldest(connection, which, limit=_WHOLE_PAGE, after=after, whole=True)
         if not rows:
@@ -111,6 +112,7 @@ class TraceFollower:
                 ended[trace.id] = trace
         self._running = running - ended.keys()
         self._returned.update((trace.id, trace.started_at) for trace in ended.values())
+        # The next look does not go back further, so older ids need not be remembered.
         oldest = self._from().since
         self._returned = {known: started for known, started in self._returned.items() if started >= oldest}
         wanted = self._which.status

@@ -80,7 +80,7 @@ class RunStats:
         return self.assertions_passed / self.assertions_run if self.assertions_run else None
 
     def as_json(self) -> dict[str, Any]:
-        """Every figure by its name."""
+        """Return every figure by its name."""
         return {
             **{name: getattr(self, name) for name in REPORT_FIELDS},
             "replaced": self.replaced,
@@ -138,6 +138,7 @@ class _Group:
             assertions_passed=sum(count.assertions_passed for count in counts),
             input_tokens=sum(count.input_tokens for count in counts),
             output_tokens=sum(count.output_tokens for count in counts),
+            # `fsum` is exact, so the order of the groups does not matter.
             cost=fsum(count.cost for count in counts) if any(count.priced for count in counts) else None,
             p50_ms=p50,
             p95_ms=p95,
@@ -159,4 +160,5 @@ def nearest_rank(times: Mapping[int, int], percents: Sequence[int]) -> list[int 
     up_to = list(accumulate(times[time] for time in ordered))
     if not up_to:
         return [None] * len(percents)
+    # The rank is n × percent / 100, rounded up; in integers, so that no rounding error moves it.
     return [ordered[bisect_left(up_to, -(-up_to[-1] * percent // 100))] for percent in percents]

@@ -99,6 +99,7 @@ class TraceBacklog:
 
     def take(self, *, everything: bool) -> list[QueuedTrace]:
         """Remove and return the next batch: finishes first, then the starts that have waited long enough."""
+        # Finishes first, because a caller may be waiting for their futures.
         batch: list[QueuedTrace] = [self._finishes.popleft() for _ in range(min(len(self._finishes), BATCH_TRACES))]
         due = monotonic() - LINGER_SECONDS
         while self._starts and len(batch) < BATCH_TRACES:
@@ -192,6 +193,7 @@ class TraceRecorder:
         try:
             self._write_with_retries(prepared)
         except Exception as error:  # noqa: BLE001  (nothing may escape: it would end the writer thread)
+            # A database that is unavailable would reject every single row, too.
             if len(prepared) > 1 and not isinstance(error, Unavailable):
                 for single in prepared:  # the database may reject only one of them
                     self._write([single])
@@ -222,6 +224,7 @@ class TraceRecorder:
     def _write_rows(self, prepared: Sequence[PreparedTrace], *, first_attempt: bool) -> None:
         if not prepared:
             return
+        # By id: of two ends of one run the last counts, and no statement may contain an id twice.
         new: dict[str, Row] = {}
         starts: dict[str, Row] = {}
         finishes: dict[str, Row] = {}
@@ -249,5 +252,6 @@ class TraceRecorder:
             warned, self._warned = self._warned, self._warned or bool(lost)
         if lost and not warned:
             log.warning("Some runs leave no trace: %s", reason)
+        # Without the lock, because this runs the callbacks of the futures.
         for stored in lost:
             stored.set_result(False)

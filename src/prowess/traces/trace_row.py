@@ -34,6 +34,7 @@ def replace_unstorable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
+        # UTF-16 joins the two halves of a character; only a half without its counterpart is replaced.
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
 
@@ -43,6 +44,9 @@ def cap_text(text: str, redactor: Redactor, most: int = MAX_TEXT_CHARS) -> str:
     length = len(text)
     if length <= most:
         return redactor.text(replace_unstorable(text))
+    # Redact before cutting: half a secret would not be recognised. The text is cut once before that, to bound the work,
+    # so its end may hold half a secret. That end is dropped, even if redaction has shortened the text so much that it
+    # would fit.
     kept = redactor.text(replace_unstorable(text[: 2 * most]))
     end = min(most, len(kept) - _CUT_MARGIN) if length > 2 * most else most
     return f"{kept[: max(end, 0)]}\n[cut: {length} characters in all]"
@@ -146,7 +150,7 @@ def _all_text(rows: Sequence[dict[str, Any]]) -> str | None:
     try:
         for row in rows:
             labels = "".join([value for value in row.values() if isinstance(value, str)])
-            if "\0" in labels or not labels.encode():
+            if "\0" in labels or not labels.encode():  # `encode` raises for a lone surrogate
                 return None
             texts += [row[name] for name in _TEXTS if row[name]]
             texts.append(_readable_json([row[name] for name in _DOCUMENTS]))
@@ -165,6 +169,7 @@ def _readable_json(value: Any) -> str:
 
 def _is_storable(text: str | None, redactor: Redactor) -> bool:
     """Return True if a text, or JSON, is short, without secrets, and storable as it is."""
+    # PostgreSQL rejects NUL in JSON as well, where it is escaped.
     if text is None or len(text) > MAX_TEXT_CHARS or "\\u0000" in text:
         return False
     return redactor.is_clean(text)
