@@ -71,7 +71,7 @@ def _replace_unless_placeholder(match: Match) -> str:
     named = match.groupdict()
     after = named.get("after") or ""
     before, value = named.get("before") or "", named.get("value") or ""
-    # `after` is an opening parenthesis: `token = read_token(` is a call, not a value. Public keys are no secret.
+    # `after` is an opening parenthesis: `token = read_token(` is a call, not a value. Public keys are not secret.
     if after or "public" in before.lower() or not _looks_secret(value):
         return match.group()
     return f"{before}[redacted]"

@@ -51,7 +51,7 @@ def _secret_parts(value: str) -> Iterator[str]:
     """Yield the parts that are secret by themselves: lines of a key, items of a list, secret members of a JSON object."""
     if not value.lstrip().startswith("{"):
         parts = re.split(r"[\s,;]+", value.strip())
-        # `-----BEGIN …` is the same in every key and no secret.
+        # `-----BEGIN …` is the same in every key, so it is not secret.
         yield from (part for part in parts if len(part) >= _LONG_PART and "-----" not in part)
         return
     try:
