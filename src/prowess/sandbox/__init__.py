@@ -1,1 +1,1 @@
-"""Where code that skills bring is run: an interpreter that can do nothing but compute, and ask its host."""
+"""Run the code of skills: scripts, functions and commands that reach only what their host gives them."""

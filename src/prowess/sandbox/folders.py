@@ -1,7 +1,7 @@
 """Temporary folders for one run of foreign code, and private folders for files that are executed later.
 
-The process that makes a temporary folder holds a lock on it, which the kernel releases when the process ends. That is how
-folders left by a killed process are told from those in use, also between containers, where process ids mean nothing.
+The process that makes a temporary folder holds a lock on it, which the kernel releases when the process ends. The lock
+distinguishes folders in use from those that a killed process left, also between containers, where process ids mean nothing.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ def new_folder() -> Path:
     """Make an empty folder that only this user can reach; it belongs to this process until it is removed."""
     folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX)).resolve()
     with suppress(OSError):
+        # If the file system has no locks, the sweep cannot lock the folder either, and leaves it alone.
         _held_locks[folder] = _lock_folder(folder, fcntl.LOCK_SH)
     return folder
 
@@ -47,11 +48,13 @@ def sweep_folders() -> list[Path]:
 
 def _is_abandoned(folder: Path) -> bool:
     found = folder.lstat()
+    # The temporary folder is shared: any user may have put a file, a link or a folder of that name there.
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         return False
+    # The change time, because code that ran in the folder cannot set it back.
     if found.st_ctime > time.time() - SETTLED_SECONDS:
         return False
-    folder.chmod(0o700)  # foreign code may have taken the permission to open it away
+    folder.chmod(0o700)  # foreign code may have removed the permission to open it
     try:
         os.close(_lock_folder(folder, fcntl.LOCK_EX))
     except BlockingIOError:
@@ -72,6 +75,7 @@ def _lock_folder(folder: Path, how: int) -> int:
 
 def remove_folder(folder: Path) -> None:
     """Remove a folder that nobody uses any more, and release its lock."""
+    # The lock is released last, or a sweep in another process would remove the tree at the same time.
     remove_tree(folder)
     lock = _held_locks.pop(folder, None)
     if lock is not None:

@@ -1,4 +1,4 @@
-"""JSON that crosses the sandbox boundary: parse what a script sends, all of which may be hostile, and encode answers."""
+"""Parse and encode the JSON that crosses the sandbox boundary. Everything that a script sends may be hostile."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def parse_json(text: str, *, around: int = 0) -> Any:
 
     Raise `ValueError` otherwise. The outermost `around` levels do not count.
     """
+    # Before parsing: the parsed value would take many times the memory of its text.
     if _has_too_many_values(text):
         raise ValueError(f"it has more than {MAX_VALUES:,} values")
     try:
@@ -51,12 +52,14 @@ def parse_outcome(payload: bytes, script: Script, calls: int, limits: SandboxLim
     if ended != "done":
         return ScriptOutcome(ended=ended, **facts)
     try:
+        # The object around the result does not count towards its depth.
         answer = _require_object(parse_json(_check_size(report, limits.result_bytes).decode(), around=1))
     except ValueError as error:
         facts["detail"] = str(error)[:_DETAIL_CHARS]
         return ScriptOutcome(ended="result", **facts)
     if "error" in answer:
         failed = _parse_error(_require_object(answer["error"]), script)
+        # At the memory limit CPython inside the sandbox raises `MemoryError` like any other exception.
         return ScriptOutcome(ended="memory" if failed.type == "MemoryError" else "raised", error=failed, **facts)
     return ScriptOutcome(ended="done", submitted="result" in answer, result=answer.get("result"), **facts)
 
@@ -65,8 +68,11 @@ def _has_too_many_values(text: str) -> bool:
     """Return True if a JSON text has too many values. Counting commas outside strings is far cheaper than parsing."""
     if text.count(",") < MAX_VALUES:
         return False
+    # Without escaped quotes every second part between quotes is outside a string.
     unescaped = text.replace("\\\\", "").replace('\\"', "")
     quotes = unescaped.count('"')
+    # A member of an object has at most four quotes. A text with more is rejected before it is split, which costs
+    # memory.
     return quotes > 4 * MAX_VALUES or "".join(unescaped.split('"')[::2]).count(",") >= MAX_VALUES
 
 
@@ -120,6 +126,7 @@ async def encode_answer(value: Any) -> bytes:
     """Return the answer with a value; raise `TypeError` or `ValueError` if it is not a JSON value."""
     answer = {"value": value}
     text = await offload(_encode_incrementally, answer) if is_large(value) else _ENCODER.encode(answer)
+    # A lone surrogate in an answer of the host cannot be encoded, and must not fail the run.
     return text.encode(errors="replace")
 
 

@@ -66,6 +66,7 @@ def _program_at(path: str) -> str | None:
 
 def _parts_of(path: Path) -> list[str]:
     if str(path) == PYTHON:
+        # An interpreter also needs its standard library, which may be outside the folders of the system.
         prefix = Path(sys.base_prefix)
         return [str(path), str(prefix / "bin"), str(prefix / "lib"), str(Path(sys.base_exec_prefix) / "lib")]
     for store in _STORES:

@@ -22,6 +22,7 @@ def remove_tree(folder: Path) -> None:
             entries = list(folder.iterdir())
         except OSError:
             break
+        # Each round removes one level: the folders that were below it are now at the top.
         removed = [_remove_entry(entry, numbers) for entry in entries]
         if not any(removed):
             break  # what is left cannot be removed, for instance a mount point
@@ -49,6 +50,7 @@ def _move_up(inner: Path, numbers: itertools.count[int]) -> None:
         inner.unlink()
         return
     inner.chmod(0o700)
+    # A hostile tree may already contain such names.
     beside = (inner.parents[1] / f".{number}-{os.getpid()}" for number in numbers)
     inner.rename(next(free for free in beside if not os.path.lexists(free)))
 

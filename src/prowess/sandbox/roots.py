@@ -1,7 +1,7 @@
 """Folders that a skill may read or write, and the names that it may never write.
 
 A skill that could write another skill, or into a hidden folder such as `.git`, would have its text followed or its programs
-run by whoever works there next, without an approval.
+run by the next person or tool that works there, without an approval.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ def write_refusal(folder: Sequence[str], names: Sequence[str]) -> str:
     """Return why a path in a folder may not be written; '' if it may. Both are given as names."""
     if is_hidden(names):
         return "tools read and run what they find under hidden names"
+    # In lower case, since some file systems ignore case.
     if SKILLS_FOLDER in (name.lower() for name in (*folder, *names)) or is_marker(names[-1]):
         return "it would be read as a skill"
     return ""
@@ -116,6 +117,7 @@ class SkillFolders:
         """Return where a path leads, for reading."""
         places = self._places(path)
         found = next((place for place in places[:-1] if place.holds_something()), places[-1])
+        # The root without a name is the run's own temporary folder, where hidden files harm nobody.
         if found.root.name and is_hidden(found.names):
             raise Refused(
                 f"{path!r} is hidden, and a root does not give what is hidden in it.",

@@ -22,9 +22,12 @@ from typing import Any
 _OPENAT2 = 437
 """The number of the system call, the same on all architectures but Alpha."""
 _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
+# `openat2` rejects links by itself. With O_NOFOLLOW it would answer ENOTDIR for a final link instead of ELOOP.
 _ANY_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER = _ANY_FOLDER | os.O_NOFOLLOW
+# O_NONBLOCK, or opening a pipe without a writer would block; O_NOCTTY, or a terminal could become ours.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+# O_EXCL, so that a file or link that somebody has put there is never written to.
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
 
@@ -58,7 +61,8 @@ def open_root(path: str) -> Generator[int]:
 
 def read_file(parent: int, name: str, *, most: int) -> bytes:
     """Return the content of a file in an open folder; `EFBIG` if it is larger than `most`."""
-    # Looked at first: merely opening a device or a pipe can block or have effects. It is checked again once it is open.
+    # Check before opening: merely opening a device or a pipe can block or have effects. Check again once it is open, since it
+    # may have been replaced in between.
     _check_kind(os.stat(name, dir_fd=parent, follow_symlinks=False))
     file = os.open(name, _READ, dir_fd=parent)
     try:
@@ -111,6 +115,7 @@ def _mode_of(parent: int, name: str) -> int | None:
     _check_kind(found)
     if not found.st_mode & stat.S_IWUSR:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    # Without the set-user-ID bits: the new content was not what they were granted for.
     return stat.S_IMODE(found.st_mode) & 0o777
 
 
@@ -124,12 +129,14 @@ def _check_kind(found: os.stat_result) -> None:
 
 def _opened(root: int, names: Sequence[str], *, make: bool) -> int:
     if not names:
+        # A copy, because callers close what they get.
         return os.dup(root)
     try:
         return open_at_once(root, names) if has_openat2() else open_step_by_step(root, names)
     except FileNotFoundError:
         if not make:
             raise
+    # `openat2` cannot create folders on the way.
     return open_step_by_step(root, names, make=True)
 
 
@@ -154,6 +161,7 @@ def _below(parent: int, name: str, *, make: bool) -> int:
     try:
         return os.open(name, _FOLDER, dir_fd=parent)
     except NotADirectoryError:
+        # With O_NOFOLLOW and O_DIRECTORY the kernel answers ENOTDIR for a link, too.
         if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
         raise
@@ -172,9 +180,10 @@ def open_at_once(root: int, names: Sequence[str]) -> int:
 
 @functools.cache
 def has_openat2() -> bool:
-    """Return True if the kernel has `openat2`, and no filter such as that of a container refuses it."""
+    """Return True if `openat2` works here."""
     if sys.platform != "linux":
         return False
+    # Tried, not derived from the kernel's version: the filters of containers may refuse the call.
     start = os.open("/", _FOLDER)
     try:
         os.close(open_at_once(start, ["."]))

@@ -29,7 +29,9 @@ MAX_SCRIPT_CHARS = 256 * 1024
 MAX_DEPTH = 64
 
 _PATH = r"[A-Za-z_]\w*(?:\.\w+)*"
+# Not after another brace: `{{{x}}}` in an f-string is Python and stays as it is.
 _VARIABLE = re.compile(r"(?<!\{)\{\{[ \t]*(" + _PATH + r")[ \t]*\}\}")
+# Filters and tags of prompt templates. They are reported with a hint instead of failing as Python.
 _FILTERED = re.compile(
     r"(?<!\{)\{\{[ \t]*" + _PATH + r"[ \t]*\|[^{}\n]*\}\}|\{%-?[ \t]*(?:for|if|set|macro|include)\b[^\n]*?%\}"
 )
@@ -149,6 +151,7 @@ def require_python(script: Script) -> None:
 def _check_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of the inputs; raise `Invalid` unless they are JSON values within the limits."""
     try:
+        # Through JSON and back: the copy cannot change meanwhile, and has only types that the sandbox gets as well.
         text = json.dumps(dict(inputs), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"The inputs of a script are plain JSON: {error}.") from error
@@ -196,6 +199,7 @@ def _lookup(values: Mapping[str, Any], path: str) -> tuple[bool, Any]:
     for name in path.split("."):
         if isinstance(found, Mapping) and name in found:
             found = cast("Mapping[str, Any]", found)[name]
+        # `isdigit` accepts digits of all scripts, and `int` of a long text takes long.
         elif isinstance(found, list) and name.isascii() and name.isdigit() and len(name) < 10:
             items = cast("list[Any]", found)
             if int(name) >= len(items):
@@ -208,6 +212,7 @@ def _lookup(values: Mapping[str, Any], path: str) -> tuple[bool, Any]:
 
 def _is_free_name(name: str) -> bool:
     """Return True if a variable of that name hides nothing."""
+    # An input called `list` or `inputs` would break scripts that use those; it is still in `inputs`.
     taken = name.startswith("_") or keyword.iskeyword(name) or name in {"inputs", *HOST_MODULES}
     return name.isidentifier() and not taken and not callable(getattr(builtins, name, None))
 

@@ -1,6 +1,6 @@
 """The process of one script, seen from the host, and how programs of the sandbox are started.
 
-Nothing that such a process says is trusted, except about itself.
+The process is not trusted: everything that it sends is checked, and it can only harm its own run.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from prowess.sandbox.protocol import EndReason, SandboxLimits
 MAX_FRAME_BYTES = 16 << 20
 """No honest frame is larger."""
 MAX_PRINTS = 20_000
-"""No honest script hands over its output in more pieces; each costs the host a list entry, also an empty one."""
+"""The most pieces of output of one script; each costs the host a list entry, even if it is empty."""
 _EXIT_MILLISECONDS = 2_000
 _PROTOCOL_ERROR = "it spoke nonsense"
 _PRINT = "print"
 _END_REASONS = frozenset(get_args(EndReason))
 
 _PROGRAM_PACKAGES = ("prowess", "wasmtime", "componentize_py")
+# The interpreter starts without site packages. Folders are appended, so that no package hides a module of Python.
 _BOOTSTRAP = (
     "import sys, json, importlib; options = json.loads(sys.argv[1]); sys.path += options['folders']; "
     "importlib.import_module(options['program']).main(options)"
@@ -116,6 +117,7 @@ class ScriptProcess:
             reason = payload.decode()
             self._finish(reason if reason in _END_REASONS else "crashed", reason)
             return
+        # The script computes from here until its next call.
         self._since = self._loop.time()
         self._timer = self._loop.call_later(self._left, self._finish, "time")
         if self._process is None:
@@ -131,6 +133,7 @@ class ScriptProcess:
         """Receive bytes; the first also carry the pidfd, after which the process gets its task."""
         if self._process is not None:
             return self._line.recv(size)
+        # `STARTED` is a header without payload: nothing of later frames is received here.
         data, descriptors, _, _ = socket.recv_fds(self._line, frames.HEADER.size, 1, socket.MSG_CMSG_CLOEXEC)
         if descriptors:
             self._process = descriptors[0]
@@ -203,11 +206,13 @@ class ScriptProcess:
 
 
 def _kill_process(process: int, *, wait: bool) -> None:
-    """Kill a process by its pidfd, and close that. A process that has reported its result exits by itself: no need to wait."""
+    """Kill a process by its pidfd, and close that. Do not wait for one that has reported its result: it exits by itself."""
     with contextlib.suppress(OSError):
         signal.pidfd_send_signal(process, signal.SIGKILL)
     if wait:
         exited = select.poll()
         exited.register(process, select.POLLIN)
+        # This blocks the event loop, but briefly: after SIGKILL a process is gone at once unless it is stuck in the
+        # kernel.
         exited.poll(_EXIT_MILLISECONDS)
     os.close(process)

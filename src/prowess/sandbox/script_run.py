@@ -41,6 +41,7 @@ class PerLoop(Generic[_PerLoopT]):
     def get(self) -> _PerLoopT:
         """Return the value of the running event loop."""
         loop = asyncio.get_running_loop()
+        # `setdefault` alone would make a new value for every call.
         found = self._values.get(loop)
         return self._values.setdefault(loop, self._make()) if found is None else found
 
@@ -54,6 +55,7 @@ class RunSlots:
     """
 
     def __init__(self, most: int) -> None:
+        # At least one slot per level: without it a nested run would wait for ever.
         self._sizes = [most, *[max(1, most // _NESTED_SHARE)] * (MAX_NESTING - 1)]
         self._semaphores = PerLoop(lambda: [asyncio.Semaphore(size) for size in self._sizes])
 
@@ -96,7 +98,7 @@ class ScriptRun:
         self._script = script
         self._functions = functions
         self._limits = limits
-        # Taken now: calls arrive in callbacks of the event loop, which have the context of whoever started the worker.
+        # Copied now: calls arrive in callbacks of the event loop, which run in the context that started the worker.
         self._context = contextvars.copy_context()
         self._signatures: dict[str, inspect.Signature] = {}
         self._calls = 0
@@ -170,6 +172,7 @@ class ScriptRun:
         try:
             answer = await self._get_answer(name, arguments)
         except BaseException as failure:
+            # Also `CancelledError` and `KeyboardInterrupt`: the script must not go on without its host.
             self._failure = failure
             self._send(frames.CANCEL, b"host")
             if isinstance(failure, asyncio.CancelledError):
@@ -181,6 +184,7 @@ class ScriptRun:
         """Return the answer to a call. A `ProwessError` is an answer that the script can handle; anything else ends it."""
         try:
             answer = await encode_answer(await self._call_function(name, arguments))
+            # Inside the `try`, so that the script gets this as an error that it can handle.
             if len(answer) > self._limits.answer_bytes:
                 raise Invalid(
                     f"{name}() would give {len(answer):,} bytes; a script is given {self._limits.answer_bytes:,}."
@@ -235,5 +239,6 @@ def _bind_arguments(signature: inspect.Signature, text: str, most: int) -> tuple
     parts = cast("list[Any]", parse_json(text, around=2))
     if not isinstance(parts, list) or [type(part) for part in parts] != [list, dict]:
         raise ValueError("its arguments cannot be read")
+    # Checked before the call, so that a `TypeError` inside the function is not taken for wrong arguments.
     signature.bind(*parts[0], **parts[1])
     return parts[0], parts[1]

@@ -1,4 +1,4 @@
-"""The `CommandSandbox` protocol: what runs programs of skills in a process that reaches only what it was given."""
+"""The `CommandSandbox` protocol for running programs of skills in processes that reach only what they were given."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Command:
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     """By path within the folder."""
     executable: bool = True
-    """True if files in the folder may be executed. If not, common programs are also told to ignore what would make them
-    execute something: configuration, hooks, modules in the current folder."""
+    """True if files in the folder may be executed. If not, common programs are also configured to ignore everything that would make
+    them execute something: configuration, hooks, modules in the current folder."""
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     roots: tuple[Root, ...] = ()
 

@@ -78,7 +78,7 @@ class PipeWriter:
         except BlockingIOError:
             return
         except OSError:
-            self._left = self._left[:0]
+            self._left = self._left[:0]  # the process has closed its input: it need not read everything
         if not self._left:
             self.close()
 

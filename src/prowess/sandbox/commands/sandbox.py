@@ -65,9 +65,13 @@ GRACE_SECONDS = 10.0
 """How long the launcher may take to start and to clean up, before it is killed too."""
 
 MAX_LINKS = 1_000
+# Below the limits of Linux, 128 KiB for one argument and by default 2 MiB for all, even with four bytes for each
+# character.
 MAX_ARGUMENT_CHARS, MAX_ARGUMENTS_CHARS = 30_000, 250_000
 """Characters of one argument or environment variable, and of all together."""
 
+# git runs hooks and the program named in `core.fsmonitor`, and takes any folder that looks like a bare repository for
+# one; Python imports from the current folder.
 GUARD_ENVIRONMENT = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -165,6 +169,7 @@ class LockedCommandSandbox:
     def _environment(self, command: Command, folder: Path) -> dict[str, str]:
         home = str(folder / _HOME)
         plain = {"PATH": os.pathsep.join(self._searched), "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8"}
+        # The guards come last, so that a skill cannot override them.
         return {**plain, **command.env, **({} if command.executable else GUARD_ENVIRONMENT)}
 
 
@@ -176,7 +181,7 @@ class LaunchedCommand:
         self._limits = limits
         self._stdin = stdin
         self._child = _start_launcher()
-        with suppress(OSError):  # that it has broken is seen when it is waited for
+        with suppress(OSError):  # a broken launcher is noticed when its outcome is awaited
             self._child.channel.sendall(json.dumps(task).encode() + b"\n")
 
     async def completed(self) -> CommandOutcome:
@@ -206,6 +211,7 @@ class LaunchedCommand:
 
     async def end(self) -> None:
         """End it with everything that it started, and remove its folder; a cancellation waits until that is done."""
+        # Shielded: when the cancellation returns, nothing of the command may be left.
         ending = asyncio.ensure_future(self._end())
         try:
             await asyncio.shield(ending)
@@ -233,6 +239,7 @@ class LaunchedCommand:
     def _stop(self) -> None:
         """Tell the launcher to end the command; it still reports the outcome."""
         with suppress(OSError):
+            # The launcher sees the end of its input; the other direction stays open for the outcome.
             self._child.channel.shutdown(socket.SHUT_WR)
 
 
@@ -262,7 +269,7 @@ def _start_launcher() -> ChildProcess:
 
 
 def _parse_outcome(said: bytes) -> tuple[CommandEndReason, str, dict[str, Any]]:
-    """Return how a command ended, from the report of the launcher; no command can forge it, as none has the socket."""
+    """Return how a command ended, from the report of the launcher. Commands cannot forge it, because they do not have the socket."""
     if not said:
         raise RunFailed("What watches over the command broke.", hint="Try again.")
     told = json.loads(said)
@@ -275,6 +282,7 @@ def _parse_outcome(said: bytes) -> tuple[CommandEndReason, str, dict[str, Any]]:
     reason, status = told["reason"], told.get("status")
     if reason in _EXCEEDED:
         return "killed", reason, told
+    # The kernel ends a command at its CPU limit if the launcher did not get to it first.
     if reason == "time" or status == signal.SIGXCPU:
         return "time", "", told
     if status == signal.SIGXFSZ:

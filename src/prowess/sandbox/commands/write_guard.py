@@ -59,6 +59,7 @@ class WriteGuard:
 
 def _find_forbidden(root: Root, most: int, *, open_up: bool = False) -> Iterator[tuple[Path, _Fingerprint]]:
     """Yield the entries of a folder that a program may not write; a forbidden folder as a whole."""
+    # Breadth first, since skills are looked for near the top.
     waiting, seen = deque([root.path]), 0
     while waiting:
         folder = waiting.popleft()
@@ -90,6 +91,7 @@ def _list_entries(folder: Path, *, open_up: bool) -> list[os.DirEntry[str]]:
     except OSError:
         return []
     with suppress(OSError):
+        # Only after the run: before it, permissions are as the user has set them.
         folder.chmod(0o700)
     return _list_entries(folder, open_up=False)
 

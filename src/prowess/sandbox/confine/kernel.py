@@ -23,12 +23,14 @@ def libc() -> ctypes.CDLL:
 
 def machine() -> str:
     """Return the processor, if the numbers of its system calls are known here; '' otherwise."""
+    # A 32-bit Python on a 64-bit kernel reports the same machine, but its calls have other numbers.
     name = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
     return name if sys.platform == "linux" and sys.maxsize > 1 << 32 and name in MACHINES else ""
 
 
 def prctl(option: int, *arguments: int) -> int:
     """Call `prctl` with numbers."""
+    # All four are passed, as full words: for some options the kernel rejects unused ones that are not zero.
     given = [ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4]]
     return int(libc().prctl(ctypes.c_int(option), *given))
 
@@ -83,6 +85,7 @@ def _drop_all() -> None:
 
 def _are_dropped() -> bool:
     """Return True if there is no capability, and none can be gained."""
+    # Filled with ones, so that a call that writes nothing does not look like empty sets.
     sets = ctypes.create_string_buffer(b"\1" * _SETS_BYTES, _SETS_BYTES)
     return libc().capget(_CAPABILITY_HEADER, sets) == 0 and not any(sets.raw) and prctl(_HAS_NO_NEW_PRIVILEGES) == 1
 
@@ -111,6 +114,7 @@ def _unshare(what: int) -> bool:
     """Move to new namespaces; return True if that worked. An unprivileged process also enters a user namespace."""
     if libc().unshare(what) == 0:
         return True
+    # Read before: inside the new namespace there are no ids until the maps are written.
     user, group = os.geteuid(), os.getegid()
     if libc().unshare(_NEW_USER | what) != 0:
         return False

@@ -31,6 +31,7 @@ _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 
 def version() -> int:
     """Return the version of Landlock in this kernel, 0 for none."""
+    # With the flag 1 and no rules, the call returns the version instead of a rule set.
     return max(0, syscall(_CREATE, None, 0, 1)) if machine() else 0
 
 
@@ -53,6 +54,8 @@ def restrict_paths(*, read: Iterable[str], write: Iterable[str], execute: Iterab
         for paths, access in (
             (read, _READ),
             (execute, _READ | _EXECUTE),
+            # No device nodes, sockets or named pipes can be made in writable places, and nothing written there
+            # executed, unless a rule of `execute` covers the place, too.
             (write, judged & ~_NODES & ~_EXECUTE & ~_DEVICE),
         ):
             for path in paths:

@@ -92,10 +92,12 @@ def set_limits(*, seconds: int, memory_bytes: int, file_bytes: int, processes: i
     most = {
         "CPU": (at_work, at_work + 1),
         "DATA": _soft_and_hard(memory_bytes) if foreign else None,
+        # On top of what the interpreter has mapped already, which is not the script's doing.
         "AS": None if foreign else _soft_and_hard(_mapped_bytes() + memory_bytes),
         "FSIZE": _soft_and_hard(file_bytes),
         "NPROC": _soft_and_hard(processes) if processes else None,
         "NOFILE": _soft_and_hard(_FILES_OF_PROGRAMS if foreign else _FILES_OF_CODE),
+        # A core dump would write the memory of a run to the disk.
         "CORE": (0, 0),
         "MEMLOCK": (0, 0),
         "MSGQUEUE": (0, 0),
@@ -114,6 +116,7 @@ def _set_limit(name: str, pair: tuple[int, int]) -> bool:
     with contextlib.suppress(AttributeError, OSError, ValueError):
         number = getattr(resource, f"RLIMIT_{name}")
         _, now = resource.getrlimit(number)
+        # A hard limit can only be lowered.
         soft, hard = (value if now == resource.RLIM_INFINITY else min(value, now) for value in pair)
         resource.setrlimit(number, (soft, hard))
         return True

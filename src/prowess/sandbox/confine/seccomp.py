@@ -124,6 +124,7 @@ def _plain_mode(argument: int) -> tuple[ArgumentTest, ...]:
     return (ArgumentTest(argument, (0,), mask=_OTHER_USERS),)
 
 
+# Without O_CREAT the mode is no argument of `open`; C libraries then pass 0, so the test holds.
 _CREATING: Calls = {
     "open": _plain_mode(2),
     "openat": _plain_mode(3),
@@ -142,7 +143,10 @@ _NAMESPACES, _THREAD = 0x7E020000, 0x00010000
 _STREAM, _PACKETS = 1, 5
 _PIPES: Calls = {"socketpair": (ArgumentTest(0, (1,)), ArgumentTest(1, (_STREAM, _PACKETS), mask=0xF))}
 """A pair of connected Unix sockets reaches nothing else. A datagram socket could still be connected to another address."""
+# Process 0 is the calling one: the limits and cores of others must not be changed.
 _ON_SELF: Calls = {"prlimit64": (ArgumentTest(0, (0,)),), "sched_setaffinity": (ArgumentTest(0, (0,)),)}
+# What programs use to tell a terminal from a pipe, and for their own descriptors. TIOCSTI is not among them: it types
+# into the user's terminal.
 _TERMINAL_SIZE, _TERMINAL, _UNREAD, _NONBLOCKING, _KEPT_OPEN, _CLOSED = 0x5413, 0x5401, 0x541B, 0x5421, 0x5450, 0x5451
 _IOCTLS = (_TERMINAL_SIZE, _TERMINAL, _UNREAD, _NONBLOCKING, _KEPT_OPEN, _CLOSED)
 _FCNTLS = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1031, 1032, 1034)
@@ -151,7 +155,7 @@ _NAME, _NAME_OF_MEMORY = (15, 16), 0x53564D41
 
 
 def computing() -> Calls:
-    """Return the calls for code that computes, also in threads, and uses what it has open. It can signal nobody."""
+    """Return the calls for code that computes, also in threads, and uses what it has open. It cannot send signals."""
     return {
         **dict.fromkeys(_COMPUTING.split(), ()),
         **_CREATING,
@@ -166,7 +170,7 @@ def computing() -> Calls:
 
 
 def becoming() -> Calls:
-    """Return the calls for a process that executes one program: it starts no other, and signals nobody."""
+    """Return the calls for a process that executes one program: it can start no other and send no signals."""
     return {**computing(), "execve": ()}
 
 
@@ -202,6 +206,7 @@ def install_filter(program: bytes) -> bool:
     """Apply a filter to every call from now on; return True if that worked. `no_new_privs` must be set."""
     if not program:
         return False
+    # Kept in a variable: the structure below holds only its address.
     kept = ctypes.create_string_buffer(program)
     told = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(kept)))
     done = libc().prctl(_SET_SECCOMP, ctypes.c_ulong(_FILTER), told, ctypes.c_ulong(0), ctypes.c_ulong(0))
@@ -228,10 +233,12 @@ def filter_of(calls: Calls, known: str) -> bytes:
         _instruction(_RETURN, _KILL),
     ]
     of_name = numbers(known)
+    # The unconditional calls come first, since they are most of what a program does.
     steps += _allow_ranges(of_name[name] for name, tests in calls.items() if name in of_name and not tests)
     for name, tests in calls.items():
         if name in of_name and tests:
             allowed = _allow_call(tests)
+            # A jump has 8 bits, so the steps of one call must be fewer than 256.
             steps += [_instruction(_EQUAL, of_name[name], 0, len(allowed)), *allowed]
     for names, answer in ((ABSENT, _NOT_THERE), (UNSUPPORTED, _NOT_SUPPORTED)):
         for number in (of_name[name] for name in names.split() if name in of_name):
@@ -266,7 +273,7 @@ def _allow_call(tests: tuple[ArgumentTest, ...]) -> list[bytes]:
     """Return the steps that allow one call if all conditions hold, and refuse it otherwise."""
     steps: list[bytes] = []
     for test in tests:
-        # The lower half of the argument: the kernel itself reads these arguments as 32 bits.
+        # The lower half of the argument, which comes first on both processors: the kernel itself reads these as 32 bits.
         steps += [_instruction(_LOAD, _ARGUMENTS_AT + 8 * test.argument), _instruction(_AND, test.mask)]
         count = len(test.values)
         steps += [_instruction(_EQUAL, value, count - place, 0) for place, value in enumerate(test.values)]

@@ -49,6 +49,8 @@ _HARNESS = Path(__file__).with_name("inside") / "harness.ts"
 _KINDS = {"typescript": "application/typescript", "javascript": "application/javascript"}
 _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/sys/devices/system/cpu", "/proc/self")
 _LOADERS = ("/lib/ld-linux-aarch64.so.1", "/lib64/ld-linux-x86-64.so.2")
+# Everything is denied twice: by Deno, and by the confinement of its process. `--no-prompt`, or Deno would ask for a
+# permission instead of refusing it; nothing is downloaded and no configuration of a parent folder is read.
 _FLAGS = (
     *("--quiet", "--no-prompt", "--no-remote", "--no-npm", "--no-config", "--no-lock", "--no-check", "--cached-only"),
     *("--no-code-cache", "--node-modules-dir=none"),
@@ -62,6 +64,7 @@ _CRASH_SIGNS: dict[str, tuple[EndReason, str]] = {
     "never resolved": ("crashed", "it waits for a promise that nothing will keep"),
 }
 """Messages of Deno when it gives up, and how the run is reported then."""
+# V8 aborts or traps when it cannot allocate, and does not always say so.
 _OUT_OF_MEMORY_CODES = (-signal.SIGABRT, -signal.SIGTRAP)
 
 
@@ -92,6 +95,7 @@ class DenoSandbox:
         async with self._slots.hold():
             started = await _start_cancellable(lambda folder: deno_command(program, script, functions, limits, folder))
             try:
+                # The id is safe to use: nobody has waited for the process yet, so it cannot belong to another.
                 process = os.pidfd_open(started.child.pid)
                 script_process = ScriptProcess(started.child.channel, limits, started.confined, process)
                 outcome = await ScriptRun(script_process, frames.ONLY, script, functions, limits).ended()
@@ -133,6 +137,7 @@ def deno_command(
 
 def _import_map(functions: Iterable[str]) -> str:
     """Return the import map: the host functions as a module, and an empty module for the types."""
+    # Functions of the context are passed to the skill's function and not exported.
     names = ["submit", "HostError", *(name for name in functions if name not in CONTEXT_FUNCTIONS)]
     lines = ["const host = globalThis[Symbol.for('prowess')];", "export default host;"]
     lines += [f"export const {name} = host.{name};" for name in names]
@@ -164,6 +169,7 @@ class _DenoProcess:
 
 
 async def _start_cancellable(command_in: Callable[[Path], list[str]]) -> _DenoProcess:
+    # Shielded: a thread cannot be cancelled, and the process that it starts must be ended.
     starting = asyncio.ensure_future(offload(_start, command_in))
     try:
         return await asyncio.shield(starting)
@@ -176,6 +182,7 @@ async def _start_cancellable(command_in: Callable[[Path], list[str]]) -> _DenoPr
 def _start(command_in: Callable[[Path], list[str]]) -> _DenoProcess:
     """Start Deno, and wait until its launcher has said how it is confined."""
     report, tell = os.pipe()
+    # A file, because nobody reads while Deno runs: a full pipe would block it. RLIMIT_FSIZE bounds the file.
     errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed when the process has ended)
     folder = new_folder()
     with os.fdopen(report, "rb") as pipe:

@@ -32,6 +32,8 @@ PATIENCE_SECONDS = 600.0
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _WHAT = "Packages"
 _BUILDING, _CACHE = ".building-", ".cache"
+# Only wheels: building a source distribution runs its code. No configuration: a `uv.toml` in a folder above could name
+# another index.
 _FLAGS = (
     *("--quiet", "--no-config", "--no-progress", "--color", "never", "--no-python-downloads", "--only-binary", ":all:"),
     *("--no-sources", "--link-mode", "copy", "--compile-bytecode"),
@@ -40,6 +42,7 @@ _PASSED_VARIABLES = frozenset(
     {"ALL_PROXY", "HOME", "HTTPS_PROXY", "HTTP_PROXY", "NETRC", "NO_PROXY", "SSL_CERT_DIR", "SSL_CERT_FILE"}
 )
 """The environment variables that say how to reach an index, besides those of uv."""
+# The URL of an index may contain a user name and a password, which uv repeats in its messages.
 _SECRET = re.compile(r"(?<=://)[^/@\s]+@")
 _DRAWING_CHARS = re.compile(r"[×├╰─▶│\s]+")
 _UNREACHABLE = re.compile(r"error sending request|dns error|timed? ?out|connection|failed to fetch", re.IGNORECASE)
@@ -87,6 +90,7 @@ def _package_name(wanted: str) -> str:
 
 
 def _cache_key(wanted: list[str]) -> str:
+    # Wheels may contain machine code for one Python and one platform.
     made_for = [sys.implementation.cache_tag, sysconfig.get_platform(), sysconfig.get_config_var("SOABI")]
     return hashlib.sha256(json.dumps([wanted, made_for]).encode()).hexdigest()[:32]
 
@@ -164,6 +168,7 @@ def _fetch_error(output: str, names: list[str]) -> Unavailable:
 
 def _remove_startup_files(target: Path) -> None:
     """Remove what would run without being imported."""
+    # Python executes lines of `.pth` files at its start; litellm 1.82.7 stole credentials that way.
     for path in target.glob("*.pth"):
         path.unlink()
     for name in ("bin", "Scripts"):

@@ -81,6 +81,7 @@ class Zygote:
         """Return the socket of an unused process, which will report over it that it has started."""
         wanted = json.dumps(confinement).encode()
         with self._turn:
+            # A spare has confined itself already, for good, and fits no other limits or packages.
             if self._confinement != wanted:
                 self._drop_spares()
             if self._spares:
@@ -104,6 +105,7 @@ class Zygote:
     def _fork(self, wanted: bytes) -> socket.socket:
         ours, theirs = socket.socketpair()
         try:
+            # Our copy is closed once the message holds one: otherwise the end of the process would not be seen.
             with theirs:
                 socket.send_fds(self._child.channel, [wanted], [theirs.fileno()])
         except OSError as error:
@@ -142,6 +144,7 @@ def _start_zygote(wrapping: list[str], confined: tuple[str, ...]) -> Zygote | No
     """Start a process and wait until it has said how it can confine; None if it ended before."""
     command = [*wrapping, *program_command("zygote", package="process.inside", read=readable_paths())]
     try:
+        # Packets keep their boundaries: each is one request with its descriptor.
         child = ChildProcess.start(command, kind=socket.SOCK_SEQPACKET)
     except OSError as error:
         raise Unavailable(f"Native runs cannot be started: {error.strerror}.") from error
@@ -215,6 +218,7 @@ class _ZygotePool:
     def start(self) -> Zygote:
         """Return the one there is, or start one. Blocking."""
         with self._zygotes.locked() as zygotes:
+            # Looked up again under the lock: another thread may have started one.
             found = _live(zygotes)
             if found is None:
                 while zygotes:

@@ -52,6 +52,7 @@ def ensure_component(home: Path, progress: Progress = ignore_progress) -> Path:
     check_package("wasmtime", WASMTIME)
     folder = _folder(home)
     compiled = folder / f"{_compiled_name()}.cwasm"
+    # Looked up without the lock: a file is complete as soon as it is there, and almost every call ends here.
     if compiled.exists():
         return compiled
     guest = ensure_guest(home, progress)

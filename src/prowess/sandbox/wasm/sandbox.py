@@ -40,6 +40,7 @@ class WasmSandbox:
         self._workers = _WorkerPool()
         self._slots = RunSlots(MAX_CONCURRENT)
         self._starting = PerLoop(asyncio.Lock)
+        # The pool, not `self.close`: a reference to `self` would keep the sandbox alive.
         weakref.finalize(self, self._workers.end)
 
     async def run(
@@ -52,6 +53,7 @@ class WasmSandbox:
             try:
                 return await running.ended()
             except RunFailed:
+                # A run that was started may have had effects through its host functions, so it is not repeated.
                 if not worker.lost(number):
                     raise
             _, running = await self._begin(script, functions, limits)

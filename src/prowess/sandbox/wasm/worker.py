@@ -122,6 +122,7 @@ class Worker:
             return
         self._note_lost()
         try:
+            # The socket closes a moment before the exit code can be read.
             code = self._child.wait(_EXIT_SECONDS)
         except subprocess.TimeoutExpired:  # it has only closed its socket
             self._child.kill()
@@ -130,6 +131,7 @@ class Worker:
 
     def _take(self, number: int, kind: int, payload: bytes) -> None:
         run = self._runs.get(number)
+        # A late frame of a run that has ended.
         if run is None:
             return
         if kind == frames.CALL:
@@ -161,7 +163,7 @@ def _ignore_call(name: str, arguments: str) -> None:
 
 
 def _ignore_end() -> None:
-    """Whoever starts a worker awaits the future."""
+    """The caller of `start` awaits the future instead."""
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -86,7 +86,7 @@ def _read_line(line: socket.socket) -> bytes:
 def _run(task: dict[str, Any], line: socket.socket) -> dict[str, Any]:
     libc = ctypes.CDLL(None, use_errno=True)
     alone = _enter_namespaces(libc)
-    task["lock"]["processes"] = task["processes"] if alone else 0  # elsewhere all that the user has would count
+    task["lock"]["processes"] = task["processes"] if alone else 0  # otherwise all processes of the user would count
     # The command may run as the same user: it must not attach to the launcher or read its memory.
     libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0)
     report, tell = os.pipe()
@@ -190,6 +190,7 @@ def _watch(task: dict[str, Any], first: int, line: socket.socket) -> str:
             left = over - time.monotonic()
             if left <= 0:
                 return "time"
+            # The socket becomes readable when the host closes it or its writing half: both mean to stop.
             ready = select.select([line, ended], [], [], min(left, _TICK_SECONDS))[0]
             if ended in ready:
                 return ""
@@ -204,6 +205,7 @@ def _watch(task: dict[str, Any], first: int, line: socket.socket) -> str:
 
 def _exceeded_limit(task: dict[str, Any], first: int) -> str:
     """Return the limit that the command and its descendants exceed, or ''."""
+    # The first is the init process, which is ours. A few more than allowed are enough to see that there are too many.
     pids = descendants(first, task["processes"] + 2)[1:]
     if len(pids) > task["processes"]:
         return "processes"

@@ -26,6 +26,7 @@ def descendants(pid: int, most: int) -> list[int]:
 
 def _children(pid: int) -> Iterator[int]:
     with suppress(OSError):
+        # The kernel lists children by the thread that started them.
         for task in (_PROC / f"{pid}/task").iterdir():
             with suppress(OSError):
                 yield from map(int, (task / "children").read_text().split())
@@ -59,6 +60,7 @@ def unlinked_bytes(pids: list[int]) -> int:
     sizes: dict[tuple[int, int], int] = {}
     for pid in pids:
         for file, size in (*_mapped_unlinked(pid), *_open_unlinked(pid)):
+            # By device and inode: one file can be open and mapped in many processes, and takes space once.
             sizes[file] = max(size, sizes.get(file, 0))
     return sum(sizes.values())
 
@@ -96,6 +98,7 @@ def folder_size(folder: str, most: int) -> int:
             with os.scandir(pending.pop()) as entries:
                 for entry in entries:
                     found = entry.stat(follow_symlinks=False)
+                    # Blocks, always of 512 bytes here: a sparse file takes less space than its size says.
                     total += found.st_blocks * 512
                     count += 1
                     if total > most or count > MAX_ENTRIES:
@@ -105,5 +108,5 @@ def folder_size(folder: str, most: int) -> int:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError:
-            return most + 1
+            return most + 1  # a command could hide files by removing the permissions of their folder
     return total

@@ -17,6 +17,7 @@ _DIE_WITH_PARENT = 1
 def main(options: dict[str, Any]) -> None:
     """Confine this process and execute Deno. Write how it is confined, or why Deno cannot be started, to the descriptor."""
     report = int(sys.argv[2])
+    # Closed by `execve`: the end of the report tells the host that Deno has been started.
     os.set_inheritable(report, False)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)

@@ -67,14 +67,17 @@ class HostChannel:
         return json.loads(task)
 
     def call(self, name: str, payload: str) -> str:
-        """Call the host and return its answer; printed text gets none. What is too long is sent only as far as it takes to see that."""
+        """Call the host and return its answer, '' for printed text.
+
+        A payload that is too long is cut one character beyond the limit: enough for the host to reject it.
+        """
         most = self._limits["output_chars"] if name == PRINT else self._limits["call_bytes"]
         with self._turn:
             self._send(frames.CALL, f"{name}\n{payload[: most + 1]}".encode("utf-8", "replace"))
             return "" if name == PRINT else self._read().decode()
 
     def report(self, outcome: str) -> None:
-        """Report the outcome; what is too long is sent only as far as it takes to see that."""
+        """Report the outcome. One that is too long is cut one byte beyond the limit: enough for the host to reject it."""
         self._send(frames.DONE, outcome.encode("utf-8", "replace")[: self._limits["result_bytes"] + 1])
 
     def _send(self, kind: int, payload: bytes) -> None:
@@ -92,6 +95,7 @@ class HostChannel:
         data = bytearray()
         while len(data) < size:
             piece = os.read(_CHANNEL_FD, size - len(data))
+            # The host is gone or has given up the run; `sys.exit` could be caught by the script.
             if not piece:
                 os._exit(0)
             data += piece
@@ -118,6 +122,7 @@ def probe_confinement(confinement: Confinement) -> list[str]:
     achieved, tell = os.pipe()
     if os.fork() == 0:
         try:
+            # A confinement cannot be undone, so it is tried in a process that is thrown away.
             os.write(tell, json.dumps(_confine(confinement)).encode())
         finally:
             os._exit(0)
@@ -158,6 +163,7 @@ def _run_one(path: list[str], run_task: RunTask, skillkit: types.ModuleType) -> 
 
 
 _MESSAGE_BYTES = 1 << 16
+# CPython specializes bytecode only after it has run several times.
 _REHEARSALS = 10
 _M_ARENA_MAX = -8
 """The glibc option for the number of malloc arenas. Each reserves 64 MiB of addresses, which count against RLIMIT_AS."""
@@ -248,7 +254,7 @@ def main(options: dict[str, Any]) -> NoReturn:
 
 
 def _prepare(folders: list[str]) -> None:
-    """Load what every run uses, and remove what none may have."""
+    """Load the modules that every run uses, and remove everything that no run may see."""
     loop = asyncio.events.new_event_loop
     allowed.load()
     asyncio.new_event_loop = asyncio.events.new_event_loop = loop
@@ -269,6 +275,7 @@ def _rehearse() -> None:
     for _ in range(_REHEARSALS):
         run_task(json.loads(_TASK), _ignore_call, skillkit)
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = outputs  # type: ignore[misc]
+    # Modules that a task made, such as `inklings`, must not be inherited.
     sys.modules.clear()
     sys.modules.update(modules)
 

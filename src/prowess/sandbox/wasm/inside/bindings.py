@@ -35,6 +35,7 @@ _kept: list[Any] = []
 
 def set_stacks(config: Config, guest_bytes: int) -> None:
     """Set how much of a thread's stack guests may use."""
+    # The engine rejects a guest stack that is larger than this other setting, although nothing here is asynchronous.
     _ffi.wasmtime_config_async_stack_size_set(config.ptr(), guest_bytes + (1 << 20))
     config.max_wasm_stack = guest_bytes
 
@@ -48,7 +49,7 @@ def epoch_callback(stop: Callable[[], bool], ticks: int) -> Any:
                 return _error()
             delta[0] = ticks
         except BaseException:
-            return _error()
+            return _error()  # an exception cannot cross C code: ctypes would print it, and the guest would go on
         return 0
 
     callback = _EPOCH(reached)

@@ -22,6 +22,7 @@ def main(options: dict[str, Any]) -> None:
 
 def _componentize(folder: Path, target: Path) -> None:
     tool: Any = importlib.import_module("componentize_py")
+    # The entry point of the tool reads its command line.
     sys.argv = ["componentize-py", "--quiet", "--wit-path", str(folder / WIT), "--world", WORLD]
     sys.argv += ["componentize", "--python-path", str(folder), APP, "--output", str(target)]
     tool.script()
@@ -30,5 +31,6 @@ def _componentize(folder: Path, target: Path) -> None:
 def _precompile(component: Path, target: Path) -> None:
     from prowess.sandbox.wasm.inside.engine import precompile
 
+    # Private from the start: this is machine code that workers execute.
     with open(target, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
         file.write(precompile(component.read_bytes()))

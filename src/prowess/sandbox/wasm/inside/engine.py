@@ -17,7 +17,7 @@ class StopGuest(Exception):
 
 
 class GuestClock:
-    """The time that a guest has: it runs while the guest computes or sleeps, and stands still while the host works for it."""
+    """The time limit of a guest: it runs while the guest computes or sleeps, and pauses while the host answers a call."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -53,6 +53,7 @@ class GuestClock:
         while (left := moment / 1e9 - self._now()) > 0:
             self.check()
             since = self._since or self._now()
+            # An event instead of `time.sleep`, so that a cancellation wakes the guest at once.
             self._cancelled.wait(max(0.0, min(left, since + self._left - self._now(), 1.0)))
         self.check()
 
@@ -69,13 +70,16 @@ class GuestClock:
 
 STACK_BYTES = 4 << 20
 """How much of its thread's stack a guest may use."""
+# The rest is for host functions, which run on the same stack.
 THREAD_BYTES = STACK_BYTES + (4 << 20)
+# With a check at every second tick, a spinning guest ends about 30 ms after its deadline.
 TICK_SECONDS = 0.01
 
 
 def make_engine() -> Engine:
     """Return an engine that counts the instructions of guests and can interrupt them."""
     config = Config()
+    # Both: fuel counts the same in every run of a script, and epochs enforce time and cancellation.
     config.consume_fuel = True
     config.epoch_interruption = True
     set_stacks(config, STACK_BYTES)
@@ -108,6 +112,7 @@ class Ticker:
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._running -= 1
+            # An idle worker does not tick: a hundred wake-ups a second would keep the processor busy for nothing.
             if not self._running:
                 self._some.clear()
 

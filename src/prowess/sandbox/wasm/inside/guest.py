@@ -134,6 +134,7 @@ class Guest:
     def run(self, task: str, limits: GuestLimits, ask: Ask, clock: GuestClock) -> GuestOutcome:
         """Run a script and return the outcome. A guest runs only once."""
         self._ask, self._limits, self.clock = ask, limits, clock
+        # The guest was made ahead, before its script and the limits of that were known.
         self.store.set_limits(limits.memory_bytes, MAX_TABLE_ELEMENTS, MAX_INSTANCES, MAX_TABLES, MAX_MEMORIES)
         self.store.set_fuel(limits.fuel)
         word, report, detail = "done", "", ""
@@ -196,6 +197,8 @@ class Guest:
 
     def _fuel_left(self) -> int:
         try:
+            # After an interruption by the clock this is out of date; it is exact after a regular end and when all fuel
+            # is used.
             return self.store.get_fuel()
         except WasmtimeError:
             return 0
@@ -207,6 +210,7 @@ def _refuse_call(name: str, _: str) -> str:
 
 def _stop_reason(message: str) -> tuple[str, str]:
     """Return why the engine ended a guest, in one word, and the import that it tried to use."""
+    # Recognized by the message, which is stable because the version of wasmtime is pinned.
     if "all fuel consumed" in message:
         return "fuel", ""
     if "call stack exhausted" in message:

@@ -50,6 +50,7 @@ def confine_thread() -> list[str]:
     reached = ["network"] if leave_network() else []
     reached += drop_privileges()
     reached += restrict_paths(read=(), write=(), execute=())
+    # Last, because the filter refuses the calls that the steps above make.
     if install_filter(filter_for(may_start=False)):
         reached += [word for word in _CLOSED_BY_FILTER if word not in reached]
     return reached
@@ -114,6 +115,7 @@ class SpareGuests:
             try:
                 self._ready.put(self._make())
             except (WasmtimeError, MemoryError):
+                # Out of memory: runs then make their own guests, one by one, and report the failure.
                 self._most = 0
 
 
@@ -164,6 +166,7 @@ class Worker:
 
     def start(self, threads: int) -> None:
         """Start all threads. They receive nothing before `serve`."""
+        # Deep recursion in the guest must hit its own limit, not the end of the thread's stack.
         threading.stack_size(THREAD_BYTES)
         for place in range(threads):
             threading.Thread(target=self._work, args=(place,), daemon=True).start()
@@ -189,7 +192,7 @@ class Worker:
                         return run
                 piece = self._receive()
                 if not piece:
-                    os._exit(0)
+                    os._exit(0)  # `sys.exit` would only end this thread
                 self._buffer.feed(piece)
 
     def _receive(self) -> bytes:
@@ -219,11 +222,13 @@ class Worker:
             guest: Guest | None = None
             try:
                 guest = self._spares.take()
+                # Recorded before the script runs: from here on the run may have effects and must not be repeated.
                 self._started.note(place, run.number)
                 outcome = guest.run(run.task, run.limits, partial(self._ask, run), run.clock)
             except Exception as error:  # noqa: BLE001  (a thread that ended would take the run with it)
                 outcome = GuestOutcome(word="crashed", detail=type(error).__name__)
             self._runs.pop(run.number, None)
+            # The outcome is sent before the guest is released, which takes longer.
             self._tell(run, outcome)
             self._spares.give_back(guest)
 
@@ -250,7 +255,9 @@ def main(options: dict[str, Any]) -> NoReturn:
     os.close(options["started"])
     threads = options["threads"] + 1
     worker = Worker(line, started, factory, options["spares"], options["parent"])
+    # An interpreter that does not work must fail before the worker reports that it is ready.
     factory.make().close()
+    # Landlock and seccomp confine the calling thread and those that it starts later, so all threads start after this.
     reached = confine_thread()
     worker.start(threads)
     reached += confine_process(threads * THREAD_BYTES)

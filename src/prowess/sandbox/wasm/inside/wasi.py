@@ -16,6 +16,7 @@ from wasmtime.component import Linker, LinkerInstance, Record, ResourceAny, Reso
 from prowess.sandbox.wasm.inside.bindings import add_bytes, add_nothing
 from prowess.sandbox.wasm.inside.engine import GuestClock
 
+# The interfaces that componentize-py builds into the interpreter. The name of an import includes the version.
 VERSION = "0.2.9"
 MAX_TIMERS = 1_000
 MAX_RANDOM_BYTES = 65_536
@@ -36,6 +37,7 @@ def add_wasi(linker: Linker, current: Callable[[], WaitingGuest]) -> None:
         _add_poll(root, current)
         _add_clocks(root, current)
         with root.add_instance(f"wasi:random/random@{VERSION}") as random:
+            # Bounded, since the guest chooses the size and the memory is the worker's.
             add_bytes(random, "get-random-bytes", lambda size: os.urandom(min(size, MAX_RANDOM_BYTES)))
             random.add_func("get-random-u64", _wrap_errors(_random_u64))
         with root.add_instance(f"wasi:cli/environment@{VERSION}") as environment:
@@ -67,6 +69,8 @@ def _wrap_errors(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _add_poll(root: LinkerInstance, current: Callable[[], WaitingGuest]) -> None:
+    # Sleeping is implemented here, on the guest's clock: epochs cannot interrupt a call of the host, and with the WASI
+    # of wasmtime `time.sleep(20)` ignored a limit of one second.
     def moment(store: Store, pollable: ResourceAny) -> int:
         return current().timers.get(pollable.to_host(store).rep, 0)
 
