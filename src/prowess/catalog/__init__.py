@@ -1,1 +1,1 @@
-"""Where skills live, and which one wins."""
+"""Store skills, and decide which one is served if several have the same slug."""

@@ -110,6 +110,7 @@ class Catalog:
             positions[key] = found.position
             known = known and found.slugs is not None
             slugs |= found.slugs or frozenset()
+        # A store that is gone took its skills with it, and one that is new may hide skills of others.
         known = known and positions.keys() == since.keys()
         return CatalogChanges(positions=positions, slugs=frozenset(slugs) if known else None)
 
@@ -174,6 +175,8 @@ class Catalog:
     ) -> tuple[Store, T] | None:
         """Ask the recently found stores, then, if none has it, the stores that exist now. Failing stores are added to `unavailable`."""
         asked: list[Store] = []
+        # The second pass finds a store that was added within the last second; stores that were asked already are
+        # skipped.
         for known in (self._recent, self.stores):
             stores, name = _split_address(slug, known())
             for store in stores:
@@ -287,6 +290,7 @@ def _resolve(claims: list[tuple[Store, SkillCard]]) -> tuple[SkillCard, list[Fau
     faults: list[Fault] = []
     for store, card in claims:
         served, kept = first.setdefault(card.scope, (store, card))
+        # The same files twice in a scope are not a conflict: it does not matter which copy is served.
         if served is not store and kept.digest != card.digest:
             place, other = (_location(keeper, card.slug) for keeper in (served, store))
             problem = slug_conflict(card.slug, place, other)

@@ -70,6 +70,7 @@ class DatabaseStore(EditableStore):
         except skills.DAMAGE:
             cards, stale = self._readable_cards(), frozenset[str]()
         if stale:
+            # The card of an outdated row may be wrong, so it comes from the files.
             cards = [card for card in cards if card.slug not in stale]
             for found in self._read_again(stale):
                 if found.error is not None:
@@ -85,6 +86,7 @@ class DatabaseStore(EditableStore):
     def serves(self, kinds: Collection[Kind] = ()) -> bool:
         """Return True if any skill has an artifact of one of these kinds, or if there is any skill when no kind is given."""
         with self._database.read() as connection:
+            # The kinds in outdated rows may be wrong, so the rows answer only if all are current.
             if not skills.get_stale(connection, self._tenant):
                 return skills.has_kinds(connection, self._tenant, kinds)
         return any(not kinds or not set(kinds).isdisjoint(card.kinds) for card in self.list_skills())
@@ -108,6 +110,7 @@ class DatabaseStore(EditableStore):
                 rows = index_texts.texts_of(connection, self._tenant, current)
             yield from self._readable_documents(rows)
             return
+        # Portions by slug: no transaction stays open while the caller works, and memory stays bounded.
         after = ""
         while True:
             with self._database.read() as connection:
@@ -173,6 +176,8 @@ class DatabaseStore(EditableStore):
             return None
         with self._database.read() as connection:
             owner = artifacts.owner_of(connection, self._tenant, artifact_id)
+            # An outdated skill may have an artifact that only the reader of this process finds, and that has no row
+            # yet.
             stale = () if owner else skills.get_stale(connection, self._tenant)
         if owner is not None:
             skill = self.get_skill(owner)
@@ -257,6 +262,7 @@ class DatabaseStore(EditableStore):
 
     def _save_requests(self, requests: list[SaveRequest]) -> list[SaveOutcome]:
         """Save all requests in one transaction, retried once after a conflict. If that fails, save each in its own."""
+        # `Invalid` too: the database may reject the text of one skill, which fails the transaction of all.
         with suppress(Conflict, Invalid):
             return self._record(requests)
         with suppress(Conflict, Invalid):

@@ -11,6 +11,7 @@ from prowess.storage import blobs, versions
 from prowess.storage.database import Connections
 from prowess.storage.tenant import Tenant
 
+# The largest integer of PostgreSQL: a query with a larger number fails instead of finding nothing.
 _LARGEST = 2**31 - 1
 
 

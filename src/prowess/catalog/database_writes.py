@@ -109,6 +109,8 @@ class _Decider:
             )
         except ProwessError as error:
             return SaveOutcome(request=request, error=error)
+        # The files are the same, but another reader derived the rows. Derive them again, unless a newer reader did
+        # that.
         if step == "same" and old is not None and not is_current(old.reader):
             again = stored_as(skill, old, self.tenant, self.location)
             if not may_replace(old.reader):
@@ -151,7 +153,7 @@ def _new_id(skill: Skill, tenant: Tenant, taken: set[str]) -> str:
     wanted = _wanted_id(skill, tenant)
     if wanted is None or wanted in taken:
         return str(uuid.uuid4())
-    taken.add(wanted)
+    taken.add(wanted)  # another skill of the same transaction may declare the same id
     return wanted
 
 

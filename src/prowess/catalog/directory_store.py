@@ -271,7 +271,9 @@ class DirectoryStore(EditableStore):
                 raise digest_conflict(disk_skill.slug, expected, disk_skill.digest)
             package = self._writer.record_manual_changes(disk_skill)
             form = accept(package, self.limits).form
+            # The version first: if the log fails, nothing is removed.
             self._log.append(disk_skill.slug, package, form=form, change="delete", actor=actor, note=note)
+            # The served one last: if this is interrupted, the skill is still where it was.
             for copy in [*self._index.copies(disk_skill), disk_skill]:
                 self._writer.remove(copy)
 
@@ -311,6 +313,7 @@ class DirectoryStore(EditableStore):
             lambda: self._log.append(skill.slug, package, form=reading.form, change=done, actor=actor, note=note),
         )
         kept = self._index.serving(skill.slug)
+        # Editors do not take our lock: the files may have been changed right after they were written.
         if kept is None or kept.digest != package.digest:
             raise Conflict(f"{skill.slug!r} was changed while it was being kept.", hint="Look at it and try again.")
         first = version if version.number == 1 else self._first_version(skill.slug)

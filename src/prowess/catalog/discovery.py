@@ -205,6 +205,7 @@ def _user_places(places: tuple[str, ...], home: str, environment: Mapping[str, s
         if head == "~":
             if os.path.isdir(os.path.join(home, rest)):
                 return [os.path.join(home, rest)]
+        # A relative path would mean another folder in every working directory.
         elif os.path.isabs(environment.get(head[1:]) or ""):
             return [os.path.join(environment[head[1:]], rest)]
     return []
@@ -214,6 +215,7 @@ def _unique(roots: Iterable[str]) -> dict[str, str]:
     """Return each folder once, by its real path, under the first name that leads to it."""
     unique: dict[str, str] = {}
     for root in roots:
+        # One folder may be linked under the names of several agents; its skills must not be listed twice.
         unique.setdefault(os.path.realpath(root), root)
     return unique
 

@@ -1,7 +1,7 @@
 """Editing a stored skill: every change rewrites its files and is saved against the digest that was read.
 
-A store that inherits `EditableStore` implements the reads of `Store`, `delete_skill`, `save_all` and the one write `save_reading`, and
-has a version log; the rest follows from these.
+A store that inherits `EditableStore` implements the reads of `Store`, `delete_skill`, `save_all` and the one write
+`save_reading`, and has a version log; the rest follows from these.
 """
 
 from __future__ import annotations
@@ -113,6 +113,7 @@ class EditableStore(Store):
         """Make the files of an earlier version current again, as a new version. Also revives a deleted skill."""
         reading = accept(self.version_package(slug, number), self.limits)
         stored = self.get_skill_by_name(slug)
+        # A deleted skill is created again; otherwise a change since this read is a `Conflict`.
         expected = stored.digest if stored else None
         note = note or f"back to version {number}"
         return self.save_reading(reading, expected=expected, change="rollback", actor=actor, note=note)

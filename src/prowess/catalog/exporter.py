@@ -58,7 +58,7 @@ def export_skill(
 def _convert(
     skill: Skill, package: Package, form: str | None, profile: ProfileName | None, limits: Limits
 ) -> tuple[Writing, str]:
-    # The writers of all forms and profiles, imported when one is asked for.
+    # Imported only when needed: this brings the writers of all forms and profiles.
     from prowess.skill.fit import fit
     from prowess.skill.forms.conversion import write_package
 

@@ -42,7 +42,7 @@ class FolderCache:
         self._saved: dict[str, object] = {}
 
     def load(self) -> list[DiskSkill]:
-        """Return the skills as they were saved; none where there is no cache that can be used."""
+        """Return the saved skills, or an empty list without a usable cache."""
         try:
             key, rows = json.loads(self._path.read_bytes())
             skills = [self._skill(*row) for row in rows] if key == self._key else []

@@ -163,6 +163,7 @@ class FolderIndex:
     def put(self, disk_skill: DiskSkill) -> None:
         """Add a skill, replacing what was known at its location."""
         known = self.disk_skills.get(disk_skill.location)
+        # `scan_skill` keeps the card object if the files have the same digest: only stamps changed.
         if known is not None and known.card is disk_skill.card and known.problems == disk_skill.problems:
             self._swap(known, disk_skill)
             return
@@ -171,6 +172,7 @@ class FolderIndex:
         if disk_skill.card is not None:
             self._touched.add(disk_skill.slug)
             insort(self._claims.setdefault(disk_skill.slug, []), disk_skill, key=lambda other: other.order)
+            # Never removed, because `by_id` checks what it finds.
             self._slug_by_id[self._derive_id(disk_skill.slug)] = disk_skill.slug
         elif disk_skill.problems:
             self._invalid[disk_skill.location] = disk_skill

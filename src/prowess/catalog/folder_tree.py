@@ -78,6 +78,7 @@ class FolderTree:
         for slug in sorted(self.index.touched()):
             disk_skill = self.index.serving(slug)
             digest = disk_skill.digest if disk_skill else ""
+            # A touched slug may still serve the same files, for instance if another copy of them was removed.
             if self._reported.get(slug, "") != digest:
                 self._reported[slug] = digest
                 self._change_log.note(slug)
@@ -196,6 +197,7 @@ class FolderTree:
             read_at = time.time_ns()
             with os.scandir(folder) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
+            # Another inode: the folder was replaced between the stamp and the listing, so they do not belong together.
             if self._status(folder).st_ino == stamp[3]:
                 return stamp, read_at, entries
 
@@ -239,6 +241,7 @@ class FolderTree:
 
 def _is_text(name: str) -> bool:
     """Return True if the bytes of a name are UTF-8."""
+    # Python decodes other bytes of a file name as lone surrogates, which cannot be encoded as UTF-8.
     return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
 
 

@@ -134,6 +134,7 @@ class FolderWriter:
         if package.digest != disk_skill.digest:
             raise digest_conflict(disk_skill.slug, disk_skill.digest, package.digest)
         ends = self._log.ends(disk_skill.slug)
+        # Files edited by hand are in no version yet; without this, replacing them would lose them.
         if ends is None or ends[1].change == "delete" or ends[1].digest != package.digest:
             reading = accept(package, self._limits)
             change: EditChange = "update" if ends else "create"
@@ -148,6 +149,7 @@ class FolderWriter:
         stays = home is not None and (lone or home.is_dir())
         target = home if home is not None and stays else free_place(reading, self._root, self._limits)
         with stage_package(package, self._root, lone=lone) as stage:
+            # Before the files move: if the log fails, nothing is written.
             version = record()
             target.parent.mkdir(parents=True, exist_ok=True)
             if home is None:

@@ -94,7 +94,7 @@ def find_packages(
 
 
 def _each_once(targets: Iterable[Path]) -> list[Path]:
-    """Yield each skill once, by its own folder rather than by a link to it."""
+    """Return each skill once, by its own folder rather than by a link to it."""
     found = list(targets)
     real = {target for target in found if not target.is_symlink()}
     places = {target.resolve() for target in real}

@@ -327,5 +327,7 @@ class ChangeLog:
         if position == _START:
             return 0
         mark, _, count = position.partition(":")
+        # Positions are read from files, so this may be any text: `int` accepts digits of other scripts, and fails for
+        # very long numbers.
         known = mark == self._mark and count.isascii() and count.isdigit() and len(count) < 20
         return int(count) if known and int(count) <= self._count else None
