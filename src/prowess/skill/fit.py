@@ -172,6 +172,8 @@ class _Fitting:
     def identified(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the fields with title and namespace, if the new name no longer gives them."""
         title, slug = self.skill.title, self.skill.slug
+        # A reader takes title and namespace from the name if nothing else states them. After a renaming they have to be
+        # stated, or the next import would lose them.
         if any(problem.code == "renamed" for problem in self.changed) and "title" not in fields:
             fields = {**fields, "title": title}
         return {**fields, "slug": slug} if slug != self.name else {k: v for k, v in fields.items() if k != "slug"}
@@ -248,6 +250,7 @@ def _drop_surplus_files(fitting: _Fitting, package: Package) -> Package:
     fitting.changed += [fit_changes.file_left_out(file.path, len(file.content)) for file in surplus]
     paths = {file.path for file in surplus}
     package = package.without(paths)
+    # A sidecar lists the artifacts and would now name files that are gone, so it is written again without them.
     if package.get(SIDECAR) is None:
         return package
     artifacts = tuple(artifact for artifact in fitting.skill.artifacts if artifact.path not in paths)

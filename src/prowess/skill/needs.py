@@ -234,6 +234,7 @@ class Needs:
 
 def read_needs(skill: Skill) -> Needs:
     """Return what a skill asks for."""
+    # Other forms may have keys such as `env` or `runtime` that other clients understand in their own way.
     stated: Mapping[str, Any] = skill.extra if form_info(skill.form).has_needs else {}
     return parse_needs(stated, skill.artifacts, skill.allowed_tools)
 
@@ -283,6 +284,7 @@ def list_reached_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Arti
 
 
 def _add_fallbacks(skill: Skill, found: list[Artifact]) -> list[Artifact]:
+    # Fallbacks may refer to each other in a circle; each name is followed once.
     names = {artifact.name for artifact in found}
     pending = [artifact.fallback for artifact in found if artifact.fallback]
     while pending:

@@ -67,7 +67,6 @@ def slugify(text: str) -> str:
     if is_slug(text):
         return text
     words = "".join(char if char.isalnum() else "-" for char in text.lower())
-    # Again, because `lower` can leave a text that is not in the normal form.
     words = unicodedata.normalize("NFKC", words)
     joined = "-".join(word for word in words.split("-") if word)
     return joined[:MAX_NAME_CHARS].strip("-")

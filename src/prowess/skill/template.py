@@ -62,6 +62,7 @@ def parse_mustache(template: str) -> Iterator[MustacheTag]:
         tag = MustacheTag(sign, template[inside + len(sign) : end].strip(), line)
         yield tag
         position = end + len(ending)
+        # `{{=<% %>=}}` sets other delimiters for the rest of the template.
         if sign == "=":
             pair = tag.content.split()
             if len(pair) != 2:

@@ -75,6 +75,7 @@ def _lost_artifacts(form: str, wanted: list[JsonObject], found: list[JsonObject]
     for artifact in wanted:
         other = by_name.get((artifact["name"], artifact["variant"]))
         if other is None:
+            # Some forms name artifacts by their path; the same content under another name is not lost.
             other = next((one for one in found if _is_renamed(one, artifact)), None)
         what = f"the {artifact['kind']} {artifact['name'][:_MAX_SHOWN]!r}"
         if other is None:
@@ -114,6 +115,8 @@ def write_package(skill: Skill, package: Package, form: FormName, limits: Limits
     skill = with_file_id(skill, original)
     member = FORMS[form].load()
     written = Package.written(skill.name, member.render(skill, original))
+    # Read back instead of trusting the writer: losses are found by comparing, so that no form has to list what it
+    # lacks.
     reading = member.read(Candidate(written, limits))
     return Writing(package=written, left_out=find_losses(skill, original, written, reading))
 
@@ -128,6 +131,8 @@ def read_original(package: Package | None, skill: Skill, limits: Limits = DEFAUL
         reading=reading,
         origin=member.origin(reading, limits) if reading.skill is not None else None,
         controls=member.controls(package, limits),
+        # An artifact that was added since the files were read may name one of them; it is then the artifact's file and
+        # not an extra one.
         claimed=frozenset(artifact.path for artifact in skill.artifacts if artifact.path is not None),
         limits=limits,
     )

@@ -55,6 +55,7 @@ def registry_artifacts(package: Package, problems: list[Problem], limits: Limits
         folders = file.path.split("/")[:-1]
         if "prompts" in folders and (is_data(file.path) or file.path.endswith(".mustache")):
             settings = settings_of("prompt_template", file.path, package, problems, limits=limits)
+            # Descriptors refer to a prompt by its id alone; the version is a field of its own.
             settings["name"] = str(settings["name"]).removesuffix(f"@{settings.get('version')}")
         elif "rubrics" in folders and is_data(file.path):
             settings = settings_of("review", file.path, package, problems, limits=limits)
@@ -92,6 +93,7 @@ def _version_of(artifact: PromptTemplate | Review) -> str:
     """Return the version of a prompt, or the one that the text of a rubric states."""
     if isinstance(artifact, PromptTemplate):
         return artifact.version or ""
+    # A review has no field for its own version: `rubric_version` is the one that it asks for.
     stated = parse_file(artifact.path or "", artifact.content.encode()).object
     return plain_text((stated or {}).get("version"))
 
@@ -235,6 +237,7 @@ def _function_file(handler: Any, descriptor: str, package: Package, problems: li
         return {}
     named, function = split_handler(handler)
     beside = [posixpath.join(posixpath.dirname(descriptor), name) for name in ([named] if named else EXECUTE_FILES)]
+    # A handler that is not an identifier, such as `tools.search`, is registered elsewhere and names no file.
     wanted = [*beside, named] if named else beside if function.isidentifier() else []
     file = next((file for path in wanted if (file := package.get(path)) is not None), None)
     if file is None:

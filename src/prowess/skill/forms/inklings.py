@@ -159,6 +159,7 @@ def _artifact(where: str, item: Any, problems: list[Problem]) -> Artifact | None
     assertions = metadata.get("assertions")
     if isinstance(assertions, list) and all(isinstance(one, dict) for one in cast("list[Any]", assertions)):
         settings["assertions"] = metadata.pop("assertions")
+    # The only kind that `_row` writes as another one.
     if metadata.get(_KIND_MARK) == "instructions":
         settings["kind"] = metadata.pop(_KIND_MARK)
     if row.get("state_blob") is not None:

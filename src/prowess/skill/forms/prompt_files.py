@@ -63,6 +63,7 @@ def prompt_settings(path: str, document: JsonObject, problems: list[Problem]) ->
 def write_prompt(path: str, settings: JsonObject, before: bytes | None, limits: Limits = DEFAULT_LIMITS) -> bytes:
     """Return a registry file for a prompt. Other fields of the earlier file are kept."""
     document = (parse_file(path, before, limits).object if before is not None else None) or {}
+    # The name of an older version carries the version, which has a field of its own in the file.
     name = str(settings["name"]).removesuffix(f"@{settings.get('version')}")
     fresh = {"prompt_id": name, **{field: settings.get(field) for field in PROMPT_FIELDS}}
     for field, value in {**fresh, "template": settings["content"]}.items():
@@ -123,6 +124,7 @@ def _check_threshold(path: str, mode: Any, threshold: Any, problems: list[Proble
         message = f"{path} has the pass_threshold {str(threshold)[:40]}, which every asset would reach."
         hint = "Give a share of the weights above 0 and up to 1, such as 0.8."
         problems.append(error("rubric-threshold-range", message, hint, field=path))
+    # A warning is enough here: such a rubric passes nothing, while one at 0 or below would pass everything.
     elif threshold > 1:
         message = f"{path} has the pass_threshold {str(threshold)[:40]}, which no asset can reach."
         hint = "Give a share of the weights above 0 and up to 1, such as 0.8."

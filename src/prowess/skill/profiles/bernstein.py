@@ -73,6 +73,7 @@ def _check_description(fields: checks.Fields, lines: checks.Lines) -> Iterator[P
 def _check_texts(raw: str) -> Iterator[Problem]:
     """Yield texts that YAML reads as numbers, dates or flags; a strict manifest rejects them."""
     for scalar in iter_scalars(raw):
+        # The author is optional, so an empty value is accepted there.
         nothing = scalar.type == "null" and scalar.key == "author"
         if scalar.depth == 1 and not scalar.is_key and scalar.key in TEXTS and scalar.type != "str" and not nothing:
             message = f"The {scalar.key} {scalar.text[:80]!r} is not text for YAML but {scalar.type}."

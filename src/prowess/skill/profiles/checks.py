@@ -79,6 +79,7 @@ def check_name(fields: Fields, lines: Lines, folder: str) -> Iterator[Problem]:
     if not isinstance(value, str) or not value.strip():
         yield error("name-empty", "The name is empty or not text.", "Write the name as plain text.", "name", line)
         return
+    # Names of folders may be stored decomposed, so both are compared in one normal form.
     name = unicodedata.normalize("NFKC", value.strip())
     yield from check_name_text(name, line)
     if unicodedata.normalize("NFKC", folder) != name:

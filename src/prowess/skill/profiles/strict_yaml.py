@@ -61,6 +61,7 @@ def read_strictly(data: bytes, limits: Limits = DEFAULT_LIMITS) -> StrictDocumen
         return _refused_document("strict-frontmatter", "The frontmatter has no line of three dashes at its end.", 1)
     # From after the first dashes, so that the rest of line 1 is line 1 of the YAML and lines agree with the file.
     raw = content[3 : end + 1]
+    # The reference has no limit. This one is among the differences in docs/profiles.md.
     size, cap = len(raw.encode()), limits.frontmatter_bytes
     if size > cap:
         return _refused_document(

@@ -10,6 +10,7 @@ from prowess.errors import Problem
 from prowess.skill.text.diagnosis import fold_lines, is_block_indicator
 from prowess.skill.text.document import YAML_HINTS, ReadMethod, make_problem
 
+# A colon counts only before white space: `https://x` is text.
 KEY_LINE = re.compile(r"([\"']?)([^\W\d][\w.-]*|<<)\1[ \t]*:(?=[ \t]|$)[ \t]*")
 """A key at the start of a line."""
 

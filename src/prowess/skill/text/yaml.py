@@ -31,6 +31,8 @@ __all__ = ["LoadedYaml", "YamlRefused", "dump", "load"]
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, **dict.fromkeys(_NULLS)}
+# Only numbers that are written back in the same way. YAML 1.1 also has octal (`010`), sexagesimal (`1:30`) and `1_000`;
+# here these stay text.
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+(?:e[-+][0-9]+)?)?\Z")
 _MISSING: Any = object()
 _DROPPED: Any = object()
