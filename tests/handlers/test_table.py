@@ -19,7 +19,7 @@ class Anything:
 
 
 PARTS = (
-    *("asker", "renderer", "registry", "sandboxes", "commands", "outbound"),
+    *("models", "renderer", "registry", "sandboxes", "commands", "outbound"),
     *("grants_of", "provision", "host", "checkpoints", "read_file", "files"),
 )
 
