@@ -24,7 +24,7 @@ from prowess.child.frames import FrameBuffer, InvalidFrame, encode_frame
 SLICE_SECONDS = 0.005
 """How long the event loop handles the frames of one child before it serves others: a flood must not starve the rest."""
 _CHUNK = 1 << 16
-"""How much is received at a time. A larger buffer would be mapped anew for every receive, however little arrives."""
+"""How much is received at a time. A larger buffer would be allocated with `mmap` on every call, however little arrives."""
 
 
 def python_command(*arguments: str) -> list[str]:
@@ -174,7 +174,7 @@ ChildT = TypeVar("ChildT", bound=Endable)
 
 
 class Children(Generic[ChildT]):
-    """The children of this process, for any number of threads. A fork of the process has none of them."""
+    """The children of this process, for any number of threads. In a fork of the process the list is empty."""
 
     def __init__(self) -> None:
         self._children: list[ChildT] = []
@@ -202,7 +202,7 @@ class Children(Generic[ChildT]):
 
     def _check_fork(self) -> None:
         if os.getpid() != self._owner:
-            # The lock may have been held by a thread that does not exist in the fork: nobody would ever release it.
+            # The lock may have been held by a thread that does not exist in the fork, and would never be released.
             self._owner, self._lock = os.getpid(), threading.Lock()
             while self._children:
                 self._children.pop().abandon()
