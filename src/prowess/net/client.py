@@ -63,7 +63,7 @@ class KeyedSemaphore:
                 yield
         finally:
             self._waiting[key] -= 1
-            # The last one out removes the entry: keys are run ids and host names, of which there is no end.
+            # The last user removes the entry: keys are run ids and host names, so the dictionaries would grow without limit.
             if not self._waiting[key]:
                 del self._semaphores[key], self._waiting[key]
 
@@ -189,7 +189,7 @@ class GuardedHttpClient:
         target = hop.target
         route = allowed_route(target, hop.shown, request.hosts, request.routes)
         place = route or target
-        # Looked up once: what is checked is what is connected to. A second lookup could give another answer (DNS rebinding).
+        # One lookup for the check and the connection: a second one could give another answer (DNS rebinding).
         addresses = (place.address,) if place.address else await self._resolver.addresses(place.host, place.port)
         # A route is the administrator's choice, so it may lead to a private address.
         if route is None:

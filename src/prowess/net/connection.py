@@ -44,7 +44,7 @@ class ExchangeFailed(Exception):
 
 
 class Connector(Protocol):
-    """Opens connections; `OSError` if there is none in time."""
+    """Opens connections; raise `OSError` if that fails or takes too long."""
 
     def connect(self, address: Address, port: int, seconds: float) -> socket.socket:
         """Return a connection to exactly this address. Blocking."""
@@ -112,7 +112,7 @@ class CancellableConnection:
         channel = plain
         try:
             if tls is not None:
-                # The handshake is put off until `cut` knows the socket: a silent server would hold this thread for ever.
+                # The handshake waits until `cut` knows the socket: a silent server would block this thread forever.
                 channel = tls.wrap_socket(plain, server_hostname=name, do_handshake_on_connect=False)
             self._take(channel)
             if isinstance(channel, ssl.SSLSocket):
@@ -150,7 +150,7 @@ class WireRequest:
     asked: Target
     """What the request is for."""
     place: Target
-    """What is connected to: the same, unless the host is routed elsewhere."""
+    """The host to connect to: the same, unless it is routed elsewhere."""
     name: str
     """The name that the server must prove over TLS."""
     addresses: Sequence[Address]

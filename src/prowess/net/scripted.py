@@ -47,6 +47,7 @@ class ScriptedHttpClient:
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         """Return the response of the next step."""
+        # The same checks as in the real client, so that a test with a script fails where a real request would.
         target = parse_target(request.url)
         normalize_method(request.method)
         normalize_headers(request.headers)

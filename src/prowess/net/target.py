@@ -93,7 +93,7 @@ def is_host_listed(target: Target, hosts: Iterable[str]) -> bool:
 
 
 def find_route(target: Target, routes: Mapping[str, str]) -> Target | None:
-    """Return the route of a target, by host and port or by host alone; None if it has none."""
+    """Return the route of a target, by host and port or by host alone; None if there is no route."""
     places = {name.strip().lower(): place for name, place in routes.items()}
     name = f"[{target.host}]" if ":" in target.host else target.host
     place = places.get(f"{name}:{target.port}") or places.get(name)
@@ -145,7 +145,7 @@ def _split_url(url: str) -> tuple[SplitResult, int | None]:
 def _encode_path(parts: SplitResult) -> str:
     """Return path and query, percent-encoded where needed."""
     try:
-        # `%` is among the safe characters: what is encoded already must not be encoded twice. A fragment is never sent.
+        # `%` is among the safe characters, so that encoded text is not encoded twice. A fragment is never sent.
         query = f"?{quote(parts.query, safe=_SAFE_CHARS + '?')}" if parts.query else ""
         return quote(parts.path or "/", safe=_SAFE_CHARS) + query
     except UnicodeEncodeError as error:
