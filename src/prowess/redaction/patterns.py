@@ -54,7 +54,7 @@ _WORDS = re.compile(r"[a-z_.:/-]+|[A-Z_]+|.*(?i:your|example|x{4}|\.{3}).*")
 @lru_cache(maxsize=4096)
 def has_secret_name(name: str) -> bool:
     """Return True if the value under this key of a JSON object is a secret."""
-    # `_KEY` is matched with `re`, not RE2, so the length of what strangers send is limited here.
+    # `_KEY` is matched with `re`, not RE2, so the length of untrusted input is limited here.
     if len(name) > 200:
         return False
     return _KEY.fullmatch(_CAMEL.sub("_", name).replace("-", "_").replace(" ", "_").lower()) is not None

@@ -20,7 +20,7 @@ _SECRET_NAME = re.compile(
     r"|(?:^|_)(?:apikey|credentials|passwd|password|secret|token)(?:_|$)"
     r"|(?:apikey|credentials|passwd|password|secret|token)$"
 )
-# `PWD` is the working folder, and `TOKEN_LIMIT` or `TOKEN_FILE` only speak of a secret. Redacting their values would
+# `PWD` is the working folder, and `TOKEN_LIMIT` or `TOKEN_FILE` hold no secret themselves. Redacting their values would
 # remove ordinary numbers and paths from every trace.
 _HARMLESS_NAME = re.compile(
     r"(?:old)?pwd$|(?:^|.*_)(?:max|min|public)(?:_|$)"
