@@ -50,7 +50,7 @@ def parameters(order: dict[str, Any]) -> Any:
     given.ui = given.endpoint_slots = given.endpoint_props = given.endpoint_metrics = False
     given.n_ctx = order["context"]
     given.n_predict = order["tokens"]
-    given.sampling.penalty_repeat, given.sampling.penalty_last_n = 1.1, 64  # or a small model repeats itself for ever
+    given.sampling.penalty_repeat, given.sampling.penalty_last_n = 1.1, 64  # or a small model repeats itself endlessly
     given.n_parallel = 1
     given.n_gpu_layers = 0
     given.cache_ram_mib = 0

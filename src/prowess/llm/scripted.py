@@ -102,6 +102,7 @@ class ScriptedModel:
         yield reply
 
     def _next(self, request: Request) -> Reply:
+        # As a real model would get it, so that tests see the prompt that is sent.
         request = fit_schema(request, structured=self.structured)
         self.requests.append(request)
         candidates = self._steps if self._unordered else self._steps[:1]
