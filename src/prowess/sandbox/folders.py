@@ -74,7 +74,7 @@ def _lock_folder(folder: Path, how: int) -> int:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder that nobody uses any more, and release its lock."""
+    """Remove a folder that is no longer in use, and release its lock."""
     # The lock is released last, or a sweep in another process would remove the tree at the same time.
     remove_tree(folder)
     lock = _held_locks.pop(folder, None)

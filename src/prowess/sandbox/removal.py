@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder that nobody uses any more, whatever is in it, without following links.
+    """Remove a folder that is no longer in use, whatever is in it, without following links.
 
     Paths never go deeper than two names below the folder: a hostile tree can be deeper than a path may be long, or than a
     recursion can go. Inner folders are moved up before their parent is removed.

@@ -117,7 +117,7 @@ class SkillFolders:
         """Return where a path leads, for reading."""
         places = self._places(path)
         found = next((place for place in places[:-1] if place.holds_something()), places[-1])
-        # The root without a name is the run's own temporary folder, where hidden files harm nobody.
+        # The root without a name is the run's own temporary folder, which is removed after the run.
         if found.root.name and is_hidden(found.names):
             raise Refused(
                 f"{path!r} is hidden, and a root does not give what is hidden in it.",

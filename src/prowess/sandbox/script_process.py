@@ -21,7 +21,7 @@ from prowess.errors import RunFailed
 from prowess.sandbox.protocol import EndReason, SandboxLimits
 
 MAX_FRAME_BYTES = 16 << 20
-"""No honest frame is larger."""
+"""A process that sends a larger frame is broken or hostile, and is ended."""
 MAX_PRINTS = 20_000
 """The most pieces of output of one script; each costs the host a list entry, even if it is empty."""
 _EXIT_MILLISECONDS = 2_000
@@ -174,6 +174,7 @@ class ScriptProcess:
             self._finish("crashed", _PROTOCOL_ERROR)
 
     def _print(self, text: str) -> None:
+        # Counted here, too: the process is untrusted, and could send output without end.
         self._printed.append(text[: self._room])
         self._room -= len(text)
         if self._room < 0 or len(self._printed) > MAX_PRINTS:

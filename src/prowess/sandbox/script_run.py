@@ -51,11 +51,11 @@ class RunSlots:
 
     A run that a host function starts is nested in the run that called it, whichever sandbox either is in. Each level has its
     own slots, a quarter of those of the first. With common slots, outer runs could hold all of them and wait for inner ones
-    for ever.
+    forever.
     """
 
     def __init__(self, most: int) -> None:
-        # At least one slot per level: without it a nested run would wait for ever.
+        # At least one slot per level, or a nested run would wait forever.
         self._sizes = [most, *[max(1, most // _NESTED_SHARE)] * (MAX_NESTING - 1)]
         self._semaphores = PerLoop(lambda: [asyncio.Semaphore(size) for size in self._sizes])
 

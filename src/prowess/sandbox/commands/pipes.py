@@ -88,6 +88,7 @@ class ExitWatcher:
 
     def __init__(self, pid: int) -> None:
         self._loop = asyncio.get_running_loop()
+        # Readable once the process exits, in any thread; a handler of SIGCHLD would need the main thread.
         self._descriptor = os.pidfd_open(pid)
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self._loop.add_reader(self._descriptor, self._note)

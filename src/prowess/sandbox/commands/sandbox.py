@@ -85,7 +85,7 @@ GUARD_ENVIRONMENT = {
     "PYTHONNOUSERSITE": "1",
     "PYTHONSAFEPATH": "1",
 }
-"""The environment of programs that must not execute what is in the folder where they run."""
+"""The environment of programs that must not execute files of the folder in which they run."""
 
 _WORK, _HOME = "files", "home"
 _HINT = "Commands need Linux with Landlock, seccomp and namespaces; `prowess doctor` says what this machine has."

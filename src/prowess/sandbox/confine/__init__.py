@@ -1,4 +1,4 @@
-"""Take away from a process, for good, what running untrusted code does not need. Standard library only.
+"""Permanently remove the rights of a process that untrusted code does not need. Standard library only.
 
 This runs in processes that have loaded nothing else of this package, and imports nothing of it.
 """

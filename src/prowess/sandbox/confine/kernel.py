@@ -61,7 +61,7 @@ _CAPABILITY_HEADER = struct.pack("=Ii", 0x20080522, 0)
 
 
 def drop_privileges() -> list[str]:
-    """Drop all capabilities and supplementary groups for good; no other process may attach to or inspect this one."""
+    """Drop all capabilities and supplementary groups permanently; no other process may attach to or inspect this one."""
     if not _are_dropped():
         _drop_all()
     return ["privileges"] if _are_dropped() else []
@@ -84,7 +84,7 @@ def _drop_all() -> None:
 
 
 def _are_dropped() -> bool:
-    """Return True if there is no capability, and none can be gained."""
+    """Return True if the process has no capabilities and cannot gain any."""
     # Filled with ones, so that a call that writes nothing does not look like empty sets.
     sets = ctypes.create_string_buffer(b"\1" * _SETS_BYTES, _SETS_BYTES)
     return libc().capget(_CAPABILITY_HEADER, sets) == 0 and not any(sets.raw) and prctl(_HAS_NO_NEW_PRIVILEGES) == 1

@@ -1,4 +1,4 @@
-"""Confine this process for good, so that untrusted code can run in it."""
+"""Confine this process permanently, so that untrusted code can run in it."""
 
 from __future__ import annotations
 

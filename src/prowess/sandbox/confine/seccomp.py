@@ -124,7 +124,7 @@ def _plain_mode(argument: int) -> tuple[ArgumentTest, ...]:
     return (ArgumentTest(argument, (0,), mask=_OTHER_USERS),)
 
 
-# Without O_CREAT the mode is no argument of `open`; C libraries then pass 0, so the test holds.
+# `open` has no mode without O_CREAT; C libraries then pass 0, so the test holds.
 _CREATING: Calls = {
     "open": _plain_mode(2),
     "openat": _plain_mode(3),

@@ -95,7 +95,7 @@ class DenoSandbox:
         async with self._slots.hold():
             started = await _start_cancellable(lambda folder: deno_command(program, script, functions, limits, folder))
             try:
-                # The id is safe to use: nobody has waited for the process yet, so it cannot belong to another.
+                # The id is still that of this process, because it has not been waited for.
                 process = os.pidfd_open(started.child.pid)
                 script_process = ScriptProcess(started.child.channel, limits, started.confined, process)
                 outcome = await ScriptRun(script_process, frames.ONLY, script, functions, limits).ended()
@@ -127,7 +127,7 @@ def deno_command(
         "read": existing_paths((str(program), str(program.resolve()), str(_HARNESS.parent), *_SYSTEM)),
         "write": [str(folder)],
         "execute": existing_paths((str(program), str(program.resolve()), *_LOADERS)),
-        "seconds": math.ceil(limits.seconds) + 1,  # CPU time, in case nobody is left to kill it
+        "seconds": math.ceil(limits.seconds) + 1,  # CPU time, in case this process dies and cannot kill it
         "memory_bytes": limits.memory_bytes + ENGINE_BYTES,
         "file_bytes": FILE_BYTES,
     }
@@ -182,7 +182,7 @@ async def _start_cancellable(command_in: Callable[[Path], list[str]]) -> _DenoPr
 def _start(command_in: Callable[[Path], list[str]]) -> _DenoProcess:
     """Start Deno, and wait until its launcher has said how it is confined."""
     report, tell = os.pipe()
-    # A file, because nobody reads while Deno runs: a full pipe would block it. RLIMIT_FSIZE bounds the file.
+    # A file, because it is read only after the end: a full pipe would block Deno. RLIMIT_FSIZE bounds the file.
     errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed when the process has ended)
     folder = new_folder()
     with os.fdopen(report, "rb") as pipe:

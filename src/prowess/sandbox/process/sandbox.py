@@ -81,7 +81,7 @@ class Zygote:
         """Return the socket of an unused process, which will report over it that it has started."""
         wanted = json.dumps(confinement).encode()
         with self._turn:
-            # A spare has confined itself already, for good, and fits no other limits or packages.
+            # A spare has already confined itself, which cannot be undone, so it fits only these limits and packages.
             if self._confinement != wanted:
                 self._drop_spares()
             if self._spares:
@@ -173,6 +173,7 @@ class ProcessSandbox:
     def __init__(self) -> None:
         self._zygotes = _ZygotePool()
         self._slots = RunSlots(MAX_CONCURRENT)
+        # The pool, not `self.close`: a reference to `self` would keep the sandbox alive.
         weakref.finalize(self, self._zygotes.end)
 
     async def run(
@@ -181,6 +182,7 @@ class ProcessSandbox:
         """Run a script and return its outcome."""
         require_python(script)
         async with self._slots.hold():
+            # The usual case needs no thread; only starting a zygote blocks.
             zygote = self._zygotes.ready() or await offload(self._zygotes.start)
             confinement = _confinement(script, limits)
             process = ScriptProcess(zygote.take(confinement), limits, zygote.confined)

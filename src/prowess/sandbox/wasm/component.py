@@ -103,6 +103,7 @@ def _guest_files() -> list[Path]:
 def _guest_name() -> str:
     digest = hashlib.sha256(COMPONENTIZE.encode())
     for path in _guest_files():
+        # With separators, so that moving text from one file to the next gives another digest.
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return f"guest-{digest.hexdigest()[:16]}"
 
@@ -164,7 +165,12 @@ def _build(source: Path, target: Path) -> None:
     program = program_command("building", source=str(source), target=str(target))
     try:
         subprocess.run(  # noqa: S603  (our own program)
-            program, env={}, check=True, timeout=PATIENCE_SECONDS, stdin=subprocess.DEVNULL, capture_output=True
+            program,
+            env={},
+            check=True,
+            timeout=PATIENCE_SECONDS,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
         )
     except subprocess.TimeoutExpired:
         raise Unavailable(

@@ -19,7 +19,7 @@ from prowess.threads import offload
 
 START_SECONDS = 60.0
 MAX_FRAME_BYTES = 64 << 20
-"""No honest frame is larger."""
+"""A worker that sends a larger frame is broken or hostile, and is ended."""
 _EXIT_SECONDS = 0.2
 
 

@@ -91,7 +91,7 @@ def _run(task: dict[str, Any], line: socket.socket) -> dict[str, Any]:
     libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0)
     report, tell = os.pipe()
     # The init process waits for a byte on this pipe: it asked to die with its parent only after the fork, and a launcher that
-    # was killed in between would leave it behind. End of file tells it so.
+    # was killed in between would leave it behind. It recognizes that by the end of file.
     alive, life = os.pipe()
     first = os.fork()
     if not first:

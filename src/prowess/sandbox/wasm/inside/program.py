@@ -179,7 +179,7 @@ class Worker:
             self._line.sendall(frames.encode_frame(number, kind, payload))
 
     def serve(self) -> None:
-        """Let the threads receive, and wait for ever."""
+        """Let the threads receive, and block forever."""
         self._receiving.release()
         threading.Event().wait()
 
@@ -196,7 +196,7 @@ class Worker:
                 self._buffer.feed(piece)
 
     def _receive(self) -> bytes:
-        """Receive bytes; none if the host is gone. A host that was killed leaves its end open in what it forked."""
+        """Return received bytes, b'' if the host is gone. The end of a killed host may still be open in processes that it forked."""
         while os.getppid() == self._parent:
             try:
                 return self._line.recv(1 << 16)
