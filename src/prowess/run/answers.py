@@ -59,6 +59,7 @@ def extract_json(text: str, *, prefer: Callable[[Any], bool] | None = None) -> A
     values = reading.values()
     if not values:
         raise _no_json(reading.why)
+    # An answer may hold other JSON before the value that was asked for.
     good = (value for value in values[:MAX_TRIED] if prefer is not None and prefer(value))
     told = (value for value in values if not _is_mark(value))
     return next(good, next(told, values[0]))
@@ -160,6 +161,7 @@ def _no_json(why: str) -> OutputInvalid:
 
 
 def _describe_error(error: json.JSONDecodeError) -> str:
+    # The parser came to the end of the text: the answer was cut, not malformed.
     if error.pos >= len(error.doc.rstrip()):
         return "it breaks off before it is complete"
     return f"{error.msg} at line {error.lineno}, column {error.colno}"
@@ -214,6 +216,7 @@ _WHOLE_FENCE = re.compile(r"\A```(?:json)?[^\S\n]*+\n(.*)\n```\Z", re.DOTALL | r
 def note_reply(call: Call, reply: Reply) -> str:
     """Note the model's answer, and whether it was cut off; return its text."""
     call.notes.raw = reply.text
+    # A whole answer may follow one that was cut.
     call.notes.detail.pop("truncated", None)
     if not reply.complete:
         call.notes.detail["truncated"] = True

@@ -190,6 +190,7 @@ def start_run(
         resumes=resumes,
         on_step=_guard_listener(request.on_step),
         spend=SpendLimit(limit=limits.max_cost, outer=outer.spend if outer else None),
+        # The same object, so that questions of inner runs count for the outer one.
         questions=outer.questions if outer else QuestionLimit(),
         root=outer.root if outer else run_id,
     )
@@ -257,6 +258,7 @@ class Call:
 
     def enter(self, state: str, **detail: Any) -> None:
         """Report that the call has entered a state."""
+        # Code passes any value to `checkpoint`, also one that it was granted.
         step = Step(artifact=self.artifact.name, state=state, detail=self.notes.secrets.redact_json(detail))
         self.on_state(step)
         self.run.on_step(step)

@@ -193,6 +193,7 @@ def unknown_checkpoint(trace: str) -> NotFound:
 
 def _why_not(call: Call, journal: Journal) -> str:
     allowance = call.run.limits
+    # A checkpoint stores inputs and answers; a skill that keeps them out of its trace has none.
     if not (allowance.log_input and allowance.log_output) or allowance.withheld:
         return "The skill does not have its inputs and outputs kept."
     if journal.size > MAX_JOURNAL_CHARS:

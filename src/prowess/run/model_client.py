@@ -45,6 +45,7 @@ class ModelClient:
         For evaluations, the artifact's and the configured evaluation model come before the caller's choice for answers. Raise
         `NoModel` if there is none.
         """
+        # The name of a model may be a path on this machine, which a skill must not choose.
         if named:
             self._models.check_named_by_skill(named)
         if purpose == "evaluation":
@@ -116,6 +117,7 @@ class ModelClient:
             # Shared with the run whose code started this one; otherwise a script could exceed its limit by running
             # other skills.
             call.run.questions.count(1)
+        # An evaluation must not replace the model that gave the answer.
         if notes_model or not notes.model:
             notes.model = model.name
         most = max_cost(model.name, _count_tokens(request), request.max_tokens)
@@ -217,6 +219,7 @@ def _held(call: Call, most: float) -> Generator[Callable[[float], None]]:
     except TimedOut:
         raise
     except AnswerUnusable as error:
+        # The provider bills an answer that cannot be used as well.
         settle(most if error.cost is None else min(error.cost, most))
         raise
     except ProwessError:

@@ -85,6 +85,7 @@ def with_deadline(run: RunArtifact) -> RunArtifact:
         try:
             async with deadline:
                 return await run(call)
+        # An error of the handler's own, such as a timeout of its request, is not the deadline of the call.
         except (ProwessError, DryRunEnded):
             raise
         except Exception:
@@ -200,6 +201,7 @@ def with_fallback(run: RunArtifact) -> RunArtifact:
         except Unavailable:
             if not call.artifact.fallback:
                 raise
+        # The fallback is run without this wrapper, so its own fallback is not used: chains and cycles cannot occur.
         [artifact] = select_artifacts(call.skill, [call.artifact.fallback])
         return await run(
             make_call(

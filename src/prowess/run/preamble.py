@@ -39,6 +39,7 @@ def parse_example(content: str) -> tuple[Message, ...]:
     a heading or a line `Input:` or `Output:` begins each part. Our own block markers in it are neutralized.
     """
     try:
+        # An example that cannot fit is not parsed: a skill could bring one of any size.
         turns = tuple(_turns(content)) if len(content) <= MAX_EXAMPLE_BYTES else ()
     except RecursionError:
         return ()
@@ -58,6 +59,7 @@ def _value(content: str) -> Any:
             return json.loads(text)
         except (ValueError, RecursionError):
             return None
+    # Much markdown is valid YAML too, so only a text with one of these keys is parsed as YAML.
     if not _KEYED.search(text):
         return None
     try:
@@ -97,6 +99,7 @@ def _message(role: Role, value: Any) -> Message:
 
 def _marked(content: str) -> Iterator[Message]:
     """Yield the parts of a markdown text."""
+    # A bare word such as `output` on its own line is prose; a heading, bold type or a colon makes it a mark.
     marks = [mark for mark in _PART.finditer(content) if mark["mark"] or mark["colon"]]
     for place, mark in enumerate(marks):
         end = marks[place + 1].start() if place + 1 < len(marks) else len(content)
@@ -144,6 +147,7 @@ def build_preamble(skill: Skill, family: str, *, example_chars: int = MAX_EXAMPL
     for example in _of_kind(skill, "example", family):
         read = parse_example(example.content)
         size = sum(len(turn.text) for turn in read) if read else len(example.content)
+        # Left out whole, never cut; a later, shorter example may still fit.
         if size > room:
             omitted += 1
             continue

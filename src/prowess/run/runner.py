@@ -96,6 +96,7 @@ class Runner:
             try:
                 output = await self._run_artifact(call)
             except DryRunEnded:
+                # Later artifacts depend on an output that a dry run does not produce.
                 waiting = following
                 break
             except ProwessError as error:

@@ -30,6 +30,7 @@ def select_artifacts(skill: Skill, names: Sequence[str] = ()) -> list[Artifact]:
     firsts = _default_variants(skill)
     if names:
         return _sorted([_named(skill, firsts, name) for name in dict.fromkeys(names)])
+    # These run only through the artifacts that name them; otherwise a fallback would run twice.
     used = _helper_names(skill)
     found = _declared(
         skill,

@@ -72,6 +72,7 @@ class Spending:
         finally:
             actual = reservation.actual
             if actual is None:
+                # Unknown cost counts in full: the provider may bill a request that was cancelled.
                 actual = 0.0 if unused else reservation.held
             if purses and actual != reservation.held:
                 await offload_to_completion(self._settle, call, purses, actual - reservation.held)
@@ -109,6 +110,7 @@ def note_unusable(call: Call, error: AnswerUnusable, cost: float | None) -> None
 
 
 def _account_names(call: Call) -> dict[str, str]:
+    # Times are stored in ISO format in UTC, so the first ten characters are the day.
     purses = {DAY: f"{DAY}:{now()[:10]}"}
     if call.run.session:
         purses[SESSION] = f"{SESSION}:{call.run.session}"

@@ -257,6 +257,7 @@ def _exporter(which: str) -> Any:
     return found.load()(out=sys.stderr) if which == "console" else found.load()()
 
 
+# A server chooses the name in its answer, which may be any text of any length.
 def _safe_name(name: str, redactor: Redactor) -> str:
     return redactor.text(name)[:_LONGEST_NAME] if len(name) <= _LONGEST_READ else "unknown"
 

@@ -36,6 +36,7 @@ class AssertionRunner:
 
     async def check(self, call: Call, output: Output) -> tuple[Verdict, ...]:
         """Return all verdicts. An unreadable assertion fails, with severity `hard`."""
+        # Variants may have assertions of their own.
         written = list_assertions(call.notes.artifact or call.artifact)
         if not written:
             return ()
@@ -54,6 +55,7 @@ class AssertionRunner:
         try:
             spec = read_assertion(written)
         except Invalid as fault:
+            # Hard, whatever it says: a check that cannot be read must not count as passed.
             return _unreadable(written, fault)
         return await self._types[spec.type](spec).evaluate(subject, call)
 
