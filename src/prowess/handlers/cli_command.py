@@ -41,6 +41,7 @@ def fill_arguments(templates: Sequence[ArgumentTemplate], values: Mapping[str, A
             continue
         for one in (template,) if isinstance(template, str) else template:
             filled.append(_argument(one, values, only_values=only_values))
+            # The template decides, not the filled text: an input `--` must not lift the check for those after it.
             only_values = only_values or one == "--"
     return filled
 
@@ -55,6 +56,7 @@ def _pieces(template: str) -> TextPieces:
     try:
         pieces = parse_slots(template)
     except Invalid:
+        # Other braces are reported below, with a hint for commands.
         pieces = (template,)
     if any(isinstance(piece, str) and _OTHER.search(piece) for piece in pieces):
         raise Invalid(f"{template[:80]!r} is not a template of a command.", hint=_HINT)

@@ -115,6 +115,7 @@ class FunctionHandler:
             result = _result(returned, function, call.id)
             check_output(call, result)
         except BaseException:  # also when the call is cancelled: its log says how far it came
+            # After success the log is part of the result instead.
             call.notes.detail["log"] = served.log_lines
             raise
         told = {"success": True, "log": served.log_lines, "runtime": runtime, "confined": list(ran.confined)}

@@ -52,6 +52,7 @@ class RunFiles:
     def write(self, path: str, content: bytes) -> FileLocation:
         """Write a file, completely or not at all."""
         with self._lock:
+            # Under the lock: `close` waits for the write, and nothing is written after it.
             place = self._folders().to_write(path)
             if place.root.name:
                 place.write(content)
@@ -153,6 +154,7 @@ class FunctionContext:
         self._check_open()
         self._files = _counted(self._files, MAX_FILES, "files")
         written, kind = _body(content)
+        # `_body` would encode an object as JSON; here the function itself decides how a value is written.
         if content is None or kind == _JSON:
             raise Invalid("write_file(): content is neither text nor bytes.", hint="Write json.dumps(…) of a value.")
 

@@ -196,6 +196,7 @@ def check_may_run(skill: Skill, slug: str, trust: Trust) -> None:
     A local skill without `allowed-tools` may run any skill. One from elsewhere, or written by an agent, may run only those
     that it names, because the person who approved it saw these names.
     """
+    # The slug may have a scope before it; `allowed-tools` has bare names.
     tool = tool_name(slug.rpartition(":")[2])
     says_nothing = trust == "local" and not skill.allowed_tools
     if not says_nothing and not {"run_skill", "skill_*", tool} & set(skill.allowed_tools):

@@ -150,6 +150,7 @@ class _Sending:
 
     def redacted_text(self, answer: HttpResponse) -> str:
         """Return the text of an answer without secrets; nothing if a secret is too short to be found reliably."""
+        # A short secret cannot be told from other text, so the whole answer stays out of errors and notes.
         if any(0 < len("".join(value.split())) < SHORTEST_SECRET for value in self.env.values()):
             return ""
         return self.call.notes.secrets.redact_text(decode_body(answer))
@@ -189,6 +190,7 @@ class HttpCallHandler:
             declared=request,
             request=_outbound_request(call, request, filled, grants),
             env=env,
+            # One deadline for all attempts and the pauses between them.
             deadline=time.monotonic() + request.timeout_seconds,
         )
         answer = await self._in_time(sending)
@@ -289,6 +291,7 @@ def _status_error(sending: _Sending, answer: HttpResponse) -> ProwessError:
 
 def _is_retryable_before(deadline: float) -> Callable[[BaseException], bool]:
     def is_worth(error: BaseException) -> bool:
+        # A host that asks to wait beyond the deadline is not waited for.
         return isinstance(error, TryLater) and time.monotonic() + (error.retry_after or 0) < deadline
 
     return is_worth

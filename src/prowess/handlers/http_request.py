@@ -120,6 +120,7 @@ class RequestFiller:
     def _whole(self, slot: Slot) -> Any:
         if slot.secret:
             return self.env[slot.secret]
+        # An input that was given as null is sent as null; one that was not given is left out.
         if slot.path[0] not in self.inputs and slot.path[0] in self.optional:
             return _OMITTED
         value = slot.value(self.inputs)

@@ -52,6 +52,7 @@ class JsonGenerationHandler:
         model = await self._models.model_for(call, named=artifact.model or "")
         prompt = _for_family(call, await self._prompt(call, artifact), model.family)
         wanted = _output_schema(call, artifact, prompt)
+        # Compiled before anything is asked: an unusable schema must not cost money.
         schema = compile_schema(wanted)
         with watch.measure("validation"):
             values = check_inputs(call.inputs, call.skill.parameters, prompt.vars_schema)
@@ -125,6 +126,7 @@ def _output_schema(call: Call, artifact: JsonGeneration, prompt: Prompt) -> Json
 
 def _again(request: Request, answer: str, errors: Sequence[SchemaError]) -> Request:
     """Return the request again, followed by the invalid answer and its errors."""
+    # An empty answer is not repeated to the model.
     shown = (Message(role="assistant", text=answer[:_LONGEST_REPEATED]),) if answer.strip() else ()
     return replace(request, messages=(*request.messages, *shown, Message(role="user", text=write_correction(errors))))
 

@@ -113,6 +113,7 @@ def explain_missing_import(error: ScriptError, skill: Skill, needs: Needs) -> st
     if found is None:
         return ""
     module = found[1].partition(".")[0]
+    # The module is a file of the skill itself, which the sandbox does not see.
     if any(entry.path in {f"{module}.py", f"{module}/__init__.py"} for entry in skill.manifest):
         return f"A function is one file: put what it needs of {module}.py into it."
     if module in sys.stdlib_module_names:

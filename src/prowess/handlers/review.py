@@ -41,6 +41,7 @@ def find_asset(inputs: Mapping[str, Any], handed_on: Collection[str] = ()) -> Ju
     """
     given = [inputs[name] for name in ASSET_INPUTS if name in inputs and name not in handed_on]
     value = given[0] if given else inputs.get(PREVIOUS, inputs)
+    # Data is judged as JSON, and quotes of it are found in that form.
     text = value if isinstance(value, str) else _to_json(value)
     if not inputs or not text.strip():
         raise Invalid("There is nothing to judge.", hint="Give the input `asset`: a text, or any JSON.")
@@ -262,6 +263,7 @@ def _raise_if_nothing_was_prompt_text(call: Call, replies: Sequence[Reply | Prow
     errors = [reply for reply in replies if isinstance(reply, ProwessError)]
     if len(errors) < len(replies):
         return
+    # Without a fallback, an unavailable model leaves the criteria undecided instead of failing the run.
     kinds = (Refused, Unavailable) if call.artifact.fallback else (Refused,)
     error = next((error for error in errors if isinstance(error, kinds)), None)
     if error is not None:

@@ -114,6 +114,7 @@ def _named(line: str) -> tuple[str, tuple[str, ...]]:
 def _hint_for_import(call: Call, message: str) -> str:
     """Return the manifest line that adds a missing package; '' if none is missing. Importing alone installs nothing."""
     found = _MISSING.search(message)
+    # A missing module of the standard library is not a package that could be installed.
     if found is None or found[1] in sys.stdlib_module_names:
         return ""
     needed = (*call.run.needs.requirements, PACKAGE_NAMES.get(found[1], found[1]))
