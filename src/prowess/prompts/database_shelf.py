@@ -121,6 +121,7 @@ def _keep(
     if registry.add_entry(connection, *key, content=content, by=actor.label):
         return "added"
     kept = registry.get_entry(connection, *key)
+    # Compared as data: the order of the fields does not matter.
     return "same" if kept and json.loads(kept.content) == json.loads(content) else "conflict"
 
 

@@ -60,6 +60,7 @@ class FolderShelf:
         found: list[RegistryEntry] = []
         for folder in self._folders[kind]:
             found += self._folder(kind, f"{self._root}/{folder}".rstrip("/"), known, fresh)
+        # Only what was seen this time is kept, so that deleted files are forgotten.
         self._known[kind] = fresh
         return [entry for entry in _each_once(found) if id in (None, entry.id)]
 
@@ -80,6 +81,7 @@ class FolderShelf:
             return
         try:
             for file in self._walk(kind, descriptor, location, self._limits.depth):
+                # A workspace may come from anyone, so a shelf has limits as a skill does.
                 count, size = count + 1, size + file.stamp[2]
                 if count > self._limits.files or size > self._limits.skill_bytes:
                     yield self._failed(kind, location, "has more files or bytes than are read; the rest is left aside")

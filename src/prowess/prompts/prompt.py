@@ -40,6 +40,7 @@ class Prompt:
 def prompt_from_artifact(artifact: PromptTemplate, origin: str = "") -> Prompt:
     """Return the prompt that an artifact holds. Older versions have their version in the artifact's name."""
     name = artifact.name
+    # Several versions in one skill need different names, so older ones are called `name@version`.
     if artifact.version:
         name = name.removesuffix(f"@{artifact.version}")
     return Prompt(

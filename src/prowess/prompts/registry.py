@@ -136,6 +136,7 @@ class Registry:
         """Return the entry for an id and version, even if it is unusable; raise `NotFound` if there is none."""
         there: list[RegistryEntry] = []
         for entries in self._places(kind, id, skill, organization):
+            # An unusable entry is returned too: one farther off must not silently take its place.
             found = _choose(entries, version) if entries else None
             if found is not None:
                 return found
@@ -149,6 +150,7 @@ class Registry:
         yield [entry for entry in skill_entries(skill, kind) if entry.id == id] if skill else []
         for shelf in self._shelves():
             yield shelf.entries(kind, organization, id)
+        # Other skills only by address, so that none can put its prompt in place of another's.
         slug, slash, rest = id.partition("/")
         if slash:
             yield [entry for entry in self._of_skill(slug, kind) if entry.id == rest]

@@ -148,6 +148,7 @@ class WorkerRenderer:
         self._turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
             weakref.WeakKeyDictionary()
         )
+        # The finalizer holds the idle workers, not the renderer, which could otherwise never be collected.
         weakref.finalize(self, self._idle.end)
 
     async def render(self, template: str, values: Mapping[str, Any], *, syntax: TemplateSyntax = "jinja") -> str:
@@ -176,6 +177,8 @@ class WorkerRenderer:
 
     async def _ask(self, request: bytes) -> RenderAnswer:
         """Return a worker's answer, or a second worker's if the first was killed from outside."""
+        # A worker may be killed from outside, such as for lack of memory on the machine; that is not the template's
+        # fault.
         for _ in range(2):
             worker = self._idle.take() or await RenderWorker.start(self._limits)
             try:

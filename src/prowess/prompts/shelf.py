@@ -204,6 +204,7 @@ def _identity(kind: EntryKind, name: str, document: JsonObject, problems: list[P
     by_name, version_by_name = parse_entry_name(name)
     stated, version = document.get(f"{kind}_id"), document.get("version")
     entry_id = plain_text(stated) or by_name
+    # `@` separates the version and `/` the skill, so an id has neither.
     if not _ID.fullmatch(entry_id):
         message = f"{name} has the id {entry_id[:80]!r}, by which nothing can name it."
         hint = "Use letters, digits, '_', '-', '.' and ':', 128 at the most."

@@ -83,6 +83,8 @@ class Renderings:
             found = read_mustache(template) if syntax == "mustache" else read_jinja(template)
             self._chars += len(template)
         self._ready[key] = found
+        # A dict keeps the order of insertion, and `get` inserts again what it uses: the first is the least recently
+        # used.
         while len(self._ready) > CACHED or (self._chars > CACHED_CHARS and len(self._ready) > 1):
             oldest = next(iter(self._ready))
             del self._ready[oldest]
@@ -117,6 +119,7 @@ def unescaped(_name: str) -> bool:
 
 def jinja_fault(error: minijinja.TemplateError) -> Fault:
     """Return the fault that MiniJinja reports, without details that could hold a value."""
+    # Details of other errors may quote a value, which must not appear in an error message.
     detail = (error.detail or "") if error.kind in ABOUT_TEMPLATE else ""
     return Fault(error.kind, line=error.line, place=error.range, detail=detail)
 
@@ -238,6 +241,7 @@ def confine() -> None:
 def requests(source: BinaryIO) -> Any:
     """Yield every request until the input ends or the parent is gone."""
     while True:
+        # A worker must end with its parent, even one that was killed and could not close anything.
         ready, _, _ = select.select([source], [], [], IDLE_SECONDS)
         if not ready:
             if os.getppid() != LIMITS["parent"]:
