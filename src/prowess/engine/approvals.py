@@ -117,6 +117,7 @@ class Environment:
         try:
             skill = self._context.catalog.find(address)[1]
         except NotFound:
+            # A skill that is gone may still have a permission, which must be visible to be taken back.
             if address not in policy.skill_env:
                 raise
             return list_env_grants(address, "", (), policy.skill_env[address], there=())

@@ -101,6 +101,7 @@ class CallableIndex:
             del self._known[slug]
         for slug, card in cards.items():
             known = self._known.get(slug)
+            # Unchanged skills keep their object, which caches use as a key.
             if known is None or (known.subject.scope, known.subject.digest) != (card.scope, card.digest):
                 self._read(slug)
 

@@ -89,8 +89,10 @@ async def _check_wasm(home: Path) -> Finding:
         check_package("wasmtime", WASMTIME)
     except Unavailable as error:
         return _warn(name, error)
+    # Building takes a minute or two, too long for a check.
     if not is_built(home):
         return Finding(name=name, status="ok", detail=f"{what}: built at the first run of a script")
+    # No spare instances: only one function runs.
     return await check_functions(name, WasmSandbox(home, spares=0), f"{what}: built")
 
 

@@ -264,6 +264,7 @@ class RunComponents:
         return build_handlers(
             models=self._model_client,
             renderer=self._renderer,
+            # An approval covers the bytes of one skill, so its runs must not use prompts of others.
             registry=self.registry(organization).without_other_skills(),
             sandboxes=self.sandboxes.by_runtime,
             commands=self.sandboxes.commands,

@@ -91,6 +91,7 @@ def _judge(context: Context, item: Recommendation, actor: Actor, policy: OrgPoli
 
     try:
         text = read_skill_text(context.catalog, item.slug)
+    # A skill without text, or one that is just being changed, is still part of the explanation.
     except ProwessError as error:
         return Candidate(found=item, ruling=Ruling(answer="deny", rule="no-text", reason=error.message), need=0)
     ruling = context.resources.gate.preview(actor, text.subject, policy)

@@ -87,6 +87,7 @@ class Stores:
         url = self.places.database_urls.get(scope)
         if url is None:
             raise Invalid(f"Nothing can be imported into the {scope} scope.", hint="Choose workspace or account.")
+        # A workspace may come from anyone: a link in it could make us write into a database elsewhere.
         if self.places.leads_elsewhere(scope):
             raise Refused(
                 f"{str(self.settings.workspace / FOLDER)!r} or its database is a link; whoever made the workspace chose where it leads.",
@@ -154,6 +155,7 @@ class Stores:
                 cache=self._cache,
             )
         name = self._name(scope, root)
+        # Versions of a workspace's skills stay with the workspace; all others belong to the account.
         url = self.places.database_urls["workspace" if scope == "workspace" else "account"]
         versions = LazyVersions(
             find=lambda: self._versions(scope, name, url) if database_exists(url) else None,

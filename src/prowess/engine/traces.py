@@ -125,6 +125,7 @@ class Traces:
         which = self._visible(0, skill=skill, artifact=artifact, status=status, session=session)
         tail: TraceFollower | None = None
         while True:
+            # The database may be created after following has begun.
             if tail is None and self._context.resources.has_records():
                 tail = TraceFollower(self._context.resources.records(), which)
             for trace in await offload(tail.look) if tail else ():
