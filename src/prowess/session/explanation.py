@@ -138,6 +138,7 @@ def _make_step(candidate: Candidate, form: str, session: Session | None, policy:
 
 
 def _catalog_digest(cards: Sequence[SkillCard]) -> str:
+    # Slugs have no spaces or line ends, so no two catalogs give the same text.
     lines = "\n".join(f"{card.slug} {card.digest}" for card in cards)
     return hashlib.sha256(lines.encode()).hexdigest()
 

@@ -73,6 +73,7 @@ class Loader:
             if reference is not None and script is not None:
                 raise Invalid("Give a reference or a script, not both.", hint="Call twice to load both.")
             actor, session = self.gate.within(actor, session)
+            # Built up step by step, so that an error answer has everything that was known by then.
             answer = replace(answer, session_id=session)
             store, outline = self.catalog.find_outline(name)
             answer = replace(

@@ -129,6 +129,7 @@ def _piece_end(text: str, start: int, least: int, known: Sequence[str]) -> int:
     best = least
     for block in known:
         common = _common_prefix(text[start : start + len(block)], block)
+        # The prompt was cut inside the block, so everything up to its end belongs to the block.
         if start + common == len(text):
             return len(text)
         lines = block[: block.rfind("\n", 0, common) + 1]

@@ -61,6 +61,7 @@ def fold_char(char: str) -> str:
         return _FOLDS[char]
     if char.isspace():
         return " "
+    # Combining marks, zero-width and other invisible characters do not change what a reader sees.
     if is_mark(char) or unicodedata.category(char)[0] == "C":
         return ""
     return "".join(_fold_letter(part) for part in unicodedata.normalize("NFKD", char) if not is_mark(part))
