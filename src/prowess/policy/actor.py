@@ -104,6 +104,7 @@ def _check_name(name: str, *, person: bool) -> None:
         reason = "has control characters"
     elif person and name.startswith(AGENT_PREFIX):
         reason = f"begins with {AGENT_PREFIX!r}, as those of agents are written"
+    # `agent:a@b` must name the agent `a` of the user `b`, not an agent `a@b` without a user.
     elif not person and "@" in name:
         reason = "has an '@', which stands between an agent and its user"
     if reason:

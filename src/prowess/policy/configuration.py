@@ -41,6 +41,7 @@ class Policies:
         with self._database.write() as connection:
             before = org_settings.get_settings(connection, organization)
             asked = f"setting {name[:80]}"
+            # Configuring depends on permission and role alone, so that an administrator can repair an unreadable setting.
             admission = admit(connection, actor, "configure", None, policy=OrgPolicy.of(before), reason=asked)
             audits = admission.audits
             if admission.error is None:

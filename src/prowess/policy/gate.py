@@ -253,6 +253,7 @@ def _request_approval(
         said = f"The change of {subject.slug!r} is too large for a person to review: {len(diff):,} characters of differences."
         large = Ruling(answer="deny", rule="too-large-to-review", reason=said, hint="Make it in smaller steps.")
         return attempt.admission(large, "denied", error=Refused(said, hint=large.hint)).after(logs)
+    # Same origin only: another skill of the same slug neither uses nor ends an approval.
     before = _find_earlier_approvals(connection, attempt.actor, attempt.action, subject)
     revoked = _revoke_outdated(connection, attempt, before)
     row, is_new = approvals.ask(

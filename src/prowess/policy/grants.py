@@ -142,6 +142,7 @@ def _resolve_root(said: str, policy: OrgPolicy, around: GrantContext, *, program
             f"The folder {name!r} is not in the workspace, and in none that an administrator allows: "
             "`prowess policy set skill_roots '[\"/absolute/folder\"]'`."
         )
+    # A program opens files itself, so nothing can keep hidden files from it.
     if program and place == around.workspace:
         return "A program is not given the whole workspace, hidden files and all; name folders in it."
     # A function that reads the whole workspace sees no names that begin with a dot, so Prowess's own folder in it

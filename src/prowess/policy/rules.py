@@ -86,6 +86,7 @@ def _check_role(actor: Actor, action: str, subject: Subject | None, role: Role |
 
 def _check_disabled(action: str, subject: Subject, policy: OrgPolicy) -> Ruling | None:
     """Deny skills that administrators have disabled, for every actor."""
+    # A disabled skill can still be repaired and deleted.
     if action not in USE_ACTIONS:
         return None
     disabled: object = policy.disabled_skills
@@ -108,6 +109,7 @@ def _check_reach(action: str, subject: Subject, ruling: Ruling) -> Ruling:
     """Ask before a run that reaches too far beyond the sandbox, even if a person runs it."""
     if action != "run" or ruling.answer != "allow" or not subject.reach:
         return ruling
+    # A reach that is not known counts as the farthest.
     if subject.reach != "outside":
         return _ask("reaches-machine", "It runs as a process on this machine, so a person agrees to these bytes first.")
     if subject.trust == "agent":
