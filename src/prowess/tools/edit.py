@@ -129,6 +129,7 @@ async def skill_update(
         artifacts = _replace_artifact(artifacts, Instructions(name="instructions", content=instructions))
     if code is not None:
         artifacts = _replace_artifact(artifacts, _make_function(code, language or _function_language(skill)))
+    # The stored code is in the old language and would not run.
     elif language is not None and language != _function_language(skill):
         raise Invalid("Another language takes other code.", hint="Give the code as well.")
     extra = _merge_needs(skill.extra, runtime=runtime, hosts=hosts, env=env, roots=roots, requirements=requirements)
@@ -158,6 +159,7 @@ async def _describe_written(context: ToolContext, kept: Skill) -> dict[str, Any]
 async def _check_slug_free(context: ToolContext, id: str, *, called: bool) -> None:
     """Raise `DuplicateSkill` if the slug is taken in any scope, or, for a skill that is `called`, the name of its tool."""
     try:
+        # In any scope: a new skill in a nearer scope would hide the one that others use.
         taken = await context.engine.skills.get(id)
     except NotFound:
         await _check_tool_free(context, id) if called else None
@@ -225,6 +227,7 @@ def _replace_artifact(artifacts: tuple[Artifact, ...], new: Artifact) -> tuple[A
     if old is None:
         return (*artifacts, new)
     update: dict[str, Any] = {"content": new.content}
+    # The name of the file must fit its language; otherwise the old path stays.
     if isinstance(new, Function) and isinstance(old, Function) and new.language != old.language:
         update |= {"language": new.language, "path": new.path}
     changed = old.model_copy(update=update)

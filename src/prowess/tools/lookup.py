@@ -53,6 +53,7 @@ async def list_skills(
         for card in await context.engine.skills.cards()
         if (not scope or card.scope == scope) and wanted <= {tag.casefold() for tag in card.tags}
     ]
+    # The cursor is a slug, not a position, so skills that come or go between two pages do no harm.
     after = [card for card in cards if card.slug > cursor]
     data: dict[str, Any] = {"skills": [_describe_card(card) for card in after[:PAGE_SIZE]], "total": len(cards)}
     if len(after) > PAGE_SIZE:

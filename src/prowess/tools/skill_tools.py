@@ -91,6 +91,7 @@ def role_offers_skill(role: Role, name: str) -> bool:
 def is_listed(skill: CallableSkill, ruling: Ruling, actor: Actor) -> bool:
     """Return True if the agent may call the tool, or may ask to and the skill's text is local or its own."""
     subject = skill.subject
+    # Text from elsewhere would be in the tool's description before a person has seen it.
     known = subject.trust == "local" or (subject.trust == "agent" and subject.written_by == actor.label)
     return ruling.answer == "allow" or (ruling.answer == "ask" and known)
 

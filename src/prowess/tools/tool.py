@@ -84,6 +84,7 @@ class ToolContext:
         if self._session:
             return await self.engine.sessions.get(self._session)
         self.require_conversation()
+        # Opened only now: listing or loading skills must not leave a session behind.
         session = await self.engine.sessions.open(self.conversation, role=self.actor.role)
         self._session = session.id
         return session
@@ -108,6 +109,7 @@ def make_arguments_model(function: Any) -> type[BaseModel]:
         name: (hints[name], ... if parameter.default is parameter.empty else parameter.default)
         for name, parameter in list(inspect.signature(function).parameters.items())[1:]
     }
+    # A wrong argument is reported instead of converted or ignored, so that the agent can correct its call.
     config = ConfigDict(extra="forbid", strict=True)
     return create_model(function.__name__, __config__=config, **fields)
 

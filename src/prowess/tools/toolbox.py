@@ -118,6 +118,7 @@ class Toolbox:
         skills = [skill for name, skill in sorted(named.items()) if role is None or role_offers_skill(role, name)]
         if not skills:
             return []
+        # One preview for all: it takes a few queries, however many skills there are.
         rulings = await self.context.engine.as_actor(acting).runs.preview(skills)
         return [
             make_skill_tool(skill)
@@ -171,6 +172,7 @@ class Toolbox:
         actor.require("skills.read")
         if tool.needs == "writing" and "skills.write" not in actor.permissions:
             raise Refused(f"{actor.name} may not write skills.", hint="Ask a person with the permission skills.write.")
+        # Checked again at the call: a model can name a tool that it was not offered.
         role = await self._role(await self.context.acting())
         if role is not None and not (role_offers_skill(role, tool.name) if tool.digest else role.offers(tool.name)):
             raise Refused(

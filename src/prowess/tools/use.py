@@ -86,6 +86,7 @@ async def _describe_empty(context: ToolContext, *, content: bool) -> dict[str, A
 
 def _find_enabled(session: Session | None, slug: str) -> EnabledSkill | None:
     """Return the enabled skill with this slug or `scope:slug`, or None."""
+    # With a scope, only the skill of that scope is meant, not one of the same slug that hides it.
     scope, colon, name = slug.rpartition(":")
     held = session.get(name) if session else None
     return held if held and (not colon or held.scope == scope) else None
