@@ -30,6 +30,7 @@ def expand_slices(begins: Array, ends: Array) -> tuple[Array, Array]:
     last = lengths.cumsum()
     starts = last - lengths
     total = int(last[-1]) if len(last) else 0
+    # An item's position in its array is its position in the result plus the shift of its slice.
     return np.repeat(begins - starts, lengths) + np.arange(total), starts
 
 
@@ -45,6 +46,7 @@ def take_slices(array: Array, starts: Array, chosen: Array) -> Array:
 
 def count_documents(words: Array, documents: Array, size: int) -> Array:
     """Return the number of documents for each of `size` words; the arrays pair words with documents."""
+    # Word and document as the halves of one number: a sort of plain numbers then finds the distinct pairs.
     pairs = sort_unique(words.astype(np.uint64) << np.uint64(32) | documents.astype(np.uint64))
     return np.bincount((pairs >> np.uint64(32)).astype(np.int64), minlength=size).astype(np.int32)
 
@@ -76,5 +78,7 @@ def find_sorted(table: Array, numbers: Array) -> tuple[Array, Array]:
     if not len(table):
         return np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.bool_)
     places = np.searchsorted(table, numbers)
+    # For numbers beyond the last, `searchsorted` returns the length, which is not a valid position. The comparison
+    # below fails for them at position 0.
     places[places == len(table)] = 0
     return places, table[places] == numbers

@@ -26,7 +26,9 @@ _WORDS_WEIGHT = 0.8
 """The weight of all words in the first pass, where all signs of the vector weigh 1; close to their weight in the final score."""
 _LEXICAL_WEIGHT, _COSINE_WEIGHT = 2.0, 1.0
 """The weights when full vectors are compared."""
+# The codes are read in chunks of 256 KB.
 _CHUNK = 1 << 15
+# More maxima per wanted document give a bound closer to the exact one, and take longer to partition.
 _MAXIMA = 6
 
 
@@ -125,14 +127,15 @@ def _lexical_scores(segment: Segment, query: Query, places: Mapping[int, int]) -
 
 def _first_pass_scores(segment: Segment, query: Query, lexical: NDArray[np.float64]) -> NDArray[np.float32]:
     """Return the first-pass score of each document: each equal sign counts 1."""
-    # The other way round, so that bits that differ are signs that are the same.
+    # Inverted, so that XOR sets the bits of equal signs, which are then counted.
     wanted = ~sign_codes(query.embedded[np.newaxis])[:, 0]
     every = _WORDS_WEIGHT * 64 * len(wanted) / max(query.mass * IMPACT_SCALE, 1)
     worth = np.multiply(lexical, every, dtype=np.float32, casting="same_kind")
+    # Without a vector (the embedder is unavailable, or knows no word of the message), signs mean nothing.
     if not np.count_nonzero(query.embedded):
         return worth
     for first in range(0, segment.size, _CHUNK):
-        # A stretch at a time, so that it stays in the processor's cache.
+        # In chunks, so that the scores and codes of one stay in the processor's cache.
         stretch = slice(first, first + _CHUNK)
         same = np.bitwise_count(segment.codes[0, stretch] ^ wanted[0])
         for signs, sought in zip(segment.codes[1:], wanted[1:], strict=True):

@@ -77,6 +77,7 @@ MIN_SIMILARITY = 0.75
 """The lowest similarity that is reported."""
 
 _DEPTH = 5
+# Claims are integers, so that their sums are exact in any order.
 _FULL_CLAIM = 1000
 _MAX_TRIGGERS, _MAX_SENTENCES, _MAX_WORDS, _MAX_NAMED = 3, 3, 6, 4
 _SENTENCE_BREAK = re.compile(r"(?<=[.!?;。！？])\s+|(?<=[。！？])|\n+")
@@ -127,6 +128,7 @@ def find_collisions(
     pairs = {
         _sorted_pair(slug, other) for slug in asked for other in contests[slug].near if other != slug and other in known
     }
+    # Similarity is the mean of both directions, so rivals that were not asked about need their own figures, too.
     for slug in sorted({slug for pair in pairs for slug in pair} - set(contests)):
         contests[slug] = _find_rivals(ranker, known[slug])
     found = [_make_collision(known[first], known[second], contests) for first, second in pairs]

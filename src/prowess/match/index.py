@@ -57,11 +57,13 @@ class LiveSegment:
         """Return a copy with some documents dead."""
         if not documents:
             return self
+        # Copies, because other indexes share these arrays, and those of a snapshot are read-only.
         alive, terms, words = self.alive.copy(), self.term_count.copy(), np.array(self.word_count)
         for document in documents:
             alive[document] = False
             gone = self.segment.words_of(document)
             words[gone] -= 1
+            # A document counts once for a term, even if several of its words have that stem.
             terms[sort_unique(self.segment.word_term[gone])] -= 1
         return type(self)(segment=self.segment, alive=alive, term_count=terms, word_count=words)
 
@@ -124,6 +126,7 @@ class Index:
     @property
     def digest(self) -> str:
         """A digest of the indexed skills, independent of their order."""
+        # A sum of hashes does not depend on the order or on the segments.
         sums = sum(
             (part.segment.keys[part.alive].sum(axis=0, dtype=np.uint64) for part in self.parts), np.zeros(4, np.uint64)
         )
@@ -158,6 +161,7 @@ class Index:
         ordered = sorted(parts, key=lambda part: -part.segment.size)
         largest, rest = ordered[0], ordered[1:]
         changed = largest.segment.size - largest.living + sum(part.living for part in rest)
+        # The constant keeps a small catalog from being merged again at every change.
         if changed > MAX_DEAD_SHARE * largest.segment.size + MAX_SEGMENTS:
             return (LiveSegment.whole(merge_segments(parts)),)
         if len(parts) > MAX_SEGMENTS:

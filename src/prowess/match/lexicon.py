@@ -1,4 +1,4 @@
-"""What is known about single words: hash, term, vector and weight, cached because words recur."""
+"""Look up single words: hash, term, vector and weight, cached because words recur."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from prowess.match.vectors.embedder import SCALE
 from prowess.match.vectors.static import StaticEmbedder
 from prowess.match.words import stem_words
 
+# 2⁶⁴ divided by the golden ratio, a common multiplier for hashes.
 _BASE = 0x9E37_79B9_7F4A_7C15
 _MASK = (1 << 64) - 1
 LONGEST_HASHED = 64
@@ -29,6 +30,7 @@ def hash_word(word: str) -> int:
     """Return a word's 64-bit hash: a polynomial in its bytes, so that the hashes of similar words can be derived from it."""
     number = 0
     for byte in word.encode("utf-8", "replace"):
+        # Plus 1, because a leading zero byte would not change the hash.
         number = (number * _BASE + byte + 1) & _MASK
     return number
 
@@ -58,6 +60,9 @@ def hash_neighbours(word: str) -> tuple[Hashes, Hashes]:
 
     An error is an inserted, missing or different letter, or two adjacent letters swapped.
     """
+    # A hash is the sum of code × base^(distance from the end). So the hash of a neighbour follows from the hashes of
+    # what comes before and after the error (`before`, `after`), without spelling the neighbour out: all positions and
+    # letters at once.
     codes = [byte + 1 for byte in word.encode("ascii", "replace")]
     size = len(codes)
     powers = _powers()
@@ -118,7 +123,7 @@ class Lexicon:
         try:
             return [known[word] for word in words]
         except KeyError:
-            # Another thread began anew meanwhile.
+            # The cache was just cleared, here or by another thread, and words that were known before are missing.
             return look_up_words(words)
 
 

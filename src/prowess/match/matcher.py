@@ -189,7 +189,9 @@ class Matcher:
         if saved is not None and self._seen == self._news and self._clock() < self._due:
             return saved.index
         with self._lock:
+            # Checked again with the lock, because another thread may just have refreshed it.
             if self._saved is None or self._seen != self._news or self._clock() >= self._due:
+                # Before the refresh: a change that is announced meanwhile causes another one.
                 self._seen = self._news
                 self._saved = self._refreshed(self._saved)
                 self._due = self._clock() + max(self._freshness, _SHARE * self._look_seconds)
@@ -198,7 +200,7 @@ class Matcher:
     def _refreshed(self, saved: SavedIndex | None) -> SavedIndex:
         """Return the known or saved index, updated if something changed."""
         if self._clock() >= self._retry:
-            # What was made without the embedder gives way to what is on disk, and the embedder is asked again.
+            # Drop the index that was made without the embedder, start from the one on disk, and try the embedder again.
             saved, self._retry = None, float("inf")
         if saved is None and self._snapshot is not None:
             saved = self._loaded(self._snapshot)
@@ -224,6 +226,7 @@ class Matcher:
 
     def _followed(self, saved: SavedIndex | None) -> SavedIndex:
         """Return an index updated from the catalog, or a new one, and save it."""
+        # Before the catalog is read: a change in between then differs from the record and is noticed next time.
         record = self._watch.record()
         catalog = self._catalog()
         changes = catalog.changes(saved.positions if saved else {})
@@ -231,6 +234,7 @@ class Matcher:
         away: list[str] = []
         index = self._updated(catalog, saved.index if saved else None, changes.slugs, away.append)
         positions.update(dict.fromkeys(away, ""))
+        # Without a record while a store is away, so that the next check asks the catalog again.
         found = SavedIndex(index=index, positions=positions, record=b"" if "" in positions.values() else record)
         if self._is_worth_saving(saved, found):
             self._save(found)

@@ -1,6 +1,7 @@
 """Skills that a message points at directly: by slug (`consistency-checker`, `/review`, `$review`), or by an intent pattern.
 
-Intent patterns are regular expressions by skill authors. RE2 runs them in linear time; `re` is never used for them.
+Intent patterns are regular expressions by skill authors. RE2 runs them in linear time; `re` is never used for them,
+because it took more than 3 seconds for one hostile pattern on 29 characters.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from prowess.match.lexicon import hash_word
 from prowess.match.segment import Segment
 from prowess.match.words import extract_words, split_words
 
+# The conditions before and after exclude parts of paths, URLs, e-mail addresses and longer words.
 _COMPOUND_SLUG = re.compile(r"(?<![\w./@-])[a-z0-9]+(?:[-.][a-z0-9]+)+(?![\w@]|-\w|\.\w|/)")
 _MARKED_SLUG = re.compile(r"(?<![\w/.:])[/$]([a-z0-9]+(?:[-.][a-z0-9]+)*)(?![\w/]|\.\w)")
 _MAX_SLUGS = 5_000
@@ -32,7 +34,7 @@ def find_mentioned(segment: Segment, message: str) -> list[int]:
     if len(numbers) > _FEW_SLUGS:
         there = np.isin(segment.slugs, numbers)
     else:
-        # One by one is far faster than all at once, which sorts.
+        # For a few numbers, one comparison each is far faster than `np.isin`, which sorts.
         there = np.logical_or.reduce([segment.slugs == number for number in numbers])
     return [place for place in np.flatnonzero(there).tolist() if segment.shown(place)["slug"] in named]
 
@@ -44,6 +46,7 @@ def contains_phrase(message: str, phrase: str) -> bool:
 
 
 def _normalize(text: str) -> str:
+    # The spaces at both ends make a search for a phrase match whole words only.
     return f" {' '.join(split_words(text))} "
 
 
@@ -73,6 +76,7 @@ def match_patterns(segment: Segment, message: str) -> dict[int, tuple[str, ...]]
     if groups is None:
         groups = _GROUPS[segment] = list(_group_patterns(segment))
     found: dict[int, tuple[str, ...]] = {}
+    # RE2 reads UTF-8, which has no lone surrogates.
     text = message.encode("utf-8", "replace").decode()
     for group in groups:
         for document, words in group.hits(text):
@@ -149,4 +153,5 @@ def _widen_to_words(text: str, begin: int, end: int) -> str:
     return text[begin:end]
 
 
+# Compiled once per segment, and dropped with it.
 _GROUPS: WeakKeyDictionary[Segment, list[_PatternGroup]] = WeakKeyDictionary()

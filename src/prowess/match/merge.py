@@ -144,7 +144,8 @@ def _merge_postings(parts: Sequence[SegmentPart], moved: Sequence[Array], terms:
     places = [np.searchsorted(terms, part.segment.terms) for part in parts]
     starts = offsets_of(_count_postings(parts, places, len(terms)))
     postings, impacts = np.empty(starts[-1], np.uint32), np.empty(starts[-1], np.uint8)
-    # Where the next posting of each term goes. A term that is gone has none, wherever it would stand.
+    # Where the next posting of each term goes. A term that no live document has is not in `terms`: `searchsorted` gives
+    # it the place of another, or the extra one at the end, which does no harm because it has no postings.
     following = np.append(starts[:-1], 0)
     for part, now, place in zip(parts, moved, places, strict=True):
         segment = part.segment

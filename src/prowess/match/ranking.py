@@ -53,6 +53,7 @@ def collect_evidence(
 
 
 def _field_evidence(field: FieldName, words: set[str], order: Mapping[str, int]) -> Evidence:
+    # A body is not disclosed before its skill is chosen.
     if field == "body":
         return Evidence(field=field, count=len(words))
     last = len(order)
@@ -117,7 +118,7 @@ def rank(
     best.sort(key=lambda hit: (-hit.worth, hit.shown["slug"]))
     found: list[Recommendation] = []
     for hit in best[:limit]:
-        # What ranks lower never scores higher.
+        # Rank and score are computed differently; a skill must not show a higher score than the one above it.
         found.append(hit.look.recommendation(hit, at_most=found[-1].score if found else 1.0))
     return found
 

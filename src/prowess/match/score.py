@@ -99,6 +99,7 @@ class _Comparison:
         near = np.ascontiguousarray(dot_products(segment.word_vectors.take(words, axis=0), query.compared).T)
         terms = np.array([candidates.terms.get(term, _NOWHERE) for term in query.word_terms], np.uint32)
         self._to_words = np.maximum(near[1:], 0.0)
+        # Words of the same stem count as identical, whatever their vectors are.
         np.putmask(self._to_words, segment.word_term.take(words) == terms[:, np.newaxis], _IDENTICAL)
         self._sums = self._by_phrase(near[0], segment.word_weight.take(words))
 
@@ -110,6 +111,7 @@ class _Comparison:
         np.multiply(to_message, rows[_WEIGHT], out=rows[_PULL])
         np.multiply(closest, rows[_WEIGHT], out=rows[_KIN])
         rows[_THERE] = closest == _IDENTICAL
+        # `reduceat` gives a wrong value for an empty list, but entries have no empty phrases.
         return np.add.reduceat(rows, self._sizes.cumsum() - self._sizes, axis=1)
 
     def nearest_phrase(self) -> Figures:
@@ -160,11 +162,13 @@ LEXICAL_WEIGHT, COSINE_WEIGHT, COVERAGE_WEIGHT, NAME_WEIGHT, PHRASE_WEIGHT, DECL
 
 EXPLICIT_WEIGHT = 6.0
 """The weight of a slug or pattern match in the score; in the ranking such skills come first anyway."""
+# More than all other weights together.
 _FIRST = 100.0
 
 OFFER_SCORE, MAYBE_SCORE = 0.5, 0.2
 """The lowest scores for the decisions `offer` and `maybe`."""
 
+# A limit, because this signal grows with the length of the message, not only with the fit.
 _STRONG = 8.0
 _DIGITS = 4
 
@@ -189,6 +193,8 @@ def compute_score(signals: Signals, *, explicit: bool, verbatim: bool, unspaced:
     A logistic regression over similarity and matched words, both relative to how much the skill says, fitted on messages
     with and without a fitting skill. Where vectors carry no meaning (`unspaced`), it uses the share of matched words.
     """
+    # Not the value to rank by: ordering skills and deciding whether any of them fits are two questions. As a detector,
+    # a fusion of BM25 and cosine that ranked well had an AUROC of 0.32 to 0.87, the cosine alone 0.91 to 1.0.
     if unspaced:
         evidence = 6 * signals.lexical + 3 * signals.coverage - 2.2
     else:

@@ -1,7 +1,7 @@
 """A segment: some skills as arrays of numbers, laid out so that a file of them can be mapped and used as it is.
 
-Terms and words are known by their numbers alone, so no text of a body is in
-here. `meta` holds what is shown of a skill, as JSON.
+Terms and words are stored as hashes only, so a segment contains no text of a body. `meta` holds the public fields of
+each skill, as JSON.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ IMPACT_SCALE = 100
 """The impact of a term on a skill runs from 1 to this."""
 SIGN_BITS = 128
 """The number of dimensions whose signs are stored for the first pass."""
+# The parameters k1 and b of BM25F.
 _SATURATION = 1.2
 _LENGTH_PENALTY = 0.75
 _JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
@@ -37,28 +38,28 @@ _BATCH = 4_096
 class Segment:
     """The arrays. Offset arrays (`…_start`) have one item more than there are lists."""
 
-    slugs: Array  # number of the slug, by document
-    keys: Array  # slug, scope and digest of each document as four numbers
+    slugs: Array  # hash of the slug of each document
+    keys: Array  # SHA-256 of slug, scope and digest of each document, as four numbers
     ranks: Array  # whether the document may be recommended
-    vectors: Array  # one row a document, of the embedder
-    codes: Array  # the signs of its first numbers as bits; one row of 64 bits for every document, row after row
+    vectors: Array  # one row per document, from the embedder
+    codes: Array  # the signs of the first dimensions as bits: a row per 64 dimensions, a column per document
     phrase_start: Array  # documents → phrases
-    said_end: Array  # documents → the end of their phrases that are not of the body, which comes last
+    said_end: Array  # documents → the end of their phrases without the body, which comes last
     phrase_field: Array
-    phrase_length: Array  # how long the sum of its words' vectors is
-    word_start: Array  # phrases → words of them
+    phrase_length: Array  # the length of the sum of its words' vectors
+    word_start: Array  # phrases → their words
     phrase_words: Array
-    words: Array  # numbers of all words, ascending
+    words: Array  # hashes of all words, ascending
     word_term: Array  # words → terms
     word_vectors: Array
     word_weight: Array
-    word_documents: Array  # in how many documents each word is
-    terms: Array  # numbers of all terms, ascending
+    word_documents: Array  # the number of documents that have each word
+    terms: Array  # hashes of all terms, ascending
     posting_start: Array  # terms → postings
     postings: Array  # documents, ascending within a term
     impacts: Array
     patterned: Array  # the documents that have intent patterns
-    tags: Array  # numbers of all tags, ascending
+    tags: Array  # hashes of all tags, ascending
     tagged_start: Array  # tags → documents
     tagged: Array
     meta_start: Array
@@ -179,13 +180,15 @@ class _PhraseWords:
     def postings(self) -> dict[str, Array]:
         """Return which documents have which terms, and the impact of each: BM25F over the weights and lengths of fields."""
         terms, documents = self._table.term[self._table.places], self.documents
+        # Term and document as the halves of one number: one sort gives the postings in order.
         keys = terms.astype(np.uint64) << np.uint64(32) | documents.astype(np.uint64)
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
         starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.zeros(0, np.int64)
-        # A sum of a few shares: rounded, it does not depend on their order.
+        # Rounded, so that the sum of a few shares does not depend on their order.
         shares = np.repeat(self._shares(), self._sizes)[order]
         amount = np.round(np.add.reduceat(shares, starts), 6) if len(starts) else np.zeros(0)
+        # Without the rarity of the term, which changes with every other skill; a query multiplies by it.
         impacts = np.rint(IMPACT_SCALE * amount / (_SATURATION + amount)).clip(1, IMPACT_SCALE)
         keys = keys[starts]
         counts = np.bincount((keys >> np.uint64(32)).astype(np.int64), minlength=len(self._table.terms))

@@ -148,6 +148,7 @@ def _check_of(content: Sequence[bytes | memoryview], size: int) -> int:
 
 
 def _checked(size: int) -> list[tuple[int, int]]:
+    # Damage in the middle of a large file shows when it is used; the matcher then builds the index anew.
     return [(0, size)] if size <= _FULL_CHECK_BYTES else [(0, _CHECKED_END_BYTES), (size - _CHECKED_END_BYTES, size)]
 
 
@@ -186,6 +187,7 @@ class Snapshot:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        # By `id`. The segment is kept as well, so that no other object can get the same id.
         self._names: dict[int, tuple[Segment, str]] = {}
 
     def load(self, embedder: Embedder) -> SavedIndex | None:
@@ -194,7 +196,7 @@ class Snapshot:
             try:
                 return self._load(embedder)
             except FileNotFoundError:
-                # A writer was faster: what it put in place is complete.
+                # A writer has replaced the files between the two reads; the new ones are complete.
                 continue
             except (OSError, SnapshotDamaged, ValueError, KeyError, TypeError, IndexError):
                 return None
@@ -254,6 +256,7 @@ class Snapshot:
         temporary = self._folder / f"{_CURRENT}.{os.getpid()}.tmp"
         current = self._folder / _CURRENT
         try:
+            # Not synced: after a crash, a damaged file fails its checksum and the index is built anew.
             temporary.write_bytes(str(zlib.crc32(rest)).encode() + b"\n" + rest)
             if current.is_dir() and not current.is_symlink():
                 current.rmdir()
@@ -279,7 +282,7 @@ class Snapshot:
         for path in self._folder.iterdir():
             if path.suffix in _OWN_SUFFIXES and path.name not in needed:
                 with suppress(OSError):
-                    path.unlink()
+                    path.unlink()  # a process that has mapped it keeps its content
 
 
 def _text_version() -> str:

@@ -42,7 +42,7 @@ class Embedder(Protocol):
 def quantize(vectors: NDArray[np.floating[Any]]) -> NDArray[np.int8]:
     """Normalize and quantize vectors; zeros stay zeros."""
     rows = np.asarray(vectors, dtype=np.float64)
-    # Divided by the largest number first, squares neither overflow nor vanish.
+    # Divide by the largest number first, so that squares neither overflow nor become zero.
     rows = rows / _nonzero(np.abs(rows).max(axis=1, keepdims=True, initial=0.0))
     lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
     return np.rint(rows * (SCALE / _nonzero(lengths))).astype(np.int8)

@@ -78,6 +78,7 @@ def post_json(address: ServerAddress, body: bytes, deadline: float) -> ServerAns
     except ExchangeFailed as failure:
         raise _to_error(failure) from failure
     asked = response.fields.get("retry-after", "")
+    # The header may also hold a date, which is ignored: the usual pause applies.
     pause = float(asked) if response.status != 200 and asked.isdecimal() and len(asked) < 6 else 0.0
     return ServerAnswer(status=response.status, body=response.body, retry_after=pause)
 
@@ -194,7 +195,7 @@ class EndpointEmbedder:
 
     def _asked(self, texts: list[str]) -> NDArray[np.float64]:
         body = json.dumps({"model": self._model, "input": texts}).encode()
-        # Somebody is waiting for the vector of a single message; for an index it is worth to try again.
+        # A person waits for the vector of a single message, so that is not retried; building an index can wait.
         attempts = ATTEMPTS if len(texts) > 1 else 1
         try:
             answer = self._good_answer(body, time.monotonic() + self._deadline, attempts)
@@ -263,6 +264,7 @@ def _parse_matrix(embeddings: list[Any]) -> NDArray[np.float64]:
         or not embeddings[0]
     ):
         raise _MalformedAnswer("gives embeddings of different lengths, or none")
+    # Not `isinstance`, for which true and false are integers.
     if not all(type(value) in (int, float) for some in embeddings for value in some):
         raise _MalformedAnswer("gives an embedding with something else than numbers")
     try:

@@ -44,6 +44,7 @@ class ModelFiles:
             raise Unavailable(f"there is no tokenizer.json beside {model.name}", hint=_FILES_HINT)
         _check_size(model, LARGEST_MODEL)
         _check_size(tokenizer, LARGEST_TOKENIZER)
+        # A model of more than 2 GB, the limit of its file format, keeps its weights in a file beside it.
         external = tuple(file for suffix in ("_data", ".data") if (file := Path(f"{model}{suffix}")).is_file())
         return cls(model=model, tokenizer=tokenizer, external=external, pooling=_read_pooling(tokenizer.parent))
 
@@ -138,7 +139,7 @@ class OnnxEmbedder:
 
     @property
     def name(self) -> str:
-        """What affects the vectors, and their length."""
+        """Everything that affects the vectors, and their length."""
         return self._name
 
     @property

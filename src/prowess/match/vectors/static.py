@@ -65,13 +65,14 @@ class VectorTable:
             pieces=pieces,
             multipliers=np.frombuffer(content, np.uint8, count, multipliers),
             rows=np.frombuffer(content, np.int8, count * dimensions, start).reshape(count, dimensions),
+            # Not computed, which would read the whole file; only its layout is checked.
             digest=digest.hex(),
         )
 
     @staticmethod
     def file_content(pieces: list[str], multipliers: NDArray[np.uint8], rows: NDArray[np.int8]) -> bytes:
         """Return the file's bytes; equal input gives equal bytes."""
-        import hashlib  # only whoever makes the file waits for it
+        import hashlib
 
         names = "\n".join(pieces).encode("utf-8")
         head = _HEADER.size + len(names) + len(multipliers)

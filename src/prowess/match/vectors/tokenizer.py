@@ -22,6 +22,7 @@ class BatchTokenizer:
 
     def __init__(self, numbers: Mapping[str, int]) -> None:
         characters = {ord(piece): number for piece, number in numbers.items() if len(piece) == 1}
+        # One item more than needed: it stands for all characters with larger codes, which are not pieces.
         self._characters_by_code = np.full(max(characters, default=0) + 2, _UNKNOWN, np.int32)
         self._characters_by_code[list(characters)] = list(characters.values())
         self._characters_by_code[0] = _EMPTY
@@ -34,12 +35,14 @@ class BatchTokenizer:
                     pairs.append(left << 32 | right)
                     wholes.append(number)
         order = np.argsort(np.array(pairs, np.int64))
-        # What is looked for and is not there ends at the last place at most.
+        # A last item larger than any pair, so that `searchsorted` never returns a position beyond the end.
         self._pairs = np.append(np.array(pairs, np.int64)[order], np.iinfo(np.int64).max)
         self._wholes = np.append(np.array(wholes, np.int32)[order], np.int32(_NO_MERGE))
 
     def cut(self, words: Sequence[str]) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Yield words with their piece numbers, except long words and those with characters that are not pieces."""
+        # Sorted by length, so that the rows of one table are about equally long. numpy pads text with NUL characters,
+        # so a word that contains one would be cut short.
         ordered = sorted((word for word in words if len(word) <= LONGEST_BATCHED and "\0" not in word), key=len)
         for first in range(0, len(ordered), _ROWS):
             some = np.array(ordered[first : first + _ROWS])
@@ -49,6 +52,7 @@ class BatchTokenizer:
 
     def _characters(self, words: NDArray[np.str_]) -> NDArray[np.int32]:
         """Return the numbers of the characters, one row per word, with one spare column."""
+        # numpy stores text as 32-bit code points.
         codes = words.view(np.uint32).reshape(len(words), -1)
         parts = np.full((codes.shape[0], codes.shape[1] + 1), _EMPTY, np.int32)
         parts[:, :-1] = self._characters_by_code[np.minimum(codes, len(self._characters_by_code) - 1)]
