@@ -198,7 +198,7 @@ class Catalog:
         try:
             return all(store.get_outline(name) is None for store in stores)
         except (ProwessError, OSError):
-            return False
+            return False  # a store that does not answer may have it
 
     def history(self, slug: str) -> tuple[Store, list[Version]]:
         """Return the versions of a skill (at least one) with the store that holds them. Works for deleted skills too."""

@@ -215,6 +215,7 @@ class DirectoryStore(EditableStore):
     def _parse(self, disk_skill: DiskSkill, package: Package) -> Skill:
         """Parse the files, unless the same ones were parsed recently."""
         key = (disk_skill.location, package.digest)
+        # Removed and inserted again, so that the dict is ordered by last use.
         skill = self._recent.pop(key, None) or accepted_skill(accept(package, self.limits))[0]
         self._recent[key] = skill
         while len(self._recent) > MAX_RECENT:

@@ -103,6 +103,7 @@ AGENTS: tuple[AgentFolders, ...] = (
 PLAIN_NAMES = frozenset({"skills", "data/skills", "agent/skills"})
 """Project folders with names that are also used for other things. They count only if they contain skills."""
 
+# Limits for the search at every start, however large the workspace is.
 NESTED_DEPTH = 3
 NESTED_FOLDERS = 2000
 
@@ -134,6 +135,7 @@ def workspace_roots(workspace: Path) -> list[Path]:
 def _up_to_repository(workspace: str) -> list[str]:
     """Return the workspace and the folders above it up to the one with `.git`; outside a repository, only the workspace."""
     line = [workspace]
+    # `exists`, because `.git` is a file in a work tree.
     while not os.path.exists(os.path.join(line[-1], ".git")):
         above = os.path.dirname(line[-1])
         if above == line[-1]:

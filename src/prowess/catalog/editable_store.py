@@ -121,7 +121,7 @@ class EditableStore(Store):
     def get_outline(self, name: str) -> SkillOutline | None:
         """Return a skill by slug without the content of artifacts and files, or None."""
         skill = self.get_skill_by_name(name)
-        from prowess.skill.outline import SkillOutline  # computes needs, which a listing does not have
+        from prowess.skill.outline import SkillOutline  # lazy: it computes needs, which no listing uses
 
         return SkillOutline.of(skill) if skill else None
 
@@ -182,6 +182,7 @@ class EditableStore(Store):
 
 def _rewrite(skill: Skill, package: Package | None, limits: Limits) -> Reading:
     """Write the files of a skill, starting from `package`, and read them back, or raise `Invalid`."""
+    # Read back, because the files are what is stored: what they do not say would be lost.
     return accept(rewrite_package(skill, package, limits), limits)
 
 

@@ -51,6 +51,7 @@ class DiskSkill:
     @property
     def order(self) -> list[str]:
         """Return the sort key: the path, part by part."""
+        # Not as one text: `-` and `.` sort before `/`, so `a-b` would come between `a` and `a/c`.
         return self.location.split("/")
 
     @property
@@ -238,6 +239,7 @@ class FolderIndex:
 
     def id_of(self, disk_skill: DiskSkill) -> str:
         """Return the id that the skill declares, unless another skill has it; else one derived from folder and slug."""
+        # Of several skills that declare one id, the first by path has it.
         if disk_skill.declared and self._declaring[disk_skill.declared][0].slug == disk_skill.slug:
             return disk_skill.declared
         return self._derive_id(disk_skill.slug)

@@ -172,6 +172,7 @@ class FolderTree:
             return None
         except OSError as error:
             return self._unreadable_listing(folder, error)
+        # A SKILL.md beside the skills does not turn the whole folder into one skill.
         if folder != self._root and has_marker(entry.name for entry in entries):
             return self._scan(folder, lone=False)
         kept = [entry for entry in entries if not is_ignored(entry.name) and not entry.name.startswith(TEMP_PREFIX)]

@@ -34,6 +34,8 @@ def _read_back(package: Package, name: str) -> Package | None:
     top = [file for file in package.files if "/" not in file.path]
     if has_marker(file.path for file in top):
         return Package(name=name, files=package.files)
+    # Without a SKILL.md, a folder is found by its one single-file skill. Every other file must belong to that, or it
+    # would be missed.
     lock = [file for file in top if looks_like_skill(file.path, file.content)]
     if len(lock) != 1:
         return None
@@ -74,6 +76,7 @@ def _keeps_slug(package: Package, name: str, slug: str, limits: Limits) -> bool:
     found = _read_back(package, name)
     if found is None:
         return False
+    # With the same name and the same files the slug is the same; otherwise it may come from the name.
     skill = read_package(found, limits).skill if found.name != package.name else None
     return found.name == package.name or (skill is not None and skill.slug == slug)
 
@@ -103,6 +106,7 @@ class FolderWriter:
             )
         try:
             self._root.mkdir(parents=True, exist_ok=True)
+            # Refreshed with the lock held, so that decisions are based on what is there until the write is done.
             with lock_folder(self._root):
                 recover_folder(self._root)
                 self._tree.refresh()
@@ -146,6 +150,7 @@ class FolderWriter:
         package = reading.package
         lone = disk_skill is not None and disk_skill.lone and package.paths == (Path(disk_skill.location).name,)
         home = None if disk_skill is None else Path(disk_skill.location) if lone else self._removable_path(disk_skill)
+        # A single file that becomes a folder gets a new place, and the file is removed by the same write.
         stays = home is not None and (lone or home.is_dir())
         target = home if home is not None and stays else free_place(reading, self._root, self._limits)
         with stage_package(package, self._root, lone=lone) as stage:

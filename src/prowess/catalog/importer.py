@@ -15,6 +15,7 @@ from prowess.skill.profiles import ProfileName
 from prowess.skill.validate import ValidationReport, validate
 from prowess.storage.files.skill_paths import find_skills, leaves_project
 
+# The packages of a batch are in memory until they are saved.
 BATCH = 200
 BATCH_BYTES = 16 * 1024 * 1024
 
@@ -86,6 +87,7 @@ def find_packages(
             hint="A skill is a folder with a SKILL.md, a skill.json, a package in JSON or YAML, or a .skill archive.",
         )
     for done, target in enumerate(targets, start=1):
+        # A person may name a link; links that are found below it are not trusted.
         if target != path and target.is_symlink() and leaves_project(target, path):
             yield FoundPackage(path=target, error=_link(target))
         else:

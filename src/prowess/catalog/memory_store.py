@@ -147,6 +147,7 @@ class MemoryStore(EditableStore):
                 updated_at=moment,
             )
             done = change or ("update" if old else "create")
+            # The version first: if the log fails, nothing changes.
             self._log.append(skill.slug, package, form=reading.form, change=done, actor=actor, note=note)
             self._kept[skill.slug] = _Kept(skill=kept, package=package)
             self._slugs[kept.id] = skill.slug
