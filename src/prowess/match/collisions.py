@@ -155,6 +155,7 @@ def _find_rivals(ranker: Ranker, document: SearchDocument) -> _Rivals:
         own = next((result for result in results if result.slug == document.slug), None)
         before = own is not None
         for other in results:
+            # A skill that ranks before this one takes the whole message; one that ranks after it, a share by its score.
             before = before and other is not own
             if other is not own and other.decision != "no":
                 shares[other.slug] += _FULL_CLAIM if before else _claim_of(other, own)

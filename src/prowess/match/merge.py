@@ -154,6 +154,7 @@ def _merge_postings(parts: Sequence[SegmentPart], moved: Sequence[Array], terms:
         begins = offsets_of(part.term_count)[:-1]
         target = np.repeat(following[place] - begins, part.term_count) + np.arange(np.count_nonzero(holds))
         postings[target], impacts[target] = documents[holds], segment.impacts[holds]
+        # `add.at`, because several terms may have the same place, one of them live: `+=` would add only the last one.
         np.add.at(following, place, part.term_count)
     return {"posting_start": starts, "postings": postings, "impacts": impacts}
 
@@ -161,6 +162,7 @@ def _merge_postings(parts: Sequence[SegmentPart], moved: Sequence[Array], terms:
 def _count_postings(parts: Sequence[SegmentPart], places: Sequence[Array], size: int) -> Array:
     counts = np.zeros(size + 1, np.int64)
     for part, place in zip(parts, places, strict=True):
+        # As in `_merge_postings`: places may repeat.
         np.add.at(counts, place, part.term_count)
     return counts[:-1]
 

@@ -113,6 +113,7 @@ def rank(
     )
     looks = [_SegmentRanking(query, some, called) for some, called in zip(candidates, named, strict=True)]
     worths = sorted((worth for look in looks for worth in look.worths), reverse=True)
+    # The metadata of a skill is JSON, and is decoded only for those that can be among the results.
     cut = worths[limit - 1] if len(worths) > limit else 0.0
     best = [hit for look in looks for hit in look.hits(cut)]
     best.sort(key=lambda hit: (-hit.worth, hit.shown["slug"]))

@@ -77,6 +77,7 @@ class Segment:
     def find(self, slug: str) -> int | None:
         """Return the position of a slug, or None."""
         number = np.uint64(hash_word(slug))
+        # Different slugs may have the same hash, so the slug itself is compared, too.
         places = np.flatnonzero(self.slugs == number)
         return next((place for place in places.tolist() if self.shown(place)["slug"] == slug), None)
 

@@ -45,6 +45,7 @@ class ServerAddress:
             raise Invalid("the address of an embedding server is a URL with http or https", hint=_URL_HINT)
         if parts.username is not None or parts.query or parts.fragment:
             raise Invalid("the address of an embedding server has no user, query or fragment", hint=_URL_HINT)
+        # A line break in the key would begin another header.
         if not (key.isascii() and key.isprintable()) or key != key.strip():
             raise Invalid("the API key has characters that no key has", hint="Was a line feed copied with it?")
         if key and parts.scheme == "http" and not _is_loopback(host):
@@ -221,6 +222,7 @@ class EndpointEmbedder:
                 if answer.status == 200:
                     return answer
                 failure = self._refusal(answer)
+                # The server refuses this request; sending it again would not help.
                 if answer.status != 429 and answer.status < 500:
                     raise failure
                 pause = max(pause, answer.retry_after)

@@ -170,6 +170,7 @@ class StaticEmbedder:
         """Yield the vector sums of texts in batches of similar length, with the positions of the texts."""
         if len(texts) > _BATCH:
             self._pieces.learn(chain.from_iterable(text[:LONGEST_CHARACTERS].split() for text in texts))
+        # By length, because summing takes as many steps as the longest text of a batch has pieces.
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
         for start in range(0, len(order), _BATCH):
             some = order[start : start + _BATCH]
@@ -201,6 +202,7 @@ class StaticEmbedder:
         direction from a hash, which is the same on every machine.
         """
         pairs = [pair for some in texts for pair in some]
+        # 32 bytes: one bit, the sign, for each of the 256 dimensions.
         bits = b"".join(hashlib.blake2b(pair.encode("utf-8", "replace"), digest_size=32).digest() for pair in pairs)
         ones = np.unpackbits(np.frombuffer(bits, np.uint8)).reshape(len(pairs), -1)[:, : self._dimensions]
         starts = offsets_of(list(map(len, texts)))

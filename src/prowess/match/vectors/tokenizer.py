@@ -29,6 +29,7 @@ class BatchTokenizer:
         pairs: list[int] = []
         wholes: list[int] = []
         for piece, number in numbers.items():
+            # A piece may be the result of several pairs.
             for at in range(1, len(piece)):
                 left, right = numbers.get(piece[:at]), numbers.get(piece[at:])
                 if left is not None and right is not None:
@@ -71,6 +72,7 @@ class BatchTokenizer:
             parts, pairs = _close_gaps(parts[goes_on], at + 1), _close_gaps(pairs[goes_on], at)
             rows = np.arange(len(left))
             parts[rows, at] = lowest
+            # A merge changes only the pairs to its left and right.
             pairs[rows, at] = self._look_up(lowest, parts[rows, at + 1])
             inner = np.flatnonzero(at)
             before = at[inner] - 1
