@@ -78,7 +78,7 @@ class EventFeed:
             position = after
             delay = _FIRST_DELAY
             while not tail.stopped:
-                bell.reset()
+                bell.reset()  # before the look: later events ring again
                 try:
                     page = await self._next(tail, position, wanted)
                 except Unavailable as error:

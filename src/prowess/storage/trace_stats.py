@@ -81,6 +81,7 @@ def count_traces(connection: sa.Connection, which: TraceFilter, by: GroupBy) -> 
 def _replaced(which: TraceFilter) -> sa.Label[int]:
     """Return how many were unavailable and have the trace of a fallback."""
     other = traces.alias()
+    # Not narrowed by artifact, model or status, because the fallback may have others.
     theirs = [other.c.organization_id == which.organization_id, other.c.fallback_of.is_not(None)]
     if which.user_id is not None:
         theirs.append(other.c.user_id == which.user_id)

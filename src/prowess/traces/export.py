@@ -72,6 +72,7 @@ def _rename_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for name, value in inputs.items():
         free = name
+        # Prefixed until it is free. The name of another input is not free either: that one keeps it.
         while (
             free in _RESERVED_FIELDS
             or free.startswith(_HIDDEN_PREFIX)
