@@ -1,4 +1,4 @@
-"""The skills that are called as tools: which there are, and what their callers and the gate need to know of each."""
+"""Find the skills that can be called as tools, with everything that callers and the gate need to know of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parts of the engine share: the resources that are opened once, and the actor that is bound to each part."""
+"""The context of the engine's parts: resources that are opened once and shared, and the actor."""
 
 from __future__ import annotations
 

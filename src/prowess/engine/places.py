@@ -80,7 +80,7 @@ class Places:
         return [*found, *(Place(scope="system", kind="folder", address=str(pack)) for pack in packs)]
 
     def shipped(self) -> list[Place]:
-        """The folder of skills that come with Prowess. They are chosen by role, so no message is matched with them."""
+        """Return the folder of skills that come with Prowess, unless it is switched off. They are chosen by role, never matched."""
         return [Place(scope="system", kind="folder", address=str(PACKS))] if self.settings.system_skills else []
 
     def leads_elsewhere(self, scope: Scope) -> bool:
@@ -113,7 +113,7 @@ class Places:
     def _head(self, places: list[Place]) -> bytes:
         """Return the limits, the places, and the state of the databases; b'' if that is unknown."""
         settings = self.settings
-        # A plugin's store has no fingerprint, so nobody can tell whether it has changed.
+        # A plugin's store has no fingerprint, so it is unknown whether it has changed.
         if any(plugin.stores for plugin in working_plugins()):
             return b""
         parts = [f"{settings.max_skill_bytes} {settings.max_file_bytes} {settings.max_files}"]

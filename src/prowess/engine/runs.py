@@ -174,7 +174,7 @@ def _check_resume_arguments(artifacts: Sequence[str], inputs: Mapping[str, Any])
 
 
 def _check_same_skill(checkpoint: Checkpoint, skill: Skill) -> None:
-    """Refuse to resume a run with other bytes than it began with."""
+    """Raise `Conflict` if the skill has changed since the run began."""
     if (checkpoint.slug, checkpoint.digest) != (skill.slug, skill.digest):
         why = "has changed since" if checkpoint.slug == skill.slug else f"is not the one that ran, {checkpoint.slug!r}"
         raise Conflict(

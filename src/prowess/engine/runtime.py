@@ -179,6 +179,7 @@ class RunComponents:
                 self._model_client, [one for plugin in working_plugins() for one in plugin.assertions]
             ),
             traces=self.traces,
+            # Opened by the first event, not by building the runner: a dry run must not create a database.
             publish=lambda event: self._recorder().record(event),
             redactor=self._redactor,
             telemetry=self._telemetry,
@@ -237,6 +238,7 @@ class RunComponents:
 
         settings = self._settings
         own = [key for key in (settings.model_key, settings.embedder_key) if key]
+        # A database URL may hold a password.
         return Redactor([*find_secrets({**settings.environment, "DATABASE_URL": settings.database_url}), *own])
 
     @cached_property
@@ -292,7 +294,7 @@ class RunComponents:
         )
 
     def _tidy(self) -> None:
-        """Close interrupted traces and delete old ones, in a thread beside everything else."""
+        """Close interrupted traces and delete old ones, in a background thread."""
         from prowess.traces.cleanup import RETENTION_DAYS, clean_up_traces
 
         days = self._settings.trace_days or RETENTION_DAYS

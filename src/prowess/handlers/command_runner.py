@@ -83,6 +83,7 @@ class CommandRunner:
         limits = self._limits if seconds is None else replace(self._limits, seconds=seconds)
         grant_env(call, grants)
         for root in grants.roots:
+            # A program opens files itself, unseen, so every granted folder counts as used.
             call.notes.receipt.touch("written" if root.writable else "read", root.name)
         env = {**grants.env, **({"PYTHONPATH": str(packages)} if packages else {})}
         command = Command(

@@ -45,6 +45,7 @@ def decode_body(answer: HttpResponse) -> str:
     """Return the body as text, with replacement characters for invalid bytes."""
     _, _, parameters = answer.headers.get("content-type", "").partition(";")
     stated = parameters.lower().partition("charset=")[2].partition(";")[0].strip(" \"'")
+    # Without the byte order mark that some servers send, which `json.loads` rejects.
     return answer.body.decode(_CHARSETS.get(stated, "utf-8-sig"), errors="replace")
 
 

@@ -64,6 +64,7 @@ async def install_packages(call: Call, provision: InstallPackages) -> Path | Non
     needed = call.run.needs.requirements
     if not needed:
         return None
+    # Noted as refused unless the installation succeeds, also if it is cancelled.
     note = call.notes.receipt.refuse
     try:
         folder = await offload(provision, needed)

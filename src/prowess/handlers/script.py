@@ -1,4 +1,4 @@
-"""script: run a program that a skill brings, confined, in a folder with the skill's files."""
+"""script: run a script of a skill, confined, in a folder with the skill's files."""
 
 from __future__ import annotations
 

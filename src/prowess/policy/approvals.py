@@ -1,4 +1,4 @@
-"""Approvals as people meet them: what waits for an answer, and the answer."""
+"""List, answer, revoke and expire approvals."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Approvals:
     """The approvals of all organizations in one database. Blocking; safe to use from many threads and processes.
 
     People see and answer requests made in their own name; administrators those of their whole organization; agents see
-    their own requests. What an actor may not see looks exactly like what does not exist. `wake` tells subscribers of an
-    organization that something was written.
+    their own requests. An approval that the actor may not see gives the same error as an unknown one. `wake` notifies the
+    subscribers of an organization after a write.
     """
 
     def __init__(self, database: Connections, *, wake: Callable[[str], None] = lambda _: None) -> None:

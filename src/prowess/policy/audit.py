@@ -1,4 +1,4 @@
-"""The audit log as administrators meet it: read it, prove it, take it away."""
+"""Read, verify and export the audit log, as an administrator."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a run may reach outside the sandbox: the skill's declared needs, checked against the organization's policy.
 
-Hosts are granted as declared, because the gate showed them. Everything else needs an administrator's permission, or lies
-within the workspace.
+Hosts are granted as declared, because the gate showed them. Everything else needs an administrator's permission, or is
+inside the workspace.
 """
 
 from __future__ import annotations
@@ -120,6 +120,7 @@ def _binary_refusal(name: str, policy: OrgPolicy) -> str:
 
 def _select_routes(hosts: Sequence[str], routes: Mapping[str, str]) -> dict[str, str]:
     """Return the routes of declared hosts, including hosts below a `*.`."""
+    # A route may lead to a private address, so a run gets only those for hosts that its skill declares.
     names = [host.partition(":")[0] for host in hosts]
     return {host: to for host, to in routes.items() if any(_matches_host(name, host) for name in names)}
 
@@ -173,7 +174,7 @@ class GrantResolver:
     """Resolves grants where Prowess runs: with its environment, its workspace and its own folders.
 
     `closed` are the folders and files in which Prowess keeps its own data, `hidden` what it keeps in the workspace; `skills`
-    returns the folders that skills lie in.
+    returns the folders that contain skills.
     """
 
     def __init__(

@@ -111,6 +111,7 @@ def _is_mapping(value: object, is_key: Callable[[str], bool], fits: Callable[[ob
 
 def _is_folder(text: str) -> bool:
     path = PurePosixPath(text)
+    # `/` would give skills the whole machine, and `..` could lead out of the folder that an administrator sees.
     return path.is_absolute() and len(path.parts) > 1 and ".." not in path.parts and not has_control_chars(text)
 
 

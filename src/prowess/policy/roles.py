@@ -15,7 +15,7 @@ from prowess.policy.organization import ROLE_LISTS, OrgPolicy, check_role_entry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """The rights of a role. What is not granted is not allowed.
+    """The rights of a role. Everything that is not granted is denied.
 
     `tools` are names of Prowess's own tools; a name ending in `*` is a prefix. `actions` are those of the rules, or `*` for
     all. With `skill_tags`, only skills with one of these tags can be used.

@@ -1,4 +1,4 @@
-"""What a decision is about: one skill, by exactly these bytes, and how far its origin is trusted."""
+"""The subject of a decision: one skill with exact bytes, and how far its origin is trusted."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Subject:
 
     @property
     def trust(self) -> Trust:
-        """How far the origin is trusted. What is not known to be local counts as synced."""
+        """How far the origin is trusted. A skill that is not known to be local counts as synced."""
         if self.live:
             return "live"
         if self.source_type != "manual" or self.source not in ("user", "system"):

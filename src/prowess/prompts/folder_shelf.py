@@ -92,6 +92,7 @@ class FolderShelf:
 
     def _walk(self, kind: EntryKind, descriptor: int, location: str, depth: int) -> Iterator[_File]:
         """Yield the files whose names suggest entries, while their folder is open; skip hidden ones."""
+        # Sorted, so that of two files with the same entry it is always the same one that counts.
         for name in sorted(os.listdir(descriptor)):
             try:
                 status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)

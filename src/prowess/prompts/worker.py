@@ -1,4 +1,4 @@
-"""A render worker process seen from outside: started, asked, timed, and killed when it takes too long."""
+"""Start render worker processes, send them requests, and kill those that take too long."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ RenderAnswer = str | dict[str, Any]
 
 
 class WorkerDied(Exception):
-    """The worker was killed from outside before it answered; another one may be asked."""
+    """The worker was killed from outside before it answered; the request can be sent to another worker."""
 
 
 class RenderWorker:
@@ -64,7 +64,7 @@ class RenderWorker:
 
     @classmethod
     async def start(cls, limits: RenderLimits) -> RenderWorker:
-        """Start a worker, and return it when it is ready; `Unavailable` if it does not become so."""
+        """Start a worker, and return it when it is ready; raise `Unavailable` if it does not become ready in time."""
         worker = cls(_start_process(limits), limits)
         try:
             await worker._receive(asyncio.get_running_loop().time() + limits.start_seconds)
@@ -136,7 +136,7 @@ class RenderWorker:
             self._reply.set_exception(error)
 
     def _death(self) -> RunFailed | WorkerDied:
-        """Return why the process ended, as far as its exit code tells."""
+        """Return the error for the exit code of the process."""
         code = self._child.wait()
         # The worker's own alarm: it ends a rendering even while this event loop is blocked.
         if code == -signal.SIGALRM:

@@ -93,7 +93,7 @@ class Notes:
     """What is known about a call so far. Its trace gets all of it, however the call ends."""
 
     rendered: str = ""
-    """What the model or the program is given: the template with its values in place."""
+    """The input of the model or the program: the template with its values in place."""
     raw: str = ""
     """The model's answer, unchanged."""
     model: str = ""

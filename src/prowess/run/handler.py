@@ -15,7 +15,7 @@ class Handler(Protocol):
     kind: Kind
 
     async def run(self, call: Call) -> Output:
-        """Run the artifact of a call. What the handler adds to `call.notes` is traced, however the call ends.
+        """Run the artifact of a call. Everything that the handler adds to `call.notes` is traced, however the call ends.
 
         Raise `Invalid` if the inputs or the artifact are wrong, `NotFound` if something that it names does not exist,
         `Unavailable` if a fallback may run instead, and `RunFailed` or one of its subclasses if it ran without a good

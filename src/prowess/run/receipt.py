@@ -1,4 +1,4 @@
-"""What a call used and was refused outside itself, and a filter that keeps granted secrets out of reports about it."""
+"""The resources that a call used or was refused, and a filter that keeps granted secrets out of reports about the call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME_CHARS = 200
 
 
 class Receipt:
-    """What a call used and was refused outside itself, beside what its skill declares.
+    """The outside resources that a call used or was refused, together with those that its skill declares.
 
     Only the code that hands something out writes to it; a skill cannot.
     """

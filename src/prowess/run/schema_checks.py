@@ -23,6 +23,7 @@ def check_inputs(inputs: Mapping[str, Any], *schemas: JsonObject | None) -> Json
     values = dict(inputs)
     problems: list[Problem] = []
     for schema in given:
+        # Defaults of one schema may be inputs that the next one requires.
         values = fill_defaults(schema, values)
         others = [name for other in given if other is not schema for name in declared_inputs(other)]
         problems += _problems(schema, _judged_inputs(schema, values, others))

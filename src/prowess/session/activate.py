@@ -51,7 +51,7 @@ from prowess.storage.sessions import SessionRow
 class Activation:
     """Changes what is enabled in sessions. Blocking; safe to use from many threads and processes.
 
-    `wake` tells subscribers of an organization that something was written.
+    `wake` notifies the subscribers of an organization after a write.
     """
 
     records: Connections
@@ -169,6 +169,7 @@ class Activation:
         ruling = judge(acting, action, text.subject, policy)
         held = before.get(slug)
         same = held is not None and held.digest == digest and not _is_revoked(connection, row, held)
+        # Nothing changes, so there is neither an audit row nor an event.
         if held is not None and same and ruling.answer != "deny" and held.rules == policy.rules_mark:
             return SessionChange(session=before)
         # The budget is checked before a person is asked: an approval for a skill that does not fit would be wasted.
@@ -188,6 +189,7 @@ class Activation:
         if enter(connection, row.id, make_enabled_row(text, acting, policy, admission.approval), text.block) != "done":
             raise Conflict(f"The session {before.conversation!r} was changed meanwhile.", hint="Try again.")
         after = read_session(connection, find_session(connection, actor, row.id))
+        # The same bytes under a new policy leave the prompt as it is.
         news = () if same else (make_state_event(after, slug),)
         return SessionChange(session=after, audits=admission.audits, events=(*admission.events, *news))
 
@@ -250,7 +252,7 @@ class Activation:
     ) -> SessionChange:
         """Decide whether an unchanged skill stays under a changed policy.
 
-        What a person approved needs no second approval. A skill whose text cannot be read now is judged by its row.
+        A skill that a person approved needs no second approval. If its text cannot be read now, it is judged by its row.
         """
         enabled, block = read_content(connection, row, held.slug)
         # A skill that was fetched live is subject to its own setting, which may have been turned off since.
@@ -281,7 +283,7 @@ class Activation:
         return not skill.place or self.catalog.reaches(skill.scope, skill.place)
 
     def _text_now(self, skill: EnabledSkill) -> SkillText | ProwessError | None:
-        """Return the current text, or the error that explains why there is none; None if that is unknown right now."""
+        """Return the current text, or the error if the skill is gone or unusable; None if that cannot be known right now."""
         if skill.source_type != "catalog":
             return None
         if not self._in_reach(skill):

@@ -1,4 +1,4 @@
-"""Passing the gate where nothing else is written: a decision with its audit row, in a transaction of its own."""
+"""Pass the gate for actions that write nothing else: each decision and its audit row have their own transaction."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def make_enabled_row(text: SkillText, actor: Actor, policy: OrgPolicy, approval:
 
 
 def subject_from_row(row: EnabledRow) -> Subject:
-    """Return what the row knows of a skill. What is not known to be local counts as from elsewhere."""
+    """Return the subject of a stored row. A skill that is not known to be local counts as from elsewhere."""
     return Subject(
         slug=row.slug,
         digest=row.digest,

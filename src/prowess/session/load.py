@@ -143,7 +143,7 @@ def read_verified_file(store: Store, outline: SkillOutline, path: str) -> bytes:
     """Return the bytes that the manifest names. Raise `Conflict` if the file changed after the outline was read."""
     entry = outline.file(path)
     content = store.read_file(outline.id, path)
-    # The gate decided about the manifest's digest, so other bytes must not leave, however they came to be there.
+    # The gate decided about the manifest's digest, so no other bytes may be returned, whatever the reason for the difference.
     if entry is None or hashlib.sha256(content).hexdigest() != entry.sha256:
         raise Conflict(f"The skill {outline.slug!r} is being changed right now.", hint="Load it again.")
     return content

@@ -169,7 +169,7 @@ def skill_block(title: str, body: str, *, slug: str, origin: str, digest: str) -
 
 
 def policies_block(text: str) -> str:
-    """Render what the organization tells every agent."""
+    """Render the organization's instructions for every agent."""
     return _render_block("policies", text)
 
 

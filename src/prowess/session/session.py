@@ -117,7 +117,7 @@ def fits_budget(slug: str, need: int, session: Session | None, limit: int) -> bo
 def check_budget(slug: str, need: int, tokens: int, session: Session) -> BudgetExceeded | None:
     """Return the error for a skill that does not fit, with the skills that would make room; None if it fits.
 
-    What the skill itself has in the prompt does not count, because it is replaced. A text that is not longer than that
+    The skill's own text in the prompt does not count, because it is replaced. A text that is not longer than that
     always fits, even if the session's budget was lowered.
     """
     held = session.get(slug)

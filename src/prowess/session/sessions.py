@@ -1,4 +1,4 @@
-"""Sessions as they are kept: opened, found, listed, changed and closed; always by their owner."""
+"""Open, find, list, change and close sessions. Each owner sees only their own."""
 
 from __future__ import annotations
 

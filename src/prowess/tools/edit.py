@@ -92,6 +92,7 @@ async def skill_create(
         artifacts=tuple(artifacts),
         extra=_merge_needs({}, runtime=runtime, hosts=hosts, env=env, roots=roots, requirements=requirements),
     )
+    # With the role of the session, which limits what an agent may write too.
     return await _describe_written(context, await context.engine.as_actor(await context.acting()).skills.create(skill))
 
 

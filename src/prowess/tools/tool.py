@@ -23,7 +23,7 @@ from prowess.view import error_answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolAnswer:
-    """What a call gave; with an `error`, `data` tells the agent what went wrong and what to do."""
+    """The answer to a call. With an `error`, `data` says what went wrong and what to do."""
 
     data: dict[str, Any]
     error: ProwessError | None = None

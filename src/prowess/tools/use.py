@@ -140,7 +140,7 @@ async def run_skill_script(
     """
     outline = await context.engine.skills.outline(skill)
     if outline is None:
-        await context.engine.skills.get(skill)  # says what there is instead
+        await context.engine.skills.get(skill)  # raises `NotFound` with a hint
     found = outline.file_part("script", script) if outline else None
     if outline is None or found is None:
         there = ", ".join(part.name for part in outline.of_kind("script")[:_NAMED_SCRIPTS]) if outline else ""

@@ -83,7 +83,7 @@ class Assertion(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssertionType:
-    """A type of assertion that a plugin brings: the settings that each of its checks takes, and what evaluates them.
+    """A type of assertion that a plugin adds: its checks with their settings, and a function that makes assertions.
 
     `checks` maps the name of each check to a function that returns the problems of an assertion's settings. `make` is only
     called for settings without problems.
@@ -106,4 +106,5 @@ def make_verdict(spec: AssertionSpec, description: str, fault: str = "") -> Verd
 
 
 def _truncate(text: str) -> str:
+    # An explanation may quote the output, which may be of any length.
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
