@@ -179,7 +179,7 @@ class RunComponents:
                 self._model_client, [one for plugin in working_plugins() for one in plugin.assertions]
             ),
             traces=self.traces,
-            # Opened by the first event, not by building the runner: a dry run must not create a database.
+            # The recorder is opened by the first event, not when the runner is built.
             publish=lambda event: self._recorder().record(event),
             redactor=self._redactor,
             telemetry=self._telemetry,
