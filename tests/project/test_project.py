@@ -41,6 +41,11 @@ def test_importing_prowess_is_light():
     assert ran.returncode == 0, ran.stderr
 
 
+def test_one_module_hands_blocking_work_to_threads():
+    sources = [path for path in (ROOT / "src/prowess").rglob("*.py") if "asyncio.to_thread(" in path.read_text()]
+    assert [path.name for path in sources] == ["threads.py"]
+
+
 def test_the_public_names_are_sorted_and_all_there():
     import prowess
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections.abc import AsyncGenerator, Generator, Sequence
@@ -13,6 +12,7 @@ from prowess.events import Event
 from prowess.feed.event_log import FALLBACK_POLL_SECONDS, CrossThreadEvent, EventFilter, EventLog, EventPage, EventTail
 from prowess.feed.wakeups import Wakeups, open_wakeups
 from prowess.storage.database import Connections
+from prowess.threads import offload
 
 log = logging.getLogger(__name__)
 
@@ -107,10 +107,10 @@ class EventFeed:
     async def _next(self, tail: EventTail, position: int | None, wanted: EventFilter) -> EventPage:
         """Return what is new after a position: from memory if it reaches back that far, otherwise from the table."""
         if position is None:
-            return EventPage(events=(), position=await asyncio.to_thread(self._log.last))
+            return EventPage(events=(), position=await offload(self._log.last))
         page = tail.after(position)
         if page is None:
-            return await asyncio.to_thread(self._log.page, position, PAGE_EVENTS, wanted)
+            return await offload(self._log.page, position, PAGE_EVENTS, wanted)
         return EventPage(events=[event for event in page.events if wanted.takes(event)], position=page.position)
 
     @contextmanager

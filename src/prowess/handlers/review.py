@@ -246,7 +246,7 @@ class ReviewHandler:
         call.notes.rendered = "\n\n".join(_prompt_text(request) for request in requests)
         replies = await self._models.ask_all(call, requests, named=artifact.evaluation_model or "")
         call.notes.raw = "\n\n".join(reply.text for reply in replies if isinstance(reply, Reply))
-        _raise_if_nothing_was_prompt_text(call, replies)
+        _raise_if_nothing_was_answered(call, replies)
         judged = [
             await offload_if_large(len(asset.text), _results, group, reply, asset)
             for group, reply in zip(groups, replies, strict=True)
@@ -258,7 +258,7 @@ def _prompt_text(request: Request) -> str:
     return "\n\n".join(message.text for message in request.messages if message.role == "user")
 
 
-def _raise_if_nothing_was_prompt_text(call: Call, replies: Sequence[Reply | ProwessError]) -> None:
+def _raise_if_nothing_was_answered(call: Call, replies: Sequence[Reply | ProwessError]) -> None:
     """Raise the error if every request was refused by a rule or cap, or if a fallback can take over."""
     errors = [reply for reply in replies if isinstance(reply, ProwessError)]
     if len(errors) < len(replies):

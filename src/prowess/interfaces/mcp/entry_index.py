@@ -24,6 +24,7 @@ from prowess.skill.filenames import SKILL_MD
 from prowess.skill.kinds import kind_info
 from prowess.skill.model import SkillCard
 from prowess.skill.outline import SkillOutline
+from prowess.threads import offload
 
 SkillsBySlug = Mapping[str, tuple[Store, SkillCard]]
 """The skills that are served, by slug: the store that keeps each, and its card."""
@@ -78,7 +79,7 @@ class ServedSkills:
             if time.monotonic() - self._looked_at >= max_age:
                 await self._look()
             if not self._is_listed:
-                self._served = await asyncio.to_thread(_list_served, self._catalog)
+                self._served = await offload(_list_served, self._catalog)
                 self._is_listed = True
             return self._served
 
@@ -88,7 +89,7 @@ class ServedSkills:
             entries.update(made)
 
     async def _look(self) -> None:
-        found, cost = await asyncio.to_thread(self._measured, self._positions)
+        found, cost = await offload(self._measured, self._positions)
         if found.positions != self._positions:
             self.moves += 1
         else:
@@ -147,7 +148,7 @@ class EntryIndex:
             portion = following[start : start + _BATCH_SIZE]
             known = self.listing.entries
             missing = [served[slug] for slug in portion if slug not in known]
-            made = await asyncio.to_thread(_make_entries, missing, served.keys()) if missing else {}
+            made = await offload(_make_entries, missing, served.keys()) if missing else {}
             self.listing.remember(known, made)
             for slug in portion:
                 entry = made.get(slug) or known.get(slug)

@@ -72,8 +72,6 @@ class VectorTable:
     @staticmethod
     def file_content(pieces: list[str], multipliers: NDArray[np.uint8], rows: NDArray[np.int8]) -> bytes:
         """Return the file's bytes; equal input gives equal bytes."""
-        import hashlib
-
         names = "\n".join(pieces).encode("utf-8")
         head = _HEADER.size + len(names) + len(multipliers)
         rest = names + multipliers.tobytes() + bytes(_next_page(head) - head) + rows.tobytes()
