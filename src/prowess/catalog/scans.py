@@ -1,0 +1,134 @@
+"""Findings about skills, remembered by digest: in memory, and between two processes in a folder outside of the workspace.
+
+The same bytes give the same findings, so nothing has to be checked before a remembered one is used. The number of grave findings is part of the
+file's name: a list of thousands of skills needs one look at the folder, and neither a file nor the scanner.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prowess.errors import ProwessError
+
+if TYPE_CHECKING:
+    from prowess.catalog.store import Store
+    from prowess.skill.outline import SkillOutline
+    from prowess.skill.package import Package
+
+FindingRow = dict[str, Any]
+"""A finding as every interface shows it: severity, kind, path, line, excerpt, message, hint."""
+
+_FORMAT = 1
+"""Goes up with `SCANNER_VERSION`, which is not imported here because this module must stay cheap."""
+_NAME = re.compile(r"([0-9a-f]{64})-(\d+)\.json")
+_MAX_FILES = 20_000
+_MAX_REMEMBERED = 2_000
+
+
+class Scans:
+    """The findings of one installation. `folder` returns where they are remembered, or None."""
+
+    def __init__(self, folder: Callable[[], Path | None] = lambda: None) -> None:
+        self._folder = folder
+        self._rows: dict[str, tuple[FindingRow, ...]] = {}
+        self._counts: dict[str, int] | None = None
+
+    def of(self, store: Store, outline: SkillOutline) -> tuple[FindingRow, ...]:
+        """Return the findings about a skill; scan it if they are not remembered."""
+        known = self.remembered(outline.digest)
+        if known is not None:
+            return known
+        try:
+            package = store.get_package(outline.id)
+        except ProwessError:
+            # Whoever uses the skill next meets the same error, and reports it better.
+            return ()
+        # Files that changed meanwhile are other bytes: what they do says nothing about these.
+        return self.of_package(package) if package is not None and package.digest == outline.digest else ()
+
+    def of_package(self, package: Package) -> tuple[FindingRow, ...]:
+        """Return the findings about a package, and remember them."""
+        known = self.remembered(package.digest)
+        if known is not None:
+            return known
+        from prowess.skill.scan import scan_package
+
+        rows = tuple(finding.as_json() for finding in scan_package(package))
+        self.remember(package.digest, rows)
+        return rows
+
+    def remembered(self, digest: str) -> tuple[FindingRow, ...] | None:
+        """Return the findings about these bytes if they are remembered."""
+        if digest in self._rows:
+            return self._rows[digest]
+        count = self._list().get(digest)
+        folder = self._existing()
+        if folder is None or count is None:
+            return None
+        with suppress(OSError, ValueError, TypeError):
+            rows = tuple(dict(row) for row in json.loads((folder / f"{digest}-{count}.json").read_bytes()))
+            return self._keep(digest, rows)
+        return None
+
+    def remember(self, digest: str, rows: Iterable[FindingRow]) -> None:
+        """Remember findings. A disk that is full or read-only is not an error."""
+        kept = self._keep(digest, tuple(rows))
+        base = self._folder()
+        if base is None:
+            return
+        folder = base / f"v{_FORMAT}"
+        target = folder / f"{digest}-{count_dangers(kept)}.json"
+        temporary = target.with_suffix(f".{os.getpid()}.tmp")
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            temporary.write_text(json.dumps(kept))
+            temporary.replace(target)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink()
+
+    def dangers(self) -> dict[str, int]:
+        """Return how many grave findings each remembered digest has. This reads one folder, no files."""
+        return self._list() | {digest: count_dangers(rows) for digest, rows in self._rows.items()}
+
+    def _list(self) -> dict[str, int]:
+        """Return the numbers in the file names, read once: what another process adds meanwhile is scanned again."""
+        if self._counts is None:
+            self._counts = {}
+            folder = self._existing()
+            if folder is not None:
+                with suppress(OSError):
+                    # No `Path` for each of thousands.
+                    names = [_NAME.fullmatch(name) for name in os.listdir(folder)]  # noqa: PTH208
+                    self._counts = {name[1]: int(name[2]) for name in names if name}
+                    self._prune(folder, len(names))
+        return self._counts
+
+    def _keep(self, digest: str, rows: tuple[FindingRow, ...]) -> tuple[FindingRow, ...]:
+        if len(self._rows) >= _MAX_REMEMBERED:
+            self._rows.clear()
+        self._rows[digest] = rows
+        return rows
+
+    def _existing(self) -> Path | None:
+        base = self._folder()
+        folder = base / f"v{_FORMAT}" if base is not None else None
+        return folder if folder is not None and folder.is_dir() else None
+
+    def _prune(self, folder: Path, count: int) -> None:
+        """Forget everything when the folder has grown large; it fills again with what is used."""
+        if count > _MAX_FILES:
+            for path in folder.glob("*.json"):
+                with suppress(OSError):
+                    path.unlink()
+
+
+def count_dangers(rows: Iterable[FindingRow]) -> int:
+    """Return how many findings are of the gravest severity."""
+    return sum(row.get("severity") == "danger" for row in rows)

@@ -1,0 +1,69 @@
+"""The table of languages: which analyser reads which code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import cast
+
+from prowess.skill.scan.behaviour import Behaviour, Language
+from prowess.skill.scan.values import NO_LABELS, Label
+
+Analyser = Callable[[Behaviour, str, frozenset[Label]], None]
+
+_MODULES: dict[Language, str] = {
+    "shell": "prowess.skill.scan.shell",
+    "python": "prowess.skill.scan.python",
+    "javascript": "prowess.skill.scan.javascript",
+    "powershell": "prowess.skill.scan.powershell",
+}
+_FENCES: dict[str, Language] = {
+    **dict.fromkeys(("bash", "sh", "shell", "zsh", "console", "shell-session", "shellsession", "terminal", "fish", "ksh", "cmd", "bat", "batch", "dos", "command"), "shell"),
+    **dict.fromkeys(("python", "py", "python3", "ipython", "pycon"), "python"),
+    **dict.fromkeys(("javascript", "js", "typescript", "ts", "jsx", "tsx", "mjs", "node", "cjs", "mts"), "javascript"),
+    **dict.fromkeys(("powershell", "ps1", "pwsh", "ps"), "powershell"),
+}  # fmt: skip
+_ENDINGS: dict[str, Language] = {
+    **dict.fromkeys(("sh", "bash", "zsh", "ksh", "command", "fish", "bat", "cmd", "zprofile"), "shell"),
+    **dict.fromkeys(("py", "pyw", "pyi"), "python"),
+    **dict.fromkeys(("js", "mjs", "cjs", "ts", "mts", "cts", "jsx", "tsx"), "javascript"),
+    **dict.fromkeys(("ps1", "psm1", "psd1"), "powershell"),
+}  # fmt: skip
+_PROGRAMS: tuple[tuple[str, Language], ...] = (
+    ("python", "python"), ("node", "javascript"), ("deno", "javascript"), ("bun", "javascript"), ("tsx", "javascript"),
+    ("pwsh", "powershell"), ("powershell", "powershell"), ("sh", "shell"),
+)  # fmt: skip
+
+
+def scan_code(behaviour: Behaviour, text: str, language: Language, *, taint: frozenset[Label] = NO_LABELS) -> None:
+    """Scan code. `taint` is what the unknown parts of the text may hold."""
+    module = _MODULES.get(language)
+    if module is not None:
+        # Imported with the first code of a language: most skills are text, and a grammar takes a moment to load.
+        cast("Analyser", import_module(module).analyse)(behaviour, text, taint)
+
+
+def language_of_fence(info: str) -> Language | None:
+    """Return the language that the first line of a code block names, or None."""
+    word = info.strip().strip("{}.").split(maxsplit=1)
+    return _FENCES.get(word[0].lower().strip("{}.").partition(",")[0]) if word else None
+
+
+def language_of_file(path: str, text: str) -> Language | None:
+    """Return the language of a file by its ending or its first line, or None."""
+    ending = path.rpartition("/")[2].rpartition(".")[2].lower()
+    if ending in _ENDINGS:
+        return _ENDINGS[ending]
+    if not text.startswith("#!"):
+        return None
+    first = text.partition("\n")[0]
+    found: list[Language] = [language for word, language in _PROGRAMS if word in first]
+    return found[0] if found else "shell"
+
+
+def language_of_program(name: str) -> Language | None:
+    """Return the language that an interpreter reads, or None."""
+    bare = name.rpartition("/")[2].lower().removesuffix(".exe")
+    if bare in ("bash", "sh", "zsh", "dash", "ksh", "ash", "fish", "cmd"):
+        return "shell"
+    return next((language for word, language in _PROGRAMS[:-1] if bare.startswith(word)), None)

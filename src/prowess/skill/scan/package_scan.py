@@ -1,0 +1,275 @@
+"""Scan every file of a package. A file that cannot be scanned gives a finding, never an exception."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import OrderedDict
+from typing import Any, cast
+
+from prowess.skill.package import File, Package
+from prowess.skill.scan.behaviour import Behaviour
+from prowess.skill.scan.decoding import decode_base64
+from prowess.skill.scan.finding import Budget, Finding, FindingKind, Report, ScanLimitError, sort_findings
+from prowess.skill.scan.languages import language_of_file, scan_code
+from prowess.skill.scan.markdown import looks_like_command, scan_markdown
+from prowess.skill.scan.prose import judge_paragraph
+from prowess.skill.scan.values import constant, listed
+from prowess.skill.text.hidden import find_hidden
+
+SCANNER_VERSION = 1
+"""Goes up when the same bytes may give other findings; caches keep findings under it."""
+FILE_STEPS = 60_000
+PACKAGE_STEPS = 600_000
+MAX_FILE_BYTES = 1024 * 1024
+_CACHED = 512
+_PROGRAM_MAGIC = (b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xfe\xed\xfa", b"\xca\xfe\xba\xbe", b"\x00asm")
+_BLOB = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{60,}={0,2}(?![A-Za-z0-9+/=])")
+_CODE_LIKE = re.compile(
+    r"(?:curl|wget|bash|/bin/sh|powershell|exec\(|eval\(|import os|subprocess|require\(|https?://\S+\s*\|)"
+)
+_memory: OrderedDict[str, tuple[Finding, ...]] = OrderedDict()
+
+
+def scan_package(package: Package) -> tuple[Finding, ...]:
+    """Return the findings about a package, gravest first. The last packages are remembered by digest."""
+    digest = package.digest
+    known = _memory.get(digest)
+    if known is None:
+        known = _memory[digest] = _scan(package)
+        while len(_memory) > _CACHED:
+            _memory.popitem(last=False)
+    return known
+
+
+def _scan(package: Package) -> tuple[Finding, ...]:
+    findings: list[Finding] = []
+    left = PACKAGE_STEPS
+    for file in package.files:
+        budget = Budget(min(FILE_STEPS, left))
+        findings += scan_file(file, budget)
+        left -= min(FILE_STEPS, left) - max(budget.steps, 0)
+    return sort_findings(findings)
+
+
+def scan_file(file: File, budget: Budget) -> list[Finding]:
+    """Return the findings about one file."""
+    text = file.content[:MAX_FILE_BYTES].decode("utf-8", "replace")
+    report = Report(path=file.path, text=text, budget=budget)
+    if file.content.startswith(_PROGRAM_MAGIC):
+        report.add("warning", "not-scanned", None, "Is a compiled program, which cannot be read.")
+        return report.findings
+    if b"\0" in file.content[:4096]:
+        return report.findings
+    if len(file.content) > MAX_FILE_BYTES:
+        report.add(
+            "warning",
+            "not-scanned",
+            None,
+            f"Is larger than {MAX_FILE_BYTES // 1024:,} KB, so only its start was scanned.",
+        )
+    try:
+        _judge_hidden(report, text)
+        _scan_text(report, file.path, text)
+        _judge_blobs(report, text)
+    except (ScanLimitError, RecursionError):
+        report.add("warning", "not-scanned", None, "Is too large or too deeply nested to be scanned completely.")
+    except Exception as error:  # noqa: BLE001  a bug in an analyser must not stop an import, and must not pass in silence
+        report.add("warning", "not-scanned", None, f"Could not be scanned ({type(error).__name__}).")
+    return report.findings
+
+
+def _scan_text(report: Report, path: str, text: str) -> None:
+    name = path.rpartition("/")[2].lower()
+    language = language_of_file(path, text)
+    if name.endswith((".md", ".mdx", ".markdown", ".mdc")):
+        _scan_frontmatter(report, text)
+        scan_markdown(report, text)
+    elif language is not None:
+        scan_code(Behaviour(report=report), text, language)
+    elif name.endswith(_OTHER_CODE):
+        _scan_strings(report, text)
+    elif name.endswith((".json", ".jsonc", ".yaml", ".yml", ".toml")):
+        _scan_configuration(report, path, text)
+    elif name in ("makefile", "dockerfile", "justfile", "procfile") or name.endswith(
+        (".plist", ".service", ".mk", ".desktop")
+    ):
+        _scan_recipe(report, text)
+    elif (
+        name.endswith(
+            (".txt", ".j2", ".jinja", ".rst", ".html", ".htm", ".xml", ".svg", ".prompt", ".tmpl", ".mustache")
+        )
+        or "." not in name
+    ):
+        scan_markdown(report, text)
+
+
+_OTHER_CODE = (
+    ".rb", ".pl", ".pm", ".php", ".go", ".lua", ".applescript", ".scpt", ".r", ".rs", ".java", ".kt", ".swift", ".c", ".cpp", ".cs", ".vbs", ".tcl",
+)  # fmt: skip
+_QUOTED = re.compile(r"\"((?:[^\"\\\n]|\\.){6,2000})\"|'((?:[^'\\\n]|\\.){6,2000})'|`([^`\n]{6,2000})`")
+
+
+def _scan_strings(report: Report, text: str) -> None:
+    """Judge the commands in the strings of a language that has no analyser here."""
+    for found in _QUOTED.finditer(text):
+        report.budget.spend(5)
+        inner = next(part for part in found.groups() if part is not None)
+        if looks_like_command(inner):
+            line = text.count("\n", 0, found.start()) + 1
+            scan_code(Behaviour(report=report.nested(inner, line)), inner.replace('\\"', '"'), "shell")
+
+
+def _scan_frontmatter(report: Report, text: str) -> None:
+    """Judge the commands that frontmatter can hold: hooks and install steps."""
+    if not text.startswith("---"):
+        return
+    end = text.find("\n---", 3)
+    block = text[3:end] if end > 0 else ""
+    for found in re.finditer(
+        r"(?m)^[ \t-]*(?:command|run|install|cmd|shell)[\"']?[ \t]*:[ \t]*[\"']?(.{4,2000})$", block
+    ):
+        line = text.count("\n", 0, 3 + found.start()) + 1
+        scan_code(Behaviour(report=report.nested(found[1], line)), found[1].rstrip("\"'},] "), "shell")
+
+
+_COMMAND_KEYS = frozenset(
+    {
+        "command",
+        "cmd",
+        "run",
+        "script",
+        "postinstall",
+        "preinstall",
+        "install",
+        "prepare",
+        "prestart",
+        "poststart",
+        "shell",
+        "exec",
+        "entrypoint",
+        "onopen",
+        "postcreatecommand",
+    }
+)
+
+
+def _scan_configuration(report: Report, path: str, text: str) -> None:
+    """Judge a configuration file: the commands in it, and switches that stop an agent from asking."""
+    data: Any = None
+    if path.lower().endswith((".json", ".jsonc")):
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError):
+            data = None
+    if data is not None:
+        _walk(report, text, data, "", 0)
+    else:
+        for number, line in enumerate(text.split("\n")[:5000], start=1):
+            found = re.match(r"^[ \t-]*[\"']?(\w+)[\"']?[ \t]*[:=][ \t]*(.+)$", line)
+            if found and found[1].lower() in _COMMAND_KEYS:
+                scan_code(Behaviour(report=report.nested(found[2], number)), found[2].strip("\"' "), "shell")
+    unsafe = re.search(
+        r"bypassPermissions|danger-full-access|dangerously|\"Bash\(\*\)\"|enableAllProjectMcpServers\"?\s*:\s*true|\"?approval_policy\"?\s*=\s*\"never\"",
+        text,
+    )
+    if unsafe and re.search(r"settings(\.local)?\.json$|config\.toml$|\.claude", path):
+        report.add(
+            "danger",
+            "unsafe-mode",
+            text.count("\n", 0, unsafe.start()) + 1,
+            "Has settings that stop an agent from asking.",
+        )
+    if path.lower().endswith("package.json") and isinstance(data, dict):
+        _judge_package_scripts(report, text, cast("dict[str, Any]", data))
+
+
+def _walk(report: Report, text: str, data: Any, key: str, depth: int) -> None:
+    report.budget.spend()
+    if depth > 30:
+        raise ScanLimitError
+    if isinstance(data, dict):
+        fields = cast("dict[str, Any]", data)
+        command, arguments = fields.get("command"), fields.get("args")
+        if isinstance(command, str) and isinstance(arguments, list):
+            words = [command, *(str(one) for one in cast("list[Any]", arguments))]
+            from prowess.skill.scan.python_text import run_words
+
+            line = _find_line(text, words[-1])
+            run_words(
+                Behaviour(report=report.nested(" ".join(words), line)), listed([constant(word) for word in words]), 1
+            )
+        for name, value in fields.items():
+            _walk(report, text, value, name, depth + 1)
+    elif isinstance(data, list):
+        for value in cast("list[Any]", data):
+            _walk(report, text, value, key, depth + 1)
+    elif isinstance(data, str) and len(data) > 3:
+        if key.lower() in _COMMAND_KEYS:
+            scan_code(Behaviour(report=report.nested(data, _find_line(text, data))), data, "shell")
+        elif len(data) > 30 and " " in data:
+            judge_paragraph(report, data, _find_line(text, data), documents_attacks=False)
+
+
+def _judge_package_scripts(report: Report, text: str, data: dict[str, Any]) -> None:
+    scripts: Any = data.get("scripts")
+    for name in ("preinstall", "install", "postinstall", "prepare"):
+        if isinstance(scripts, dict) and isinstance(cast("dict[str, Any]", scripts).get(name), str):
+            report.add(
+                "info",
+                "install",
+                _find_line(text, f'"{name}"'),
+                f"Runs a command when its packages are installed ({name}).",
+            )
+
+
+def _find_line(text: str, part: str) -> int:
+    at = text.find(json.dumps(part)[1:-1][:40])
+    return text.count("\n", 0, at) + 1 if at >= 0 else 1
+
+
+def _scan_recipe(report: Report, text: str) -> None:
+    commands = re.sub(r"(?m)^(?:RUN|CMD|ENTRYPOINT)\s+|^Exec\w*=|</?(?:string|array|dict|key|plist)[^>]*>", "", text)
+    scan_code(Behaviour(report=report), commands, "shell")
+
+
+def _judge_hidden(report: Report, text: str) -> None:
+    found = find_hidden(text)
+    if not found:
+        return
+    classes: dict[str, int] = {}
+    for run in found:
+        classes[run.char_class] = classes.get(run.char_class, 0) + run.count
+    first = found[0]
+    spelled = "".join(chr(ord(char) - 0xE0000) for char in text if 0xE0020 <= ord(char) <= 0xE007E)
+    grave = (
+        classes.get("tag", 0) >= 8
+        or classes.get("variation-selector", 0) >= 12
+        or classes.get("zero-width", 0) >= 24
+        or classes.get("invisible", 0) >= 24
+    )
+    shown = f" It spells: {spelled[:80]!r}" if len(spelled) >= 8 else ""
+    kind: FindingKind = "hidden-text"
+    total = sum(classes.values())
+    report.add("danger" if grave else "warning", kind, first.line, f"Has {total:,} characters that a person does not see ({', '.join(sorted(classes))}).{shown}", hint="`prowess validate` shows each one.")  # fmt: skip
+
+
+def _judge_blobs(report: Report, text: str) -> None:
+    """Report encoded text that holds commands, wherever it stands."""
+    for count, found in enumerate(_BLOB.finditer(text)):
+        report.budget.spend(20)
+        if count >= 50:
+            return
+        inner = decode_base64(found[0]) if len(found[0]) < 200_000 else None
+        if (
+            inner
+            and _CODE_LIKE.search(inner)
+            and sum(char.isprintable() or char.isspace() for char in inner) > len(inner) * 0.95
+        ):
+            report.add(
+                "warning",
+                "obfuscation",
+                text.count("\n", 0, found.start()) + 1,
+                "Has encoded text that holds commands.",
+                excerpt=inner,
+            )

@@ -1,0 +1,43 @@
+"""Find out what a Python call does: look the function or method up in the tables."""
+
+from __future__ import annotations
+
+from prowess.skill.scan.python_io import IO_FUNCTIONS, IO_METHODS, IO_PATTERNS
+from prowess.skill.scan.python_text import TEXT_FUNCTIONS, TEXT_METHODS, Call, Handler, Method, write_to_file
+from prowess.skill.scan.values import UNKNOWN, Value, join_labels
+
+_FUNCTIONS: dict[str, Handler] = TEXT_FUNCTIONS | IO_FUNCTIONS
+_METHODS: dict[str, Method] = TEXT_METHODS | IO_METHODS
+
+
+def call_name(call: Call, name: str) -> Value | None:
+    """Follow a call of a function by its dotted name; None if it is not in the table."""
+    handler = _FUNCTIONS.get(name)
+    if handler is not None:
+        return handler(call)
+    for pattern, handler in IO_PATTERNS:
+        if pattern.match(name):
+            return handler(call)
+    return None
+
+
+def call_method(call: Call, owner: Value, method: str, full: str) -> Value:
+    """Follow a call of a method."""
+    result = call_name(call, full) if full else None
+    if result is not None:
+        return result
+    handler = _METHODS.get(method)
+    if handler is not None:
+        result = handler(call, owner)
+        if result is not None:
+            return result
+    write_to_file(call)
+    labels = join_labels([owner, *call.everything])
+    name = owner.name if owner.name.startswith("<") else ""
+    return Value(
+        labels=labels,
+        name=name,
+        texts=owner.texts
+        if method in ("expanduser", "resolve", "absolute", "strip", "as_posix", "__str__")
+        else (UNKNOWN,),
+    )

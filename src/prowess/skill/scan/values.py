@@ -1,0 +1,109 @@
+"""Values that an analyser knows without running the code: possible texts, and where the data comes from.
+
+A label follows data through assignments, concatenations, calls and pipes, from a source (a credential file, a download) to
+where it ends up (a request, `exec`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Literal
+
+LabelKind = Literal["network", "decoded", "credential", "environment", "private", "secret"]
+
+UNKNOWN = "\ufffd"
+"""Stands for a part of a text that is not known."""
+MAX_TEXTS = 8
+MAX_TEXT = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One origin of data: its kind, and which host, store or variable."""
+
+    kind: LabelKind
+    detail: str = ""
+
+
+NO_LABELS: frozenset[Label] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """A value with its possible texts, its labels, its items (for a list), and the dotted name that it refers to."""
+
+    texts: tuple[str, ...] = (UNKNOWN,)
+    labels: frozenset[Label] = NO_LABELS
+    items: tuple[Value, ...] = ()
+    name: str = ""
+
+    @property
+    def text(self) -> str:
+        """The first possible text."""
+        return self.texts[0]
+
+    @property
+    def is_known(self) -> bool:
+        """True if the first text has no unknown part."""
+        return UNKNOWN not in self.texts[0]
+
+    def has(self, *kinds: LabelKind) -> Label | None:
+        """Return a label of one of these kinds, or None."""
+        found = sorted((label for label in self.labels if label.kind in kinds), key=lambda one: (one.kind, one.detail))
+        return found[0] if found else None
+
+    def labelled(self, labels: Iterable[Label]) -> Value:
+        """Return the value with more labels."""
+        return replace(self, labels=self.labels | frozenset(labels))
+
+
+NOTHING = Value()
+
+
+def constant(text: str) -> Value:
+    """Return a value with exactly this text."""
+    return Value(texts=(text[:MAX_TEXT],))
+
+
+def named(name: str, labels: Iterable[Label] = ()) -> Value:
+    """Return a value that refers to a module, a function or an object."""
+    return Value(name=name, labels=frozenset(labels))
+
+
+def join_labels(values: Iterable[Value]) -> frozenset[Label]:
+    """Return the labels of all values and of their items."""
+    labels: set[Label] = set()
+    for value in values:
+        labels |= value.labels
+        for item in value.items:
+            labels |= item.labels
+    return frozenset(sorted(labels, key=lambda one: (one.kind, one.detail))[:16])
+
+
+def concat(parts: Sequence[Value], separator: str = "") -> Value:
+    """Return the texts of all parts one after another, for every combination up to a limit."""
+    choices = [part.texts[: 1 if len(parts) > 6 else MAX_TEXTS] for part in parts]
+    texts: list[str] = []
+    for combination in product(*choices):
+        texts.append(separator.join(combination)[:MAX_TEXT])
+        if len(texts) >= MAX_TEXTS:
+            break
+    return Value(texts=tuple(texts) or ("",), labels=join_labels(parts))
+
+
+def either(values: Sequence[Value]) -> Value:
+    """Return a value that may be any of these."""
+    if not values:
+        return NOTHING
+    texts = list(dict.fromkeys(text for value in values for text in value.texts))
+    known = [text for text in texts if text != UNKNOWN] or [UNKNOWN]
+    name = next((value.name for value in values if value.name), "")
+    items = next((value.items for value in values if value.items), ())
+    return Value(texts=tuple(known[:MAX_TEXTS]), labels=join_labels(values), items=items, name=name)
+
+
+def listed(items: Sequence[Value]) -> Value:
+    """Return a list of values; taken as one value it may be any item."""
+    return replace(either(items[:32]) if items else NOTHING, items=tuple(items[:32]), name="")
