@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from prowess.errors import Invalid
 from prowess.skill.archive import is_archive, read_archive, write_archive
 from prowess.skill.limits import Limits
-from prowess.skill.package import File, Package
+from prowess.skill.package import File, Package, check_path
 
 SKILL = b"---\nname: tidy\ndescription: Tidies.\n---\nTidy up.\n"
 SMALL = Limits(file_bytes=1000, skill_bytes=3000, files=5, archive_bytes=100_000)
@@ -107,10 +107,11 @@ paths = st.lists(segment, min_size=1, max_size=4).map("/".join)
 def test_any_package_survives_packing(name, files, kind):
     entries = [File(path=path, content=content, mode=mode) for path, (content, mode) in files.items()]
     try:
+        check_path(name)  # the folder at the top
         package = Package.of(name, [*entries, File(path="SKILL.md", content=SKILL)])
     except Invalid:
         return
-    assert read_archive(write_archive(package, kind), "x.zip") == [package]
+    assert read_archive(write_archive(package, kind), f"x.{kind}") == [package]
 
 
 def test_an_archive_without_a_folder_at_the_top_takes_its_own_name():
@@ -119,7 +120,7 @@ def test_an_archive_without_a_folder_at_the_top_takes_its_own_name():
     assert (package.name, package.paths) == ("tidy-up", ("SKILL.md", "references/a.md"))
 
 
-@pytest.mark.parametrize("name", ["tidy.zip", "tidy.skill", "tidy.tar.gz", "tidy.TGZ", "tidy"])
+@pytest.mark.parametrize("name", ["tidy.skill", "tidy.SKILL", "tidy"])
 def test_the_kind_of_an_archive_is_told_by_its_bytes_and_not_by_its_name(name):
     for data in (
         make_zip({"SKILL.md": SKILL}),
@@ -129,6 +130,50 @@ def test_the_kind_of_an_archive_is_told_by_its_bytes_and_not_by_its_name(name):
         assert is_archive(data)
         (package,) = read_archive(data, name)
         assert (package.name, package.paths) == ("tidy", ("SKILL.md",))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "kind"), [("zip", "zip"), ("ZIP", "zip"), ("tar.gz", "gzip"), ("tgz", "gzip"), ("tar", "tar")]
+)
+def test_an_archive_of_another_kind_than_its_suffix_says_is_refused(suffix, kind):
+    tar = make_tar(("SKILL.md", SKILL))
+    for actual, data in {"zip": make_zip({"SKILL.md": SKILL}), "gzip": gzip.compress(tar), "tar": tar}.items():
+        if actual == kind:
+            assert read_archive(data, f"tidy.{suffix}")[0].name == "tidy"
+            continue
+        with pytest.raises(Invalid, match=f"is a {actual} archive, and its name says {kind}"):
+            read_archive(data, f"tidy.{suffix}")
+
+
+DEVICES = ["CON", "nul.txt", "aux.md", "scripts/PRN", "com1.py", "LPT9.tar.gz", "aux/guide.md", "COM².txt", "conout$"]
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_the_name_of_a_device_is_refused_by_name(name):
+    for data in (make_zip({"SKILL.md": SKILL, name: b"x"}), make_tar(("SKILL.md", SKILL), (name, b"x"))):
+        assert "device" in refusal(data)
+
+
+@pytest.mark.parametrize("name", ["console.md", "auxiliary.md", "com.md", "com10.md", "null.txt", "icon.png", "a.con"])
+def test_a_name_that_only_begins_like_a_device_is_a_name(name):
+    (package,) = read_archive(make_zip({"SKILL.md": SKILL, name: b"x"}), "tidy.zip")
+    assert name in package.paths
+
+
+@pytest.mark.parametrize(
+    "name", ["guide\u202edm.exe", "guide\u200f.md", "\u05d0\u200f.md", "a\u200bb.md", "a\xadb.md", "a\u2066b.md"]
+)
+def test_hidden_characters_and_direction_marks_in_a_name_are_refused_and_shown(name):
+    for data in (make_zip({"SKILL.md": SKILL, name: b"x"}), make_tar(("SKILL.md", SKILL), (name, b"x"))):
+        said = refusal(data)
+        assert "hidden characters" in said
+        assert not {char for char in name if not char.isprintable()} & set(said)
+
+
+def test_persian_and_emoji_in_a_name_stay():
+    names = ("references/می\u200cخواهم.md", "assets/👩\u200d🔬.png")
+    (package,) = read_archive(make_zip({"SKILL.md": SKILL, **dict.fromkeys(names, b"x")}), "tidy.zip")
+    assert set(names) < set(package.paths)
 
 
 def test_an_archive_of_several_skills_gives_each_of_them():
@@ -226,6 +271,13 @@ def test_a_path_that_leads_outside_is_refused_even_where_it_would_be_skipped():
 def test_a_name_with_a_nul_is_refused_by_name():
     data = make_zip({"SKILL.md": SKILL, "a.mdXexe": b"x"}).replace(b"a.mdXexe", b"a.md\0exe")
     assert "a.md\\x00exe" in refusal(data)
+    tar = bytearray(make_tar(("SKILL.md", SKILL), ("a.mdXexe", b"x")))
+    at = tar.index(b"a.mdXexe")
+    tar[at : at + 8] = b"a.md\0exe"
+    header = tar[at : at + 512]
+    header[148:156] = b" " * 8
+    tar[at + 148 : at + 156] = b"%06o\0 " % sum(header)
+    assert "a.md\\x00exe" in refusal(bytes(tar))
     pax = tar_entry("plain", tarfile.REGTYPE)
     pax.pax_headers = {"path": "a\0b"}
     assert "a\\x00b" in refusal(make_tar(("SKILL.md", SKILL), pax))

@@ -244,9 +244,9 @@ def test_a_profile_with_a_file_limit_never_leaves_out_skill_md_however_it_is_spe
 
 def test_what_looks_like_an_escape_stays_beside_three_dashes() -> None:
     description = r"a --- b \x7F c"
-    package = of(f"---\nname: Notes\ndescription: '{description}'\nauthor: \"x\\x7Fy\"\n---\nx\n")
+    package = of(f"---\nname: Notes\ndescription: '{description}'\nauthor: \"x\\x9Fy\"\n---\nx\n")
     assert front(fitted(package, "agentskills").package)["description"] == description
-    assert front(fitted(package, "codex").package)["author"] == "x\x7fy"
+    assert front(fitted(package, "codex").package)["author"] == "x\x9fy"
 
 
 def test_three_dashes_in_a_description_do_not_confuse_the_reference(tmp_path: Path) -> None:

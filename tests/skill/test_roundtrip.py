@@ -331,9 +331,8 @@ KIND_STRATEGIES = [
     st.builds(CliCommand, name=LINE, **COMMON, handler=TEXT),
     st.builds(DspyModule, name=LINE, **COMMON, state=st.none() | TEXT, fallback=st.none() | LINE),
 ]
-FILE_NAMES = st.text(string.ascii_letters + string.digits + "_-", min_size=1, max_size=8).map(
-    lambda name: name + ".txt"
-)
+# With a letter in front that begins no name of a device, such as `com1`, which is refused.
+FILE_NAMES = st.text(string.ascii_letters + string.digits + "_-", max_size=8).map(lambda name: f"x{name}.txt")
 
 
 @st.composite

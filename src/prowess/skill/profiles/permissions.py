@@ -20,7 +20,6 @@ _FILES = {
     "hooks/hooks.json": "to run hooks",
 }
 _TOGETHER = "and so to send what it finds there to these hosts"
-_SHOWN = 10
 # A longer list goes on in another line and is never cut: padding once hid a host from the person who approved it.
 _LONGEST = 1_000
 # Claude Code runs these commands when it loads the text, before a model reads it.
@@ -41,8 +40,8 @@ def list_permissions(reading: Reading) -> Iterator[Problem]:
 
 
 def summarize_permissions(allowed_tools: Sequence[str], paths: Iterable[str], body: str) -> tuple[str, ...]:
-    """Return a short list of what a skill asks for, for the person who approves it."""
-    asked = [f"to use tools without asking: {', '.join(allowed_tools)[:300]}"] if allowed_tools else []
+    """Return what a skill asks of its host, for the person who approves it. Nothing is cut."""
+    asked = _lines("to use tools without asking:", allowed_tools)
     if ("!`" in body or "```!" in body) and _COMMAND.search(body):
         asked.append("to run a command whenever its text is loaded")
     asked += [f"{what} ({path})" for path in paths if (what := _in_file(path))]
@@ -50,23 +49,23 @@ def summarize_permissions(allowed_tools: Sequence[str], paths: Iterable[str], bo
 
 
 def describe_needs(needs: Needs, kinds: Collection[Kind]) -> tuple[str, ...]:
-    """Describe what a skill with artifacts of these kinds needs outside the sandbox."""
+    """Describe what a skill with artifacts of these kinds needs outside the sandbox, gravest first. Nothing is cut."""
     reads = [path for path, writable in map(split_root, needs.roots) if not writable]
     writes = [path for path, writable in map(split_root, needs.roots) if writable]
     native = needs.runtime == "native" and "function" in kinds
     code = any(kind_info(kind).runs_code for kind in kinds)
     asked: list[tuple[str, Sequence[str]]] = [
-        ("to run outside the sandbox, as a process of this machine:", ["runtime native"] if native else []),
-        ("to have packages installed:", needs.requirements if native else []),
+        ("to read from the environment:", needs.env),
+        ("to read and write files in", writes),
         ("to reach", needs.hosts),
         (
             "to read the pages of the workspace and ask models,",
             [_TOGETHER] if needs.hosts and "function" in kinds else [],
         ),
-        ("to read from the environment:", needs.env),
-        ("to read files in", reads),
-        ("to read and write files in", writes),
         ("to run the program", needs.binaries),
+        ("to run outside the sandbox, as a process of this machine:", ["runtime native"] if native else []),
+        ("to have packages installed:", needs.requirements if native else []),
+        ("to read files in", reads),
         ("to run other skills:", _skills_run(needs.allowed_tools) if code else []),
     ]
     return tuple(line for what, names in asked for line in _lines(what, names))
@@ -98,8 +97,8 @@ def _in_frontmatter(reading: Reading) -> Iterator[Problem]:
     tools = reading.skill.allowed_tools if reading.skill else ()
     if tools:
         key = next((key for key in fields if key.replace("_", "-").lower() in _TOOL_KEYS), "allowed-tools")
-        named = ", ".join(tools[:_SHOWN]) + (", …" if len(tools) > _SHOWN else "")
-        yield _permission(f"to use tools without asking ({named[:300]})", key, lines.get(key))
+        for what in _lines("to use tools without asking:", tools):
+            yield _permission(what, key, lines.get(key))
 
 
 _TOOL_KEYS = frozenset({"allowed-tools", "allowedtools"})

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 from prowess.errors import Invalid, Problem
-from prowess.skill.filenames import is_skill_md
 from prowess.skill.forms.form import Reading
 from prowess.skill.kinds import Artifact, JsonObject, PromptTemplate, kind_info
 from prowess.skill.limits import MIB, Limits
 from prowess.skill.model import Skill
-from prowess.skill.package import File
 from prowess.skill.profiles import checks
 from prowess.skill.profiles.declarations import (
     check_artifact_assertions,
@@ -25,122 +23,11 @@ from prowess.skill.profiles.declarations import (
     check_requests,
     check_requirements,
 )
+from prowess.skill.profiles.hidden_text import check_hidden_text, check_look_alikes
 from prowess.skill.profiles.permissions import list_permissions
 from prowess.skill.profiles.profile import Profile
 from prowess.skill.template import find_variables
-from prowess.skill.text.hidden import HiddenText, find_hidden, quote_source, show_hidden
-
-_MAX_PER_FILE = 20
-_MAX_SHOWN = 30
-_HIDDEN_HINT = "Delete these characters; if something is meant by them, write it visibly."
-_CLASS_NAMES: dict[str, str] = {
-    "bidi-control": "direction control",
-    "control": "control",
-    "invisible": "invisible",
-    "tag": "tag",
-    "variation-selector": "variation selector",
-    "zero-width": "zero-width",
-}
-
-
-def check_hidden_text(reading: Reading) -> Iterator[Problem]:
-    """Yield each run of hidden characters, in a file or in the field that an escape sequence puts it into."""
-    seen: set[str] = set()
-    for file in reading.package.files:
-        yield from _in_path(file.path)
-        text = _text_of(file)
-        for found in find_hidden(text)[:_MAX_PER_FILE]:
-            run = _hidden_run(text, found)
-            seen.add(run)
-            yield _hidden_problem(found, run, file.path, found.line)
-    # Walking through all fields is slow. Without escapes, a hidden character in a field is in the file as well.
-    if not _has_escapes(reading):
-        return
-    lines: Mapping[str, int] = reading.document.lines if reading.document else {}
-    for field, text in _iter_fields(reading):
-        for found in find_hidden(text):
-            run = _hidden_run(text, found)
-            if run not in seen:
-                seen.add(run)
-                yield _hidden_problem(found, run, field, lines.get(field))
-
-
-def _has_escapes(reading: Reading) -> bool:
-    """Return True if fields can contain characters that the files do not show. Markdown without a backslash cannot."""
-    raw = reading.document.raw if reading.document else None
-    return reading.form not in _PLAIN_FORMS or "\\" in (raw or "")
-
-
-_PLAIN_FORMS = ("agentskills", "agentcy", "bernstein")
-
-
-def _in_path(path: str) -> Iterator[Problem]:
-    for found in find_hidden(path):
-        yield _hidden_problem(found, _hidden_run(path, found), show_hidden(path), None)
-
-
-def _text_of(file: File) -> str:
-    """Return the text of a file, or '' for a binary file."""
-    try:
-        text = file.content.decode("utf-8")
-    except UnicodeDecodeError:
-        return ""
-    # A NUL marks a binary file, but must not exempt SKILL.md from the check.
-    return text if "\x00" not in text or is_skill_md(file.path) else ""
-
-
-def _hidden_run(text: str, found: HiddenText) -> str:
-    """Return the hidden characters themselves."""
-    line = text.split("\n")[found.line - 1] if found.line > 1 or "\n" in text else text
-    return line[found.column - 1 : found.column - 1 + found.count]
-
-
-def _iter_fields(reading: Reading) -> Iterator[tuple[str, str]]:
-    """Yield every text that was read from the files, with its field."""
-    if reading.document is not None:
-        yield from _iter_texts(dict(reading.document.fields))
-    if reading.skill is not None:
-        yield from _iter_skill_fields(reading.skill)
-
-
-def _iter_skill_fields(skill: Skill) -> Iterator[tuple[str, str]]:
-    values = skill.model_dump(exclude={"artifacts", "frontmatter", "manifest", "provenance"}, exclude_defaults=True)
-    yield from _iter_texts(values)
-    for artifact in skill.artifacts:
-        for _, text in _iter_texts(artifact.model_dump(exclude_defaults=True)):
-            yield artifact.name, text
-
-
-def _iter_texts(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield all texts in a value, each with its top-level key."""
-    pending: list[tuple[str, Any]] = [(str(key), value) for key, value in values.items()]
-    pending += [(str(key), str(key)) for key in values]
-    while pending:
-        key, value = pending.pop()
-        if isinstance(value, str):
-            # Hidden characters that are refused are all outside ASCII; control characters only give a warning.
-            if not value.isascii():
-                yield key, value
-        elif isinstance(value, dict):
-            pending += [(key, part) for pair in cast("dict[str, Any]", value).items() for part in pair]
-        elif isinstance(value, (list, tuple)):
-            pending += [(key, part) for part in cast("list[Any]", value)]
-
-
-def _hidden_problem(found: HiddenText, run: str, field: str, line: int | None) -> Problem:
-    escaped = "".join(f"\\u{{{ord(char):04X}}}" for char in run[:_MAX_SHOWN]) + ("…" if len(run) > _MAX_SHOWN else "")
-    name = _CLASS_NAMES[found.char_class]
-    count = f"{found.count} hidden {name} characters" if found.count > 1 else f"a hidden {name} character"
-    message = f"There is {count} in column {found.column}: {escaped}"
-    if found.count > 1:
-        message = message.replace("There is", "There are", 1)
-    if found.char_class == "control":
-        # Mostly text that was decoded wrongly once; it smuggles nothing, and terminals never see it.
-        return Problem(
-            code="control-characters", severity="warning", message=message, hint=_HIDDEN_HINT, field=field, line=line
-        )
-    return Problem(code="hidden-text", severity="error", message=message, hint=_HIDDEN_HINT, field=field, line=line)
-
+from prowess.skill.text.hidden import quote_source
 
 MAX_TEMPLATE_CHARACTERS = 2 * MIB
 """The limit for all templates of a skill together."""
@@ -236,6 +123,7 @@ def check(reading: Reading, _limits: Limits) -> Iterator[Problem]:
     if reading.skill is None and not any(problem.severity == "error" for problem in reading.problems):
         yield checks.error("unusable", "Nothing in the package makes a skill.", "Add a SKILL.md with a description.")
     yield from check_hidden_text(reading)
+    yield from check_look_alikes(reading)
     yield from check_patterns(reading)
     yield from check_artifact_assertions(reading)
     yield from check_templates(reading)

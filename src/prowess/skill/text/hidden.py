@@ -1,67 +1,118 @@
 """Find text that a model reads and a person does not see.
 
-Some characters have no visible shape: tags, variation selectors, zero-width characters, direction controls. Scripts and emoji
-need a few of them in certain places, where they are accepted. Anywhere else they can carry a message past a reviewer, so each
-one is found.
+Unicode has some 4,000 characters without a shape (its property Default_Ignorable_Code_Point), and others that look like
+nothing in most fonts. Scripts and emoji need a few of them in certain places, where they are accepted. Anywhere else they can
+carry a message past a reviewer, so each one is found.
+
+Two things are not found: the choice among visible spaces, and one bit at a place where a script may or may not have a joiner
+or a space without width (Persian, Thai). Both need a long visible text to carry a short hidden one.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-CharClass = Literal["tag", "variation-selector", "zero-width", "bidi-control", "control", "invisible"]
+from prowess.skill.text.unicode_tables import (
+    DEFAULT_IGNORABLE,
+    EMOJI_JOINS,
+    EMOJI_VARIATION,
+    JOINING,
+    STANDARD_VARIATION,
+    UNIFIED_IDEOGRAPH,
+)
 
-# Besides the classes below: fillers of Hangul (U+115F, U+3164, U+FFA0) and vowels of Khmer (U+17B4) that have no shape,
-# musical formatting (U+1D173), lone surrogates, and code points that are never characters (U+FDD0, U+FFFE and their
-# like in each plane). Tab, LF, FF, CR and NEL are white space and stay out.
-_SUSPECTS = (
-    (0x00, 0x08), (0x0B, 0x0B), (0x0E, 0x1F), (0x7F, 0x84), (0x86, 0x9F),
-    (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E),
-    (0x2060, 0x206F), (0x3164, 0x3164), (0xD800, 0xDFFF), (0xFDD0, 0xFDEF), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF),
-    (0xFFA0, 0xFFA0), (0xFFF0, 0xFFFB), (0xFFFE, 0xFFFF), (0x1D173, 0x1D17A),
-    *((plane + 0xFFFE, plane + 0xFFFF) for plane in range(0x10000, 0xE0000, 0x10000)),
-    (0xE0000, 0xE0FFF), (0xEFFFE, 0xEFFFF), (0xFFFFE, 0xFFFFF), (0x10FFFE, 0x10FFFF),
-)  # fmt: skip
-"""The characters that may be hidden, as sorted ranges."""
+CharClass = Literal[
+    "tag", "variation-selector", "zero-width", "bidi-control", "control", "private-use", "blank", "invisible"
+]
+
+# Tab, LF, FF, CR and NEL are white space and stay out.
+_CONTROL = "\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f"
+_PRIVATE_USE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
+# Characters with a shape that is empty, and format controls that Unicode does not count as ignorable: the blank of Braille,
+# the controls and blanks of hieroglyphs, the filler of Khitan, the null notehead of music.
+_BLANK = "\u2800\U00013430-\U00013442\U00016fe4\U0001d159"
+# Annotations and the object replacement (U+FFF9 to U+FFFC), lone surrogates, and code points that are never characters.
+_NO_TEXT = "\ufff9-\ufffc\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff" + "".join(
+    f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000)
+)
+
+
+class _CharSet:
+    """Characters in ranges, written as in a character class. Compiling large classes as patterns would take milliseconds."""
+
+    def __init__(self, *classes: str) -> None:
+        self.ranges = sorted((ord(one[0]), ord(one[-1])) for part in classes for one in re.findall("(?s).-.|.", part))
+        self._starts = [first for first, _ in self.ranges]
+
+    def __contains__(self, char: str) -> bool:
+        at = bisect_right(self._starts, ord(char)) - 1 if char else -1
+        return at >= 0 and ord(char) <= self.ranges[at][1]
+
+
+_SUSPECTS = _CharSet(_CONTROL, _PRIVATE_USE, _BLANK, _NO_TEXT, DEFAULT_IGNORABLE)
+"""The characters that may be hidden. Whether one is, depends on its neighbours."""
 
 
 def _ordinary_ranges() -> str:
     """Return all other characters, as the ranges of a character class."""
-    starts = [0, *(last + 1 for _, last in _SUSPECTS)]
-    ends = [*(first - 1 for first, _ in _SUSPECTS), 0x10FFFF]
+    starts = [0, *(last + 1 for _, last in _SUSPECTS.ranges)]
+    ends = [*(first - 1 for first, _ in _SUSPECTS.ranges), 0x10FFFF]
     pairs = zip(starts, ends, strict=True)
     return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in pairs if first <= last)
 
 
 _SUSPECT = re.compile(f"[^{_ordinary_ranges()}]")
 """Defined by what it is not: ordinary characters are dismissed in one step, and most text has nothing else."""
+_CONTROLS = re.compile(f"[{_CONTROL}]")
 _PLAIN = bytes(code for code in range(128) if not _SUSPECT.match(chr(code)))
 
-# The flag of England is a black flag, its region in tag characters (`gbeng`) and a closing tag. A region has 3 to 6
-# characters, so that no message fits between the two.
-_FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f")
-_JOINING = re.compile(
-    "[\u0600-\u06ff\u0700-\u074f\u0750-\u077f\u0780-\u07bf\u07c0-\u07ff\u0840-\u085f\u0860-\u08ff"
-    "\u0900-\u0dff\u1000-\u109f\u1780-\u17ff\u1800-\u18af\u1900-\u1aff\u1b00-\u1bff\u0e00-\u0fff\ua840-\ua87f"
-    "\ua880-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00010aff\U00010d00-\U00010d3f\U00011000-\U00011fff"
-    "\U0001e900-\U0001e95f]"
+_CLASSES: tuple[tuple[CharClass, _CharSet], ...] = (
+    ("zero-width", _CharSet("\u200b-\u200d\u2060-\u2064\ufeff\u180e")),
+    ("variation-selector", _CharSet("\ufe00-\ufe0f\u180b-\u180d\u180f\U000e0100-\U000e01ef")),
+    ("bidi-control", _CharSet("\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069")),
+    ("tag", _CharSet("\U000e0000-\U000e007f")),
+    ("control", _CharSet(_CONTROL)),
+    ("private-use", _CharSet(_PRIVATE_USE)),
+    ("blank", _CharSet(_BLANK)),
 )
-"""Letters and marks of the scripts in which joiners change how neighbours are drawn."""
 
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\ua9e0-\ua9ff\uaa60-\uaadf]"
+# A flag is a black flag, a region in tag characters and a closing tag. Only the three that Unicode lists are drawn as flags;
+# any other region is a black flag with a message after it.
+_FLAG = re.compile(
+    "\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074"
+    "|\U000e0077\U000e006c\U000e0073)\U000e007f"
+)
+# Blocks of the scripts of India, Sri Lanka and South-East Asia, in which joiners choose the form of a cluster.
+_BRAHMIC = _CharSet(
+    "\u0900-\u0dff\u0f00-\u109f\u1700-\u17ff\u1900-\u1aaf\u1b00-\u1bff\ua880-\ua8df\ua980-\ua9df\uaa00-\uaadf",
+    "\uaae0-\uaaff\uabc0-\uabff\U00011000-\U00011fff",
+)
+_CURSIVE = _CharSet(JOINING, "\ufb50-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc")
+_UNSPACED = _CharSet(
+    "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\ua9e0-\ua9ff\uaa60-\uaadf"
 )
 """Letters of the scripts that are written without spaces, where a zero-width space separates words."""
 
 _MAX_SHOWN = 80
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 _KEYCAPS = frozenset("0123456789#*")
-# What may stand between an emoji and the joiner after it: the emoji selector, a skin tone, a keycap.
-_EMOJI_TAIL = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff\u20e3]")
+_EMOJI_TAIL = frozenset("\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
+"""What may stand between an emoji and the joiner after it: the emoji selector or a skin tone."""
+_MAX_EMOJI_JOINERS = 3
+"""The joiners of the longest sequences: a family of four, or a kiss."""
+_JOINS = {first: frozenset(seconds) for firsts, seconds in EMOJI_JOINS for first in firsts}
+_EMOJI_BASE = _CharSet(EMOJI_VARIATION)
+_STANDARD_BASE = _CharSet(STANDARD_VARIATION)
+_IDEOGRAPH = _CharSet(UNIFIED_IDEOGRAPH)
+_IDEOGRAPH_SELECTOR = re.compile("[\U000e0100-\U000e01ef\ufe00-\ufe02]")
+# Old forms of ideographs occur in names, a few in a text. Any one of 240 selectors may follow an ideograph, so more of them
+# could write a byte behind each visible character.
+_MAX_IDEOGRAPH_SELECTORS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +160,26 @@ def _runs(text: str) -> Iterator[tuple[int, CharClass, int]]:
 
 def show_hidden(text: str) -> str:
     r"""Return the text with every hidden character written out, such as `\u{E0041}`."""
+    return replace_hidden(text, _write_out)
+
+
+def show_controls(text: str) -> str:
+    r"""Return the text with control characters, such as ESC, written out. All other characters stay, hidden or not."""
+    return _CONTROLS.sub(lambda found: _write_out(found[0]), text)
+
+
+def replace_hidden(text: str, write: Callable[[str], str]) -> str:
+    """Return the text with each hidden character replaced by what `write` returns for it."""
     parts: list[str] = []
     start = 0
     for position in _hidden_positions(text):
-        parts += [text[start:position], f"\\u{{{ord(text[position]):04X}}}"]
+        parts += [text[start:position], write(text[position])]
         start = position + 1
-    return "".join([*parts, text[start:]])
+    return "".join([*parts, text[start:]]) if parts else text
+
+
+def _write_out(char: str) -> str:
+    return f"\\u{{{ord(char):04X}}}"
 
 
 def quote_source(source: str) -> str:
@@ -127,35 +192,32 @@ def _hidden_positions(text: str) -> Iterator[int]:
     if text.isascii() and not text.encode().translate(None, _PLAIN):
         return
     flag_end = 0
+    crowded: bool | None = None
     for found in _SUSPECT.finditer(text):
-        position = found.start()
+        position, char = found.start(), found[0]
         if position < flag_end:
             continue
         # A flag is accepted as a whole and skipped. On their own, tag characters are always refused.
-        if found[0] >= "\U000e0000":
+        if "\U000e0000" <= char <= "\U000e007f":
             flag = _FLAG.match(text, position - 1) if position else None
             if flag:
                 flag_end = flag.end()
                 continue
-        accepted = _ACCEPTED.get(_classify(found[0]))
+        if crowded is None and _IDEOGRAPH_SELECTOR.match(char):
+            crowded = len(_IDEOGRAPH_SELECTOR.findall(text)) > _MAX_IDEOGRAPH_SELECTORS
+        if crowded and _IDEOGRAPH_SELECTOR.match(char):
+            yield position
+            continue
+        accepted = _ACCEPTED.get(_classify(char))
         if not (accepted and accepted(text, position)):
             yield position
 
 
 def _classify(char: str) -> CharClass:
-    for char_class, pattern in _CLASSES:
-        if pattern.match(char):
+    for char_class, chars in _CLASSES:
+        if char in chars:
             return char_class
     return "invisible"
-
-
-_CLASSES: tuple[tuple[CharClass, re.Pattern[str]], ...] = (
-    ("zero-width", re.compile("[\u200b-\u200d\u2060-\u2064\ufeff\u180e]")),
-    ("variation-selector", re.compile("[\ufe00-\ufe0f\u180b-\u180d\u180f\U000e0100-\U000e01ef]")),
-    ("bidi-control", re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")),
-    ("tag", re.compile("[\U000e0000-\U000e007f]")),
-    ("control", re.compile("[\x00-\x1f\x7f-\x9f]")),
-)
 
 
 def _around(text: str, position: int) -> tuple[str, str]:
@@ -168,41 +230,90 @@ def _zero_width_accepted(text: str, position: int) -> bool:
     # A byte order mark is one only at the start; anywhere else it is an invisible space.
     if char == "\ufeff":
         return position == 0
+    if char == "\u200d" and _joins_emoji(text, position):
+        return True
+    if before in _SUSPECTS or after in _SUSPECTS:
+        return False
     if char == "\u200b":
-        return bool(_UNSPACED.match(before) and _UNSPACED.match(after))
-    # Persian, for example, writes the non-joiner inside words and at their end, before a space or punctuation.
-    if char in "\u200c\u200d" and _JOINING.match(before):
-        return not after or bool(_JOINING.match(after)) or after.isspace() or unicodedata.category(after)[0] == "P"
-    if char == "\u200d":
-        return (_is_emoji(before) or bool(_EMOJI_TAIL.match(before))) and _is_emoji(after)
-    return char == "\u180e" and _is_mongolian(before)
+        return before in _UNSPACED and after in _UNSPACED
+    if char == "\u180e":
+        return _is_mongolian(before) and _is_mongolian(after)
+    if char not in "\u200c\u200d":
+        return False
+    # Two joiners with one letter between them do nothing in any script, and a row of them is a row of bits.
+    if position > 1 and text[position - 2] in "\u200c\u200d":
+        return False
+    return _non_joiner_accepted(before, after) if char == "\u200c" else _joiner_accepted(before, after)
+
+
+def _non_joiner_accepted(before: str, after: str) -> bool:
+    # Persian, for example, writes it inside words and at their end, before a space or punctuation.
+    base = _script_of(before)
+    return base is not None and (_ends_word(after) or after in base or unicodedata.combining(after) > 0)
+
+
+def _joiner_accepted(before: str, after: str) -> bool:
+    # In Indic scripts a joiner stands beside the sign that removes a vowel (class 9); Khmer has one before its shifters.
+    if before in _BRAHMIC and (_is_virama(before) or _is_virama(after) or "\u1780" <= before <= "\u17ff"):
+        return _ends_word(after) or after in _BRAHMIC
+    # Arabic letters join by themselves: a joiner shows the joined form of a letter that stands alone.
+    joined = (_is_cursive(before), _is_cursive(after))
+    return joined in ((True, False), (False, True)) and _ends_word(after if joined[0] else before)
+
+
+def _joins_emoji(text: str, position: int) -> bool:
+    """Return True for a joiner inside an emoji sequence that Unicode recommends, such as a family or a profession."""
+    end, right = position, text[position + 1 : position + 2]
+    # Back through the whole sequence: every pair must be one that Unicode joins.
+    for _ in range(_MAX_EMOJI_JOINERS):
+        start = end - 1
+        tail = text[start:end]
+        if tail in _EMOJI_TAIL:
+            start -= 1
+        left = text[start : start + 1] if start >= 0 else ""
+        if tail == "\ufe0f" and left not in _EMOJI_BASE:
+            return False
+        if right not in _JOINS.get(left, ()):
+            return False
+        if start < 1 or text[start - 1] != "\u200d":
+            return True
+        end, right = start - 1, left
+    return False
 
 
 def _variation_accepted(text: str, position: int) -> bool:
     char = text[position]
     before, after = _around(text, position)
     # One selector changes a character; two in a row change nothing and can encode a byte each.
-    if after and _classify(after) == "variation-selector" and _SUSPECT.match(after):
+    if after and _classify(after) == "variation-selector":
         return False
     if char >= "\U000e0100":
-        return _is_ideograph(before)
+        return before in _IDEOGRAPH
     if char <= "\u180f":
         return _is_mongolian(before)
-    return bool(before) and (
-        before in _KEYCAPS or _is_symbol(before) or _is_ideograph(before) or _takes_selector(before)
-    )
+    if char >= "\ufe0e":
+        # A digit takes a selector as the start of a keycap only: elsewhere it looks the same without.
+        return before in _EMOJI_BASE and (before not in _KEYCAPS or after == "\u20e3")
+    return before > "\x7f" and bool(before in _STANDARD_BASE or (char <= "\ufe02" and before in _IDEOGRAPH))
 
 
 def _direction_mark_accepted(text: str, position: int) -> bool:
     """Accept a direction mark next to a letter of a right-to-left script, or to its punctuation."""
     # Marks only nudge the direction of their neighbours. Embeddings, overrides and isolates reorder whole stretches, so
-    # that a reviewer reads another text than the model: they are never accepted.
+    # that a reviewer reads another text than the model: they are never accepted. Nor are two marks in a row.
     if text[position] not in "\u200e\u200f\u061c":
         return False
+    before, after = text[max(0, position - 3) : position][::-1], text[position + 1 : position + 4]
+    if before[:1] in _SUSPECTS or after[:1] in _SUSPECTS:
+        return False
+    return any(_starts_right_to_left(side) for side in (before, after))
+
+
+def _starts_right_to_left(side: str) -> bool:
+    """Return True if a right-to-left letter stands in these few characters before anything that may be hidden."""
+    suspect = _SUSPECT.search(side)
     return any(
-        unicodedata.bidirectional(char) in _RIGHT_TO_LEFT
-        for char in text[max(0, position - 3) : position + 4]
-        if char not in "\u200e\u200f\u061c"
+        unicodedata.bidirectional(char) in _RIGHT_TO_LEFT for char in side[: suspect.start() if suspect else None]
     )
 
 
@@ -213,36 +324,25 @@ _ACCEPTED: dict[CharClass, Callable[[str, int], bool]] = {
 }
 
 
-def _is_symbol(char: str) -> bool:
-    """Return True for a character that has a text and an emoji shape, or a variant: symbols, arrows, some punctuation."""
-    return unicodedata.category(char) in ("So", "Sm", "Sk", "Po", "Ps", "Pe") and char >= "\xa0"
+def _script_of(char: str) -> _CharSet | None:
+    """Return the letters of the script in which a joiner may follow this character, or None."""
+    if char in _BRAHMIC:
+        return _BRAHMIC
+    return _CURSIVE if _is_cursive(char) else None
 
 
-def _takes_selector(char: str) -> bool:
-    return (
-        _is_emoji(char)
-        or "\u1000" <= char <= "\u109f"
-        or "\ua840" <= char <= "\ua87f"
-        or char in "\u3030\u303d\u2139\u24c2"
-    )
+def _is_cursive(char: str) -> bool:
+    # Vowel signs of Arabic and its like stand between letters and do not join.
+    return char in _CURSIVE or "\u064b" <= char <= "\u065f"
 
 
-def _is_emoji(char: str) -> bool:
-    if not char:
-        return False
-    return "\U0001f000" <= char <= "\U0001faff" or (
-        "\u2190" <= char <= "\u2bff" and unicodedata.category(char)[0] == "S"
-    )
+def _is_virama(char: str) -> bool:
+    return bool(char) and unicodedata.combining(char) == 9
 
 
-def _is_ideograph(char: str) -> bool:
-    return bool(char) and (
-        "\u3400" <= char <= "\u9fff"
-        or "\uf900" <= char <= "\ufaff"
-        or "\U00020000" <= char <= "\U0003ffff"
-        or char in "\u3007\u3001\u3002\uff01\uff0c\uff0e\uff1a\uff1b\uff1f"
-    )
+def _ends_word(char: str) -> bool:
+    return not char or char.isspace() or unicodedata.category(char)[0] in "PS"
 
 
 def _is_mongolian(char: str) -> bool:
-    return "\u1800" <= char <= "\u18af"
+    return "\u1820" <= char <= "\u18aa"

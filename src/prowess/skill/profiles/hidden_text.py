@@ -1,0 +1,183 @@
+"""Check a skill for text that people cannot see, and for names that look like others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from prowess.errors import Problem, Severity
+from prowess.skill.filenames import is_skill_md
+from prowess.skill.forms.form import Reading
+from prowess.skill.model import Skill
+from prowess.skill.package import File
+from prowess.skill.text.hidden import HiddenText, find_hidden, show_hidden
+from prowess.skill.text.look_alikes import find_latin_twins, find_mixed_words
+
+_MAX_PER_FILE = 20
+_MAX_SHOWN = 30
+_HINT = "Delete these characters; if something is meant by them, write it visibly."
+_CLASS_NAMES: dict[str, str] = {
+    "bidi-control": "direction control",
+    "blank": "blank",
+    "control": "control",
+    "invisible": "invisible",
+    "private-use": "private-use",
+    "tag": "tag",
+    "variation-selector": "variation selector",
+    "zero-width": "zero-width",
+}
+_PROSE = (".md", ".mdx", ".markdown", ".txt", ".rst", ".j2", ".jinja", ".mustache", ".yaml", ".yml", ".json")
+"""Files that are read as instructions. In others, such as scripts, control characters may have a purpose."""
+
+_LOADED = ("references/", "scripts/")
+_PLAIN_FORMS = ("agentskills", "agentcy", "bernstein")
+_CODE_KINDS = ("asset", "script")
+
+_Text = tuple[str, str, bool]
+"""The field or file of a text, the text, and True if it is read as instructions."""
+
+
+def check_hidden_text(reading: Reading) -> Iterator[Problem]:
+    """Yield each run of hidden characters, in a file or in the field that an escape sequence puts it into."""
+    seen: set[tuple[str, Severity]] = set()
+    for file in reading.package.files:
+        yield from _in_path(file.path)
+        text, prose = _text_of(file), is_skill_md(file.path) or file.path.endswith(_PROSE)
+        for found in find_hidden(text)[:_MAX_PER_FILE]:
+            run = _hidden_run(text, found)
+            problem = _hidden_problem(found, run, file.path, found.line, prose=prose)
+            seen.add((run, problem.severity))
+            yield problem
+    # Walking through all fields is slow. Without escapes, a hidden character in a field is in the file as well.
+    if not _fields_differ(reading):
+        return
+    lines: Mapping[str, int] = reading.document.lines if reading.document else {}
+    for field, text, prose in _iter_fields(reading):
+        for found in find_hidden(text):
+            run = _hidden_run(text, found)
+            problem = _hidden_problem(found, run, field, lines.get(field), prose=prose)
+            if (run, problem.severity) not in seen:
+                seen.add((run, problem.severity))
+                yield problem
+
+
+def find_hidden_in_values(name: str, values: Mapping[str, Any]) -> list[Problem]:
+    """Return the hidden text in the values of a document, such as a prompt of a registry."""
+    return [
+        _hidden_problem(found, _hidden_run(text, found), name, None, prose=True)
+        for _, text, _ in _iter_texts(dict(values))
+        for found in find_hidden(text)[:_MAX_PER_FILE]
+    ]
+
+
+def _fields_differ(reading: Reading) -> bool:
+    """Return True if fields can contain characters that the text of the files does not show."""
+    raw = reading.document.raw if reading.document else None
+    # A file that is not UTF-8 is decoded by its reader, and not searched as a file.
+    return reading.form not in _PLAIN_FORMS or "\\" in (raw or "") or not all(map(_is_utf8, reading.package.files))
+
+
+def _is_utf8(file: File) -> bool:
+    try:
+        file.content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _in_path(path: str) -> Iterator[Problem]:
+    for found in find_hidden(path):
+        yield _hidden_problem(found, _hidden_run(path, found), show_hidden(path), None, prose=True)
+
+
+def _text_of(file: File) -> str:
+    """Return the text of a file, or '' for a binary file."""
+    try:
+        text = file.content.decode("utf-8")
+    except UnicodeDecodeError:
+        return ""
+    # A NUL marks a binary file, but must not exempt what can be loaded as text.
+    loaded = is_skill_md(file.path) or file.path.endswith(_PROSE) or file.path.startswith(_LOADED)
+    return text if loaded or "\x00" not in text else ""
+
+
+def _hidden_run(text: str, found: HiddenText) -> str:
+    """Return the hidden characters themselves."""
+    line = text.split("\n")[found.line - 1] if found.line > 1 or "\n" in text else text
+    return line[found.column - 1 : found.column - 1 + found.count]
+
+
+def _iter_fields(reading: Reading) -> Iterator[_Text]:
+    """Yield every text that was read from the files."""
+    if reading.document is not None:
+        yield from _iter_texts({**reading.document.fields, "body": reading.document.body})
+    if reading.skill is not None:
+        yield from _iter_skill_fields(reading.skill)
+
+
+def _iter_skill_fields(skill: Skill) -> Iterator[_Text]:
+    values = skill.model_dump(exclude={"artifacts", "frontmatter", "manifest", "provenance"}, exclude_defaults=True)
+    yield from _iter_texts(values)
+    for artifact in skill.artifacts:
+        for _, text, _ in _iter_texts(artifact.model_dump(exclude_defaults=True)):
+            yield artifact.name, text, artifact.kind not in _CODE_KINDS
+
+
+def _iter_texts(values: dict[str, Any]) -> Iterator[_Text]:
+    """Yield all texts in a value, each with its top-level key."""
+    pending: list[tuple[str, Any]] = [(str(key), value) for key, value in values.items()]
+    pending += [(str(key), str(key)) for key in values]
+    while pending:
+        key, value = pending.pop()
+        if isinstance(value, str):
+            yield key, value, True
+        elif isinstance(value, dict):
+            pending += [(key, part) for pair in cast("dict[str, Any]", value).items() for part in pair]
+        elif isinstance(value, (list, tuple)):
+            pending += [(key, part) for part in cast("list[Any]", value)]
+
+
+def _hidden_problem(found: HiddenText, run: str, field: str, line: int | None, *, prose: bool) -> Problem:
+    escaped = "".join(f"\\u{{{ord(char):04X}}}" for char in run[:_MAX_SHOWN]) + ("…" if len(run) > _MAX_SHOWN else "")
+    name = _CLASS_NAMES[found.char_class]
+    count = f"{found.count} hidden {name} characters" if found.count > 1 else f"a hidden {name} character"
+    message = f"There {'are' if found.count > 1 else 'is'} {count} in column {found.column}: {escaped}"
+    if found.char_class != "control":
+        return Problem(code="hidden-text", severity="error", message=message, hint=_HINT, field=field, line=line)
+    # Controls above U+007F are mostly text that was decoded wrongly once. Those below, such as ESC, drive terminals and have
+    # no place in instructions. All of them are written out wherever the text goes into a prompt.
+    severity: Severity = "error" if prose and found.code_point < 0x80 else "warning"
+    return Problem(code="control-characters", severity=severity, message=message, hint=_HINT, field=field, line=line)
+
+
+def check_look_alikes(reading: Reading) -> Iterator[Problem]:
+    """Yield an error for a slug that looks like another one, and a warning for a title with words of mixed scripts."""
+    if reading.skill is None:
+        return
+    slug, title = reading.skill.slug, reading.skill.title
+    reasons = [f"{show_hidden(word)!r} mixes letters of several scripts" for word in find_mixed_words(slug)]
+    reasons += [
+        f"{word!r} looks like {twin!r} and is written in other letters" for word, twin in find_latin_twins(slug)
+    ]
+    if reasons:
+        yield Problem(
+            code="slug-look-alike",
+            severity="error",
+            message=f"The slug {slug!r} cannot be told from another by eye: {reasons[0]} ({_spell(slug)}).",
+            hint="Write the name in letters of one script; the letters in parentheses are the ones to replace.",
+            field="name",
+        )
+    mixed = find_mixed_words(title)
+    if mixed:
+        yield Problem(
+            code="mixed-scripts",
+            severity="warning",
+            message=f"The title has a word in letters of several scripts: {show_hidden(mixed[0])!r} ({_spell(mixed[0])}).",
+            hint="Write each word in letters of one script, unless this is meant.",
+            field="title",
+        )
+
+
+def _spell(text: str) -> str:
+    """Return the letters outside ASCII with their code points."""
+    return ", ".join(f"{char} is U+{ord(char):04X}" for char in dict.fromkeys(text) if not char.isascii())[:200]
