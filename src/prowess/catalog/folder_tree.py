@@ -192,15 +192,19 @@ class FolderTree:
     def _list_folder(self, folder: str) -> tuple[Stamp, int, list[os.DirEntry[str]]]:
         """List a folder, with its stamp and the time. Repeated if the folder was replaced meanwhile."""
         while True:
-            # The stamp comes first: an entry that is added during the listing changes the folder's modification time,
-            # so the next scan sees another stamp and lists again. The other way round it would be missed for good.
-            stamp = make_stamp(self._status(folder))
-            read_at = time.time_ns()
-            with os.scandir(folder) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name)
-            # Another inode: the folder was replaced between the stamp and the listing, so they do not belong together.
-            if self._status(folder).st_ino == stamp[3]:
-                return stamp, read_at, entries
+            # Held open, so that a folder that is put in its place cannot get the same inode number.
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                # The stamp comes first: an entry that is added during the listing changes the folder's modification
+                # time, so the next scan sees another stamp and lists again. The other way round it would be missed.
+                stamp = make_stamp(os.fstat(held))
+                read_at = time.time_ns()
+                with os.scandir(folder) as listing:
+                    entries = sorted(listing, key=lambda entry: entry.name)
+                if os.path.samestat(self._status(folder), os.fstat(held)):
+                    return stamp, read_at, entries
+            finally:
+                os.close(held)
 
     def _status(self, folder: str) -> os.stat_result:
         """Return the status of a folder. Only the root may be a link, and is followed."""
