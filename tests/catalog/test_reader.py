@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import sqlalchemy as sa
 
-from prowess.catalog import database_writes
+from prowess.catalog.database_reads import StoredSkills
 from prowess.catalog.database_store import DatabaseStore
 from prowess.errors import Invalid, Unavailable
 from prowess.skill.limits import Limits
 from prowess.skill.package import Package
 from prowess.skill.reader_version import READER_VERSION, reader_version
+from prowess.storage.blobs import dump_manifest, put_blobs
 from prowess.storage.database import Database, open_database
 from prowess.storage.tables import skill_artifacts, skill_blobs, skills
 
@@ -103,6 +104,7 @@ def test_rows_of_an_older_reader_are_replaced_and_nothing_else_changes(
     expected = rows(database)
     derived_by(database, OLDER)
 
+    store.list_skills()
     assert store.get_skill_by_name("release-notes") == before
     assert rows(database) == expected
     assert expected[0] == reader_version()
@@ -165,12 +167,13 @@ def test_saving_other_files_over_rows_of_a_newer_reader_derives_them_here(
 def test_files_that_are_refused_now_are_a_fault_and_the_others_are_served(
     store: DatabaseStore, database: Database
 ) -> None:
-    hidden = b"---\nname: release-notes\ndescription: d\n---\n\nHi\xe2\x80\xae.\n"
+    hidden = Package.of_texts(
+        "release-notes", {"SKILL.md": b"---\nname: release-notes\ndescription: d\n---\n\nHi\xe2\x80\xae.\n"}
+    )
     with database.write() as connection:
-        of = sa.select(skills.c.manifest).where(skills.c.slug == "release-notes")
-        sha256 = {entry[0]: entry[3] for entry in connection.execute(of).scalar_one()}["SKILL.md"]
-        connection.execute(sa.update(skill_blobs).where(skill_blobs.c.sha256 == sha256).values(content=hidden))
-    derived_by(database, OLDER)
+        put_blobs(connection, [hidden])
+        values = {"manifest": dump_manifest(hidden.manifest), "digest": hidden.digest}
+        connection.execute(sa.update(skills).where(skills.c.slug == "release-notes").values(**values))
 
     assert [card.slug for card in store.list_skills()] == ["other"]
     assert [(fault.slug, fault.problems[0].code) for fault in store.faults()] == [("release-notes", "hidden-text")]
@@ -227,15 +230,15 @@ def test_a_skill_that_is_saved_meanwhile_is_not_overwritten(
     derived_by(database, OLDER)
     kept = store.get_skill_by_name("other")
     assert kept is not None
-    read_again = database_writes.read_again
+    read_again = StoredSkills.read_again
 
-    def racing(*args: object) -> object:
-        found = read_again(*args)  # type: ignore[arg-type]
+    def racing(reader: StoredSkills, connection: sa.Connection, slugs: Sequence[str]) -> object:
+        found = read_again(reader, connection, slugs)
         monkeypatch.undo()
         store.save_all([pack("release-notes", "Other words.")], replace=True)
         return found
 
-    monkeypatch.setattr("prowess.catalog.database_store.read_again", racing)
+    monkeypatch.setattr(StoredSkills, "read_again", racing)
     store.list_skills()
 
     current = store.get_skill_by_name("release-notes")

@@ -249,14 +249,15 @@ def test_a_position_of_another_server_is_not_known(postgres_url: str, empty_post
         "trigger_phrases = '{\"a\": 1}'",
     ],
 )
-def test_a_damaged_row_is_left_out_of_an_index(database: Database, pack: Pack, damage: str) -> None:
+def test_a_damaged_row_is_indexed_from_the_files(database: Database, pack: Pack, damage: str) -> None:
     store = DatabaseStore(database, scope="account")
     store.save_all([pack("bad"), pack("good")])
+    expected = {found.slug: found for found in store.documents()}
     with database.write() as connection:
         connection.execute(sa.text(f"UPDATE skills SET {damage} WHERE slug = 'bad'"))
 
-    assert [found.slug for found in store.documents()] == ["good"]
-    assert [found.slug for found in store.documents(["bad", "good"])] == ["good"]
+    assert {found.slug: found for found in store.documents()} == expected
+    assert {found.slug: found for found in store.documents(["bad", "good"])} == expected
 
 
 # Memory and folders

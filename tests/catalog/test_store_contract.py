@@ -167,6 +167,16 @@ def test_an_outline_is_the_skill_without_the_content_of_its_parts(store: Store, 
     assert store.get_outline("nothing-here") is None
 
 
+def test_the_digest_of_a_skill_is_that_of_its_current_files(store: Store) -> None:
+    saved = store.create_skill(checker())
+    assert store.get_digest(saved.slug) == saved.digest
+    changed = store.update_skill(saved.model_copy(update={"description": "Checks more."}))
+    assert store.get_digest(saved.slug) == changed.digest != saved.digest
+    store.delete_skill(saved.id)
+    assert store.get_digest(saved.slug) is None
+    assert store.get_digest("nothing-here") is None
+
+
 def test_an_artifact_keeps_all_that_its_kind_holds(store: Store) -> None:
     saved = store.create_skill(checker())
 

@@ -20,6 +20,7 @@ from prowess.skill.model import Skill
 from prowess.skill.package import Package
 from prowess.storage.artifacts import replace_artifacts
 from prowess.storage.database import Database
+from prowess.storage.skills import get_cards
 from prowess.storage.tables import skill_artifacts, skill_blobs, skills
 from prowess.storage.tenant import Tenant
 
@@ -136,7 +137,8 @@ def test_half_a_surrogate_pair_in_a_document_survives(database: Database) -> Non
     with database.write() as connection:
         replace_artifacts(connection, tenant, [kept], [saved.id])
 
-    assert store.get_artifacts(saved.id)[0].metadata == {"odd": "\ud800"}
+    with database.read() as connection:
+        assert connection.execute(sa.select(skill_artifacts.c.metadata)).scalars().all() == [{"odd": "\ud800"}]
 
 
 def test_a_batch_that_a_race_spoils_is_saved_one_by_one(
@@ -209,20 +211,36 @@ def test_text_that_one_database_cannot_hold_is_refused_and_spoils_nothing_else(
 # Damage
 
 
-def test_a_damaged_row_hides_nothing_but_itself_and_is_healed_by_an_import(
+@pytest.mark.parametrize("damage", ["tags = '5'", "tags = '[1]'", "kinds = '{}'", "name = ''"])
+def test_a_damaged_row_is_replaced_from_the_files(
+    database: Database, pack: Callable[..., Package], damage: str
+) -> None:
+    store = DatabaseStore(database, scope="account")
+    store.save_all([pack("bad"), pack("good")])
+    expected = store.list_skills()
+    with database.write() as connection:
+        connection.execute(sa.text(f"UPDATE skills SET {damage} WHERE slug = 'bad'"))
+
+    assert store.list_skills() == expected
+    assert store.faults() == []
+    with database.read() as connection:
+        assert get_cards(connection, Tenant(scope="account")) == (expected, [])
+
+
+def test_a_damaged_manifest_hides_nothing_but_its_skill_and_is_healed_by_an_import(
     database: Database, pack: Callable[..., Package]
 ) -> None:
     store = DatabaseStore(database, scope="account")
     saved = store.save_all([pack("bad"), pack("good")])
     with database.write() as connection:
-        connection.execute(sa.text("UPDATE skills SET tags = '5' WHERE slug = 'bad'"))
+        connection.execute(sa.text("UPDATE skills SET manifest = '5', tags = '5' WHERE slug = 'bad'"))
 
     assert [card.slug for card in store.list_skills()] == ["good"]
     (fault,) = store.faults()
-    assert (fault.slug, fault.problems[0].code) == ("bad", "damaged-row")
+    assert (fault.slug, fault.problems[0].code) == ("bad", "changed-bytes")
     assert saved[0].skill is not None
     for read, key in ((store.get_skill_by_name, "bad"), (store.get_skill, saved[0].skill.id)):
-        with pytest.raises(Invalid, match="cannot be read"):
+        with pytest.raises(Invalid, match="changed outside Prowess"):
             read(key)
 
     store.save_all([pack("bad")], replace=True)

@@ -114,7 +114,7 @@ def test_both_databases_have_the_same_unique_indexes(empty_url: str) -> None:
         rows = connection.execute(sa.text(catalog[connection.dialect.name])).all()
 
     assert sorted(row.name for row in rows) == [
-        "uq_sessions_owner_conversation",
+        "uq_sessions_actor_conversation",
         "uq_skill_artifacts_name_variant",
         "uq_skill_versions_tenant_slug_number",
         "uq_skills_tenant_slug",
@@ -178,7 +178,7 @@ def test_skills_from_before_the_sessions_are_kept_whole_on_the_way_up_and_down(
 
     database.migrate()
 
-    read_by_nobody_knows = [(*row, "0") for row in before["skills"]]
+    read_by_nobody_knows = [(*row, "0", "") for row in before["skills"]]
     assert contents(database) == {
         **before,
         **{name: [] for name in NEW},
@@ -194,6 +194,7 @@ def test_skills_from_before_the_sessions_are_kept_whole_on_the_way_up_and_down(
 NEW = (
     *("sessions", "session_skills", "approvals", "audit", "events", "org_settings"),
     *("skill_execution_traces", "run_checkpoints", "spend", "registry_entries"),
+    *("installation", "skill_acceptances", "trusted_folders"),
 )
 
 
@@ -216,10 +217,11 @@ def contents(database: Database) -> dict[str, list[tuple[object, ...]]]:
 
 
 def use_sessions(database: Database) -> None:
-    given = {"actor": "a", "actor_kind": "agent", "role": "", "model": "", "context_window": None, "budget_max": 9}
+    viewer = sessions.SessionViewer(owner=Owner(), actor="a", kind="agent")
+    given = {"role": "", "model": "", "context_window": None, "budget_max": 9}
     row = sessions.EnabledRow(slug="one", title="One", digest="d", scope="account", source_type="catalog", origin="")
     with database.write() as connection:
-        opened = sessions.open_session(connection, Owner(), conversation_id="chat", **given)
+        opened = sessions.open_session(connection, viewer, conversation_id="chat", **given)
         assert sessions.reserve(connection, opened.id, row, "x") == "done"
         ledger.append(connection, "", events=[ledger.EventEntry(name="skill_loaded", data={})])
 

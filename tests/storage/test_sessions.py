@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -13,20 +13,25 @@ from prowess.errors import Invalid
 from prowess.storage import sessions
 from prowess.storage.database import Database, open_database
 from prowess.storage.owner import Owner
-from prowess.storage.sessions import EnabledRow, SessionRow
+from prowess.storage.sessions import EnabledRow, SessionRow, SessionViewer
 
-ANN = Owner(organization_id="acme", user_id="ann")
+
+def agent(organization: str = "", user: str = "", *, name: str = "agent:scribe") -> SessionViewer:
+    return SessionViewer(owner=Owner(organization_id=organization, user_id=user), actor=name, kind="agent")
+
+
+ANN = agent("acme", "ann")
 OTHERS = [
-    Owner(organization_id="acme", user_id="bob"),
-    Owner(organization_id="globex", user_id="ann"),
-    Owner(organization_id="acme"),
-    Owner(user_id="ann"),
-    Owner(),
+    agent("acme", "bob"),
+    agent("globex", "ann"),
+    agent("acme"),
+    agent(user="ann"),
+    agent(),
+    agent("acme", "ann", name="agent:other"),
+    SessionViewer(owner=Owner(organization_id="acme", user_id="bob"), actor="bob", kind="person"),
 ]
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 GIVEN: dict[str, Any] = {
-    "actor": "agent:scribe",
-    "actor_kind": "agent",
     "role": "builder",
     "model": "large",
     "context_window": 200_000,
@@ -39,12 +44,12 @@ def skill(slug: str, digest: str = "d1", **changes: Any) -> EnabledRow:
     return EnabledRow(slug=slug, digest=digest, **{**values, **changes})
 
 
-def opened(database: Database, owner: Owner = ANN, conversation: str = "chat", **changes: Any) -> SessionRow:
+def opened(database: Database, owner: SessionViewer = ANN, conversation: str = "chat", **changes: Any) -> SessionRow:
     with database.write() as connection:
         return sessions.open_session(connection, owner, conversation_id=conversation, **{**GIVEN, **changes})
 
 
-def looked_at(database: Database, which: str, owner: Owner = ANN) -> SessionRow | None:
+def looked_at(database: Database, which: str, owner: SessionViewer = ANN) -> SessionRow | None:
     with database.read() as connection:
         return sessions.get_session(connection, owner, which)
 
@@ -55,7 +60,11 @@ def used(database: Database, id: str) -> int:
         row = sessions.get_session(connection, ANN, id)
         assert row is not None
         blocks = sessions.list_contents(connection, id)
-    assert row.budget_used == sum(len(text) for _, text in blocks) == sum(kept.content_length for kept, _ in blocks)
+    assert (
+        row.budget_used
+        == sum(len(block.content) for block in blocks)
+        == sum(block.row.content_length for block in blocks)
+    )
     return row.budget_used
 
 
@@ -82,7 +91,7 @@ def test_a_session_survives_its_database_being_opened_again(database_url: str) -
     database = open_database(database_url)
 
     with database.read() as connection:
-        ((row, text),) = sessions.list_contents(connection, session.id)
+        ((row, text, _),) = sessions.list_contents(connection, session.id)
     assert (row.slug, row.digest, row.detail, text) == ("one", "d1", {"z": 1, "a": [None, 1.5]}, "x" * 30)
     assert list(row.detail) == ["z", "a"]
     assert used(database, session.id) == 30
@@ -142,7 +151,7 @@ def test_enabling_another_digest_of_an_enabled_skill_takes_its_place(database: D
 
     with database.read() as connection:
         kept = sessions.list_contents(connection, session.id)
-    assert [(row.slug, row.digest, row.position, text) for row, text in kept] == [
+    assert [(row.slug, row.digest, row.position, text) for row, text, _ in kept] == [
         ("one", "d2", 1, "y" * 60),
         ("two", "d1", 2, "x" * 40),
     ]
@@ -233,7 +242,7 @@ def test_an_unknown_session_is_gone(database: Database) -> None:
 
 
 @pytest.mark.parametrize("other", OTHERS, ids=str)
-def test_a_session_of_somebody_else_answers_exactly_as_an_unknown_one(database: Database, other: Owner) -> None:
+def test_a_session_of_somebody_else_answers_exactly_as_an_unknown_one(database: Database, other: SessionViewer) -> None:
     mine = opened(database)
 
     for which in (mine.id, mine.conversation_id, UNKNOWN):
@@ -245,3 +254,18 @@ def test_a_session_of_somebody_else_answers_exactly_as_an_unknown_one(database: 
     theirs = opened(database, other)
     assert theirs.id != mine.id
     assert looked_at(database, mine.id) == mine
+
+
+def test_a_person_finds_the_sessions_of_the_agents_that_work_for_them(database: Database) -> None:
+    ann = SessionViewer(owner=ANN.owner, actor="ann", kind="person", shared="all")
+    theirs = opened(database)
+
+    assert looked_at(database, theirs.id, ann) == looked_at(database, "chat", ann) == theirs
+    assert opened(database, ann) == theirs
+    own = opened(database, replace(ann, shared=""))
+    assert own.id != theirs.id
+    assert looked_at(database, "chat", ann) == own
+    assert looked_at(database, "chat") == theirs
+    with database.read() as connection:
+        assert {row.id for row in sessions.list_sessions(connection, ann, limit=9)} == {own.id, theirs.id}
+        assert [row.id for row in sessions.list_sessions(connection, ANN, limit=9)] == [theirs.id]

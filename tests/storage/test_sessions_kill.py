@@ -13,9 +13,10 @@ import pytest
 from prowess.storage import ledger, sessions
 from prowess.storage.database import Database, open_database
 from prowess.storage.owner import Owner
+from prowess.storage.sessions import SessionViewer
 
 WRITER = Path(__file__).with_name("session_writer.py")
-OWNER = Owner(organization_id="acme", user_id="ann")
+VIEWER = SessionViewer(owner=Owner(organization_id="acme", user_id="ann"), actor="a", kind="agent")
 BUDGET = 1_000_000_000
 
 
@@ -23,10 +24,8 @@ def opened(database: Database) -> str:
     with database.write() as connection:
         row = sessions.open_session(
             connection,
-            OWNER,
+            VIEWER,
             conversation_id="chat",
-            actor="a",
-            actor_kind="agent",
             role="",
             model="",
             context_window=None,
@@ -59,14 +58,14 @@ def killed(writer: subprocess.Popen[str], lines: int) -> list[str]:
 
 def check(database: Database, session_id: str, acknowledged: set[str]) -> None:
     with database.read() as connection:
-        row = sessions.get_session(connection, OWNER, session_id)
+        row = sessions.get_session(connection, VIEWER, session_id)
         blocks = sessions.list_contents(connection, session_id)
         events = ledger.read_events(connection, "acme", after=0, limit=100_000)
         audit = ledger.read_audit(connection, "acme", after=0, limit=100_000)
         verdict = ledger.verify_audit(connection, "acme")
     assert row is not None
-    assert row.budget_used == sum(len(text) for _, text in blocks)
-    slugs = [item.slug for item, _ in blocks]
+    assert row.budget_used == sum(len(block.content) for block in blocks)
+    slugs = [block.row.slug for block in blocks]
     assert acknowledged <= set(slugs)
     assert [event.data["slug"] for event in events] == [item.slug for item in audit] == slugs
     assert [event.number for event in events] == list(range(1, len(events) + 1))

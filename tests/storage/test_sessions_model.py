@@ -13,13 +13,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from prowess.storage import sessions
 from prowess.storage.database import Database
 from prowess.storage.owner import Owner
+from prowess.storage.sessions import SessionViewer
 
 CHATS = st.sampled_from([("ann", "one"), ("ann", "two"), ("bob", "one")])
 SLUGS = st.sampled_from(["a", "b", "c"])
 DIGESTS = st.sampled_from(["d1", "d2"])
 LENGTHS = st.integers(min_value=0, max_value=12)
 BUDGETS = st.integers(min_value=0, max_value=20)
-GIVEN: dict[str, Any] = {"actor": "a", "actor_kind": "agent", "role": "", "model": "", "context_window": None}
+GIVEN: dict[str, Any] = {"role": "", "model": "", "context_window": None}
 
 
 class Chat:
@@ -54,15 +55,15 @@ class Sessions(RuleBasedStateMachine):
         self.organization = str(uuid.uuid4())
         self.chats: dict[tuple[str, str], Chat] = {}
 
-    def owner(self, user: str) -> Owner:
-        return Owner(organization_id=self.organization, user_id=user)
+    def viewer(self, user: str) -> SessionViewer:
+        return SessionViewer(owner=Owner(organization_id=self.organization, user_id=user), actor="a", kind="agent")
 
     @rule(chat=CHATS, budget=BUDGETS)
     def open(self, chat: tuple[str, str], budget: int) -> None:
         user, conversation = chat
         with self.database.write() as connection:
             row = sessions.open_session(
-                connection, self.owner(user), conversation_id=conversation, budget_max=budget, **GIVEN
+                connection, self.viewer(user), conversation_id=conversation, budget_max=budget, **GIVEN
             )
         kept = self.chats.setdefault(chat, Chat(row.id, budget))
         if not kept.open:
@@ -110,7 +111,7 @@ class Sessions(RuleBasedStateMachine):
         kept = self.chats.get(chat)
         with self.database.write() as connection:
             answer = sessions.change_session(
-                connection, self.owner(by), kept.id if kept else "unknown", budget_max=budget
+                connection, self.viewer(by), kept.id if kept else "unknown", budget_max=budget
             )
         if kept is None or not kept.open or by != chat[0]:
             assert answer is None
@@ -124,7 +125,7 @@ class Sessions(RuleBasedStateMachine):
     def close(self, chat: tuple[str, str], by: str) -> None:
         kept = self.chats.get(chat)
         with self.database.write() as connection:
-            answer = sessions.close_session(connection, self.owner(by), kept.id if kept else "unknown")
+            answer = sessions.close_session(connection, self.viewer(by), kept.id if kept else "unknown")
         assert answer == (kept is not None and kept.open and by == chat[0])
         if kept and answer:
             kept.open, kept.skills = False, {}
@@ -143,14 +144,14 @@ class Sessions(RuleBasedStateMachine):
     def agree(self) -> None:
         with self.database.read() as connection:
             for (user, conversation), kept in self.chats.items():
-                row = sessions.get_session(connection, self.owner(user), conversation)
+                row = sessions.get_session(connection, self.viewer(user), conversation)
                 assert row is not None
                 assert (row.id, row.budget_max, row.budget_used) == (kept.id, kept.budget, kept.used)
                 assert (row.closed_at is None) == kept.open
                 found = sessions.list_contents(connection, kept.id)
-                assert [(item.slug, (item.digest, len(text))) for item, text in found] == list(kept.skills.items())
+                assert [(item.slug, (item.digest, len(text))) for item, text, _ in found] == list(kept.skills.items())
             for user in ("ann", "bob"):
-                listed = {row.id for row in sessions.list_sessions(connection, self.owner(user), limit=9)}
+                listed = {row.id for row in sessions.list_sessions(connection, self.viewer(user), limit=9)}
                 assert listed == {kept.id for (of, _), kept in self.chats.items() if of == user and kept.open}
 
 

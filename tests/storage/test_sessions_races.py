@@ -14,18 +14,18 @@ import sqlalchemy as sa
 from prowess.storage import sessions
 from prowess.storage.database import Database
 from prowess.storage.owner import Owner
-from prowess.storage.sessions import session_skills
+from prowess.storage.sessions import SessionViewer, session_skills
 from prowess.storage.sessions import sessions as session_table
 
 LIMIT = 16_000
-OWNER = Owner(organization_id="acme", user_id="ann")
-GIVEN: dict[str, Any] = {"actor": "a", "actor_kind": "agent", "role": "", "model": "", "context_window": None}
+VIEWER = SessionViewer(owner=Owner(organization_id="acme", user_id="ann"), actor="a", kind="agent")
+GIVEN: dict[str, Any] = {"role": "", "model": "", "context_window": None}
 BLOCK = "x" * 1_600
 
 
 def opened(database: Database, conversation: str) -> str:
     with database.write() as connection:
-        row = sessions.open_session(connection, OWNER, conversation_id=conversation, budget_max=LIMIT, **GIVEN)
+        row = sessions.open_session(connection, VIEWER, conversation_id=conversation, budget_max=LIMIT, **GIVEN)
     return row.id
 
 
@@ -124,13 +124,12 @@ def test_the_last_room_goes_to_one_caller(database: Database) -> None:
 
 
 def test_callers_who_open_one_conversation_at_once_get_one_session(database: Database) -> None:
-    def open_it(connection: sa.Connection, number: int) -> str:
-        given = {**GIVEN, "actor": f"agent-{number}"}
-        return sessions.open_session(connection, OWNER, conversation_id="chat", budget_max=LIMIT, **given).id
+    def open_it(connection: sa.Connection, _number: int) -> str:
+        return sessions.open_session(connection, VIEWER, conversation_id="chat", budget_max=LIMIT, **GIVEN).id
 
     first = at_once(8, database, open_it)
     with database.write() as connection:
-        sessions.close_session(connection, OWNER, first[0])
+        sessions.close_session(connection, VIEWER, first[0])
     again = at_once(8, database, open_it)
 
     assert len({*first, *again}) == 1
@@ -141,13 +140,13 @@ def test_whoever_closes_a_session_leaves_nothing_reserved_behind(database: Datab
 
     def close_or_enable(connection: sa.Connection, number: int) -> object:
         if number == 3:
-            return sessions.close_session(connection, OWNER, session)
+            return sessions.close_session(connection, VIEWER, session)
         return sessions.reserve(connection, session, skill(f"s-{number}"), BLOCK)
 
     at_once(8, database, close_or_enable)
 
     with database.read() as connection:
-        row = sessions.get_session(connection, OWNER, session)
+        row = sessions.get_session(connection, VIEWER, session)
         assert row is not None
         assert row.budget_used == 0
         assert sessions.list_enabled(connection, session) == []

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
+from prowess.catalog.scans import Scans
 from prowess.catalog.store import Fault, SearchDocument, Store, fault_problem, slug_conflict, store_key
 from prowess.catalog.store_rules import suggest_names
-from prowess.errors import NotFound, ProwessError
+from prowess.errors import Invalid, NotFound, ProwessError
 from prowess.skill.kinds import Kind
 from prowess.skill.model import SCOPES, Scope, ShadowedSkill, Skill, SkillCard, Version
 
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 RECENT_SECONDS = 1.0
 """How long the list of stores is reused when a skill is looked up by name."""
+_MAX_RECENTLY_HIDDEN = 4_096
 Stores = Sequence[Store] | Callable[[], Sequence[Store]]
+_Failure = tuple[str, Exception]
+"""The location of a store, and why it did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +52,12 @@ class Catalog:
     slug is reported as a fault, unless its files are the same. A store that fails is reported; the others keep serving.
     """
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, scans: Scans | None = None) -> None:
         self._given = stores
+        self.scans = scans or Scans()
+        """The findings about skills, by digest."""
         self._seen: tuple[float, list[Store]] = (-RECENT_SECONDS, [])
+        self._recently_hidden: dict[tuple[str, str], tuple[float, tuple[tuple[Store, SkillOutline], ...]]] = {}
         self._recent_listing: tuple[float, list[str], list[Fault]] = (-RECENT_SECONDS, [], [])
 
     def stores(self) -> list[Store]:
@@ -64,11 +71,11 @@ class Catalog:
         """Return True if a store of this scope contains the location."""
         return any(
             place == store.location or place.startswith(f"{store.location.rstrip('/')}/")
-            for store in self._recent()
+            for store in self.recent_stores()
             if store.scope == scope
         )
 
-    def _recent(self) -> list[Store]:
+    def recent_stores(self) -> list[Store]:
         """Return the stores found within the last second: finding them takes longer than reading a skill."""
         when, found = self._seen
         return found if monotonic() - when < RECENT_SECONDS else self.stores()
@@ -86,7 +93,7 @@ class Catalog:
 
         A store that fails counts as empty.
         """
-        recent = self._recent()
+        recent = self.recent_stores()
         if any(_serves(store, kinds) for store in recent):
             return True
         return any(_serves(store, kinds) for store in self.stores() if store not in recent)
@@ -158,26 +165,57 @@ class Catalog:
         """Return the outline of a skill with the store that holds it. Addresses work as in `get`."""
         return self._find(slug, lambda store, name: store.get_outline(name))
 
+    def digest(self, slug: str) -> str:
+        """Return the digest of a skill, or raise `NotFound`. Cheaper than `find_outline`. Addresses work as in `get`."""
+        return self._find(slug, lambda store, name: store.get_digest(name))[1]
+
     def outline(self, slug: str) -> SkillOutline | None:
         """Return the outline of a skill, or None. Cheaper than `find_outline` for an unknown slug: no suggestions are computed."""
         found = self._search(slug, lambda store, name: store.get_outline(name), [])
         return found[1] if found else None
 
+    def hidden_by(self, store: Store, outline: SkillOutline) -> tuple[tuple[Store, SkillOutline], ...]:
+        """Return the skills of the same slug with other files that are not served because of this one, nearest first.
+
+        The answer may be a second old: looking for a name that a folder does not have scans the whole folder. A store that
+        fails hides nothing that could be used.
+        """
+        key = (store_key(store), outline.slug)
+        when, found = self._recently_hidden.get(key, (-RECENT_SECONDS, ()))
+        if monotonic() - when >= RECENT_SECONDS:
+            found = tuple(self._look_behind(store, outline.slug))
+            if len(self._recently_hidden) >= _MAX_RECENTLY_HIDDEN:
+                self._recently_hidden.clear()
+            self._recently_hidden[key] = (monotonic(), found)
+        return tuple((other, hidden) for other, hidden in found if hidden.digest != outline.digest)
+
+    def _look_behind(self, store: Store, slug: str) -> Iterator[tuple[Store, SkillOutline]]:
+        stores = self.recent_stores()
+        keys = [store_key(one) for one in stores]
+        place = keys.index(store_key(store)) if store_key(store) in keys else -1
+        for other in stores[place + 1 :]:
+            try:
+                found = other.get_outline(slug)
+            except (ProwessError, OSError):
+                continue
+            if found is not None:
+                yield other, found
+
     def _find(self, slug: str, ask: Callable[[Store, str], T | None]) -> tuple[Store, T]:
-        unavailable: list[str] = []
+        unavailable: list[_Failure] = []
         found = self._search(slug, ask, unavailable)
         if found is None:
             raise self._not_found(slug, _split_address(slug, [])[1], unavailable)
         return found
 
     def _search(
-        self, slug: str, ask: Callable[[Store, str], T | None], unavailable: list[str]
+        self, slug: str, ask: Callable[[Store, str], T | None], unavailable: list[_Failure]
     ) -> tuple[Store, T] | None:
         """Ask the recently found stores, then, if none has it, the stores that exist now. Failing stores are added to `unavailable`."""
         asked: list[Store] = []
         # The second pass finds a store that was added within the last second; stores that were asked already are
         # skipped.
-        for known in (self._recent, self.stores):
+        for known in (self.recent_stores, self.stores):
             stores, name = _split_address(slug, known())
             for store in stores:
                 if store in asked:
@@ -185,8 +223,8 @@ class Catalog:
                 asked.append(store)
                 try:
                     found = ask(store, name)
-                except (ProwessError, OSError):
-                    unavailable.append(store.location)
+                except (ProwessError, OSError) as error:
+                    unavailable.append((store.location, error))
                     continue
                 if found is not None:
                     return store, found
@@ -217,7 +255,12 @@ class Catalog:
             )
         return store, versions
 
-    def _not_found(self, slug: str, name: str, unavailable: Sequence[str]) -> NotFound:
+    def _not_found(self, slug: str, name: str, unavailable: Sequence[_Failure]) -> NotFound:
+        for location, error in unavailable:
+            # The store has the skill and refuses to serve it, for instance because its bytes were changed.
+            if isinstance(error, Invalid):
+                message = f"The skill {slug[:80]!r} at {location!r} cannot be served: {error.message}"
+                return NotFound(message, hint=error.hint)
         slugs, faults = self._recent_names()
         broken = next((fault for fault in faults if fault.slug == name), None)
         if broken is not None and broken.problems:
@@ -227,7 +270,7 @@ class Catalog:
             )
         hint = suggest_names(name, slugs)
         if unavailable:
-            hint += f" Not asked, because they do not answer: {', '.join(unavailable)}."
+            hint += f" Not asked, because they do not answer: {', '.join(place for place, _ in unavailable)}."
         return NotFound(f"There is no skill {slug[:80]!r}.", hint=hint)
 
     def _recent_names(self) -> tuple[list[str], list[Fault]]:

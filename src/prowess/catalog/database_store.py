@@ -7,24 +7,25 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from prowess.catalog.database_reads import Reread, StoredReading, StoredSkills, replace_derived
 from prowess.catalog.database_versions import DatabaseVersions
-from prowess.catalog.database_writes import Reread, SaveOutcome, SaveRequest, read_again, record, replace_derived
-from prowess.catalog.editable_store import EditableStore, EditChange, sort_artifacts, unknown_file
+from prowess.catalog.database_writes import SaveOutcome, SaveRequest, record
+from prowess.catalog.editable_store import EditableStore, EditChange, unknown_file
 from prowess.catalog.store import Changes, Fault, SaveResult, SearchDocument
 from prowess.catalog.store_rules import accepted_skill, digest_conflict, unknown_id
-from prowess.errors import Conflict, Invalid, Problem, ProwessError
+from prowess.errors import Conflict, Invalid, ProwessError
 from prowess.skill.forms.form import Reading
 from prowess.skill.kinds import Artifact, Kind
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Scope, Skill, SkillCard
 from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
-from prowess.skill.reader_version import may_replace
+from prowess.skill.reader_version import is_current
 from prowess.skill.slug import is_slug
 from prowess.skill.validate import accept
 from prowess.storage import artifacts, blobs, index_texts, skills, versions
 from prowess.storage.database import Connections
-from prowess.storage.rows import StaleRow
+from prowess.storage.seals import seals_of
 from prowess.storage.tenant import Tenant
 
 BATCH = 200
@@ -39,8 +40,10 @@ class DatabaseStore(EditableStore):
 
     Malformed ids and slugs are rejected before the database is asked.
 
-    Rows are derived from the files that are stored with them. Rows that another version of the readers derived are not
-    used: the skill is read again from its files, and the rows are replaced unless a newer reader wrote them.
+    A skill is always read from the files that its digest identifies. Only listings and the search index use rows, because
+    reading thousands of skills takes long: each row has a seal, and one that this installation did not seal, that somebody
+    changed, or that another version of the readers derived is read again from the files. It is then replaced, unless a
+    newer reader or another installation wrote it.
     """
 
     def __init__(
@@ -57,31 +60,42 @@ class DatabaseStore(EditableStore):
         self.location = database.location
         self._database = database
         self._tenant = Tenant(scope=scope, organization_id=organization_id, user_id=user_id)
+        self._stored = StoredSkills(tenant=self._tenant, location=self.location, limits=limits)
         self._log = DatabaseVersions(database, scope=scope, organization_id=organization_id, user_id=user_id)
         self._faults: list[Fault] = []
 
     def list_skills(self) -> list[SkillCard]:
         """Return the cards of all skills, sorted by slug. Only the columns of the cards are read."""
-        try:
-            with self._database.read() as connection:
-                cards = skills.get_cards(connection, self._tenant)
-                stale = frozenset(skills.get_stale(connection, self._tenant))
-            self._faults = []
-        except skills.DAMAGE:
-            cards, stale = self._readable_cards(), frozenset[str]()
-        if stale:
-            # The card of an outdated row may be wrong, so it comes from the files.
-            cards = [card for card in cards if card.slug not in stale]
-            for found in self._read_again(stale):
-                if found.error is not None:
-                    self._faults.append(Fault(location=self.location, slug=found.slug, problems=found.error.problems))
-                else:
-                    cards.append(found.served.card)
+        self._faults = []
+        with self._database.read() as connection:
+            cards, stale = skills.get_cards(connection, self._tenant)
+            known = list(self._stored.known_cards(connection, stale)) if stale else []
+        cards += known
+        for found in self._read_again(set(stale).difference(card.slug for card in known)):
+            if found.error is not None:
+                self._faults.append(Fault(location=self.location, slug=found.slug, problems=found.error.problems))
+            else:
+                cards.append(found.served.card)
         return sorted(cards, key=lambda card: card.slug)
 
     def faults(self) -> list[Fault]:
-        """Return the skills with damaged rows or rejected files, as of the last `list_skills`."""
+        """Return the skills with changed or rejected files, as of the last `list_skills`."""
         return list(self._faults)
+
+    def verify(self) -> list[Fault]:
+        """Read the files of every skill and return the skills that cannot be served. Rows are left as they are."""
+        found: list[Fault] = []
+        with self._database.read() as connection:
+            slugs = skills.get_slugs(connection, self._tenant)
+        for portion in blobs.split_chunks(slugs):
+            with self._database.read() as connection:
+                read = self._stored.read_again(connection, portion)
+            found += [
+                Fault(location=self.location, slug=item.slug, problems=item.error.problems)
+                for item in read
+                if item.error
+            ]
+        return found
 
     def serves(self, kinds: Collection[Kind] = ()) -> bool:
         """Return True if any skill has an artifact of one of these kinds, or if there is any skill when no kind is given."""
@@ -100,75 +114,50 @@ class DatabaseStore(EditableStore):
     def documents(self, slugs: Collection[str] | None = None) -> Iterator[SearchDocument]:
         """Yield the documents of these skills, or of all. No connection is held between two portions."""
         with self._database.read() as connection:
-            stale = frozenset(skills.get_stale(connection, self._tenant))
-        for found in self._read_again(stale if slugs is None else stale.intersection(slugs)):
+            marks = skills.get_marks(connection, self._tenant)
+            seals = seals_of(connection)
+        wanted = set(marks) if slugs is None else set(slugs).intersection(marks)
+        unread = set(wanted)
+        for texts in self._sealed_texts(wanted, whole=slugs is None):
+            reader, seal = marks.get(texts[0], ("", ""))
+            if is_current(reader) and skills.check_texts(seals, seal, texts):
+                unread.discard(texts[0])
+                yield _document(texts, self.scope)
+        for found in self._read_again(unread):
             if found.skill is not None:
                 yield SearchDocument.of(found.skill)
-        if slugs is not None:
+
+    def _sealed_texts(self, slugs: Collection[str], *, whole: bool) -> Iterator[index_texts.Texts]:
+        """Yield the texts of rows, whose seals are not checked yet; damaged rows are left out."""
+        if not whole:
             with self._database.read() as connection:
-                current = [slug for slug in slugs if is_slug(slug) and slug not in stale]
-                rows = index_texts.texts_of(connection, self._tenant, current)
-            yield from self._readable_documents(rows)
+                rows = index_texts.texts_of(connection, self._tenant, sorted(slugs))
+            yield from _readable(rows)
             return
         # Portions by slug: no transaction stays open while the caller works, and memory stays bounded.
         after = ""
         while True:
             with self._database.read() as connection:
                 rows = index_texts.next_texts(connection, self._tenant, after)
-            yield from self._readable_documents(row for row in rows if row[0] not in stale)
+            yield from _readable(rows)
             if len(rows) < index_texts.PORTION:
                 return
-            after = rows[-1][0]
+            after = str(rows[-1][0])
 
     def get_skill(self, skill_id: str) -> Skill | None:
         """Return a skill with all its artifacts, or None."""
-        if not _ID.fullmatch(skill_id):
-            return None
-        try:
-            with self._database.read() as connection:
-                return skills.get_skill(connection, self._tenant, skill_id, self.location)
-        except StaleRow as row:
-            return self._read_one_again(row.slug)
-        except skills.DAMAGE as error:
-            raise self._damaged(skill_id, error) from error
+        found = self._read_by_id(skill_id)
+        return found.skill if found else None
 
     def get_skill_by_name(self, name: str) -> Skill | None:
         """Return a skill by slug, or None."""
-        if not is_slug(name):
-            return None
-        try:
-            with self._database.read() as connection:
-                return skills.get_skill_by_slug(connection, self._tenant, name, self.location)
-        except StaleRow as row:
-            return self._read_one_again(row.slug)
-        except skills.DAMAGE as error:
-            raise self._damaged(name, error) from error
+        found = self._read_by_name(name)
+        return found.skill if found else None
 
     def get_outline(self, name: str) -> SkillOutline | None:
-        """Return a skill by slug without content, or None. No artifact's content and no file is read."""
-        if not is_slug(name):
-            return None
-        try:
-            with self._database.read() as connection:
-                return artifacts.get_outline(connection, self._tenant, name, self.location)
-        except StaleRow as row:
-            again = self._read_one_again(row.slug)
-            return SkillOutline.of(again) if again else None
-        except skills.DAMAGE as error:
-            raise self._damaged(name, error) from error
-
-    def get_artifacts(self, skill_id: str, kinds: Collection[Kind] = ()) -> list[Artifact]:
-        """Return the artifacts of these kinds (all kinds if none is given). Only those rows are read."""
-        if not _ID.fullmatch(skill_id):
-            return []
-        try:
-            with self._database.read() as connection:
-                return sort_artifacts(artifacts.get_artifacts(connection, self._tenant, skill_id, kinds))
-        except StaleRow as row:
-            again = self._read_one_again(row.slug)
-            return sort_artifacts(again.artifacts if again else (), kinds)
-        except skills.DAMAGE as error:
-            raise self._damaged(skill_id, error) from error
+        """Return a skill by slug without content, or None."""
+        found = self._read_by_name(name)
+        return found.outline if found else None
 
     def get_artifact(self, artifact_id: str) -> Artifact | None:
         """Return an artifact by id, or None."""
@@ -187,13 +176,27 @@ class DatabaseStore(EditableStore):
         everything = (artifact for skill in owners for artifact in skill.artifacts)
         return next((artifact for artifact in everything if artifact.id == artifact_id), None)
 
+    def _read_by_id(self, skill_id: str) -> StoredReading | None:
+        if not _ID.fullmatch(skill_id):
+            return None
+        with self._database.read() as connection:
+            return self._stored.read(connection, skills.get_key(connection, self._tenant, skill_id))
+
+    def _read_by_name(self, name: str) -> StoredReading | None:
+        if not is_slug(name):
+            return None
+        with self._database.read() as connection:
+            return self._stored.read(connection, skills.get_key_by_slug(connection, self._tenant, name))
+
     def get_package(self, skill_id: str) -> Package | None:
         """Return all files of a skill, or None."""
         if not _ID.fullmatch(skill_id):
             return None
         with self._database.read() as connection:
             files = skills.get_files(connection, self._tenant, skill_id)
-            return blobs.get_package(connection, files.package, files.manifest) if files else None
+            if files is None:
+                return None
+            return blobs.get_package(connection, files.package, files.manifest, digest=files.digest, slug=files.slug)
 
     def read_file(self, skill_id: str, path: str) -> bytes:
         """Return one file by its exact path in the manifest. Only its bytes are read."""
@@ -203,10 +206,10 @@ class DatabaseStore(EditableStore):
             files = skills.get_files(connection, self._tenant, skill_id)
             if files is None:
                 raise unknown_id("skill", skill_id, self.location)
-            hashes = {entry.path: entry.sha256 for entry in files.manifest}
-            if path not in hashes:
-                raise unknown_file(path, hashes)
-            return blobs.get_blob(connection, path, hashes[path])
+            paths = [entry.path for entry in files.manifest]
+            if path not in paths:
+                raise unknown_file(path, paths)
+            return blobs.get_blob(connection, files.manifest, path, digest=files.digest, slug=files.slug)
 
     def save_reading(
         self, reading: Reading, *, expected: str | None, change: EditChange | None, actor: str, note: str
@@ -280,66 +283,42 @@ class DatabaseStore(EditableStore):
             return record(connection, self._tenant, requests, self.location)
 
     def _read_again(self, slugs: Collection[str]) -> Iterator[Reread]:
-        """Read skills again whose rows another version of the readers derived, and replace the rows where that is due."""
+        """Read skills from their files whose rows cannot be used, and replace the rows where that is due."""
         for portion in blobs.split_chunks(sorted(slugs)):
             with self._database.read() as connection:
-                found = read_again(connection, self._tenant, portion, self.location, self.limits)
-            due = [item for item in found if item.skill is not None and may_replace(item.reader)]
+                found = self._stored.read_again(connection, portion)
+            due = [item for item in found if item.due]
             if due:
                 # A database that cannot be written to now serves what was read; the next process tries again.
                 with suppress(ProwessError), self._database.write() as connection:
                     replace_derived(connection, self._tenant, due)
             yield from found
 
-    def _read_one_again(self, slug: str) -> Skill | None:
-        return next((found.served for found in self._read_again([slug])), None)
 
-    def _readable_documents(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[SearchDocument]:
-        for row in rows:
-            try:
-                slug, title, description, version, digest, tags, phrases, patterns, when, keywords, body = (
-                    index_texts.texts_in(row)
-                )
-            except skills.DAMAGE:
-                continue
-            yield SearchDocument(
-                slug=slug,
-                title=title,
-                description=description,
-                tags=tags,
-                triggers=(when, *phrases) if when else phrases,
-                patterns=patterns,
-                keywords=keywords,
-                body=body,
-                version=version,
-                scope=self.scope,
-                digest=digest,
-            )
+def _readable(rows: Iterable[tuple[Any, ...]]) -> Iterator[index_texts.Texts]:
+    for row in rows:
+        try:
+            texts = index_texts.texts_in(row)
+        except skills.DAMAGE:
+            continue
+        yield texts
 
-    def _readable_cards(self) -> list[SkillCard]:
-        """Read the cards one by one, after one of them turned out to be damaged. Damaged ones become faults."""
-        with self._database.read() as connection:
-            slugs = skills.get_slugs(connection, self._tenant)
-        cards: list[SkillCard] = []
-        faults: list[Fault] = []
-        for slug in slugs:
-            try:
-                skill = self.get_skill_by_name(slug)
-            except Invalid as error:
-                faults.append(Fault(location=self.location, slug=slug, problems=error.problems))
-            else:
-                cards += [skill.card] if skill else []
-        self._faults = faults
-        return cards
 
-    def _damaged(self, which: str, error: Exception) -> Invalid:
-        problem = Problem(
-            code="damaged-row",
-            severity="error",
-            message=f"The row of the skill {which!r} in {self.location} cannot be read: {error}.",
-            hint="Import the skill again, replacing what is there.",
-        )
-        return Invalid(problem.message, hint=problem.hint, problems=[problem])
+def _document(texts: index_texts.Texts, scope: Scope) -> SearchDocument:
+    slug, title, description, version, digest, tags, phrases, patterns, when, keywords, body = texts
+    return SearchDocument(
+        slug=slug,
+        title=title,
+        description=description,
+        tags=tags,
+        triggers=(when, *phrases) if when else phrases,
+        patterns=patterns,
+        keywords=keywords,
+        body=body,
+        version=version,
+        scope=scope,
+        digest=digest,
+    )
 
 
 def _batches(

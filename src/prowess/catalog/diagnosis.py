@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,9 +12,9 @@ from typing import Literal
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.directory_store import DirectoryStore
 from prowess.catalog.store import Fault
-from prowess.errors import ProwessError
+from prowess.errors import ProwessError, Refused
 from prowess.skill.model import Scope
-from prowess.storage.database import check_integrity, open_database
+from prowess.storage.database import Database, check_integrity
 from prowess.storage.database_url import database_exists
 
 
@@ -28,14 +29,22 @@ class Finding:
 
 
 def examine_stores(
-    *, home: Path, workspace: Path, database_urls: Mapping[Scope, str], catalog: Catalog
+    *,
+    home: Path,
+    workspace: Path,
+    database_urls: Mapping[Scope, str],
+    open_database: Callable[[str], Database],
+    catalog: Catalog,
 ) -> list[Finding]:
     """Check all stores. Opening a skill folder also cleans up after an interrupted write."""
     findings = [_place("home", home), _place("workspace", workspace)]
-    findings += [_database(scope, url) for scope, url in database_urls.items()]
+    findings += [_database(scope, url, open_database) for scope, url in database_urls.items()]
     findings += _folders(catalog)
     cards, faults = catalog.look()
     findings += [_fault(fault) for fault in faults]
+    known = {(fault.location, fault.slug) for fault in faults}
+    # A listing does not read the files of a database, so what is wrong with them shows only here, or when one is used.
+    findings += [_fault(fault) for fault in _verified(catalog) if (fault.location, fault.slug) not in known]
     served = len(cards)
     findings.append(Finding(name="catalog", status="ok", detail=f"{served} skill{'s' * (served != 1)} in reach"))
     return findings
@@ -54,7 +63,7 @@ def _place(name: str, path: Path) -> Finding:
     )
 
 
-def _database(scope: Scope, url: str) -> Finding:
+def _database(scope: Scope, url: str, open_database: Callable[[str], Database]) -> Finding:
     name = f"{scope} database"
     if not database_exists(url):
         return Finding(name=name, status="ok", detail="not there yet; the first import makes it")
@@ -64,6 +73,8 @@ def _database(scope: Scope, url: str) -> Finding:
             harm = check_integrity(database)
         finally:
             database.close()
+    except Refused as error:
+        return Finding(name=name, status="warning", detail=error.message, hint=error.hint)
     except ProwessError as error:
         return Finding(name=name, status="error", detail=error.message, hint=error.hint)
     if harm:
@@ -76,6 +87,15 @@ def _folders(catalog: Catalog) -> Iterator[Finding]:
     for store in catalog.stores():
         if isinstance(store, DirectoryStore):
             yield _folder(store)
+
+
+def _verified(catalog: Catalog) -> Iterator[Fault]:
+    for store in catalog.stores():
+        with suppress(ProwessError):  # one that cannot be opened, or does not answer, is reported as a database
+            # Only databases have it; they stand behind a store that opens them when they are needed.
+            verify = None if isinstance(store, DirectoryStore) else getattr(store, "verify", None)
+            if verify is not None:
+                yield from verify()
 
 
 def _folder(store: DirectoryStore) -> Finding:

@@ -72,7 +72,7 @@ class DirectoryStore(EditableStore):
         self.scope = scope
         self.frozen = frozen
         self.root = root.absolute()
-        self.location = str(self.root)
+        self.location = self.folder = str(self.root)
         self._log = versions
         self.limits = limits
         self._lock = threading.RLock()
@@ -142,7 +142,7 @@ class DirectoryStore(EditableStore):
         """Return a skill from its current files, or None if it is gone or broken."""
         with suppress(ProwessError):
             found = self._read(lambda: self._index.serving(slug))
-            return accepted_skill(accept(found[1], self.limits))[0] if found else None
+            return self._read_accepted(*found) if found else None
         return None
 
     def get_skill(self, skill_id: str) -> Skill | None:
@@ -152,6 +152,15 @@ class DirectoryStore(EditableStore):
     def get_skill_by_name(self, name: str) -> Skill | None:
         """Return a skill by slug, or None."""
         return self._get(lambda: self._index.serving(name))
+
+    def get_digest(self, name: str) -> str | None:
+        """Return the digest of a skill by slug, or None. Files that did not change are not read."""
+        with self._lock:
+            known = self._index.serving(name)
+            if known is None or not self._tree.is_reachable(known) or not known.is_unchanged():
+                self._tree.refresh()
+                known = self._index.serving(name)
+            return known.digest if known else None
 
     def get_artifact(self, artifact_id: str) -> Artifact | None:
         """Return an artifact by id, or None."""
@@ -216,13 +225,23 @@ class DirectoryStore(EditableStore):
         """Parse the files, unless the same ones were parsed recently."""
         key = (disk_skill.location, package.digest)
         # Removed and inserted again, so that the dict is ordered by last use.
-        skill = self._recent.pop(key, None) or accepted_skill(accept(package, self.limits))[0]
+        skill = self._recent.pop(key, None) or self._read_accepted(disk_skill, package)
         self._recent[key] = skill
         while len(self._recent) > MAX_RECENT:
             oldest = next(iter(self._recent))
             del self._recent[oldest]
             self._last_served.pop(oldest, None)
         return skill
+
+    def _read_accepted(self, disk_skill: DiskSkill, package: Package) -> Skill:
+        """Return the skill in the files of a skill that is served, or raise `Invalid`."""
+        # The scan that put it into the index has validated these very bytes, perhaps in an earlier process. Checking them
+        # again would take longer than reading them.
+        if package.digest == disk_skill.digest:
+            from prowess.skill.forms.conversion import read_package  # brings all readers, which a listing does not need
+
+            return accepted_skill(read_package(package, self.limits))[0]
+        return accepted_skill(accept(package, self.limits))[0]
 
     def _served(self, skill: Skill, disk_skill: DiskSkill, first: Version | None) -> Skill:
         # The same object for as long as nothing changes, so that callers can keep what they derive from it.

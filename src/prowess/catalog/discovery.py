@@ -3,7 +3,7 @@
 This runs at every start and every listing, so it works on plain strings and looks at each folder once.
 """
 
-# ruff: noqa: PTH110, PTH112, PTH117, PTH118, PTH120
+# ruff: noqa: PTH110, PTH111, PTH112, PTH116, PTH117, PTH118, PTH120
 from __future__ import annotations
 
 import os
@@ -231,3 +231,45 @@ def sibling_roots(root: Path) -> list[Path]:
         return []
     base = Path(text.removesuffix("/" + max(names, key=len)))
     return [base / name for name in sorted(known) if (base / name).is_dir()]
+
+
+class FolderOwners:
+    """Decides whose folders are read: those of this user and of root, as git does since CVE-2022-24765.
+
+    Under `sudo` the folders of the user who called it are read too. `safe` are folders that are read with all below whoever
+    owns them; `*` means all folders.
+    """
+
+    def __init__(self, safe: Iterable[str], environment: Mapping[str, str]) -> None:
+        user = os.geteuid()
+        called_by = environment.get("SUDO_UID", "")
+        sudo = {int(called_by)} if not user and called_by.isascii() and called_by.isdigit() else set[int]()
+        self._users = frozenset({user, 0} | sudo)
+        self._safe = [folder if folder == "*" else os.path.realpath(os.path.expanduser(folder)) for folder in safe]
+
+    def foreign_owner(self, root: Path, start: Path) -> int | None:
+        """Return the id of another user to whom a skill folder belongs, or a folder on the way to it; None if it may be read.
+
+        `start` is the workspace or home folder for which it was found.
+        """
+        for folder in _folders_on_the_way(os.path.realpath(root), os.path.realpath(start)):
+            try:
+                owner = os.stat(folder).st_uid
+            except OSError:
+                continue  # it has gone; reading it fails, too
+            if owner not in self._users and not self._is_safe(folder):
+                return owner
+        return None
+
+    def _is_safe(self, folder: str) -> bool:
+        return any(safe in ("*", folder) or folder.startswith(safe.rstrip("/") + "/") for safe in self._safe)
+
+
+def _folders_on_the_way(root: str, start: str) -> list[str]:
+    """Return a skill folder and the folders above it, up to `start`, or up to the first one that contains `start`."""
+    way = [root]
+    while (above := os.path.dirname(way[-1])) not in (way[-1], start):
+        way.append(above)
+        if start.startswith(above.rstrip("/") + "/"):
+            break
+    return way

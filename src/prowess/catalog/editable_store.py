@@ -35,6 +35,7 @@ class EditableStore(Store):
 
     limits: Limits = DEFAULT_LIMITS
     frozen: bool = False
+    folder: str = ""
     _log: VersionLog
 
     @abstractmethod

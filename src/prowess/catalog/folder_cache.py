@@ -88,34 +88,41 @@ class FolderCache:
             settled=True,
             digest=digest,
             slug=slug,
-            card=None if card is None else self._card(slug, digest, *card),
+            card=None if card is None else card_from_row(self._scope, slug, digest, *card),
             declared=declared,
             artifacts=tuple((name, variant) for name, variant in artifacts),
         )
 
-    def _card(
-        self,
-        slug: str,
-        digest: str,
-        title: str,
-        description: str,
-        version: str,
-        tags: list[str],
-        source: Any,
-        kinds: Any,
-    ) -> SkillCard:
-        # Not validated: it was when the files were read.
-        return SkillCard.model_construct(
-            slug=slug,
-            title=title,
-            description=description,
-            version=version,
-            tags=tuple(tags),
-            scope=self._scope,
-            source=source,
-            digest=digest,
-            kinds=tuple(kinds),
-        )
+
+def card_row(card: SkillCard) -> list[Any]:
+    """Return what a cache holds of a card besides its slug and digest."""
+    return [card.title, card.description, card.version, card.tags, card.source, card.kinds]
+
+
+def card_from_row(
+    scope: Scope,
+    slug: str,
+    digest: str,
+    title: str,
+    description: str,
+    version: str,
+    tags: list[str],
+    source: Any,
+    kinds: Any,
+) -> SkillCard:
+    """Return the card of a row in a cache."""
+    # Not validated: it was when the files were read.
+    return SkillCard.model_construct(
+        slug=slug,
+        title=title,
+        description=description,
+        version=version,
+        tags=tuple(tags),
+        scope=scope,
+        source=source,
+        digest=digest,
+        kinds=tuple(kinds),
+    )
 
 
 def _row(skill: DiskSkill) -> list[Any]:
@@ -128,5 +135,5 @@ def _row(skill: DiskSkill) -> list[Any]:
         skill.declared,
         skill.artifacts,
         [(path, *stamp) for path, stamp in skill.stamps],
-        [card.title, card.description, card.version, card.tags, card.source, card.kinds] if card else None,
+        card_row(card) if card else None,
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prowess.catalog.store import SaveResult, Store, unreadable
 from prowess.errors import NotFound, Problem, ProwessError, Refused
@@ -14,6 +15,9 @@ from prowess.skill.package import Package
 from prowess.skill.profiles import ProfileName
 from prowess.skill.validate import ValidationReport, validate
 from prowess.storage.files.skill_paths import find_skills, leaves_project
+
+if TYPE_CHECKING:
+    from prowess.skill.scan import Finding
 
 # The packages of a batch are in memory until they are saved.
 BATCH = 200
@@ -52,11 +56,18 @@ class CheckResult:
     path: Path
     report: ValidationReport | None
     problems: tuple[Problem, ...]
+    findings: tuple[Finding, ...] = ()
+    """What the files seem to do, gravest first. They are advice: they do not make a skill invalid."""
 
     @property
     def ok(self) -> bool:
         """Return True if there is no error."""
         return self.report is not None and self.report.ok
+
+    @property
+    def dangers(self) -> int:
+        """The number of findings of the gravest severity."""
+        return sum(finding.severity == "danger" for finding in self.findings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +82,14 @@ class ImportResult:
     changed: bool = False
     problems: tuple[Problem, ...] = ()
     """Warnings about a saved descriptor, such as a prompt that is not among its own files."""
+    findings: tuple[Finding, ...] = ()
+    """What the files of a saved skill seem to do, gravest first."""
     error: ProwessError | None = None
+
+    @property
+    def dangers(self) -> int:
+        """The number of findings of the gravest severity."""
+        return sum(finding.severity == "danger" for finding in self.findings)
 
 
 def find_packages(
@@ -142,7 +160,8 @@ def _check(path: Path, profile: ProfileName, limits: Limits, watch: ProgressCall
     for found in find_packages(path, limits, watch):
         if found.package is not None:
             report = validate(found.package, profile, limits)
-            yield CheckResult(path=found.path, report=report, problems=report.problems)
+            findings = _scan(found.package)
+            yield CheckResult(path=found.path, report=report, problems=report.problems, findings=findings)
         elif found.error is not None:
             yield CheckResult(path=found.path, report=None, problems=(unreadable(found.error),))
 
@@ -181,6 +200,12 @@ def _batches(source: Iterable[FoundPackage]) -> Iterator[list[FoundPackage]]:
         yield batch
 
 
+def _scan(package: Package) -> tuple[Finding, ...]:
+    from prowess.skill.scan import scan_package  # imported with the first skill: reading and listing need no scanner
+
+    return scan_package(package)
+
+
 def _outcome(path: Path, saved: SaveResult, limits: Limits) -> ImportResult:
     skill = saved.skill
     if skill is None:
@@ -193,6 +218,7 @@ def _outcome(path: Path, saved: SaveResult, limits: Limits) -> ImportResult:
         digest=skill.digest,
         changed=saved.changed,
         problems=_warnings(saved.package, limits) if form_info(skill.form).is_descriptor else (),
+        findings=_scan(saved.package),
     )
 
 

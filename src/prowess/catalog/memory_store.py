@@ -1,14 +1,15 @@
-"""A store in memory, for sessions and tests."""
+"""A store in memory, for sessions and tests, and the empty store that stands for a database that is not used."""
 
 from __future__ import annotations
 
+import pwd
 import threading
 import uuid
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from prowess.catalog.editable_store import EditableStore, EditChange
-from prowess.catalog.store import ChangeLog, Changes, Fault, SaveResult, SearchDocument
+from prowess.catalog.store import ChangeLog, Changes, Fault, SaveResult, SearchDocument, fault_problem
 from prowess.catalog.store_rules import accepted_skill, decide_save, declared_id, digest_conflict, unknown_id
 from prowess.catalog.version_log import MemoryVersions, VersionLog
 from prowess.errors import ProwessError
@@ -157,3 +158,60 @@ class MemoryStore(EditableStore):
     def _new_id(self, skill: Skill) -> str:
         wanted = declared_id(skill)
         return wanted if wanted and self._by_id(wanted) is None else str(uuid.uuid4())
+
+
+class ForeignFolder(MemoryStore):
+    """A skill folder that is not read because it belongs to another user. It has no skills, and one fault that says so."""
+
+    def __init__(self, root: str, *, scope: Scope, owner: int) -> None:
+        super().__init__(scope)
+        self.location = root
+        self._user = owner
+
+    def faults(self) -> list[Fault]:
+        """Return the fault: whose folder it is, and how to read it all the same."""
+        try:
+            name = pwd.getpwuid(self._user).pw_name
+        except KeyError:
+            name = f"user {self._user}"
+        problem = fault_problem(
+            "foreign-folder",
+            f"This folder, or one above it, belongs to {name!r}, so its skills are not read.",
+            f"If you trust that user, read it: set PROWESS_SAFE_FOLDERS={self.location}",
+        )
+        return [Fault(location=self.location, slug="", problems=(problem,))]
+
+    def changes(self, since: str = "") -> Changes:
+        """Return that nothing has changed, unless the position is that of a store which read the folder."""
+        position = f"foreign {self._user}"
+        return Changes(position=position, slugs=frozenset() if since == position else None)
+
+
+class UnusedStore(MemoryStore):
+    """Stands for a database that exists and must not be used: it is empty, says why, and refuses every write."""
+
+    def __init__(self, scope: Scope, location: str, refusal: ProwessError) -> None:
+        super().__init__(scope)
+        self.location = location
+        self._refusal = refusal
+
+    def faults(self) -> list[Fault]:
+        """Return why the database is not used."""
+        problem = fault_problem("database-refused", self._refusal.message, self._refusal.hint)
+        return [Fault(location=self.location, slug="", problems=(problem,))]
+
+    def save_reading(
+        self,
+        reading: Reading,  # noqa: ARG002
+        *,
+        expected: str | None,  # noqa: ARG002
+        change: EditChange | None,  # noqa: ARG002
+        actor: str,  # noqa: ARG002
+        note: str,  # noqa: ARG002
+    ) -> Skill:
+        """Raise the reason."""
+        raise self._refusal
+
+    def save_all(self, packages: Iterable[Package], *, replace: bool = False, actor: str = "") -> list[SaveResult]:  # noqa: ARG002
+        """Raise the reason."""
+        raise self._refusal

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 CODES = {
     "slug-conflict": "Two skills of one scope claim the same slug with different files; the first is served.",
     "link-refused": "A symbolic link leads out of the skill folders and is not followed.",
+    "foreign-folder": "A skill folder belongs to another user of this machine and is not read.",
     "unreadable": "The files cannot be read, or are not allowed in a skill.",
+    "changed-bytes": "The files in a database are not those that the digest of the skill identifies; somebody changed them.",
+    "database-refused": "The database of the workspace was made elsewhere, or changed by another program; it is not used.",
     "store-unavailable": "A place where skills are kept does not answer; the others are served.",
 }
 
@@ -160,6 +163,8 @@ class Store(Protocol):
     location: str
     frozen: bool
     """True if the skills come with an installed package and are read-only."""
+    folder: str
+    """The folder of the skills if they are files that any program can change; '' if they are kept otherwise."""
 
     def list_skills(self) -> list[SkillCard]:
         """Return the cards of all skills, sorted by slug. No artifact is read."""
@@ -202,6 +207,11 @@ class Store(Protocol):
     def get_outline(self, name: str) -> SkillOutline | None:
         """Return a skill by slug without the content of artifacts and files, or None. A database reads none of that content."""
         ...
+
+    def get_digest(self, name: str) -> str | None:
+        """Return the digest of a skill by slug, or None. A store may know it without reading the skill."""
+        outline = self.get_outline(name)
+        return outline.digest if outline else None
 
     def get_artifacts(self, skill_id: str, kinds: Collection[Kind] = ()) -> list[Artifact]:
         """Return the artifacts of these kinds (all kinds if none is given), by ordinal, then name and variant."""

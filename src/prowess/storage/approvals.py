@@ -171,10 +171,12 @@ def resolve(
     resolver: str,
     note: str,
     lifetime_seconds: float | None = None,
+    detail: dict[str, Any] | None = None,
 ) -> ApprovalRow | None:
     """Approve or deny, once and for all; return None if it is already resolved, has expired or does not exist.
 
-    An approval is valid for the lifetime from now; without one, until the request would have expired.
+    An approval is valid for the lifetime from now; without one, until the request would have expired. `detail` replaces the
+    stored one.
     """
     values: dict[str, Any] = {
         "state": "approved" if approved else "denied",
@@ -182,6 +184,8 @@ def resolve(
         "note": note,
         "resolved_at": now(),
     }
+    if detail is not None:
+        values["detail"] = detail
     if approved and lifetime_seconds is not None:
         values["expires_at"] = seconds_from_now(lifetime_seconds)
     won = connection.execute(_RESOLVE.values(**values), _key(organization_id, approval_id)).rowcount == 1

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypeGuard
 
 import sqlalchemy as sa
 
-from prowess.errors import Unavailable
-from prowess.skill.package import File, FileEntry, Package
+from prowess.errors import Invalid, Problem, Unavailable
+from prowess.skill.package import File, FileEntry, Package, compute_digest
 from prowess.storage.tables import dialect_insert, skill_blobs
 
 _insert = dialect_insert(skill_blobs, lambda insert: insert.on_conflict_do_nothing())
+_replace = dialect_insert(
+    skill_blobs,
+    lambda insert: insert.on_conflict_do_update(
+        index_elements=["sha256"], set_={"size": insert.excluded.size, "content": insert.excluded.content}
+    ),
+)
 _SELECT = sa.select(skill_blobs.c.sha256, skill_blobs.c.content).where(
     skill_blobs.c.sha256.in_(sa.bindparam("wanted", expanding=True))
 )
@@ -20,33 +27,76 @@ _SELECT = sa.select(skill_blobs.c.sha256, skill_blobs.c.content).where(
 CHUNK_SIZE = 500
 
 
-def put_blobs(connection: sa.Connection, packages: Iterable[Package]) -> None:
-    """Store every file of these packages."""
+def put_blobs(connection: sa.Connection, packages: Iterable[Package], *, replace: bool = False) -> None:
+    """Store every file of these packages. With `replace`, also those that are there, because they may have been changed."""
     files = {file.entry.sha256: file.content for package in packages for file in package.files}
     # Always in the same order, so that two writers of the same files cannot deadlock.
     rows = [{"sha256": sha256, "size": len(files[sha256]), "content": files[sha256]} for sha256 in sorted(files)]
     if rows:
-        connection.execute(_insert(connection), rows)
+        connection.execute(_replace(connection) if replace else _insert(connection), rows)
 
 
-def get_package(connection: sa.Connection, name: str, manifest: Sequence[FileEntry]) -> Package:
-    """Return the files of a manifest as a package; raise `Unavailable` if bytes are missing."""
+def get_package(
+    connection: sa.Connection, name: str, manifest: Sequence[FileEntry], *, digest: str, slug: str
+) -> Package:
+    """Return the files of a manifest as a package.
+
+    Raise `Unavailable` if bytes are missing, and `Invalid` if the files are not exactly those that the digest identifies.
+    """
     blobs: dict[str, bytes] = {}
     for wanted in split_chunks(sorted({entry.sha256 for entry in manifest})):
-        blobs.update((row.sha256, bytes(row.content)) for row in connection.execute(_SELECT, {"wanted": wanted}))
+        blobs.update((row.sha256, _bytes(row.content)) for row in connection.execute(_SELECT, {"wanted": wanted}))
     missing = [entry.path for entry in manifest if entry.sha256 not in blobs]
     if missing:
-        raise _missing_bytes(missing[0])
-    files = (File(path=entry.path, content=blobs[entry.sha256], mode=entry.mode) for entry in manifest)
-    return Package(name=name, files=tuple(files))
+        raise _missing_bytes(missing[0]) if compute_digest(manifest) == digest else changed_bytes(slug)
+    files = [File(path=entry.path, content=blobs[entry.sha256], mode=entry.mode) for entry in manifest]
+    # Somebody else may have written the name, which becomes the name of a folder when the skill is exported.
+    package = Package(name=name if _is_plain(name) else slug, files=tuple(sorted(files, key=lambda file: file.path)))
+    # Computed from the bytes themselves: it covers the paths and modes of the manifest and the content of each blob.
+    if package.digest != digest:
+        raise changed_bytes(slug)
+    return package
 
 
-def get_blob(connection: sa.Connection, path: str, sha256: str) -> bytes:
-    """Return the bytes of one file; raise `Unavailable` if they are missing."""
+def get_blob(connection: sa.Connection, manifest: Sequence[FileEntry], path: str, *, digest: str, slug: str) -> bytes:
+    """Return the bytes of one file of a manifest. Errors are those of `get_package`."""
+    if compute_digest(manifest) != digest:
+        raise changed_bytes(slug)
+    sha256 = next(entry.sha256 for entry in manifest if entry.path == path)
     row = connection.execute(_SELECT, {"wanted": [sha256]}).first()
     if row is None:
         raise _missing_bytes(path)
-    return bytes(row.content)
+    content = _bytes(row.content)
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise changed_bytes(slug)
+    return content
+
+
+def changed_bytes(slug: str) -> Invalid:
+    """Return the error for a stored skill whose files are no longer those that its digest identifies."""
+    problem = Problem(
+        code="changed-bytes",
+        severity="error",
+        message=f"The stored files of the skill {slug[:80]!r} were changed outside Prowess; they do not match its digest.",
+        hint="Import the skill again with --replace, or restore the database from a backup.",
+    )
+    return Invalid(problem.message, hint=problem.hint, problems=[problem])
+
+
+def _bytes(value: bytes | str) -> bytes:
+    # SQLite stores text in a column of bytes, too, if another program writes it.
+    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else bytes(value)
+
+
+def _is_plain(name: object) -> TypeGuard[str]:
+    """Return True if the name is one part of a path."""
+    return (
+        isinstance(name, str)
+        and name.isprintable()
+        and name not in (".", "..")
+        and "/" not in name
+        and "\\" not in name
+    )
 
 
 def _missing_bytes(path: str) -> Unavailable:

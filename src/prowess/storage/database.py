@@ -12,16 +12,18 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
-from sqlalchemy import exc
+from sqlalchemy import event, exc
 
-from prowess.errors import Invalid, Unavailable
-from prowess.storage.database_url import SQLITE_PREFIX, display_url, sqlite_path
+from prowess.errors import Invalid, Refused, Unavailable
+from prowess.storage.database_url import SQLITE_PREFIX, database_exists, display_url, sqlite_path
 from prowess.storage.driver_errors import PLAIN_TEXT_HINT, URL_HINT, is_missing_table, mask_password, translate_error
 from prowess.storage.rows import from_json
-from prowess.storage.sqlite import WriterLock, sqlite_engines
+from prowess.storage.schema_check import add_mark, check_mark, check_schema, has_mark
+from prowess.storage.seals import PROCESS_SEALS, Seals
+from prowess.storage.sqlite import WRITE_SECONDS, WriterLock, no_deadline, sqlite_engines, was_interrupted
 from prowess.storage.transaction import SharedRead, Snapshot, Transaction
 
-HEAD_REVISION = "0006"
+HEAD_REVISION = "0009"
 """The newest revision. It is repeated here so that an up-to-date database opens without importing alembic."""
 
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
@@ -60,7 +62,7 @@ def check_revision(found: str | None, location: str) -> bool:
 def upgrade(connection: sa.Connection, location: str) -> None:
     """Run the missing migrations in the transaction of `connection`, which holds the write lock on SQLite.
 
-    On PostgreSQL an advisory lock lets one process migrate while the others wait and then find it done.
+    A new database gets the mark of this installation. On PostgreSQL an advisory lock lets one process migrate while the others wait and then find it done.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
@@ -69,6 +71,8 @@ def upgrade(connection: sa.Connection, location: str) -> None:
         found = revision(connection)
     if not check_revision(found, location):
         run_alembic(connection)
+    if found is None:
+        add_mark(connection)
 
 
 def _postgres_revision(connection: sa.Connection) -> str | None:
@@ -77,8 +81,8 @@ def _postgres_revision(connection: sa.Connection) -> str | None:
     return revision(connection) if exists else None
 
 
-def run_alembic(connection: sa.Connection) -> None:
-    """Migrate to the newest revision."""
+def run_alembic(connection: sa.Connection, to: str = "head") -> None:
+    """Migrate to a revision, the newest by default."""
     # Imported only here: a database that is up to date opens without alembic, which is slow to import.
     from alembic import command
     from alembic.config import Config
@@ -88,7 +92,7 @@ def run_alembic(connection: sa.Connection) -> None:
     config.set_main_option("script_location", str(MIGRATIONS_FOLDER).replace("%", "%%"))
     config.attributes["connection"] = connection
     with _alembic_lock:
-        command.upgrade(config, "head")
+        command.upgrade(config, to)
 
 
 class Connections(Protocol):
@@ -119,11 +123,12 @@ class Connections(Protocol):
 class Database:
     """A database with Prowess's tables. Safe for many threads; a forked child opens connections of its own."""
 
-    def __init__(self, reader: sa.Engine, writer: sa.Engine) -> None:
+    def __init__(self, reader: sa.Engine, writer: sa.Engine, seals: Seals = PROCESS_SEALS) -> None:
         self.location = mask_password(writer.url)
         self.url = _full_url(writer.url)
-        self._reader = reader
-        self._writer = writer
+        # Functions that get a connection find the seals in its options, see `seals_of`.
+        self._reader = reader.execution_options(seals=seals)
+        self._writer = writer.execution_options(seals=seals)
         self._writer_lock = WriterLock() if writer.dialect.name == "sqlite" else None
         self._driver_error = cast("type[Exception]", writer.dialect.loaded_dbapi.Error)
         self._of_thread = threading.local()
@@ -158,17 +163,29 @@ class Database:
 
     def raise_translated(self, error: BaseException) -> None:
         """Raise the `ProwessError` that an error of SQLAlchemy or the driver means; return for any other error."""
+        cause = getattr(error, "orig", error)
+        if getattr(cause, "sqlite_errorname", "") == "SQLITE_INTERRUPT" and was_interrupted():
+            raise KeyboardInterrupt from error
         translated = translate_error(error, self.location, self._driver_error)
         if translated is not None:
             raise translated from error
 
-    def migrate(self) -> None:
-        """Bring the tables up to date; costs one query if they are."""
+    def migrate(self, *, ours_only: bool = False) -> None:
+        """Bring the tables up to date; costs two queries if they are.
+
+        Raise `Refused` if the tables of a SQLite file are not ours, and with `ours_only` if another installation made it.
+        """
         with self.read() as connection:
-            found = revision(connection)
-        if not check_revision(found, self.location):
+            if connection.dialect.name == "sqlite":
+                found = revision(connection) if check_schema(connection, self.location, run_alembic) else None
+            else:
+                found = revision(connection)
+            current = check_revision(found, self.location)
+            if ours_only and found is not None:
+                check_mark(connection, found, self.location)
+        if not current:
             # Without the lock of this process: alembic's own lock comes first, and SQLite waits for its file lock.
-            with Transaction(self._writer, self.raise_translated) as connection:
+            with Transaction(self._writer, self.raise_translated) as connection, no_deadline(connection):
                 upgrade(connection, self.location)
 
     def close(self) -> None:
@@ -176,8 +193,10 @@ class Database:
         self._writer.dispose()
 
 
-def open_database(url: str | Path) -> Database:
-    """Open a database; create and migrate it if needed.
+def open_database(url: str | Path, seals: Seals = PROCESS_SEALS, *, ours_only: bool = False) -> Database:
+    """Open a database; create and migrate it if needed. Its rows are sealed, and their seals checked, with `seals`.
+
+    With `ours_only`, raise `Refused` for a database that this installation did not make.
 
     A `Path`, or everything after `sqlite:///`, is taken literally as the path of a SQLite file.
 
@@ -185,14 +204,29 @@ def open_database(url: str | Path) -> Database:
     one of a supported database.
     """
     parsed = _parse_url(url)
+    if ours_only and not database_exists(str(url)):
+        seals.require_key()  # with a key that is lost, the next process would refuse what this one makes
     sqlite = parsed.get_backend_name() == "sqlite"
-    database = Database(*sqlite_engines(parsed, **_ENGINE_OPTIONS)) if sqlite else Database(*_postgres_engines(parsed))
+    engines = sqlite_engines(parsed, **_ENGINE_OPTIONS) if sqlite else _postgres_engines(parsed)
+    database = Database(*engines, seals)
     try:
-        database.migrate()
+        database.migrate(ours_only=ours_only)
     except BaseException:
         database.close()
         raise
     return database
+
+
+def adopt_database(url: str, seals: Seals) -> None:
+    """Mark a database that another installation made as one of this installation. Its tables are checked as always."""
+    seals.require_key()
+    database = open_database(url, seals)
+    try:
+        with database.write() as connection:
+            if not has_mark(connection):
+                add_mark(connection)
+    finally:
+        database.close()
 
 
 def _full_url(url: sa.URL) -> str:
@@ -227,8 +261,14 @@ def _postgres_engines(url: sa.URL) -> tuple[sa.Engine, sa.Engine]:
         raise Unavailable(
             "PostgreSQL needs the psycopg driver, which is not installed.", hint="pip install 'prowess[postgres]'"
         ) from error
+    event.listen(writer, "connect", _limit_statements)
     # Two selects in one read must see one state; the default, READ COMMITTED, does not guarantee that.
     return writer.execution_options(isolation_level="REPEATABLE READ"), writer
+
+
+def _limit_statements(connection: Any, _record: object) -> None:
+    connection.execute(f"SET statement_timeout = {WRITE_SECONDS * 1000}")
+    connection.commit()
 
 
 # ASCII, so that any database encoding accepts it; NaN and infinity are not JSON.
@@ -266,12 +306,15 @@ class DeferredDatabase:
     file is checked before each use and after each write.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, seals: Seals = PROCESS_SEALS, *, ours_only: bool = False) -> None:
         self.location = display_url(url)
         self.url = url
+        self._seals = seals
+        self._ours_only = ours_only
         self._path = sqlite_path(url)
         self._lock = threading.Lock()
         self._opened: tuple[Database, _FileIdentity] | None = None
+        self._refused: tuple[object, Refused] | None = None
 
     def read(self) -> AbstractContextManager[sa.Connection]:
         """Return a connection that sees one state of the database throughout."""
@@ -294,6 +337,22 @@ class DeferredDatabase:
         """Let all reads that this thread makes inside the block share one transaction."""
         return self._current()[0].snapshot()
 
+    def refusal(self) -> Refused | None:
+        """Return why this database is not used, because of what is in the file; None if it is, or if it does not exist yet."""
+        try:
+            found = os.stat(self._path) if self._path else None  # noqa: PTH116  (as in `_identity`)
+        except OSError:
+            return None
+        # Judging a file may take half a second, so that is not repeated while it stays the same.
+        state = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size) if found else None
+        if self._refused is None or self._refused[0] != state:
+            self._refused = None
+            try:
+                self._current()
+            except Refused as error:
+                self._refused = (state, error)
+        return self._refused[1] if self._refused else None
+
     @property
     def is_open(self) -> bool:
         """True if the database was used before."""
@@ -312,7 +371,7 @@ class DeferredDatabase:
                 if self._opened:
                     self._opened[0].close()
                 self._opened = None
-                database = open_database(self.url)
+                database = open_database(self.url, self._seals, ours_only=self._ours_only)
                 self._opened = (database, self._identity())  # only now: opening creates a missing file
             return self._opened
 
@@ -330,5 +389,6 @@ def check_integrity(database: Database) -> str:
     with database.read() as connection:
         if connection.dialect.name != "sqlite":
             return ""
-        problem = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        with no_deadline(connection):
+            problem = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
     return "" if problem == "ok" else str(problem)

@@ -11,7 +11,10 @@ from prowess.errors import Conflict, Invalid, ProwessError, Unavailable
 
 PLAIN_TEXT_HINT = "Remove NUL characters, broken characters and numbers that are not finite from the skill."
 
+_TOO_SLOW = ("did not answer in time, so the statement was stopped", "Try again; `prowess doctor` checks the database.")
+
 _SQLITE_ERRORS: dict[str, tuple[str, str]] = {
+    "SQLITE_INTERRUPT": _TOO_SLOW,
     "SQLITE_NOTADB": ("is not a database", "Name another file, or move this one away."),
     "SQLITE_CORRUPT": ("is damaged", "Restore it from a backup, or move it away and import the skills again."),
     "SQLITE_FULL": ("cannot grow: the disk is full", "Make room and try again; nothing was changed."),
@@ -33,6 +36,7 @@ _POSTGRES_ERRORS: dict[str, tuple[str, str]] = {
     "53300": ("has no connection left", "Try again, or raise max_connections."),
     "25006": ("is read-only", "Use the primary server."),
     "40": ("was busy with the same rows", "Try again; nothing was changed."),
+    "57014": _TOO_SLOW,
     "57": ("is shutting down or cancelled the query", "Try again; nothing was changed."),
     "22": ("cannot hold this text", PLAIN_TEXT_HINT),
 }

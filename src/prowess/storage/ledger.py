@@ -154,9 +154,13 @@ _OF_USER = events.c.user_id == sa.bindparam("user")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """The content of a new audit row; `detail` is any JSON object."""
+    """The content of a new audit row; `detail` is any JSON object. `channel` is the way the actor came in ('' for nobody).
+
+    The channel is stored in `detail`, because the hash of a row covers a fixed list of columns.
+    """
 
     actor: str
+    channel: str = ""
     action: str
     slug: str = ""
     digest: str = ""
@@ -259,7 +263,7 @@ def _append_audits(connection: sa.Connection, organization_id: str, entries: Seq
             "slug": entry.slug,
             "digest": entry.digest,
             "outcome": entry.outcome,
-            "detail": _plain_json(entry.detail),
+            "detail": _plain_json({**entry.detail, "channel": entry.channel} if entry.channel else entry.detail),
         }
         previous = hash_row(said)
         rows.append({**said, "hash": previous})

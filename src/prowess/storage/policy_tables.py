@@ -1,4 +1,4 @@
-"""Define the tables of approvals, audit, events and organization settings, the same on SQLite and PostgreSQL.
+"""Define the tables of approvals, trust, audit, events and organization settings, the same on SQLite and PostgreSQL.
 
 `audit` and `events` are logs: rows are numbered from 1 without gaps within an organization and never change.
 """
@@ -29,6 +29,44 @@ approvals = sa.Table(
     sa.Column("note", sa.Text, nullable=False),
     sa.Column("used_at", sa.Text),
     sa.Column("detail", ORDERED_JSON, nullable=False),  # the card that a person sees
+)
+
+# Who accepted which bytes of which skill. Rows are never removed: a revoked one says when and by whom.
+skill_acceptances = sa.Table(
+    "skill_acceptances",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("organization_id", sa.Text, nullable=False),
+    sa.Column("user_id", sa.Text, nullable=False),  # '' accepts for everyone in the organization
+    sa.Column("slug", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("origin", sa.Text, nullable=False),
+    sa.Column("hides", sa.Text, nullable=False),  # the scopes in which it may hide a trusted skill, separated by spaces
+    sa.Column("sends_out", sa.Boolean, nullable=False),  # True if its reach was shown, so that it may send data out
+    sa.Column("how", sa.Text, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("channel", sa.Text, nullable=False),
+    sa.Column("proof", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("revoked_at", sa.Text),
+    sa.Column("revoked_by", sa.Text),
+    sa.Column("detail", ORDERED_JSON, nullable=False),  # what the person was shown
+)
+
+# Standing rules: everything in these folders counts as accepted, whatever its bytes.
+trusted_folders = sa.Table(
+    "trusted_folders",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("organization_id", sa.Text, nullable=False),
+    sa.Column("user_id", sa.Text, nullable=False),
+    sa.Column("folder", sa.Text, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("channel", sa.Text, nullable=False),
+    sa.Column("proof", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("revoked_at", sa.Text),
+    sa.Column("revoked_by", sa.Text),
 )
 
 audit = sa.Table(
@@ -92,3 +130,11 @@ sa.Index(
     events.c.at,
     events.c.seconds,
 )
+# Read before every use of a skill.
+sa.Index(
+    "ix_skill_acceptances_subject",
+    skill_acceptances.c.organization_id,
+    skill_acceptances.c.slug,
+    skill_acceptances.c.digest,
+)
+sa.Index("ix_trusted_folders_owner", trusted_folders.c.organization_id, trusted_folders.c.user_id)

@@ -1,10 +1,12 @@
 """Store the prompts and rubrics of organizations.
 
-A version never changes; new content needs a new version.
+A version never changes; new content needs a new version. A digest beside each entry shows whether the row was changed by
+something other than Prowess.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -26,13 +28,14 @@ _insert = dialect_insert(registry_entries, lambda insert: insert.on_conflict_do_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryRow:
-    """One version of one prompt or rubric; `content` is JSON."""
+    """One version of one prompt or rubric; `content` is JSON. `intact` is False if somebody changed the row."""
 
     entry_id: str
     version: str
     content: str
     created_at: str
     created_by: str
+    intact: bool
 
 
 def list_entries(
@@ -65,6 +68,7 @@ def add_entry(
         "created_at": now(),
         "created_by": by,
         "content": content,
+        "digest": _digest(organization_id, kind, entry_id, version, content),
     }
     return connection.execute(_insert(connection), row).first() is not None
 
@@ -78,11 +82,21 @@ def _key(organization_id: str, kind: str, entry_id: str, version: str) -> dict[s
     return {"of": organization_id, "which": kind, "named": entry_id, "at": version}
 
 
+def _digest(*parts: str) -> str:
+    return f"sha256:{hashlib.sha256(_SEPARATOR.join(parts).encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+# No part but the last, the content, can contain it.
+_SEPARATOR = "\0"
+
+
 def _to_entry(row: sa.Row[tuple[object, ...]]) -> RegistryRow:
+    key = (row.organization_id, row.kind, row.entry_id, row.version, row.content)
     return RegistryRow(
         entry_id=row.entry_id,
         version=row.version,
         content=row.content,
         created_at=row.created_at,
         created_by=row.created_by,
+        intact=row.digest == _digest(*map(str, key)),
     )

@@ -10,7 +10,6 @@ import pydantic_core
 import sqlalchemy as sa
 
 from prowess.skill.kinds import FrozenModel
-from prowess.skill.reader_version import is_current
 
 Model = TypeVar("Model", bound=FrozenModel)
 
@@ -41,19 +40,6 @@ def field_defaults(model: type[FrozenModel], names: tuple[str, ...]) -> dict[str
     }
 
 
-def fill_defaults(defaults: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any]:
-    """Return the stored values with defaults for everything else; lists become tuples again where the default is one."""
-    values: dict[str, Any] = {}
-    for name, default in defaults.items():
-        value = stored.get(name, default)
-        if type(default) is tuple:
-            value = tuple(value)
-        elif value is default and type(default) is dict:
-            value = {}  # a copy, so that models do not share a mutable default
-        values[name] = value
-    return values
-
-
 def raw_json(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
     """Return a JSON column as the driver gives it; SQLAlchemy's own decoding is several times slower than `decode_json`."""
     return sa.type_coerce(column, sa.Text).label(column.name)
@@ -75,23 +61,6 @@ def from_json(text: str | bytes) -> Any:
         return json.loads(text)
 
 
-class StaleRow(Exception):
-    """A row that another version of the readers derived; this process might derive something else.
-
-    Not a `ProwessError`, because it never reaches a caller: the store catches it and reads the files again.
-    """
-
-    def __init__(self, slug: str) -> None:
-        super().__init__(slug)
-        self.slug = slug
-
-
-def check_reader(slug: str, reader: str) -> None:
-    """Raise `StaleRow` unless the row of this skill was derived as this process would derive it."""
-    if not is_current(reader):
-        raise StaleRow(slug)
-
-
 class CompiledSelect:
     """A select that is compiled once per dialect and returns the driver's plain tuples.
 
@@ -108,7 +77,8 @@ class CompiledSelect:
         text, places = self._texts.get(connection.dialect.name) or self._compile(connection.dialect)
         cursor = connection.connection.cursor()
         try:
-            cursor.execute(text, parameters if places is None else [parameters[name] for name in places])
+            values = parameters if places is None else [parameters[name] for name in places]
+            connection.dialect.do_execute(cursor, text, values)  # with the deadline of the dialect
             return cast("list[tuple[Any, ...]]", cursor.fetchall())
         finally:
             cursor.close()

@@ -81,6 +81,7 @@ registry_entries = sa.Table(
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("created_by", sa.Text, nullable=False),
     sa.Column("content", sa.Text, nullable=False),  # the entry as JSON
+    sa.Column("digest", sa.Text, nullable=False, server_default=sa.text("''")),  # of the key and the content
 )
 
 sa.Index("ix_run_checkpoints_created", checkpoints.c.created_at)

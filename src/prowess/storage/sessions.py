@@ -1,4 +1,7 @@
-"""Store sessions: one row per conversation of an owner, the skills it has enabled, and the budget they use.
+"""Store sessions: one row per conversation of an actor, the skills it has enabled, and the budget they use.
+
+A conversation belongs to the actor who opened it. Two agents that use the same name for a conversation have two sessions,
+and neither can find the other's, also not by its id.
 
 `budget_used` is the sum of the characters of the enabled blocks after every transaction. It grows by one guarded
 statement, which fails if the budget would be exceeded, and only together with the row that it pays for. Every change
@@ -7,14 +10,17 @@ locks the session first, so that callers in other threads and processes wait for
 
 from __future__ import annotations
 
+import json
 import uuid
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
 
 from prowess.storage.clock import now
 from prowess.storage.owner import Owner, owner_condition
+from prowess.storage.rows import decode_json, raw_json
+from prowess.storage.seals import seals_of
 from prowess.storage.tables import ORDERED_JSON, dialect_insert, metadata
 
 sessions = sa.Table(
@@ -51,12 +57,14 @@ session_skills = sa.Table(
     sa.Column("enabled_at", sa.Text, nullable=False),
     sa.Column("detail", ORDERED_JSON, nullable=False),
     sa.Column("content", sa.Text, nullable=False),  # the block as it stands in the prompt
+    sa.Column("seal", sa.Text, nullable=False, server_default=sa.text("''")),  # see `storage.seals`
 )
 
 sa.Index(
-    "uq_sessions_owner_conversation",
+    "uq_sessions_actor_conversation",
     sessions.c.organization_id,
     sessions.c.user_id,
+    sessions.c.actor,
     sessions.c.conversation_id,
     unique=True,
 )
@@ -68,24 +76,25 @@ _OPEN = sessions.c.closed_at.is_(None)
 _CHARACTERS = sa.bindparam("by", type_=sa.Integer)
 
 _insert = dialect_insert(sessions, lambda insert: insert.on_conflict_do_nothing())
-_OF_CONVERSATION = sa.select(sessions).where(
-    owner_condition(sessions), sessions.c.conversation_id == sa.bindparam("of")
-)
-_REOPEN = sa.update(sessions).where(owner_condition(sessions), sessions.c.conversation_id == sa.bindparam("of"), ~_OPEN)
-# A conversation may be named like the id of another session; the id comes first.
+_OWN = sessions.c.actor == sa.bindparam("viewer")
+_SHARED = sa.bindparam("shared", type_=sa.Text)
+_VISIBLE = sa.and_(owner_condition(sessions), sa.or_(_OWN, _SHARED == "all", sessions.c.actor_kind == _SHARED))
+# A conversation may be named like the id of another session; the id comes first. The actor's own conversation comes before
+# one of the same name that somebody else has, and of those the one in use comes first.
 _FIND = (
     sa.select(sessions)
-    .where(owner_condition(sessions), sa.or_(_THIS_SESSION, sessions.c.conversation_id == sa.bindparam("which")))
-    .order_by(sa.case((_THIS_SESSION, 0), else_=1))
+    .where(_VISIBLE, sa.or_(_THIS_SESSION, sessions.c.conversation_id == sa.bindparam("which")))
+    .order_by(sa.case((_THIS_SESSION, 0), (_OWN, 1), (_OPEN, 2), else_=3), sessions.c.updated_at.desc())
     .limit(1)
 )
+_REOPEN = sa.update(sessions).where(_THIS_SESSION, ~_OPEN)
 _LIST = (
     sa.select(sessions)
-    .where(owner_condition(sessions), _OPEN)
+    .where(_VISIBLE, _OPEN)
     .order_by(sessions.c.updated_at.desc(), sessions.c.id)
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
-_CHANGE = sa.update(sessions).where(owner_condition(sessions), _THIS_SESSION, _OPEN)
+_CHANGE = sa.update(sessions).where(_VISIBLE, _THIS_SESSION, _OPEN)
 _CLOSE = _CHANGE.values(closed_at=sa.bindparam("moment"), updated_at=sa.bindparam("moment"), budget_used=0)
 # FOR NO KEY UPDATE on PostgreSQL: it excludes other writers, but not the foreign-key checks of other transactions.
 _LOCK = sa.select(sessions.c.id).where(_THIS_SESSION, _OPEN).with_for_update(key_share=True)
@@ -100,15 +109,34 @@ _TAKE = (
 
 _IN_SESSION = session_skills.c.session_id == sa.bindparam("which")
 _THIS_SKILL = sa.and_(_IN_SESSION, session_skills.c.slug == sa.bindparam("of"))
-_LIGHT = [column for column in session_skills.c if column.name not in ("session_id", "content")]
+_LIGHT = [
+    raw_json(column) if column.name == "detail" else column
+    for column in session_skills.c
+    if column.name not in ("session_id", "content", "seal")
+]
 _ENABLED = sa.select(*_LIGHT).where(_IN_SESSION).order_by(session_skills.c.position)
-_CONTENTS = _ENABLED.add_columns(session_skills.c.content)
+_CONTENTS = _ENABLED.add_columns(session_skills.c.content, session_skills.c.seal)
 _STORED = sa.select(session_skills.c.digest, session_skills.c.content_length).where(_THIS_SKILL)
 _LAST = sa.select(sa.func.coalesce(sa.func.max(session_skills.c.position), 0) + 1).where(_IN_SESSION)
 _ADD = sa.insert(session_skills).values(position=_LAST.scalar_subquery())
 _REPLACE = sa.update(session_skills).where(_THIS_SKILL)
 _REMOVE = sa.delete(session_skills).where(_THIS_SKILL)
 _REMOVE_ALL = sa.delete(session_skills).where(_IN_SESSION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionViewer:
+    """Whose sessions are found: those of an actor, by its label; with `shared` also those of the owner's persons, or all."""
+
+    owner: Owner
+    actor: str
+    kind: Literal["person", "agent"]
+    shared: Literal["person", "all", ""] = ""
+
+    @property
+    def key(self) -> dict[str, str]:
+        """The parameters of the conditions above."""
+        return {**self.owner.key, "viewer": self.actor, "shared": self.shared}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,61 +178,71 @@ class EnabledRow:
     enabled_at: str = ""
 
 
+class EnabledBlock(NamedTuple):
+    """One enabled skill with the block that enters the prompt; `intact` is False if somebody changed the row."""
+
+    row: EnabledRow
+    content: str
+    intact: bool
+
+
 def open_session(
     connection: sa.Connection,
-    owner: Owner,
+    viewer: SessionViewer,
     *,
     conversation_id: str,
-    actor: str,
-    actor_kind: str,
     role: str,
     model: str,
     context_window: int | None,
     budget_max: int,
 ) -> SessionRow:
-    """Return the owner's open session of this conversation; create it, or reopen it with these values, if needed.
+    """Return the open session of this conversation that the viewer finds; create or reopen it with these values if needed.
 
     A session that is reopened without a role keeps its role. Concurrent callers get the same session. Without a
     conversation ('') a new session is created, whose id is also its conversation.
     """
-    new_id = str(uuid.uuid4())
-    key = {**owner.key, "of": conversation_id or new_id}
-    found = connection.execute(_OF_CONVERSATION, key).mappings().first()
-    if found is None or found["closed_at"] is not None:
-        moment = now()
-        values: dict[str, Any] = {
-            "actor": actor,
-            "actor_kind": actor_kind,
-            "role": role,
-            "model": model,
-            "context_window": context_window,
-            "budget_max": budget_max,
-            "updated_at": moment,
-        }
-        new = {**owner.columns, **values, "id": new_id, "conversation_id": key["of"], "budget_used": 0}
-        # Insert, reopen and read again, whatever was found before: another caller may have created or reopened it
-        # meanwhile.
-        connection.execute(_insert(connection), {**new, "created_at": moment})
-        kept = {} if role else {"role": sessions.c.role}  # leaving the role out must not lift its limits
-        connection.execute(_REOPEN.values(**{**values, **kept}, closed_at=None), key)
-        found = connection.execute(_OF_CONVERSATION, key).mappings().one()
-    return SessionRow(**found)
+    found = get_session(connection, viewer, conversation_id) if conversation_id else None
+    if found is not None and found.closed_at is None:
+        return found
+    moment = now()
+    values: dict[str, Any] = {
+        "role": role,
+        "model": model,
+        "context_window": context_window,
+        "budget_max": budget_max,
+        "updated_at": moment,
+    }
+    if found is None:
+        new_id = str(uuid.uuid4())
+        owned = {**viewer.owner.columns, "actor": viewer.actor, "actor_kind": viewer.kind}
+        name = conversation_id or new_id
+        new = {**owned, **values, "id": new_id, "conversation_id": name, "budget_used": 0, "created_at": moment}
+        connection.execute(_insert(connection), new)
+        found = _get(connection, viewer, name)
+    # Another caller may have created it, and even closed it again, meanwhile.
+    kept = {} if role else {"role": sessions.c.role}  # leaving the role out must not lift its limits
+    connection.execute(_REOPEN.values(**{**values, **kept}, closed_at=None), {"which": found.id})
+    return _get(connection, viewer, found.id)
 
 
-def get_session(connection: sa.Connection, owner: Owner, session_id_or_conversation: str) -> SessionRow | None:
-    """Return the owner's session with that id, or else with that conversation; None if it does not exist."""
-    found = connection.execute(_FIND, {**owner.key, "which": session_id_or_conversation}).mappings().first()
+def _get(connection: sa.Connection, viewer: SessionViewer, which: str) -> SessionRow:
+    return SessionRow(**connection.execute(_FIND, {**viewer.key, "which": which}).mappings().one())
+
+
+def get_session(connection: sa.Connection, viewer: SessionViewer, session_id_or_conversation: str) -> SessionRow | None:
+    """Return the session with that id, or else with that conversation; None if the viewer has none."""
+    found = connection.execute(_FIND, {**viewer.key, "which": session_id_or_conversation}).mappings().first()
     return SessionRow(**found) if found else None
 
 
-def list_sessions(connection: sa.Connection, owner: Owner, *, limit: int) -> list[SessionRow]:
-    """Return the owner's open sessions, most recently changed first."""
-    return [SessionRow(**row) for row in connection.execute(_LIST, {**owner.key, "most": limit}).mappings()]
+def list_sessions(connection: sa.Connection, viewer: SessionViewer, *, limit: int) -> list[SessionRow]:
+    """Return the open sessions that the viewer finds, most recently changed first."""
+    return [SessionRow(**row) for row in connection.execute(_LIST, {**viewer.key, "most": limit}).mappings()]
 
 
 def change_session(
     connection: sa.Connection,
-    owner: Owner,
+    viewer: SessionViewer,
     session_id: str,
     *,
     budget_max: int | None = None,
@@ -212,21 +250,21 @@ def change_session(
     context_window: int | None = None,
     role: str | None = None,
 ) -> SessionRow | None:
-    """Change the given values of an open session and return it; None if the owner has none with that id.
+    """Change the given values of an open session and return it; None if the viewer has none with that id.
 
     A budget below its current use removes no skill; it only keeps further ones out.
     """
     given = {"budget_max": budget_max, "model": model, "context_window": context_window, "role": role}
     values = {name: value for name, value in given.items() if value is not None}
-    key = {**owner.key, "which": session_id}
+    key = {**viewer.key, "which": session_id}
     changed = connection.execute(_CHANGE.values(**values, updated_at=now()), key).rowcount
-    return get_session(connection, owner, session_id) if changed else None
+    return get_session(connection, viewer, session_id) if changed else None
 
 
-def close_session(connection: sa.Connection, owner: Owner, session_id: str) -> bool:
-    """Close a session: remove its skills and keep its row. Return False if the owner has no open one with that id."""
+def close_session(connection: sa.Connection, viewer: SessionViewer, session_id: str) -> bool:
+    """Close a session: remove its skills and keep its row. Return False if the viewer has no open one with that id."""
     # This also locks the row, so that nobody enables a skill between the two statements.
-    closed = connection.execute(_CLOSE, {**owner.key, "which": session_id, "moment": now()}).rowcount == 1
+    closed = connection.execute(_CLOSE, {**viewer.key, "which": session_id, "moment": now()}).rowcount == 1
     if closed:
         connection.execute(_REMOVE_ALL, {"which": session_id})
     return closed
@@ -234,13 +272,30 @@ def close_session(connection: sa.Connection, owner: Owner, session_id: str) -> b
 
 def list_enabled(connection: sa.Connection, session_id: str) -> list[EnabledRow]:
     """Return the enabled skills of a session in order, without their texts."""
-    return [EnabledRow(**row) for row in connection.execute(_ENABLED, {"which": session_id}).mappings()]
+    return [_enabled_row(row) for row in connection.execute(_ENABLED, {"which": session_id}).mappings()]
 
 
-def list_contents(connection: sa.Connection, session_id: str) -> list[tuple[EnabledRow, str]]:
+def list_contents(connection: sa.Connection, session_id: str) -> list[EnabledBlock]:
     """Return the enabled skills of a session, each with the block that enters the prompt."""
-    rows = connection.execute(_CONTENTS, {"which": session_id}).mappings()
-    return [(EnabledRow(**{name: row[name] for name in row if name != "content"}), row["content"]) for row in rows]
+    seals = seals_of(connection)
+    found: list[EnabledBlock] = []
+    for columns in connection.execute(_CONTENTS, {"which": session_id}).mappings():
+        values = dict(columns)
+        content, seal = values.pop("content"), values.pop("seal")
+        row = _enabled_row(values)
+        intact = seals.check(str(seal), 0, _sealed(session_id, row, content)) == "valid"
+        found.append(EnabledBlock(row, content, intact))
+    return found
+
+
+def _enabled_row(columns: sa.RowMapping | dict[str, Any]) -> EnabledRow:
+    """Return a row. A document that another program damaged is empty, so that the seal does not fit."""
+    values: dict[str, Any] = {**columns}
+    try:
+        values["detail"] = dict(decode_json(values["detail"]))
+    except (ValueError, TypeError):
+        values["detail"] = {}
+    return EnabledRow(**values)
 
 
 def reserve(
@@ -258,8 +313,8 @@ def reserve(
         return "there" if stored.digest == row.digest else _exchange(connection, session_id, row, content, stored)
     if not _change_budget(connection, session_id, len(content)):
         return "over"
-    values = {**_values(row, content), "session_id": session_id, "slug": row.slug, "enabled_at": now()}
-    connection.execute(_ADD, {**values, "which": session_id})
+    values = {**_values(connection, session_id, row, content), "slug": row.slug, "enabled_at": now()}
+    connection.execute(_ADD, {**values, "session_id": session_id, "which": session_id})
     return "done"
 
 
@@ -310,11 +365,18 @@ def _exchange(
 ) -> Literal["done", "over"]:
     if not _change_budget(connection, session_id, len(content) - stored.content_length):
         return "over"
-    connection.execute(_REPLACE.values(**_values(row, content)), {"which": session_id, "of": row.slug})
+    values = _values(connection, session_id, row, content)
+    connection.execute(_REPLACE.values(**values), {"which": session_id, "of": row.slug})
     return "done"
 
 
-def _values(row: EnabledRow, content: str) -> dict[str, Any]:
+def _sealed(session_id: str, row: EnabledRow, content: str) -> tuple[str, ...]:
+    """Return what the seal of a row covers: everything that decides what enters the prompt, and on whose word."""
+    detail = json.dumps(row.detail, sort_keys=True)
+    return (session_id, row.slug, row.title, row.digest, row.scope, row.source_type, row.origin, detail, content)
+
+
+def _values(connection: sa.Connection, session_id: str, row: EnabledRow, content: str) -> dict[str, Any]:
     return {
         "title": row.title,
         "digest": row.digest,
@@ -324,4 +386,5 @@ def _values(row: EnabledRow, content: str) -> dict[str, Any]:
         "detail": row.detail,
         "content_length": len(content),
         "content": content,
+        "seal": seals_of(connection).make(_sealed(session_id, row, content)),
     }

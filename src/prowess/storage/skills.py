@@ -3,58 +3,35 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from prowess.skill.form_info import FormName
 from prowess.skill.kinds import Kind
-from prowess.skill.model import Provenance, Skill, SkillCard
+from prowess.skill.model import Skill, SkillCard
 from prowess.skill.package import FileEntry, Package
 from prowess.skill.reader_version import is_current, reader_version
-from prowess.storage.artifacts import ARTIFACT_COLUMNS, to_artifact
-from prowess.storage.blobs import dump_manifest, load_manifest, split_chunks
-from prowess.storage.rows import (
-    CompiledSelect,
-    build_model,
-    check_reader,
-    decode_json,
-    field_defaults,
-    fill_defaults,
-    raw_json,
-)
-from prowess.storage.tables import skill_artifacts, skills
+from prowess.storage.blobs import changed_bytes, dump_manifest, load_manifest, split_chunks
+from prowess.storage.index_texts import Texts
+from prowess.storage.rows import CompiledSelect, build_model, decode_json, field_defaults, raw_json
+from prowess.storage.seals import Seals, SealState, seals_of
+from prowess.storage.tables import skills
 from prowess.storage.tenant import Tenant, tenant_condition
 
-_PLAIN = {
-    "slug": skills.c.slug,
-    "title": skills.c.name,
-    "description": skills.c.description,
-    "version": skills.c.version,
-    "author": skills.c.author,
-    "form": skills.c.form,
-    "digest": skills.c.digest,
-    "content_length": skills.c.content_length,
-    "id": skills.c.id,
-    "created_at": skills.c.created_at,
-    "updated_at": skills.c.updated_at,
-}
 _ORIGIN = ("source", "source_type", "source_url", "source_ref", "source_id", "marketplace_id", "sync_etag")
-_WORDS = ("tags", "trigger_phrases", "intent_patterns")
+_COLUMNS = {
+    *("slug", "title", "description", "version", "author", "form", "digest", "content_length", "id"),
+    *("created_at", "updated_at", "tags", "trigger_phrases", "intent_patterns"),
+    *("provenance", "artifacts", "manifest", "scope", "location"),
+}
 # Every other field of a skill, also ones added later, is stored in one document.
-_DETAILS = tuple(
-    name
-    for name in Skill.model_fields
-    if name not in {*_PLAIN, *_WORDS, "provenance", "artifacts", "manifest", "scope", "location"}
-)
+_DETAILS = tuple(name for name in Skill.model_fields if name not in _COLUMNS)
 _DEFAULTS = field_defaults(Skill, _DETAILS)
-# Where in a row of `_READ` the origin, the words, the documents with the reader, and the artifact begin.
-_A = len(_PLAIN)
-_B = _A + len(_ORIGIN)
-_C = _B + len(_WORDS)
-_D = _C + 3
+_CARD_DEFAULTS = field_defaults(SkillCard, tuple(SkillCard.model_fields))
 
 _CARDS = (
     sa.select(
@@ -73,32 +50,17 @@ _CARDS = (
 _SLUGS = sa.select(skills.c.slug).where(tenant_condition(skills))
 
 
-def _on_first_row(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """Return a wide column of the skill on the row of its first artifact only, so that it is not sent once per artifact."""
-    # NULL > 0 is not true, so the row of a skill without artifacts has the column, too.
-    return sa.case((skill_artifacts.c.position > sa.literal_column("0"), sa.null()), else_=column)
-
-
-# One query for the skill and its artifacts: one round trip, and both from one state.
-_READ = (
-    sa.select(
-        *_PLAIN.values(),
-        *(skills.c[name] for name in _ORIGIN),
-        *(raw_json(skills.c[name]) for name in _WORDS),
-        _on_first_row(raw_json(skills.c.manifest)),
-        _on_first_row(raw_json(skills.c.details)),
-        _on_first_row(skills.c.reader),
-        *ARTIFACT_COLUMNS,
-    )
-    .select_from(skills.outerjoin(skill_artifacts))
-    .where(tenant_condition(skills))
-)
-_BY_ID = CompiledSelect(_READ.where(skills.c.id == sa.bindparam("which")))
-_BY_SLUG = CompiledSelect(_READ.where(skills.c.slug == sa.bindparam("which")))
-_FILES = sa.select(skills.c.slug, skills.c.digest, skills.c.form, skills.c.package, skills.c.manifest).where(
-    tenant_condition(skills), skills.c.id == sa.bindparam("which")
-)
-_FILES_LOCKED = _FILES.with_for_update()
+# What identifies a skill. Everything else is read from its files.
+_KEY = sa.select(
+    skills.c.slug, skills.c.id, skills.c.digest, skills.c.package, skills.c.created_at, skills.c.updated_at
+).where(tenant_condition(skills))
+_BY_ID = CompiledSelect(_KEY.where(skills.c.id == sa.bindparam("which")))
+_BY_SLUG = CompiledSelect(_KEY.where(skills.c.slug == sa.bindparam("which")))
+_FILES_OF = sa.select(
+    skills.c.slug, skills.c.digest, skills.c.form, skills.c.package, raw_json(skills.c.manifest)
+).where(tenant_condition(skills), skills.c.id == sa.bindparam("which"))
+_FILES = CompiledSelect(_FILES_OF)
+_FILES_LOCKED = _FILES_OF.with_for_update()
 # Two ranges of the index instead of `!=` or `OR`, for which SQLite walks through all rows: no row is read when all are
 # current, however many there are.
 _READERS = sa.select(skills.c.slug, skills.c.reader).where(tenant_condition(skills))
@@ -108,9 +70,11 @@ _OTHER_READER = CompiledSelect(
         _READERS.where(skills.c.reader > sa.bindparam("reader")),
     )
 )
+# Answered by the index alone, see `tables.skills`.
+_MARKS = CompiledSelect(sa.select(skills.c.slug, skills.c.reader, skills.c.seal).where(tenant_condition(skills)))
 _STORED = (
-    sa.select(skills.c.slug, skills.c.id, skills.c.digest, skills.c.created_at, skills.c.updated_at, skills.c.reader)
-    .where(tenant_condition(skills), skills.c.slug.in_(sa.bindparam("of", expanding=True)))
+    _KEY.add_columns(skills.c.reader, skills.c.seal)
+    .where(skills.c.slug.in_(sa.bindparam("of", expanding=True)))
     .order_by(skills.c.slug)
 )
 # Rows are locked in the order of their slugs, so that two writers of many skills cannot deadlock.
@@ -124,15 +88,30 @@ DAMAGE = (ValueError, TypeError, KeyError, AttributeError)
 """The exceptions of reading a row into which another program wrote an impossible value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredSkill:
-    """The stored state of a skill: id, digest, dates, and the version of the readers that derived the row."""
+class SkillKey(NamedTuple):
+    """What identifies a stored skill: the same key always means the same skill, because the digest identifies its files."""
 
+    slug: str
     id: str
     digest: str
+    package: str
     created_at: str
     updated_at: str
+
+
+class StoredSkill(NamedTuple):
+    """The stored state of a skill: its key, the version of the readers that derived the row, and the row's seal."""
+
+    key: SkillKey
     reader: str
+    seal: str
+
+
+class CardListing(NamedTuple):
+    """The cards of the rows that this installation sealed, and the slugs of all other rows."""
+
+    cards: list[SkillCard]
+    stale: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,13 +125,15 @@ class StoredFiles:
     manifest: tuple[FileEntry, ...]
 
 
-def get_cards(connection: sa.Connection, tenant: Tenant) -> list[SkillCard]:
-    """Return the cards of all skills; raise one of `DAMAGE` if a row cannot be read."""
-    rows = connection.execute(_CARDS, tenant.key)
-    return [
-        build_model(
-            SkillCard,
-            {
+def get_cards(connection: sa.Connection, tenant: Tenant) -> CardListing:
+    """Return the cards of all skills whose row is current and as this installation wrote it."""
+    marks, seals, owner = get_marks(connection, tenant), seals_of(connection), _owner(tenant)
+    listing = CardListing([], [])
+    for slug, title, description, version, tags, source, digest, kinds in connection.execute(_CARDS, tenant.key):
+        try:
+            reader, seal = marks.get(slug, ("", ""))
+            card = {
+                **_CARD_DEFAULTS,
                 "slug": slug,
                 "title": title,
                 "description": description,
@@ -162,11 +143,82 @@ def get_cards(connection: sa.Connection, tenant: Tenant) -> list[SkillCard]:
                 "source": source,
                 "digest": digest,
                 "kinds": tuple(decode_json(kinds)),
-                "hides": (),
-            },
-        )
-        for slug, title, description, version, tags, source, digest, kinds in rows
-    ]
+            }
+            valid = is_current(reader) and seals.check(seal, 0, _card_group(owner, reader, card)) == "valid"
+        except DAMAGE:
+            valid, card = False, {}
+        if valid:
+            listing.cards.append(build_model(SkillCard, card))
+        elif type(slug) is str:
+            listing.stale.append(slug)
+    return listing
+
+
+def get_marks(connection: sa.Connection, tenant: Tenant) -> dict[str, tuple[str, str]]:
+    """Return the version of the readers and the seal of each row, by slug."""
+    rows = _MARKS.rows(connection, tenant.key)
+    return {slug: (_text(reader), _text(seal)) for slug, reader, seal in rows if type(slug) is str}
+
+
+def check_seal(connection: sa.Connection, tenant: Tenant, stored: StoredSkill, skill: Skill) -> SealState:
+    """Return whether the row of a skill was sealed for what the skill's files say."""
+    seals, groups = seals_of(connection), _groups(skill, stored.reader, tenant)
+    card = seals.check(stored.seal, 0, groups[0])
+    return seals.check(stored.seal, 1, groups[1]) if card == "valid" else card
+
+
+def is_foreign(connection: sa.Connection, stored: StoredSkill) -> bool:
+    """Return True if another installation sealed a row."""
+    return seals_of(connection).check(stored.seal, 0, ()) == "foreign"
+
+
+def check_texts(seals: Seals, seal: str, texts: Texts) -> bool:
+    """Return True if a row was sealed with these texts for the search index."""
+    return seals.check(seal, 1, _texts_group(texts)) == "valid"
+
+
+def _texts_group(texts: Texts) -> tuple[object, ...]:
+    """Return what the second checksum of a seal covers: the texts, the long one by its hash, which is faster to compute."""
+    return (*texts[:-1], hashlib.blake2b(texts[-1].encode("utf-8", "surrogatepass")).hexdigest())
+
+
+def _owner(tenant: Tenant) -> str:
+    return "\0".join(tenant.key.values())
+
+
+def _card_group(owner: str, reader: str, card: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return what the first checksum of a seal covers: the card, whose it is, and how it was read."""
+    return (
+        owner,
+        reader,
+        card["slug"],
+        card["title"],
+        card["description"],
+        card["version"],
+        card["tags"],
+        card["source"],
+        card["digest"],
+        card["kinds"],
+    )
+
+
+def _groups(skill: Skill, reader: str, tenant: Tenant) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    """Return what the checksums of a seal cover: the card, and the texts of the search index."""
+    card = skill.card.__dict__
+    texts = (
+        skill.slug,
+        skill.title,
+        skill.description,
+        skill.version,
+        skill.digest,
+        skill.tags,
+        skill.trigger_phrases,
+        skill.intent_patterns,
+        skill.when_to_use or "",
+        skill.keywords,
+        skill.body,
+    )
+    return _card_group(_owner(tenant), reader, card), _texts_group(texts)
 
 
 def has_kinds(connection: sa.Connection, tenant: Tenant, kinds: Collection[Kind]) -> bool:
@@ -181,7 +233,7 @@ def has_kinds(connection: sa.Connection, tenant: Tenant, kinds: Collection[Kind]
 def get_stale(connection: sa.Connection, tenant: Tenant) -> list[str]:
     """Return the slugs of the skills that another version of the readers derived, sorted."""
     rows = _OTHER_READER.rows(connection, {**tenant.key, "reader": reader_version()})
-    return sorted(slug for slug, reader in rows if not is_current(reader))
+    return sorted(slug for slug, reader in rows if type(slug) is str and not is_current(_text(reader)))
 
 
 def get_slugs(connection: sa.Connection, tenant: Tenant) -> list[str]:
@@ -189,19 +241,47 @@ def get_slugs(connection: sa.Connection, tenant: Tenant) -> list[str]:
     return sorted(connection.execute(_SLUGS, tenant.key).scalars())
 
 
-def get_skill(connection: sa.Connection, tenant: Tenant, id: str, location: str) -> Skill | None:
-    """Return a skill with its artifacts by id, or None; raise `StaleRow` if outdated."""
-    return _get(connection, tenant, _BY_ID, id, location)
+def get_key(connection: sa.Connection, tenant: Tenant, id: str) -> SkillKey | None:
+    """Return the key of a skill by id, or None."""
+    return _first_key(_BY_ID.rows(connection, {**tenant.key, "which": id}))
 
 
-def get_skill_by_slug(connection: sa.Connection, tenant: Tenant, slug: str, location: str) -> Skill | None:
-    """Return a skill with its artifacts by slug, or None; raise `StaleRow` if outdated."""
-    return _get(connection, tenant, _BY_SLUG, slug, location)
+def get_key_by_slug(connection: sa.Connection, tenant: Tenant, slug: str) -> SkillKey | None:
+    """Return the key of a skill by slug, or None."""
+    return _first_key(_BY_SLUG.rows(connection, {**tenant.key, "which": slug}))
+
+
+_DATE = re.compile(r"[0-9T:.+Z-]{10,40}")
+
+
+def _first_key(rows: Sequence[Sequence[Any]]) -> SkillKey | None:
+    return _key(rows[0]) if rows else None
+
+
+def _text(value: object) -> str:
+    # SQLite stores bytes in a column of text, too, if another program writes them.
+    return value if type(value) is str else ""
+
+
+def _key(row: Sequence[Any]) -> SkillKey:
+    """Return the key in a row. A value that Prowess does not write becomes '', and the skill is then not served."""
+    *names, created_at, updated_at = map(_text, row)
+    # The dates are shown as they are, so they must not carry other text.
+    dates = (date if _DATE.fullmatch(date) else "" for date in (created_at, updated_at))
+    return SkillKey(*names, *dates)
 
 
 def get_files(connection: sa.Connection, tenant: Tenant, id: str) -> StoredFiles | None:
-    """Return the files of a skill without their bytes."""
-    return _files(connection.execute(_FILES, {**tenant.key, "which": id}).first())
+    """Return the files of a skill without their bytes; raise `Invalid` if its manifest was changed."""
+    row = _FILES.rows(connection, {**tenant.key, "which": id})
+    if not row:
+        return None
+    slug, digest, form, package, manifest = row[0]
+    try:
+        entries = load_manifest(decode_json(manifest))
+    except DAMAGE as error:
+        raise changed_bytes(_text(slug)) from error
+    return StoredFiles(slug=_text(slug), digest=digest, form=form, package=package, manifest=entries)
 
 
 def get_stored(connection: sa.Connection, tenant: Tenant, slugs: Sequence[str]) -> dict[str, StoredSkill]:
@@ -220,19 +300,20 @@ def _stored(
     found: dict[str, StoredSkill] = {}
     for chunk in split_chunks(sorted(slugs)):
         for row in connection.execute(query, {**tenant.key, "of": chunk}):
-            found[row.slug] = StoredSkill(
-                id=row.id,
-                digest=row.digest,
-                created_at=row.created_at,
-                updated_at=row.updated_at,
-                reader=row.reader,
-            )
+            found[row.slug] = StoredSkill(key=_key(row[:6]), reader=_text(row.reader), seal=_text(row.seal))
     return found
 
 
 def lock_files(connection: sa.Connection, tenant: Tenant, id: str) -> StoredFiles | None:
-    """Return the files of a skill, locked against other writers."""
-    return _files(connection.execute(_FILES_LOCKED, {**tenant.key, "which": id}).first())
+    """Return the files of a skill, locked against other writers. A manifest that cannot be read is empty."""
+    row = connection.execute(_FILES_LOCKED, {**tenant.key, "which": id}).first()
+    if row is None:
+        return None
+    try:
+        manifest = load_manifest(decode_json(row.manifest))
+    except DAMAGE:
+        manifest = ()  # a skill that somebody damaged can still be deleted
+    return StoredFiles(slug=row.slug, digest=row.digest, form=row.form, package=row.package, manifest=manifest)
 
 
 def taken_ids(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
@@ -245,14 +326,15 @@ def taken_ids(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
 
 def insert_skills(connection: sa.Connection, tenant: Tenant, pairs: Iterable[tuple[Skill, Package]]) -> None:
     """Add rows for new skills."""
-    rows = [_row(skill, package, tenant) for skill, package in pairs]
+    rows = [_row(skill, package, tenant, seals_of(connection)) for skill, package in pairs]
     if rows:
         connection.execute(_INSERT, rows)
 
 
 def update_skills(connection: sa.Connection, tenant: Tenant, pairs: Iterable[tuple[Skill, Package]]) -> None:
     """Replace the rows of skills that exist."""
-    rows = [{**_row(skill, package, tenant), **tenant.key, "which": skill.id} for skill, package in pairs]
+    seals = seals_of(connection)
+    rows = [{**_row(skill, package, tenant, seals), **tenant.key, "which": skill.id} for skill, package in pairs]
     if rows:
         connection.execute(_UPDATE, rows)
 
@@ -262,45 +344,9 @@ def delete_skill(connection: sa.Connection, tenant: Tenant, id: str) -> None:
     connection.execute(_DELETE, {**tenant.key, "which": id})
 
 
-def _get(connection: sa.Connection, tenant: Tenant, query: CompiledSelect, which: str, location: str) -> Skill | None:
-    rows = sorted(query.rows(connection, {**tenant.key, "which": which}), key=_position)
-    if not rows:
-        return None
-    check_reader(rows[0][0], rows[0][_D - 1])
-    values = _values(rows[0])
-    artifacts = rows if rows[0][_D] is not None else ()
-    values["artifacts"] = tuple(to_artifact(row[_D:], values["id"], values["digest"]) for row in artifacts)
-    values["scope"] = tenant.scope
-    values["location"] = location
-    return build_model(Skill, values)
-
-
-def _position(row: Sequence[Any]) -> int:
-    return row[_D] or 0  # NULL without artifacts
-
-
-def _files(row: Any) -> StoredFiles | None:
-    if row is None:
-        return None
-    manifest = load_manifest(row.manifest)
-    return StoredFiles(slug=row.slug, digest=row.digest, form=row.form, package=row.package, manifest=manifest)
-
-
-def _values(row: Sequence[Any]) -> dict[str, Any]:
-    """Return the fields of a skill from a row of `_READ`, by position."""
-    plain, origin, words = row[:_A], row[_A:_B], row[_B:_C]
-    manifest, details, _ = row[_C:_D]
-    return {
-        **dict(zip(_PLAIN, plain, strict=True)),
-        **{name: tuple(decode_json(value)) for name, value in zip(_WORDS, words, strict=True)},
-        **fill_defaults(_DEFAULTS, decode_json(details)),
-        "provenance": build_model(Provenance, dict(zip(_ORIGIN, origin, strict=True))),
-        "manifest": load_manifest(decode_json(manifest)),
-    }
-
-
-def _row(skill: Skill, package: Package, tenant: Tenant) -> dict[str, Any]:
+def _row(skill: Skill, package: Package, tenant: Tenant, seals: Seals) -> dict[str, Any]:
     content = _skill_markdown(package)
+    reader = reader_version((*skill.kinds, skill.form))
     values: Mapping[str, Any] = {name: getattr(skill, name) for name in _DETAILS}
     return {
         **tenant.columns,
@@ -314,7 +360,8 @@ def _row(skill: Skill, package: Package, tenant: Tenant) -> dict[str, Any]:
         "digest": skill.digest,
         "kinds": list(skill.kinds),
         "form": skill.form,
-        "reader": reader_version((*skill.kinds, skill.form)),
+        "reader": reader,
+        "seal": seals.make(*_groups(skill, reader, tenant)),
         "author": skill.author,
         "created_at": skill.created_at,
         "updated_at": skill.updated_at,

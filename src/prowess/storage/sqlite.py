@@ -1,17 +1,20 @@
 """Set up SQLite: write-ahead log, foreign keys, full durability, explicit transactions, and one writer at a time per process.
 
-The two dialects differ from SQLAlchemy's own only in how they begin a transaction: the driver would begin by itself,
-deferred, and a transaction that begins with a read cannot wait for the write lock later. They are dialects and not event
-listeners because listeners cost every query a fifth of its time.
+The two dialects differ from SQLAlchemy's own in two ways: each statement has a deadline, and they begin transactions. The
+driver would begin by itself, deferred, and a transaction that begins with a read cannot wait for the write lock later.
+They are dialects and not event listeners because listeners cost every query a fifth of its time.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 import threading
 import time
 import weakref
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Any, cast
@@ -32,7 +35,97 @@ the longest wait measured was 2 seconds."""
 CACHE_KIB = 16 * 1024
 
 
-class SqliteReadDialect(SQLiteDialect_pysqlite):
+READ_SECONDS = 10
+WRITE_SECONDS = 30
+"""How long one statement may take. None of ours takes a second; with a damaged or hostile file one might never end."""
+
+_STEPS = 500_000
+"""How many steps of SQLite's virtual machine lie between two looks at the clock: about 10 ms."""
+
+
+class Deadline:
+    """When the statement that a connection executes must end."""
+
+    __slots__ = ("at", "is_paused")
+
+    def __init__(self) -> None:
+        self.at = 0.0
+        self.is_paused = False
+
+    def has_passed(self) -> bool:
+        """Return True if the statement must end now. SQLite calls this."""
+        # A signal to the main thread is handled at the latest when this is called, and its exception ends the statement.
+        _state.timed_out = (not self.is_paused and monotonic() > self.at) or _is_stopping
+        return _state.timed_out
+
+
+class _State(threading.local):
+    timed_out = False
+
+
+_state = _State()
+_is_stopping = False
+
+
+def was_interrupted() -> bool:
+    """Return True if a statement of this thread was ended by the exception of a signal handler, not by its deadline."""
+    return not _state.timed_out
+
+
+def stop_statements() -> None:
+    """End the statements that are running for long, in all threads: the process was told to end."""
+    global _is_stopping  # noqa: PLW0603  (the process ends once)
+    _is_stopping = True
+
+
+class _Connection(sqlite3.Connection):
+    """A connection with a deadline."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.deadline = Deadline()
+        # Of the deadline and not of the connection, which would then keep itself alive.
+        self.set_progress_handler(self.deadline.has_passed, _STEPS)
+
+
+class _LimitedDialect(SQLiteDialect_pysqlite):
+    """Sets the deadline before each statement."""
+
+    supports_statement_cache = True
+    seconds = READ_SECONDS
+
+    def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:  # noqa: ARG002
+        """Execute one statement."""
+        cursor.connection.deadline.at = monotonic() + self.seconds
+        cursor.execute(statement, parameters)
+
+    def do_executemany(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:  # noqa: ARG002
+        """Execute one statement for many rows."""
+        cursor.connection.deadline.at = monotonic() + self.seconds
+        cursor.executemany(statement, parameters)
+
+    def do_execute_no_params(self, cursor: Any, statement: str, context: Any = None) -> None:  # noqa: ARG002
+        """Execute one statement without parameters."""
+        cursor.connection.deadline.at = monotonic() + self.seconds
+        cursor.execute(statement)
+
+
+@contextmanager
+def no_deadline(connection: sa.Connection) -> Generator[None]:
+    """Let statements take as long as they need, for a migration or a check of the whole file."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text("SET LOCAL statement_timeout = 0"))
+        yield
+        return
+    deadline = cast("_Connection", connection.connection.dbapi_connection).deadline
+    deadline.is_paused = True
+    try:
+        yield
+    finally:
+        deadline.is_paused = False
+
+
+class SqliteReadDialect(_LimitedDialect):
     """Begins transactions that see one state from their first query on."""
 
     supports_statement_cache = True
@@ -42,10 +135,11 @@ class SqliteReadDialect(SQLiteDialect_pysqlite):
         _driver_connection(dbapi_connection).execute("BEGIN")
 
 
-class SqliteWriteDialect(SQLiteDialect_pysqlite):
+class SqliteWriteDialect(_LimitedDialect):
     """Begins transactions that hold the write lock from the start."""
 
     supports_statement_cache = True
+    seconds = WRITE_SECONDS
 
     def do_begin(self, dbapi_connection: PoolProxiedConnection) -> None:
         """Wait for the write lock and begin.
@@ -66,8 +160,17 @@ def sqlite_engines(url: sa.URL, **options: Any) -> tuple[sa.Engine, sa.Engine]:
     _create_private_file(Path(url.database))
     reading, writing = (url.set(drivername=f"sqlite+prowess_{which}") for which in ("reading", "writing"))
     # The pool gives a connection to whichever thread asks, and to one at a time; sqlite3's own check would refuse that.
-    arguments = {"timeout": BUSY_SECONDS, "check_same_thread": False}
-    writer = sa.create_engine(writing, connect_args=arguments, pool_size=8, max_overflow=24, **options)
+    arguments = {"timeout": BUSY_SECONDS, "check_same_thread": False, "factory": _Connection}
+    writer = sa.create_engine(
+        writing,
+        connect_args=arguments,
+        pool_size=8,
+        max_overflow=24,
+        # The connection that was used last. What one connection writes empties the page cache of all others, so in turn
+        # each of them would read its pages anew in every transaction.
+        pool_use_lifo=True,
+        **options,
+    )
     event.listen(writer, "connect", _configure)
     return sa.create_engine(reading, pool=writer.pool, **options), writer
 
@@ -89,6 +192,13 @@ def _create_private_file(path: Path) -> None:
 def _configure(connection: sqlite3.Connection, _record: object) -> None:
     # The dialects begin transactions; the driver must not begin others by itself.
     connection.isolation_level = None
+    # The file may come from anyone: its schema may not call functions with side effects, and damaged pages are noticed.
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("PRAGMA cell_size_check=ON")
+    if sys.version_info >= (3, 12):  # earlier ones cannot set these; the check of the schema does not depend on them
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_ENABLE_TRIGGER, False)
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_ENABLE_VIEW, False)
     _use_wal(connection)
     # With NORMAL, a power cut may undo the last commits, although they were acknowledged. FULL syncs
     # at every commit: about 4 ms instead of 40 µs.

@@ -110,9 +110,11 @@ skills = sa.Table(
     sa.Column("manifest", ORDERED_JSON, nullable=False),
     sa.Column("details", ORDERED_JSON, nullable=False),
     sa.Column("content", sa.Text, nullable=False),  # the whole SKILL.md, for people who query; empty without one
-    # See `skill.reader_version`. It was added later, so SQLite keeps it behind `content`, and reading it walks through
-    # the whole text (4,000 skills of 12 KB: 24 ms instead of 6). Where many skills are read, ask the index instead.
+    # See `skill.reader_version` and `storage.seals`. They were added later, so SQLite keeps them behind `content`, and
+    # reading one walks through the whole text (4,000 skills of 12 KB: 24 ms instead of 6). Where many skills are read, the
+    # index answers instead.
     sa.Column("reader", sa.Text, nullable=False, server_default=sa.text("'0'")),
+    sa.Column("seal", sa.Text, nullable=False, server_default=sa.text("''")),
 )
 
 skill_artifacts = sa.Table(
@@ -164,6 +166,13 @@ skill_blobs = sa.Table(
     sa.Column("content", sa.LargeBinary, nullable=False),
 )
 
+installation = sa.Table(
+    "installation",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),  # random
+    sa.Column("seal", sa.Text, nullable=False),  # of the id, by the installation that made or adopted the database
+)
+
 # In a unique index NULLs differ from each other: without `or_empty`, a single user could have two skills of one slug.
 sa.Index(
     "uq_skills_tenant_slug",
@@ -174,12 +183,13 @@ sa.Index(
     unique=True,
 )
 sa.Index(
-    "ix_skills_tenant_reader",
+    "ix_skills_tenant_seal",
     or_empty(skills.c.organization_id),
     or_empty(skills.c.user_id),
     skills.c.scope,
     skills.c.reader,
     skills.c.slug,
+    skills.c.seal,
 )
 sa.Index(
     "uq_skill_artifacts_name_variant",

@@ -172,11 +172,14 @@ _FINISHED_COLUMNS = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS if
 _INSERT = f"INSERT INTO {traces.name} ({_NAMES}) "
 _FROM_JSON = f"SELECT {_NAMES} FROM json_populate_recordset(NULL::{traces.name}, %s) "  # noqa: S608  (names of ours)
 _PLACEHOLDERS = f"({', '.join('?' * len(COLUMNS))})"
-_ROWS_PER_STATEMENT = 32
+_MAX_PARAMETERS = 999
+"""What SQLite allows in one statement before version 3.32."""
+_ROWS_PER_STATEMENT = _MAX_PARAMETERS // len(COLUMNS)
 _MAX_JSON_CHARS = 8 * 1024 * 1024
-_COPY_CHARS = 1024 * 1024
+_ROWS_PER_GROUP = 32
+_COPY_BYTES = 1024 * 1024
 # Control characters that texts do not have in practice, so that only backslashes and line ends need escaping.
-_DELIMITER, _NULL = "\x01", "\x02"
+_DELIMITER, _NULL, _ROW_END = "\x01", "\x02", "\x03"
 _COPY = f"COPY {traces.name} ({_NAMES}) FROM STDIN WITH (DELIMITER E'\\x01', NULL E'\\x02')"
 _KEEP_EXISTING = "ON CONFLICT (id) DO NOTHING"
 _OVERWRITE = f"ON CONFLICT (id) DO UPDATE SET {_FINISHED_COLUMNS}"
@@ -231,37 +234,42 @@ def _cannot_store(error: ValueError) -> Invalid:
 
 
 def _copy(connection: sa.Connection, rows: Sequence[Row]) -> list[Row]:
-    """Send rows by COPY; return those that contain the delimiter, which must be written another way."""
+    """Send rows by COPY; return those that must be written another way because of the characters in their texts."""
     left: list[Row] = []
     with closing(connection.connection.cursor()) as cursor, cast("Any", cursor).copy(_COPY) as copy:
-        lines: list[str] = []
+        groups: list[bytes] = []
         length = 0
-        for row in rows:
-            line = _copy_line(row)
-            if line is None:
-                left.append(row)
+        for start in range(0, len(rows), _ROWS_PER_GROUP):
+            group = rows[start : start + _ROWS_PER_GROUP]
+            lines = _copy_lines(group)
+            if lines is None:
+                left += group
                 continue
-            lines.append(line)
-            length += len(line)
-            if length > _COPY_CHARS:
-                copy.write("".join(lines).encode())
-                lines, length = [], 0
-        copy.write("".join(lines).encode())
+            groups.append(lines)
+            length += len(lines)
+            if length > _COPY_BYTES:
+                copy.write(b"".join(groups))
+                groups, length = [], 0
+        copy.write(b"".join(groups))
     return left
 
 
-def _copy_line(row: Row) -> str | None:
-    """Return a row in COPY's text format, or None if one of its texts contains the delimiter or the null marker."""
-    values = _to_values(row)
-    # Written for speed: this runs for every column of every row, and a batch has 500 rows.
-    line = _DELIMITER.join(
-        [_NULL if value is None else value if value.__class__ is str else str(value) for value in values]
+def _copy_lines(rows: Sequence[Row]) -> bytes | None:
+    """Return rows in COPY's text format, or None if one of their texts contains a control character used by it."""
+    # Written for speed: each column of each row passes here, and escaping a group costs half of escaping its rows.
+    values = [_to_values(row) for row in rows]
+    text = _ROW_END.join(
+        [
+            _DELIMITER.join([_NULL if one is None else one if one.__class__ is str else str(one) for one in line])
+            for line in values
+        ]
     )
-    if line.count(_DELIMITER) != len(COLUMNS) - 1 or line.count(_NULL) != values.count(None):
+    expected = (len(rows) - 1, len(rows) * (len(COLUMNS) - 1), sum([line.count(None) for line in values]))
+    if (text.count(_ROW_END), text.count(_DELIMITER), text.count(_NULL)) != expected:
         return None
-    if "\\" in line:
-        line = line.replace("\\", "\\\\")
-    return line.replace("\n", "\\n").replace("\r", "\\r") + "\n"
+    if "\\" in text:
+        text = text.replace("\\", "\\\\")
+    return (text.replace("\n", "\\n").replace("\r", "\\r").replace(_ROW_END, "\n") + "\n").encode()
 
 
 def _dump_batches(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

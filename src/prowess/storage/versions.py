@@ -21,8 +21,9 @@ import sqlalchemy as sa
 from prowess.skill.form_info import FormName
 from prowess.skill.model import Version
 from prowess.skill.package import FileEntry, Package
-from prowess.storage.blobs import dump_manifest, get_package, load_manifest, split_chunks
+from prowess.storage.blobs import changed_bytes, dump_manifest, get_package, load_manifest, split_chunks
 from prowess.storage.clock import now
+from prowess.storage.rows import decode_json, raw_json
 from prowess.storage.tables import skill_versions
 from prowess.storage.tenant import Tenant, tenant_condition
 
@@ -146,7 +147,7 @@ _ENDS = (
     _BARE.order_by(skill_versions.c.number).limit(1),
     _BARE.order_by(skill_versions.c.number.desc()).limit(1),
 )
-_FILES = sa.select(skill_versions.c.package, skill_versions.c.manifest).where(
+_FILES = sa.select(skill_versions.c.package, skill_versions.c.digest, raw_json(skill_versions.c.manifest)).where(
     _LOG_OF_TENANT,
     skill_versions.c.slug == sa.bindparam("of"),
     skill_versions.c.number == sa.bindparam("which"),
@@ -215,9 +216,15 @@ def get_ends(connection: sa.Connection, tenant: Tenant, slug: str) -> tuple[Vers
 
 
 def get_version_package(connection: sa.Connection, tenant: Tenant, slug: str, number: int) -> Package | None:
-    """Return the files of one version, or None."""
+    """Return the files of one version, or None. Errors are those of `blobs.get_package`."""
     row = connection.execute(_FILES, {**_log_key(tenant), "of": slug, "which": number}).first()
-    return None if row is None else get_package(connection, row.package, load_manifest(row.manifest))
+    if row is None:
+        return None
+    try:
+        manifest = load_manifest(decode_json(row.manifest))
+    except (ValueError, TypeError) as error:
+        raise changed_bytes(slug) from error
+    return get_package(connection, row.package, manifest, digest=row.digest, slug=slug)
 
 
 def lock_slug(connection: sa.Connection, tenant: Tenant, slug: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -21,10 +21,16 @@ FindCaller = Callable[[str], Caller | None]
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
-def single_token(token: str, caller: Caller) -> FindCaller:
-    """Return a lookup that knows one token and its caller. The comparison takes the same time for every wrong token."""
-    expected = token.encode()
-    return lambda given: caller if hmac.compare_digest(given.encode(), expected) else None
+def known_tokens(callers: Mapping[str, Caller]) -> FindCaller:
+    """Return a lookup of callers by token. It takes the same time for every wrong token."""
+    expected = [(token.encode(), caller) for token, caller in callers.items()]
+
+    def find(given: str) -> Caller | None:
+        # Every token is compared, so that the time does not tell which one was closest.
+        matches = [caller for token, caller in expected if hmac.compare_digest(given.encode(), token)]
+        return matches[0] if matches else None
+
+    return find
 
 
 def is_loopback(host: str) -> bool:
@@ -66,6 +72,8 @@ class RequestGuard:
         await self._app({**scope, SCOPE_KEY: caller}, receive, send)
 
     def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        if not _is_length_clear(scope):
+            return PlainTextResponse("The length of the body is not clear.", 400)
         host = _single_header(scope, b"host").lower()
         if _strip_port(host) not in self._hosts:
             return PlainTextResponse("This name is not served here.", 421)
@@ -74,6 +82,14 @@ class RequestGuard:
         if any(origin.decode("latin-1").lower() not in own for origin in origins):
             return PlainTextResponse("Requests from this origin are not served.", 403)
         return None
+
+
+def _is_length_clear(scope: Scope) -> bool:
+    """Return False if the length of the body is no number, or is stated twice: two servers would read two requests."""
+    lengths = [value for name, value in scope["headers"] if name == b"content-length"]
+    chunked = any(name == b"transfer-encoding" for name, _ in scope["headers"])
+    # Whatever server an application runs this in, and not every server checks.
+    return len(lengths) + chunked <= 1 and all(one.isdigit() and len(one) <= 18 for one in lengths)
 
 
 def _single_header(scope: Scope, name: bytes) -> str:

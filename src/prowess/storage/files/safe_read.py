@@ -2,6 +2,10 @@
 
 Every file is opened relative to the folder that was listed, without following links, and is checked again through its
 descriptor. Anything that is not a regular file is rejected by name and never opened for reading.
+
+A hard link is a regular file, and another name for a file that may lie anywhere: a private key, for example. A skill is read
+only if all links of its files are inside it. Package managers link the files that they install from a cache (uv, pnpm), so in
+their folders a link from elsewhere is accepted for files that everybody may read.
 """
 
 # paths here are strings and descriptors: this is the hot path, and opening relative to a folder needs them
@@ -26,6 +30,8 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 _MAX_ATTEMPTS = 5
+
+_MANAGED_FOLDERS = frozenset({"site-packages", "dist-packages", "node_modules"})
 
 _FILE_TYPES = {
     stat.S_IFLNK: "a symbolic link",
@@ -56,6 +62,7 @@ class Reading:
         self.stamps: list[tuple[str, Stamp]] = []
         self.limits = limits
         self._total = 0
+        self._links: dict[tuple[int, int], list[tuple[str, str, os.stat_result]]] = {}
         self._read_at = time.time_ns()
 
     def watch(self, location: str) -> None:
@@ -94,12 +101,19 @@ class Reading:
             raise too_large_error(
                 "bytes in one skill", self.limits.skill_bytes, f"more, with {path!r}", "max_skill_bytes"
             )
+        if status.st_nlink > 1:
+            self._links.setdefault((status.st_dev, status.st_ino), []).append((path, location, status))
         self.stamps.append((location, make_stamp(status)))
         # Of the mode only the executable bit counts: the rest depends on the umask and would change the digest.
         self.files.append(File(path=path, content=content, mode="0755" if status.st_mode & 0o111 else "0644"))
 
     def snapshot(self, name: str) -> Snapshot:
-        """Return what was read as a package of that name."""
+        """Return what was read as a package of that name; raise `Invalid` for hard links to files outside."""
+        for linked in self._links.values():
+            path, location, status = linked[0]
+            managed = not _MANAGED_FOLDERS.isdisjoint(location.split("/")) and not _is_private(status)
+            if status.st_nlink > len(linked) and not (managed or self.limits.hard_links):
+                raise _hard_link_error(path)
         return Snapshot(
             # A name that is not UTF-8 contains surrogates.
             package=Package.of(name.encode(errors="replace").decode(), self.files, self.limits),
@@ -125,6 +139,18 @@ def _open_regular(name: str, path: str, folder: int | None = None) -> tuple[int,
     return opened, status
 
 
+def _is_private(status: os.stat_result) -> bool:
+    """Return True if not everybody may read the file, or if it is another user's."""
+    return not status.st_mode & stat.S_IROTH or status.st_uid not in (0, os.geteuid())
+
+
+def _hard_link_error(path: str) -> Invalid:
+    return Invalid(
+        f"{path!r} is a hard link to a file outside, which would be read with it.",
+        hint="Replace it with a copy: `cp FILE COPY && mv COPY FILE`.",
+    )
+
+
 def _check_regular(path: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = _FILE_TYPES.get(stat.S_IFMT(status.st_mode), "not a regular file")
@@ -135,7 +161,11 @@ def _check_regular(path: str, status: os.stat_result) -> None:
 
 def read_regular_file(name: str, most: int, folder: int | None = None) -> bytes:
     """Return at most the first `most` bytes of a regular file."""
-    opened, _ = _open_regular(name, name, folder)
+    opened, status = _open_regular(name, name, folder)
+    # Here nothing is known of the other links. A private file that has some is likely somebody's secret.
+    if status.st_nlink > 1 and _is_private(status):
+        os.close(opened)
+        raise _hard_link_error(name)
     with open(opened, "rb", buffering=0) as stream:
         return stream.read(most) or b""
 

@@ -44,22 +44,40 @@ def load_or_create_secret(path: Path) -> str:
     found = read_secret(path)
     if found is not None:
         return found
-    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(32) + "\n")
+        temporary = _write_temporary(path, secrets.token_urlsafe(32))
         try:
             with suppress(FileExistsError):
                 os.link(temporary, path)
         finally:
             temporary.unlink()
     except OSError as error:
-        raise Unavailable(
-            f"{str(path)!r} cannot be written: {error.strerror}.", hint="Check the permissions of PROWESS_HOME."
-        ) from error
+        raise _cannot_write(path, error) from error
     made = read_secret(path)
     if made is None:
         raise Unavailable(f"{str(path)!r} went away while it was made.", hint="Try again.")
     return made
+
+
+def write_secret(path: Path, secret: str) -> None:
+    """Store a secret, in place of an older one, in a file that only the owner can read."""
+    try:
+        _write_temporary(path, secret).replace(path)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+
+
+def _write_temporary(path: Path, secret: str) -> Path:
+    """Write a secret to a new file in the folder of `path`, and return that file."""
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(f"{secret}\n")
+    return temporary
+
+
+def _cannot_write(path: Path, error: OSError) -> Unavailable:
+    return Unavailable(
+        f"{str(path)!r} cannot be written: {error.strerror}.", hint="Check the permissions of PROWESS_HOME."
+    )

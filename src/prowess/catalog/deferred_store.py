@@ -1,0 +1,118 @@
+"""A store in a database that is opened, and its code imported, only when the answer is not known without it.
+
+SQLAlchemy takes longer to import than any other part of a short command, and most lookups end at a nearer store. A listing
+is remembered between two processes, with the fingerprint of the SQLite file it was read from: as long as nothing was
+written to the file, listing its skills needs no database either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+from prowess.catalog.folder_cache import card_from_row, card_row
+from prowess.catalog.store import Fault, Store
+from prowess.skill.model import Scope, SkillCard
+from prowess.skill.reader_version import reader_version
+from prowess.storage.files.freshness import fingerprint_sqlite
+
+_FORMAT = 1
+
+
+class ListingCache:
+    """The cache file of one listing, below `folder`, which must not belong to the workspace.
+
+    It holds cards, never the text of a skill. A file that is missing, damaged or of another version is ignored.
+    """
+
+    def __init__(self, folder: Path, *, path: str, scope: Scope, organization: str) -> None:
+        name = hashlib.sha256(f"{scope}\0{organization}\0{path}".encode(errors="surrogateescape")).hexdigest()[:20]
+        self._file = folder / f"{name}.json"
+        self._database = path
+        self._scope: Scope = scope
+        self._key = [_FORMAT, reader_version(), scope, organization, path]
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the database; '' if a later change could go unnoticed."""
+        return fingerprint_sqlite(self._database)
+
+    def load(self) -> list[SkillCard] | None:
+        """Return the saved listing, or None if there is none or the database was written to since."""
+        try:
+            key, fingerprint, rows = json.loads(self._file.read_bytes())
+            if key != self._key or not fingerprint or fingerprint != self.fingerprint():
+                return None
+            return [card_from_row(self._scope, *row) for row in rows]
+        except (OSError, ValueError, TypeError, RecursionError):
+            return None
+
+    def save(self, fingerprint: str, cards: list[SkillCard]) -> None:
+        """Save a listing with the fingerprint from before it was read. A disk that is full or read-only is not an error."""
+        # Another process may be saving too. Each writes a file of its own and puts it in place in one step.
+        temporary = self._file.with_suffix(f".{os.getpid()}.tmp")
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            rows = [[card.slug, card.digest, *card_row(card)] for card in cards]
+            temporary.write_text(json.dumps([self._key, fingerprint, rows]))
+            temporary.replace(self._file)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink()
+
+
+class DeferredStore:
+    """Answers a listing from the cache if it can, and passes everything else to the store that `open_store` returns.
+
+    Use `deferred_store`: the methods of `Store` that are not written out here are those of the opened store.
+    """
+
+    frozen = False
+
+    def __init__(
+        self, open_store: Callable[[], Store], *, scope: Scope, location: str, cache: ListingCache | None
+    ) -> None:
+        self.scope: Scope = scope
+        self.location = location
+        self._open_store = open_store
+        self._opened: Store | None = None
+        self._cache = cache
+
+    def list_skills(self) -> list[SkillCard]:
+        """Return the cards of all skills, sorted by slug."""
+        # Once the database is open, asking it is cheaper than keeping a file up to date.
+        if self._opened is not None or self._cache is None:
+            return self._store.list_skills()
+        saved = self._cache.load()
+        if saved is not None:
+            return saved
+        before = self._cache.fingerprint()
+        cards = self._store.list_skills()
+        # Problems are read again by every process: they will be fixed, or reworded.
+        if before and not self._store.faults():
+            self._cache.save(before, cards)
+        return cards
+
+    def faults(self) -> list[Fault]:
+        """Return the faults as of the last listing. A listing with faults is never saved, so a saved one has none."""
+        return self._opened.faults() if self._opened is not None else []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    @property
+    def _store(self) -> Store:
+        if self._opened is None:
+            self._opened = self._open_store()
+        return self._opened
+
+
+def deferred_store(
+    open_store: Callable[[], Store], *, scope: Scope, location: str, cache: ListingCache | None = None
+) -> Store:
+    """Return a store that calls `open_store` when it is needed for the first time."""
+    return cast("Store", DeferredStore(open_store, scope=scope, location=location, cache=cache))

@@ -1,0 +1,61 @@
+"""The approver's token: the right to answer approvals where there is no terminal, such as in a script of the operator.
+
+A person makes it at a terminal and sees it once. Only its hash is kept, so that nobody who reads the home folder has it.
+No agent's token is one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from pathlib import Path
+
+from prowess.errors import Invalid, Refused, Unavailable
+from prowess.storage.secret_file import read_secret, write_secret
+
+APPROVER_FILE = "approver"
+APPROVER_VARIABLE = "PROWESS_APPROVER_TOKEN"
+_MAX_TOKEN_BYTES = 1_000
+
+
+def make_approver_token(home: Path) -> str:
+    """Return a new token, and keep its hash. An older one no longer counts."""
+    token = secrets.token_urlsafe(32)
+    write_secret(home / APPROVER_FILE, _hash(token))
+    return token
+
+
+def remove_approver_token(home: Path) -> bool:
+    """Let no token approve anything any more. Return False if there was none."""
+    path = home / APPROVER_FILE
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise Unavailable(f"{str(path)!r} cannot be removed: {error.strerror}.", hint="Remove it by hand.") from error
+    return True
+
+
+def check_approver_token(home: Path, given: str) -> None:
+    """Return if this is the approver's token; raise `Refused` otherwise."""
+    kept = read_secret(home / APPROVER_FILE)
+    # The token has 256 random bits, so one fast hash is enough: nobody can try them all.
+    if kept is None or not hmac.compare_digest(_hash(given), kept):
+        raise Refused("This is not the approver's token.", hint="Make a new one at a terminal: prowess approvals token")
+
+
+def read_token_file(path: Path) -> str:
+    """Return the token in a file, or raise `Invalid`."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_MAX_TOKEN_BYTES).decode("ascii", "replace").strip()
+    except OSError as error:
+        raise Invalid(
+            f"The token file {str(path)!r} cannot be read: {error.strerror}.", hint="Give the path of a plain file."
+        ) from error
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -1,0 +1,61 @@
+"""What an owner has accepted, read without SQLAlchemy from a SQLite file: listing skills needs nothing else of the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from prowess.storage.owner import Owner
+
+_ACCEPTED = """
+SELECT slug, digest, hides, sends_out FROM skill_acceptances
+WHERE organization_id = ? AND user_id IN ('', ?) AND revoked_at IS NULL
+"""
+_FOLDERS = """
+SELECT folder FROM trusted_folders WHERE organization_id = ? AND user_id IN ('', ?) AND revoked_at IS NULL
+"""
+_SECONDS = 5.0
+_FEW_SLUGS = 200
+
+
+class AcceptedFacts(NamedTuple):
+    """What was accepted of one skill: the scopes in which it may hide a trusted one, and whether it may send data out."""
+
+    hides: frozenset[str]
+    sends_out: bool
+
+
+Accepted = dict[tuple[str, str], AcceptedFacts]
+"""What is accepted, by slug and digest."""
+
+
+def add_accepted(found: Accepted, rows: Iterable[Sequence[Any]]) -> None:
+    """Add rows of slug, digest, hidden scopes and sending out."""
+    for slug, digest, hides, sends_out in rows:
+        before = found.get((slug, digest))
+        facts = AcceptedFacts(frozenset(hides.split()), bool(sends_out))
+        # The same bytes may have been accepted several times, each time with something else in view.
+        if before is not None:
+            facts = AcceptedFacts(before.hides | facts.hides, before.sends_out or facts.sends_out)
+        found[slug, digest] = facts
+
+
+def read_sqlite_file(path: str, owner: Owner, slugs: Sequence[str]) -> tuple[Accepted, list[str]] | None:
+    """Return what an owner has accepted of these skills, and the trusted folders; None if that cannot be read like this.
+
+    That is a file of an older Prowess, which has no such tables yet, or one that is in use in a way that needs writing.
+    """
+    import sqlite3  # only where something is listed
+
+    key, found = (owner.organization_id, owner.user_id), Accepted()
+    # More slugs than a statement can take, or so many that reading everything takes less time.
+    some = f" AND slug IN ({', '.join('?' * len(slugs))})" if len(slugs) <= _FEW_SLUGS else ""
+    try:
+        uri = f"file:{quote(path)}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=_SECONDS)) as connection:
+            add_accepted(found, connection.execute(_ACCEPTED + some, (*key, *(slugs if some else ()))))
+            return found, [folder for (folder,) in connection.execute(_FOLDERS, key)]
+    except sqlite3.Error:
+        return None

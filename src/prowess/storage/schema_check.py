@@ -1,0 +1,137 @@
+"""Check that a SQLite file holds exactly the tables and indexes of Prowess, before anything is read from them.
+
+A database may come from anyone, for instance with a cloned workspace. A trigger would change what is written, and a view
+named like one of our tables could return anything, or never end. So the text of every table and index is compared with
+what the migrations of its revision make. A mark says which installation made a database: one that lies in a workspace is
+used only if it was this one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from prowess.errors import Refused
+from prowess.storage.seals import seals_of
+from prowess.storage.tables import installation
+
+FINGERPRINTS = {
+    "0001": "0c316a943c65ee0d9e21fca3c8e44a81",
+    "0002": "400b8ed4c21e01a298185eecb32bcc17",
+    "0003": "088ea4b355bb6b7aeab16c21858c0956",
+    "0004": "b6812f70a9bd65227dbf18c3591a72e6",
+    "0005": "737f62e39825332d953062d22a0ac353",
+    "0006": "470abeb67c50d2382edb4c28ab18b167",
+    "0007": "4e9b550efc1380adff8b3ef62be7fe12",
+    "0008": "7dfb2819d203a0baa0aa5f84e1be0dc2",
+    "0009": "9e90e833581e11437506a8051ccdb430",
+}
+"""The fingerprint of each revision. `tests/storage/test_schema_check.py` prints the line to add for a new one."""
+
+SchemaRow = tuple[str, str, str, str | None]
+"""Type, name, table and text of an object, as SQLite stores them."""
+
+Migrate = Callable[[sa.Connection, str], None]
+
+_SCHEMA = sa.text("SELECT type, name, tbl_name, sql FROM sqlite_master")
+_VERSION_TABLE = (
+    "CREATE TABLE alembic_version ( version_num VARCHAR(32) NOT NULL, "
+    "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num) )"
+)
+# `ANALYZE` makes these. SQLite's planner alone reads them.
+_STATISTICS = {
+    "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+    "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+}
+
+
+def check_schema(connection: sa.Connection, location: str, migrate: Migrate) -> bool:
+    """Return True if the file holds tables, and False if it is empty. Raise `Refused` if any object is not ours.
+
+    `migrate` brings an empty database to a revision.
+    """
+    rows = [(kind, name, table, _normalize(text)) for kind, name, table, text in connection.execute(_SCHEMA)]
+    rows = [row for row in rows if row[3] not in _STATISTICS]
+    if not rows:
+        return False
+    # A database that was migrated down to nothing has one table left.
+    if fingerprint(rows) in FINGERPRINTS.values() or {text for *_, text in rows} <= {"", _VERSION_TABLE}:
+        return True
+    odd = [f"{kind} {name}" for kind, name, _, text in rows if kind not in ("table", "index") or _is_virtual(text)]
+    if not odd and _is_newer(connection, rows):
+        return True
+    if not odd and fingerprint(rows) in _fingerprints_here(migrate):
+        return True
+    what = f"It has the {odd[0][:80]!r}." if odd else "Its tables differ from those that Prowess makes."
+    raise Refused(
+        f"The database {location} is not used, because it was changed by another program. {what}",
+        hint="Restore it from a backup, or move it away and import the skills again.",
+    )
+
+
+def fingerprint(rows: Sequence[SchemaRow]) -> str:
+    """Return a checksum over all objects of a schema."""
+    text = json.dumps(sorted([kind, name, table, _normalize(text)] for kind, name, table, text in rows))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def read_schema(connection: sa.Connection) -> list[Any]:
+    """Return all objects of a schema."""
+    return list(connection.execute(_SCHEMA))
+
+
+def _normalize(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def _is_virtual(text: str) -> bool:
+    return text.upper().startswith("CREATE VIRTUAL")
+
+
+def _is_newer(connection: sa.Connection, rows: Sequence[SchemaRow]) -> bool:
+    """Return True if a newer Prowess made the tables, so that the caller can say so."""
+    if not any(text == _VERSION_TABLE for _, _, _, text in rows):
+        return False
+    found = str(connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar() or "")
+    return found.isdigit() and int(found) > max(map(int, FINGERPRINTS))
+
+
+def _fingerprints_here(migrate: Migrate) -> set[str]:
+    """Return the fingerprints of what the migrations make with the installed SQLAlchemy, which may write other text."""
+    found: set[str] = set()
+    with sa.create_engine("sqlite://").begin() as connection:
+        for revision in FINGERPRINTS:
+            migrate(connection, revision)
+            found.add(fingerprint(read_schema(connection)))
+    return found
+
+
+_MARKS = sa.select(installation.c.id, installation.c.seal)
+_MARKED_SINCE = 8
+"""The revision that added the table of marks."""
+
+
+def add_mark(connection: sa.Connection) -> None:
+    """Record that this installation made, or adopted, the database."""
+    made = secrets.token_hex(16)
+    connection.execute(sa.insert(installation), {"id": made, "seal": seals_of(connection).make(("database", made))})
+
+
+def has_mark(connection: sa.Connection) -> bool:
+    """Return True if this installation made, or adopted, the database."""
+    seals = seals_of(connection)
+    return any(seals.check(row.seal, 0, ("database", row.id)) == "valid" for row in connection.execute(_MARKS))
+
+
+def check_mark(connection: sa.Connection, revision: str, location: str) -> None:
+    """Raise `Refused` if another installation made the database, whose tables have this revision."""
+    if int(revision) < _MARKED_SINCE or not has_mark(connection):
+        raise Refused(
+            f"The database {location} is not used: it came with the workspace, and was not made by Prowess on this machine.",
+            hint="If you know where it comes from, type `prowess doctor --adopt-database`; otherwise delete it.",
+        )

@@ -1,0 +1,187 @@
+"""Store which bytes of which skill a person accepted, and the folders whose skills count as accepted.
+
+These rows are read from the records alone, which are in the home folder or on a server: never from a database in a
+workspace, which somebody else may have made. An acceptance counts for its user, or for the whole organization if its
+user is ''. Nothing is removed: a revoked row says when and by whom.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from prowess.storage.accepted import Accepted, add_accepted
+from prowess.storage.blobs import split_chunks
+from prowess.storage.clock import now
+from prowess.storage.owner import Owner
+from prowess.storage.policy_tables import skill_acceptances, trusted_folders
+from prowess.storage.rows import CompiledSelect
+
+AcceptedHow = Literal["written", "imported", "trusted", "approved"]
+"""How a skill was accepted: a person wrote it or imported it, trusted it as it was found, or approved a use of it."""
+
+_ALL_SLUGS = 50
+"""From this many slugs on, reading all acceptances of an owner takes less time than looking up each."""
+
+_ours = skill_acceptances.c
+_FOR_OWNER = sa.and_(
+    _ours.organization_id == sa.bindparam("owner_organization"),
+    sa.or_(_ours.user_id == sa.literal_column("''"), _ours.user_id == sa.bindparam("owner_user")),
+    _ours.revoked_at.is_(None),
+)
+_FACTS = sa.select(_ours.slug, _ours.digest, _ours.hides, _ours.sends_out)
+# Read before every use of a skill, so these are compiled once.
+_OF_SLUG = CompiledSelect(_FACTS.where(_FOR_OWNER, _ours.slug == sa.bindparam("of")))
+_OF_OWNER = CompiledSelect(_FACTS.where(_FOR_OWNER))
+_FOLDERS_OF_OWNER = CompiledSelect(
+    sa.select(trusted_folders.c.folder).where(
+        trusted_folders.c.organization_id == sa.bindparam("owner_organization"),
+        sa.or_(
+            trusted_folders.c.user_id == sa.literal_column("''"),
+            trusted_folders.c.user_id == sa.bindparam("owner_user"),
+        ),
+        trusted_folders.c.revoked_at.is_(None),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """One person's acceptance of exact bytes; `detail` is what the person was shown."""
+
+    organization_id: str
+    user_id: str
+    slug: str
+    digest: str
+    how: AcceptedHow
+    actor: str
+    origin: str = ""
+    hides: tuple[str, ...] = ()
+    sends_out: bool = False
+    channel: str = ""
+    proof: str = ""
+    detail: dict[str, Any] = field(default_factory=dict[str, Any])
+    id: str = ""
+    created_at: str = ""
+    revoked_at: str | None = None
+    revoked_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustedFolder:
+    """A standing rule: all skills in a folder count as accepted, whatever their bytes."""
+
+    organization_id: str
+    user_id: str
+    folder: str
+    actor: str
+    channel: str = ""
+    proof: str = ""
+    id: str = ""
+    created_at: str = ""
+    revoked_at: str | None = None
+    revoked_by: str | None = None
+
+
+def read_accepted(connection: sa.Connection, owner: Owner, slugs: Sequence[str]) -> Accepted:
+    """Return what an owner has accepted of these skills, in any of their versions."""
+    if len(slugs) > _ALL_SLUGS:
+        return read_all_accepted(connection, owner)
+    found: Accepted = {}
+    for slug in slugs:
+        add_accepted(found, _OF_SLUG.rows(connection, {**owner.key, "of": slug}))
+    return found
+
+
+def read_all_accepted(connection: sa.Connection, owner: Owner) -> Accepted:
+    """Return everything that an owner has accepted."""
+    found: Accepted = {}
+    add_accepted(found, _OF_OWNER.rows(connection, owner.key))
+    return found
+
+
+def read_folders(connection: sa.Connection, owner: Owner) -> list[str]:
+    """Return the folders of an owner's standing rules."""
+    return [folder for (folder,) in _FOLDERS_OF_OWNER.rows(connection, owner.key)]
+
+
+def insert_acceptances(connection: sa.Connection, accepted: Sequence[Acceptance]) -> list[Acceptance]:
+    """Store acceptances and return them as stored."""
+    if not accepted:
+        return []
+    moment = now()
+    rows = [replace(one, id=str(uuid.uuid4()), created_at=moment) for one in accepted]
+    connection.execute(sa.insert(skill_acceptances), [_to_row(one) for one in rows])
+    return rows
+
+
+def _to_row(one: Acceptance) -> dict[str, Any]:
+    row = {column.name: getattr(one, column.name) for column in skill_acceptances.c}
+    return {**row, "hides": " ".join(one.hides)}
+
+
+def list_acceptances(
+    connection: sa.Connection, owner: Owner, *, slug: str = "", digest: str = "", revoked: bool = False
+) -> list[Acceptance]:
+    """Return the acceptances that count for an owner, newest first; with `revoked`, also those that no longer do."""
+    query = sa.select(skill_acceptances).where(
+        _ours.organization_id == owner.organization_id, _ours.user_id.in_(("", owner.user_id))
+    )
+    if slug:
+        query = query.where(_ours.slug == slug)
+    if digest:
+        query = query.where(_ours.digest == digest)
+    if not revoked:
+        query = query.where(_ours.revoked_at.is_(None))
+    rows = connection.execute(query.order_by(_ours.created_at.desc(), _ours.slug)).mappings()
+    return [to_acceptance(dict(row)) for row in rows]
+
+
+def to_acceptance(row: dict[str, Any]) -> Acceptance:
+    """Return an acceptance from a row of its table."""
+    values: dict[str, Any] = {**row, "hides": tuple(row["hides"].split())}
+    return Acceptance(**values)
+
+
+def revoke_acceptances(connection: sa.Connection, ids: Sequence[str], by: str) -> int:
+    """Revoke acceptances by id; return how many were not revoked before."""
+    count = 0
+    for chunk in split_chunks(list(ids)):
+        change = sa.update(skill_acceptances).where(_ours.id.in_(chunk), _ours.revoked_at.is_(None))
+        count += connection.execute(change.values(revoked_at=now(), revoked_by=by)).rowcount
+    return count
+
+
+def insert_folder(connection: sa.Connection, rule: TrustedFolder) -> TrustedFolder:
+    """Store a standing rule, or return the equal one that is there."""
+    owner = Owner(organization_id=rule.organization_id, user_id=rule.user_id)
+    same = next((one for one in list_folders(connection, owner) if one.folder == rule.folder), None)
+    if same is not None:
+        return same
+    row = {column.name: getattr(rule, column.name) for column in trusted_folders.c}
+    row |= {"id": str(uuid.uuid4()), "created_at": now()}
+    connection.execute(sa.insert(trusted_folders), row)
+    return TrustedFolder(**row)
+
+
+def list_folders(connection: sa.Connection, owner: Owner, *, revoked: bool = False) -> list[TrustedFolder]:
+    """Return the standing rules that count for an owner, by folder; with `revoked`, also those that no longer do."""
+    theirs = trusted_folders.c
+    query = sa.select(trusted_folders).where(
+        theirs.organization_id == owner.organization_id, theirs.user_id.in_(("", owner.user_id))
+    )
+    if not revoked:
+        query = query.where(theirs.revoked_at.is_(None))
+    rows = connection.execute(query.order_by(theirs.folder, theirs.created_at)).mappings()
+    return [TrustedFolder(**row) for row in rows]
+
+
+def revoke_folders(connection: sa.Connection, ids: Sequence[str], by: str) -> int:
+    """Revoke standing rules by id; return how many were not revoked before."""
+    theirs = trusted_folders.c
+    change = sa.update(trusted_folders).where(theirs.id.in_(list(ids)), theirs.revoked_at.is_(None))
+    return connection.execute(change.values(revoked_at=now(), revoked_by=by)).rowcount
