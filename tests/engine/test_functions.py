@@ -83,7 +83,7 @@ async def test_a_function_that_returns_nothing_gives_nothing_not_an_empty_text(s
     assert (told["output"], told["parts"][0]["output"]) == (None, None)
 
 
-async def test_a_function_reaches_a_declared_host_by_the_route_of_an_administrator(sandboxed, server, traces):
+async def test_a_function_reaches_a_declared_host_by_the_route_of_an_administrator(sandboxed, server, traces, accept):
     code = """
 async def execute(args, ctx):
     answer = await ctx.fetch("https://api.example.org/v1/x", method="POST", body={"a": 1})
@@ -92,6 +92,7 @@ async def execute(args, ctx):
     skill(sandboxed, code, hosts=["api.example.org"])
     async with sandboxed.open() as prowess:
         await prowess.policy.set("host_routes", {"api.example.org": f"http://127.0.0.1:{server.server_port}"})
+        await accept(prowess, "tool")
         result = await prowess.run("tool")
         assert result.data == {"path": "/v1/x", "sent": '{"a": 1}'}
         [trace] = await traces(prowess)
@@ -99,10 +100,11 @@ async def execute(args, ctx):
     assert trace.detail["receipt"]["touched"] == {"hosts": [{"name": "api.example.org", "times": 1}]}
 
 
-async def test_a_host_that_is_not_declared_is_not_asked(sandboxed, server, traces):
+async def test_a_host_that_is_not_declared_is_not_asked(sandboxed, server, traces, accept):
     url = f"http://127.0.0.1:{server.server_port}/"
     skill(sandboxed, f"def execute(args, ctx):\n    return ctx.fetch({url!r}).text()", hosts=["api.example.org"])
     async with sandboxed.open() as prowess:
+        await accept(prowess, "tool")
         with pytest.raises(Refused, match=r"127\.0\.0\.1") as caught:
             await prowess.run("tool")
         [trace] = await traces(prowess)
@@ -114,7 +116,7 @@ async def test_a_host_that_is_not_declared_is_not_asked(sandboxed, server, trace
 
 
 async def test_a_value_of_the_environment_takes_the_word_of_an_administrator_and_is_kept_nowhere(
-    sandboxed, server, traces
+    sandboxed, server, traces, accept
 ):
     code = """
 def execute(args, ctx):
@@ -128,6 +130,7 @@ def execute(args, ctx):
     sandboxed.environment["EXAMPLE_API_KEY"] = KEY
     async with sandboxed.open() as prowess:
         await prowess.policy.set("host_routes", {"api.example.org": f"http://127.0.0.1:{server.server_port}"})
+        await accept(prowess, "tool")
         with pytest.raises(RunFailed, match="EXAMPLE_API_KEY") as caught:
             await prowess.run("tool")
         assert "prowess env allow tool EXAMPLE_API_KEY" in caught.value.hint
@@ -195,13 +198,14 @@ async def test_a_function_has_the_time_that_its_manifest_says(sandboxed, traces)
     assert trace.status == "timed_out"
 
 
-async def test_the_example_of_the_page_does_what_it_says(sandboxed, server):
+async def test_the_example_of_the_page_does_what_it_says(sandboxed, server, accept):
     manifest = re.search(r"`skill.json`:\n\n```json\n(.*?)```", PAGE, re.DOTALL)[1]
     code = re.search(r"`execute.py`:\n\n```py\n(.*?)```", PAGE, re.DOTALL)[1]
     sandboxed.write("count-words", {"skill.json": manifest, "execute.py": code})
     (sandboxed.workspace / "texts").mkdir()
     (sandboxed.workspace / "texts" / "notes.txt").write_text("a b a c a b d")
     async with sandboxed.open() as prowess:
+        await accept(prowess, "count-words")
         result = await prowess.run("count-words", {"file": "notes.txt"})
         assert result.data == {"a": 3, "b": 2, "c": 1}
         assert result.parts[0].output.result["log"] == ["4 different words"]

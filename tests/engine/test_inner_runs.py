@@ -50,10 +50,11 @@ async def test_code_of_an_agent_runs_no_skill_that_it_does_not_name(sandboxed):
 
 
 @pytest.mark.parametrize(("named", "runs"), [("run_skill", False), ("skill_other", True)])
-async def test_code_of_an_agent_runs_what_reaches_outside_only_by_its_name(sandboxed, named, runs):
+async def test_code_of_an_agent_runs_what_reaches_outside_only_by_its_name(sandboxed, accept, named, runs):
     skill(sandboxed, "other", "def execute(args, ctx):\n    return 'ran'", hosts=["api.example.org"])
     async with sandboxed.open(PERSON) as prowess:
         await created(prowess, "outer", RUNS_OTHER, named)
+        await accept(prowess, "other")
         result = await prowess.as_actor(AGENT).runs.attempt(RunRequest(slug="outer"))
     assert (result.data == "ran", isinstance(result.error, Refused)) == (runs, not runs)
     assert result.parts[0].receipt["refused"] == ({} if runs else {"skills": {"other": 1}})

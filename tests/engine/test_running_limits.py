@@ -344,7 +344,7 @@ async def test_a_request_that_costs_money_has_a_limit_and_its_bill_is_believed_o
 
 
 async def test_what_a_skill_produces_has_a_plain_media_type(place, greeter):
-    said = 'produces_artifacts: [{name: out.txt, media_type: "x\\e]0;owned\\a\\r\\nWrote /etc"}]\n'
+    said = 'produces_artifacts: [{name: out.txt, media_type: "x\\x9b0;owned\\x85Wrote /etc"}]\n'
     greeter(place, sidecar=greeter.sidecar + said)
     async with place.open() as prowess:
         result = await prowess.run("greeter", {"name": "A"}, artifacts="greet", model=ScriptedModel(["H\ud800i."]))

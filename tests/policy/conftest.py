@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from prowess.errors import ProwessError
+from prowess.policy.acceptance import resolve
 from prowess.policy.actor import Actor, agent_of
 from prowess.policy.configuration import read_policy
 from prowess.policy.gate import Admission, admit
@@ -32,6 +33,8 @@ class Desk:
     def admit(self, actor: Actor, action: str, subject: Subject | None, **options: Any) -> Admission:
         with self.database.write() as connection:
             policy = read_policy(connection, actor.organization)
+            if subject is not None:
+                [subject] = resolve(connection, actor.owner, [subject], ())
             admission = admit(connection, actor, action, subject, policy=policy, **options)
             append(connection, actor.organization, audits=admission.audits, events=admission.events)
         return admission

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,6 +49,37 @@ def test_every_decision_has_left_exactly_one_entry(log: Audit, ann: Actor) -> No
         ("run", "denied"),
     ]
     assert log.verify(ann).ok
+
+
+def test_every_entry_of_an_actor_names_the_way_they_came_in(log: Audit, ann: Actor) -> None:
+    by_actor = [(bool(row.actor), row.detail.get("channel")) for row in log.rows(ann)]
+
+    assert set(by_actor) == {(True, "library"), (False, None)}
+
+
+def test_an_answer_names_its_channel_its_proof_and_the_text_that_was_shown(
+    desk: Any, ann: Actor, agent: Actor, synced: Subject
+) -> None:
+    asked = desk.admit(replace(agent, channel="mcp:editor"), "enable", synced).error.approval_id
+    at_terminal = replace(ann, channel="terminal")
+    card = "Everything that it reaches." * 200
+    approvals = Approvals(desk.database)
+
+    row = approvals.resolve(at_terminal, asked, approved=True, proof="typed at a terminal", shown=card)
+    approvals.revoke(replace(ann, channel="cli"), asked)
+
+    fingerprint = hashlib.sha256(card.encode()).hexdigest()
+    assert row.detail["channel"] == "mcp:editor"
+    assert row.detail["answer"] == {
+        "channel": "terminal",
+        "proof": "typed at a terminal",
+        "shown": card,
+        "shown_sha256": fingerprint,
+    }
+    answer, revocation = desk.audit()[-2:]
+    assert (answer.detail["channel"], answer.detail["proof"]) == ("terminal", "typed at a terminal")
+    assert answer.detail["shown_sha256"] == fingerprint
+    assert (revocation.detail["channel"], "proof" in revocation.detail) == ("cli", False)
 
 
 def test_rows_come_in_portions_and_the_export_is_all_of_them(log: Audit, ann: Actor) -> None:

@@ -116,7 +116,7 @@ def test_changed_content_is_not_used_and_the_question_says_what_changed(
     assert "not what was approved before" in asked[0].error.message
     assert asked[0].approval.digest == new.digest
     previous = asked[0].approval.detail["previous"]
-    assert previous == {"digest": old.digest, "approval_id": approved, **NOTHING, **expected}
+    assert previous == {"digest": old.digest, "by": "ann", "approval_id": approved, **NOTHING, **expected}
 
 
 def test_changed_content_takes_the_old_approval_back_so_that_nobody_returns_to_it_unasked(

@@ -46,7 +46,7 @@ def test_a_grant_is_for_one_name_and_one_digest_and_is_in_the_audit(admin: Admin
     assert (row.actor, row.action, row.slug, row.digest, row.outcome) == (
         *("ann", "configure", "triage", DIGESTS[0], "allowed"),
     )
-    assert row.detail == {"setting": "skill_env", "name": "KEY"}
+    assert row.detail == {"setting": "skill_env", "name": "KEY", "channel": "library"}
 
 
 def test_what_is_taken_back_is_gone_for_every_version(admin: Admin) -> None:

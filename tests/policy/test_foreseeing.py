@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from prowess.policy.acceptance import resolve
 from prowess.policy.actor import Actor
 from prowess.policy.approvals import Approvals
 from prowess.policy.gate import preview_all
@@ -26,7 +27,8 @@ def foreseen(desk: Any) -> Answers:
         queries: list[str] = []
         with desk.database.read() as connection:
             sa.event.listen(connection, "before_cursor_execute", lambda *told: queries.append(told[2]))
-            rulings = preview_all(connection, actor, "run", subjects, OrgPolicy())
+            resolved = resolve(connection, actor.owner, subjects, ())
+            rulings = preview_all(connection, actor, "run", resolved, OrgPolicy())
         assert len(queries) <= 1 + len(subjects) // 500
         return [ruling.answer for ruling in rulings]
 
@@ -43,7 +45,7 @@ def test_each_skill_has_the_answer_that_admitting_it_would_give(
     desk: Any, ann: Actor, agent: Actor, synced: Subject, foreseen: Answers
 ) -> None:
     yes, no, open_ = (replace(synced, slug=slug) for slug in ("yes", "no", "open"))
-    local = replace(synced, slug="local", source="user", source_type="manual")
+    local = replace(synced, slug="local", frozen=True)
     answered(desk, ann, agent, yes, approved=True)
     answered(desk, ann, agent, no, approved=False)
     subjects = [yes, no, open_, local, replace(yes, digest="other"), replace(yes, reach="machine")]

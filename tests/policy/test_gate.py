@@ -20,7 +20,9 @@ QUESTION = {"type", "approval_id", "skill", "reason", "requester", "session_id",
 
 
 def test_what_is_allowed_goes_on_and_leaves_one_audit_entry(desk: Any, agent: Actor) -> None:
-    admission = desk.admit(agent, "enable", Subject(slug="triage", digest="d1"), session_id="s1", reason="slow")
+    admission = desk.admit(
+        agent, "enable", Subject(slug="triage", digest="d1", frozen=True), session_id="s1", reason="slow"
+    )
 
     assert admission.allowed
     (row,) = desk.audit()
@@ -35,7 +37,7 @@ def test_what_is_allowed_goes_on_and_leaves_one_audit_entry(desk: Any, agent: Ac
 def test_what_is_denied_says_why_and_leaves_one_audit_entry(desk: Any, agent: Actor) -> None:
     desk.set("skill_enablement_policy", "admin-only")
 
-    admission = desk.admit(agent, "enable", Subject(slug="triage", digest="d1"))
+    admission = desk.admit(agent, "enable", Subject(slug="triage", digest="d1", frozen=True))
 
     assert isinstance(admission.error, Refused)
     assert "Ask an administrator for help" in admission.error.hint
@@ -61,7 +63,10 @@ def test_a_policy_in_the_database_that_nobody_knows_denies_even_an_administrator
 def test_a_missing_subject_and_an_unknown_role_are_denied_with_a_reason(desk: Any, ann: Actor) -> None:
     assert desk.admit(ann, "enable", None).ruling.rule == "no-subject"
     lost = agent_of(ann, role="boss")
-    assert desk.admit(lost, "enable", Subject(slug="triage", digest="d1")).error.message == "There is no role 'boss'."
+    assert (
+        desk.admit(lost, "enable", Subject(slug="triage", digest="d1", frozen=True)).error.message
+        == "There is no role 'boss'."
+    )
     assert desk.outcomes() == [("enable", "denied"), ("enable", "denied")]
 
 

@@ -18,6 +18,9 @@ FOLDERS = {
     "/space": "/space",
     "/space/notes": "/space/notes",
     "/space/.git": "/space/.git",
+    "/space/link-hidden": "/space/.git",
+    "/space/notes/.cache/deep": "/space/notes/.cache/deep",
+    "/space/notes/Keychains": "/space/notes/Keychains",
     "/space/.prowess": "/space/.prowess",
     "/space/.prowess/in": "/space/.prowess/in",
     "/space/kept": "/space/kept",
@@ -118,7 +121,6 @@ def test_hosts_are_given_as_declared_and_routes_only_for_them() -> None:
         ("rw:link-in", Root(name="link-in", path=WORK / "notes", writable=True)),
         ("/space/notes", Root(name="/space/notes", path=WORK / "notes")),
         (".", Root(name=".", path=WORK)),
-        (".git", Root(name=".git", path=WORK / ".git")),
         ("skills/mine", Root(name="skills/mine", path=WORK / "skills" / "mine")),
         ("rw:/srv/data", Root(name="/srv/data", path=Path("/srv/data"), writable=True)),
         ("/srv/data/in", Root(name="/srv/data/in", path=Path("/srv/data/in"))),
@@ -135,7 +137,11 @@ def test_a_folder_of_the_workspace_or_an_allowed_one_is_given(said: str, root: R
         ("/etc", "not in the workspace"),
         ("link-out", "not in the workspace"),
         ("rw:.", "the whole workspace"),
-        ("rw:.git", "hidden"),
+        (".git", "hidden or a credential store"),
+        ("rw:.git", "hidden or a credential store"),
+        ("link-hidden", "hidden or a credential store"),
+        ("notes/.cache/deep", "hidden or a credential store"),
+        ("notes/Keychains", "hidden or a credential store"),
         ("rw:skills", "skills are kept there"),
         ("rw:skills/mine", "skills are kept there"),
         ("/home/me", "holds what Prowess keeps"),
@@ -149,6 +155,41 @@ def test_any_other_folder_is_not_and_it_is_said_why(said: str, why: str) -> None
     found = given(Needs(roots=(said,)), skill_roots=["/srv/data", "/home/me"])
     assert found.roots == ()
     assert why in found.denied[said.removeprefix("rw:")]
+
+
+def test_an_administrator_allows_a_hidden_folder_by_naming_it_and_only_for_reading() -> None:
+    assert given(Needs(roots=(".git",)), skill_roots=["/space"]).roots == ()
+    assert given(Needs(roots=(".git",)), skill_roots=["/space/.git"]).roots == (Root(name=".git", path=WORK / ".git"),)
+    written = given(Needs(roots=("rw:.git",)), skill_roots=["/space/.git"])
+    assert (written.roots, "tools run what they find" in written.denied[".git"]) == ((), True)
+
+
+@pytest.mark.parametrize("home", ["/space", "/space/home/me"])
+def test_a_workspace_that_holds_the_home_folder_is_not_given_as_a_whole(home: str) -> None:
+    around = GrantContext(environment={}, workspace=WORK, find=find, homes=(Path(home),))
+    found = resolve_grants(Needs(roots=(".", "notes")), OrgPolicy(), around, slug="triage", digest=DIGEST)
+    assert [root.name for root in found.roots] == ["notes"]
+    assert "Name the folders that it needs" in found.denied["."]
+
+
+@pytest.mark.parametrize("name", ["Library", "AppData"])
+def test_what_systems_keep_in_the_home_folder_is_not_given(name: str) -> None:
+    around = GrantContext(environment={}, workspace=WORK, find=lambda path: path, homes=(WORK,))
+    found = resolve_grants(Needs(roots=(name, f"{name}/x")), OrgPolicy(), around, slug="triage", digest=DIGEST)
+    assert (found.roots, sorted(found.denied)) == ((), [name, f"{name}/x"])
+
+
+@pytest.mark.parametrize("workspace", ["/home/me/.ssh", "/home/me/.config/gh/x", "/home/me/.git/y"])
+def test_a_credential_store_is_not_given_because_somebody_works_in_it(workspace: str) -> None:
+    around = GrantContext(environment={}, workspace=Path(workspace), find=lambda path: path)
+    found = resolve_grants(Needs(roots=(".",)), OrgPolicy(), around, slug="triage", digest=DIGEST)
+    assert "credential store" in found.denied["."]
+
+
+def test_a_workspace_below_a_hidden_folder_gives_its_visible_folders() -> None:
+    around = GrantContext(environment={}, workspace=Path("/p/.claude/worktrees/a"), find=lambda path: path)
+    found = resolve_grants(Needs(roots=("notes",)), OrgPolicy(), around, slug="triage", digest=DIGEST)
+    assert [root.name for root in found.roots] == ["notes"]
 
 
 @pytest.mark.parametrize(("said", "given_paths"), [("kept", []), (".", []), ("kept/beside", ["/space/kept/beside"])])

@@ -26,14 +26,19 @@ def test_an_administrator_changes_a_setting_and_it_is_written_down(desk: Any, po
     assert desk.outcomes() == [("configure", "changed")] * 2
     row = desk.audit()[1]
     assert row.actor == "ann"
-    assert row.detail == {"setting": "skill_enablement_policy", "before": "prompt-user", "after": "admin-only"}
+    assert row.detail == {
+        "setting": "skill_enablement_policy",
+        "before": "prompt-user",
+        "after": "admin-only",
+        "channel": "library",
+    }
 
 
 def test_none_goes_back_to_the_default(desk: Any, policies: Policies, ann: Actor) -> None:
     policies.change(ann, "approval_minutes", 5)
 
     assert policies.change(ann, "approval_minutes", None) == OrgPolicy()
-    assert desk.audit()[1].detail == {"setting": "approval_minutes", "before": 5, "after": None}
+    assert desk.audit()[1].detail == {"setting": "approval_minutes", "before": 5, "after": None, "channel": "library"}
     with pytest.raises(Invalid):
         policies.change(ann, "minutes", None)
 

@@ -19,10 +19,10 @@ PERSON = replace(ADMIN, name="bob", permissions=frozenset({"skills.read", "skill
 AGENT = agent_of(ADMIN)
 ACTORS = {"admin": ADMIN, "person": PERSON, "agent": AGENT}
 
-LOCAL = Subject(slug="triage", digest="d1")
-SYNCED = replace(LOCAL, source="community", source_type="github")
-OWN = replace(LOCAL, written_by=AGENT.label)
-ANOTHERS = replace(LOCAL, written_by="agent:agent@bob")
+LOCAL = Subject(slug="triage", digest="d1", trust="local")
+SYNCED = replace(LOCAL, trust="synced")
+OWN = replace(LOCAL, written_by=AGENT.label, trust="agent")
+ANOTHERS = replace(LOCAL, written_by="agent:agent@bob", trust="agent")
 OPEN = OrgPolicy(skill_synced_policy="auto")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,11 +26,11 @@ PERSON = Actor(
 AGENT = agent_of(ADMIN)
 ACTORS = {"admin": ADMIN, "person": PERSON, "agent": AGENT}
 
-LOCAL = Subject(slug="triage", digest="d1")
-SYNCED = Subject(slug="triage", digest="d1", source="community", source_type="github")
-OWN = Subject(slug="triage", digest="d1", written_by=AGENT.label)
-ANOTHERS = Subject(slug="triage", digest="d1", written_by="agent:agent@bob")
-LIVE = Subject(slug="triage", digest="d1", source_type="marketplace", live=True)
+LOCAL = Subject(slug="triage", digest="d1", trust="local")
+SYNCED = Subject(slug="triage", digest="d1", trust="synced")
+OWN = Subject(slug="triage", digest="d1", written_by=AGENT.label, trust="agent")
+ANOTHERS = Subject(slug="triage", digest="d1", written_by="agent:agent@bob", trust="agent")
+LIVE = Subject(slug="triage", digest="d1", live=True, trust="live")
 
 
 def answer(actor: Actor, action: str, subject: Subject | None, **settings: Any) -> str:
@@ -178,7 +179,7 @@ def test_an_unknown_role_may_do_nothing() -> None:
     assert apply_rules(ADMIN, "load", LOCAL, OrgPolicy(), find_role("builder", OrgPolicy())).rule == "unknown-role"
 
 
-TAGGED = Subject(slug="news", digest="d1", tags=("communication",))
+TAGGED = Subject(slug="news", digest="d1", tags=("communication",), trust="local")
 
 
 @pytest.mark.parametrize(
@@ -210,11 +211,39 @@ def test_a_role_never_gives_what_the_permissions_do_not() -> None:
     assert judge(reader, "delete", LOCAL, OrgPolicy()).rule == "permission"
 
 
-def test_what_is_not_known_to_be_local_counts_as_synced() -> None:
-    assert Subject(slug="a", digest="d", source_type="carrier-pigeon").trust == "synced"
-    assert Subject(slug="a", digest="d", source="community").trust == "synced"
-    assert Subject(slug="a", digest="d", source_type="github", written_by=AGENT.label).trust == "synced"
-    assert Subject(slug="a", digest="d", source="system").trust == "local"
+def test_what_nobody_accepted_is_asked_about_whoever_uses_it() -> None:
+    found = Subject(slug="a", digest="d")
+
+    for actor in (ADMIN, AGENT):
+        for action in ("enable", "load", "load_script", "run"):
+            ruling = judge(actor, action, found, OrgPolicy())
+            assert (ruling.answer, ruling.rule) == ("ask", "found")
+    assert judge(ADMIN, "update", found, OrgPolicy()).answer == "allow"
+    assert judge(AGENT, "update", found, OrgPolicy()).answer == "deny"
+    assert judge(AGENT, "install", found, OrgPolicy()).answer == "allow"
+
+
+def test_admin_only_wins_over_asking_about_what_was_found() -> None:
+    found, policy = Subject(slug="a", digest="d"), OrgPolicy(skill_enablement_policy="admin-only")
+
+    assert judge(AGENT, "enable", found, policy).answer == "deny"
+    assert judge(ADMIN, "enable", found, policy).rule == "found"
+
+
+def test_a_skill_that_hides_a_trusted_one_is_asked_about() -> None:
+    hiding = replace(LOCAL, hides_trusted=("user",))
+
+    for action in ("enable", "load", "load_script", "run"):
+        assert judge(ADMIN, action, hiding, OrgPolicy()).rule == "hides-trusted"
+    assert judge(ADMIN, "delete", hiding, OrgPolicy()).answer == "allow"
+
+
+def test_a_run_that_could_send_data_out_is_asked_about_once_nobody_has_accepted_that() -> None:
+    sending = replace(LOCAL, reach="outside", sends_out=True)
+
+    assert judge(ADMIN, "run", sending, OrgPolicy()).rule == "can-send-out"
+    assert judge(ADMIN, "load", sending, OrgPolicy()).answer == "allow"
+    assert judge(ADMIN, "run", replace(sending, may_send_out=True), OrgPolicy()).answer == "allow"
 
 
 texts = st.text(max_size=8)
@@ -239,6 +268,9 @@ subjects = st.none() | st.builds(
     source=st.sampled_from(["user", "system", "community"]) | texts,
     source_type=st.sampled_from(["manual", "github"]) | texts,
     written_by=st.sampled_from(["", "ann", "agent:agent", "agent:agent@ann"]) | texts,
+    trust=st.sampled_from(["local", "found", "synced", "agent", "live"]),
+    hides_trusted=st.sampled_from([(), ("user",)]),
+    sends_out=st.booleans(),
     live=st.booleans(),
 )
 roles = st.none() | st.builds(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Context
-from prowess.errors import NotFound
+from prowess.errors import NotFound, Refused
 from prowess.threads import offload
 
 if TYPE_CHECKING:
+    from prowess.policy.account import SkillAccount
     from prowess.policy.grants import EnvGrant
     from prowess.policy.organization import OrgPolicy
+    from prowess.skill.package import Package
     from prowess.storage.approvals import ApprovalRow, ApprovalState
     from prowess.storage.ledger import AuditRow, AuditVerdict
 
@@ -32,17 +35,71 @@ class Approvals:
         context = self._context
         return await offload(lambda: context.resources.approvals.get(context.actor, approval_id))
 
-    async def resolve(self, approval_id: str, *, approved: bool, note: str = "") -> ApprovalRow:
-        """Approve or deny, once and for all. Raise `Refused` for an agent: only a person can answer."""
+    async def resolve(
+        self, approval_id: str, *, approved: bool, note: str = "", proof: str = "", shown: str = ""
+    ) -> ApprovalRow:
+        """Approve or deny, once and for all. Raise `Refused` for an agent: only a person can answer.
+
+        `proof` says how it is known that a person answers, and `shown` is the text they saw; the audit names both.
+        """
+        from prowess.policy.approvals import APPLICATION_PROOF
+
         context = self._context
-        return await offload(
-            lambda: context.resources.approvals.resolve(context.actor, approval_id, approved=approved, note=note)
-        )
+
+        def resolve() -> ApprovalRow:
+            row = context.resources.approvals.resolve(
+                context.actor, approval_id, approved=approved, note=note, proof=proof or APPLICATION_PROOF, shown=shown
+            )
+            if row.state == "approved":
+                self._keep_files(row)
+            return row
+
+        return await offload(resolve)
 
     async def revoke(self, approval_id: str, *, note: str = "") -> ApprovalRow:
         """Withdraw a pending or approved request. A skill that it let into a prompt leaves it at the next turn."""
         context = self._context
         return await offload(lambda: context.resources.approvals.revoke(context.actor, approval_id, note=note))
+
+    async def package(self, approval_id: str) -> Package | None:
+        """Return the files that a request is about, or None if they are no longer, or not yet, in the catalog."""
+        from prowess.engine.reviewed_files import find_files
+
+        row = await self._read_as_person(approval_id)
+        return await offload(lambda: find_files(self._context, row.slug, row.digest, scope=_scope_of(row)))
+
+    async def diff(self, approval_id: str) -> str:
+        """Return what changed since the version that was accepted before, as text; '' if there was none."""
+        from prowess.engine.reviewed_files import diff_files
+
+        row = await self._read_as_person(approval_id)
+        if row.detail.get("diff"):
+            return str(row.detail["diff"])
+        return await offload(lambda: diff_files(self._context, row.slug, row.digest, scope=_scope_of(row)))
+
+    async def _read_as_person(self, approval_id: str) -> ApprovalRow:
+        """Return an approval whose files are to be shown; raise `Refused` for an agent, which nobody has let see them."""
+        if not self._context.actor.is_person:
+            raise Refused("Only a person sees the files of a request.", hint="Tell the person the id of the request.")
+        return await self.get(approval_id)
+
+    async def record_token(self, *, made: bool) -> None:
+        """Log that an approver's token was made or removed. Raise `Refused` unless the actor may approve."""
+        context = self._context
+        context.actor.require("skills.approve")
+        outcome = "token-made" if made else "token-removed"
+        await offload(lambda: context.resources.gate.end(context.actor, "approve", outcome))
+
+    def _keep_files(self, row: ApprovalRow) -> None:
+        from prowess.engine.reviewed_files import find_files, keep_files
+
+        package = find_files(self._context, row.slug, row.digest, scope=_scope_of(row))
+        if package is not None:
+            keep_files(self._context, [package])
+
+
+def _scope_of(row: ApprovalRow) -> str:
+    return str(row.detail.get("scope", ""))
 
 
 class Policy:
@@ -140,6 +197,56 @@ class AuditLog:
         """Return the number of the newest row, or 0."""
         context = self._context
         return await offload(lambda: context.resources.audit.last(context.actor))
+
+    async def skill(self, slug: str) -> SkillAccount:
+        """Return who let which bytes of a skill in, when, through which channel and on what they saw; and where it is used.
+
+        Raise `NotFound` if there is no such skill and nothing is recorded about one.
+        """
+        return await offload(self._read_account, slug)
+
+    def _read_account(self, slug: str) -> SkillAccount:
+        from prowess.policy.account import SkillAccount, read_account
+
+        context = self._context
+        context.actor.require("skills.admin")
+        try:
+            _, outline = context.catalog.find_outline(slug)
+            place = {"digest": outline.digest, "location": f"{outline.scope}: {outline.location}"}
+            slug, missing = outline.slug, None
+        except NotFound as error:
+            # A skill that is gone still has a history.
+            place, slug, missing = {}, slug.rpartition(":")[2], error
+        account = SkillAccount(slug=slug)
+        if context.resources.has_records():
+            with context.resources.records().read() as connection:
+                account = read_account(connection, context.actor.organization, slug, current=place.get("digest", ""))
+        if missing is not None and account.is_empty:
+            raise missing
+        return replace(account, **place, **self._read_trust(slug) if not missing else {})
+
+    def _read_trust(self, slug: str) -> dict[str, str]:
+        """Return how far a skill is trusted now, and the rule by which it needs no answer, if there is one."""
+        from prowess.policy.trust import TrustRecords
+        from prowess.session.text import read_subject
+        from prowess.storage.trust import list_folders
+
+        context = self._context
+        store, outline = context.catalog.find_outline(slug)
+        (subject,) = context.resources.gate.resolve(context.actor, [read_subject(context.catalog, store, outline)])
+        if subject.frozen:
+            return {"trust": subject.trust, "standing": "It comes with an installed package."}
+        rules = dict.fromkeys(context.resources.trusted_folders, "by the setting PROWESS_TRUSTED_FOLDERS")
+        if context.resources.has_records():
+            with context.resources.records().read() as connection:
+                rules |= {
+                    one.folder: f"by {one.actor} at {one.created_at[:19]} through {one.channel} ({one.proof})"
+                    for one in list_folders(connection, context.actor.owner)
+                }
+        for folder, words in rules.items():
+            if TrustRecords(folders=(folder,)).has_rule(subject.folder):
+                return {"trust": subject.trust, "standing": f"Everything in {folder} is trusted, {words}."}
+        return {"trust": subject.trust, "standing": ""}
 
     async def verify(self, *, head: str = "") -> AuditVerdict:
         """Check that no row was altered, removed or moved. With `head`, also that none is missing at the end."""

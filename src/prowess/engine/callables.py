@@ -117,14 +117,14 @@ class CallableIndex:
         self._known.pop(slug, None)
         try:
             # Forgotten above already: a skill that cannot be read now must not be offered as it was before.
-            found = read_callable(*self._catalog.find(slug))
+            found = read_callable(self._catalog, *self._catalog.find(slug))
         except (ProwessError, OSError):
             return
         if found is not None:
             self._known[slug] = found
 
 
-def read_callable(store: Store, skill: Skill) -> CallableSkill | None:
+def read_callable(catalog: Catalog, store: Store, skill: Skill) -> CallableSkill | None:
     """Return what a caller needs to know of a skill, or None if it cannot be called."""
     artifact = _find_callable_artifact(skill)
     if artifact is None:
@@ -135,7 +135,7 @@ def read_callable(store: Store, skill: Skill) -> CallableSkill | None:
         description=skill.description,
         parameters=skill.parameters,
         artifact=artifact.name,
-        subject=subject_of_run(store, skill, (artifact.name,)),
+        subject=subject_of_run(catalog, store, skill, (artifact.name,), scan=False),
         fault=_find_fault(skill, artifact),
     )
 

@@ -19,6 +19,7 @@ from prowess.skill.model import Scope
 if TYPE_CHECKING:
     from prowess.engine.callables import CallableIndex
     from prowess.engine.search import IndexPlanner
+    from prowess.engine.visibility import Visibility
     from prowess.feed.event_feed import EventFeed
     from prowess.feed.event_recorder import EventRecorder
     from prowess.feed.metrics import Metrics
@@ -59,6 +60,8 @@ class Resources:
     open_matcher: Callable[[], Matcher]
     records: Callable[[], Connections]
     """Return the database of sessions, approvals, events and the audit log; create it on first use."""
+    records_url: str = field(repr=False)
+    """The URL of that database, with its password."""
     has_records: Callable[[], bool]
     snapshot: Callable[[], AbstractContextManager[None]]
     """Let the reads that a thread makes inside the block share one transaction for each database."""
@@ -72,6 +75,10 @@ class Resources:
     """Return the registry of prompts and rubrics."""
     build_sandbox: Callable[[Callable[[str], None]], None]
     """Build the interpreter that scripts run in if it is missing, and report progress."""
+    workspace: Path
+    user_home: Path
+    trusted_folders: tuple[str, ...]
+    """The folders that the operator trusts, by real path."""
     environment: Mapping[str, str] = field(repr=False)
     """Environment variables that skills may be granted."""
     aclose: Callable[[], Awaitable[None]]
@@ -122,14 +129,14 @@ class Resources:
         """Enables and disables skills."""
         from prowess.session.activate import Activation
 
-        return Activation(records=self.records(), catalog=self.catalog, wake=self.wake)
+        return Activation(records=self.records(), catalog=self.catalog, wake=self.wake, folders=self.trusted_folders)
 
     @cached_property
     def gate(self) -> Gate:
         """Decides about actions outside a session change."""
         from prowess.session.admission import Gate
 
-        return Gate(records=self.records(), present=self.has_records, wake=self.wake)
+        return Gate(records=self.records(), present=self.has_records, wake=self.wake, folders=self.trusted_folders)
 
     @cached_property
     def loader(self) -> Loader:
@@ -200,6 +207,13 @@ class Context:
         from prowess.policy.organization import OrgPolicy
 
         return OrgPolicy()
+
+    @property
+    def visibility(self) -> Visibility:
+        """Marks and redacts lists of skills for the actor."""
+        from prowess.engine.visibility import Visibility
+
+        return Visibility(self)
 
     def find_session(self, session: Session | str) -> Session | None:
         """Return a session as it is now, or None for ''. Blocking."""

@@ -16,6 +16,7 @@ from prowess.sandbox.commands.command import Command, CommandSandbox
 from prowess.sandbox.protocol import Sandbox
 from prowess.sandbox.script import Language, script_from_function
 from prowess.settings import read_settings
+from prowess.storage.database import open_database
 
 _NOOP_SOURCE: dict[Language, str] = {
     "python": "def execute(args, ctx):\n    return 1\n",
@@ -126,6 +127,7 @@ def run_checks(workspace: str | Path | None = None) -> list[Finding]:
             home=stores.settings.home,
             workspace=stores.settings.workspace,
             database_urls=stores.places.database_urls,
+            open_database=lambda url: open_database(url, stores.seals, ours_only=stores.must_be_ours(url)),
             catalog=Catalog(stores.present),
         )
         return [
@@ -135,6 +137,15 @@ def run_checks(workspace: str | Path | None = None) -> list[Finding]:
             _check_index(stores),
             *check_sandboxes(stores.settings.home),
         ]
+    finally:
+        stores.close()
+
+
+def adopt_database(workspace: str | Path | None = None) -> str:
+    """Use the database of a workspace although another installation made it. Return its location."""
+    stores = Stores(read_settings(workspace=workspace))
+    try:
+        return stores.adopt_workspace_database()
     finally:
         stores.close()
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from prowess.engine.sessions import Roles, Sessions
     from prowess.engine.skills import Skills
     from prowess.engine.traces import Traces
+    from prowess.engine.trust import Trust
     from prowess.llm.model import Model
     from prowess.match.recommendation import Recommendation
     from prowess.run.request import StepListener
@@ -56,12 +57,13 @@ class Engine:
         organization: str | None = None,
         user: str | None = None,
         role: str | None = None,
+        channel: str | None = None,
     ) -> Self:
-        """Return this engine for another actor, or for the same one in another organization, user or role.
+        """Return this engine for another actor, or for the same one in another organization, user, role or channel.
 
         Both engines share everything that is open. Closing one closes both.
         """
-        given = {"organization": organization, "user": user, "role": role}
+        given = {"organization": organization, "user": user, "role": role, "channel": channel}
         changes = {name: value for name, value in given.items() if value is not None}
         who = actor or self.actor
         who = replace(who, **changes) if changes else who
@@ -99,6 +101,13 @@ class Engine:
         from prowess.engine.approvals import Approvals
 
         return Approvals(self._context)
+
+    @cached_property
+    def trust(self) -> Trust:
+        """Show and accept skills that were found, and take that back."""
+        from prowess.engine.trust import Trust
+
+        return Trust(self._context)
 
     @cached_property
     def policy(self) -> Policy:
@@ -155,10 +164,15 @@ class Engine:
         """Return the skills worth offering for a message, best first, with reasons. No model is asked.
 
         `context` is what was said before; it counts less than the message. With `tags`, only skills that have all of
-        them are considered.
+        them are considered. Each result says how far the skill is trusted; an agent gets no text of skills that it could
+        not enable at once.
         """
-        resources = self._context.resources
-        return await offload(lambda: resources.matcher.match(message, limit=limit, tags=tags, context=context))
+        resources, visibility = self._context.resources, self._context.visibility
+        return await offload(
+            lambda: visibility.recommendations(
+                resources.matcher.match(message, limit=limit, tags=tags, context=context)
+            )
+        )
 
     async def enable(self, slug: str, *, session: Session | str, reason: str = "") -> Session:
         """Put a skill's text into the prompt of a session and return the changed session.

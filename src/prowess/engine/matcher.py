@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +20,14 @@ from prowess.match.matcher import Matcher
 from prowess.match.snapshot import Snapshot
 from prowess.plugins import working_plugins
 from prowess.settings import Settings, read_settings
+from prowess.storage.accepted import Accepted, read_sqlite_file
+from prowess.storage.database_url import database_exists, sqlite_path
+from prowess.storage.owner import Owner
 
 if TYPE_CHECKING:
     from prowess.engine.stores import Stores
     from prowess.match.matcher import CatalogReader
+    from prowess.match.recommendation import Recommendation
     from prowess.match.vectors.embedder import Embedder
 
 
@@ -102,6 +107,44 @@ def make_matcher(
         embedder=lambda: open_embedder(settings),
         close=close,
     )
+
+
+def mark_trust(found: Sequence[Recommendation], settings: Settings) -> list[Recommendation]:
+    """Return results with how far each skill is trusted, by the records' file alone; '' where that takes the catalog.
+
+    It is enough for skills that were accepted, and for those in a scope without a database whose folders are all trusted
+    or all not.
+    """
+    url, owner, slugs = settings.account_database, Owner(), [item.slug for item in found]
+    if not database_exists(url):
+        read: tuple[Accepted, list[str]] | None = ({}, [])
+    else:
+        read = read_sqlite_file(sqlite_path(url), owner, slugs) if sqlite_path(url) else None
+    if read is None or not found:
+        return list(found)
+    accepted, folders = read
+    scopes = _regard_scopes(Places(settings), (*settings.trusted_folders, *folders))
+    return [
+        replace(item, trust="local" if (item.slug, item.digest) in accepted else scopes.get(item.scope, ""))
+        for item in found
+    ]
+
+
+def _regard_scopes(places: Places, trusted: Sequence[str]) -> dict[str, str]:
+    """Return how far everything is trusted that nobody accepted, for the scopes in which that is the same for all."""
+    by_scope: dict[str, set[str]] = {"system": {"local"}}
+    for place in places.present():
+        regarded = by_scope.setdefault(place.scope, set())
+        if place.kind != "folder":
+            regarded.add("")
+        elif place.scope != "system":
+            real = os.path.realpath(place.address).rstrip("/") + "/"
+            rules = [f"{rule.rstrip('/')}/" for rule in trusted]
+            is_trusted = any(real.startswith(rule) for rule in rules)
+            # A rule for a part of the folder leaves open which skills it covers.
+            is_partly = not is_trusted and any(rule.startswith(real) for rule in rules)
+            regarded.add("local" if is_trusted else "" if is_partly else "found")
+    return {scope: next(iter(regarded)) for scope, regarded in by_scope.items() if len(regarded) == 1}
 
 
 def snapshot_folder(settings: Settings, organization: str = "") -> Path:

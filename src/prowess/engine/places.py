@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from prowess.catalog.discovery import user_roots, workspace_roots
+from prowess.catalog.discovery import FolderOwners, user_roots, workspace_roots
 from prowess.plugins import working_plugins
 from prowess.settings import DATABASE, FOLDER, Settings
 from prowess.storage.database_url import SQLITE_PREFIX, database_exists, display_url, sqlite_path
@@ -68,16 +68,33 @@ class Places:
 
     def present(self) -> list[Place]:
         """Return every place whose skills are matched; a scope's folders, which people edit, come before its database."""
+        return self.find()[0]
+
+    def find(self) -> tuple[list[Place], list[tuple[Place, int]]]:
+        """Return `present`, and the skill folders that are not read because they belong to another user, with that user's id."""
         settings = self.settings
+        owners = FolderOwners(settings.safe_folders, settings.environment)
         near = workspace_roots(settings.workspace)
-        far = user_roots(settings.user_home, settings.environment)
-        found = [Place(scope="workspace", kind="folder", address=str(root)) for root in near]
-        found += [Place(scope="user", kind="folder", address=str(root)) for root in far if root not in near]
+        far = [root for root in user_roots(settings.user_home, settings.environment) if root not in near]
+        found: list[Place] = []
+        foreign: list[tuple[Place, int]] = []
+        scopes: list[tuple[Scope, Path, list[Path]]] = [
+            ("workspace", settings.workspace, near),
+            ("user", settings.user_home, far),
+        ]
+        for scope, start, roots in scopes:
+            for root in roots:
+                place = Place(scope=scope, kind="folder", address=str(root))
+                owner = owners.foreign_owner(root, start)
+                if owner is None:
+                    found.append(place)
+                else:
+                    foreign.append((place, owner))
         for scope, url in self.database_urls.items():
             if database_exists(url) and not self.leads_elsewhere(scope):
                 found.append(Place(scope=scope, kind="database", address=url))
         packs = [pack for plugin in working_plugins() for pack in plugin.packs]
-        return [*found, *(Place(scope="system", kind="folder", address=str(pack)) for pack in packs)]
+        return [*found, *(Place(scope="system", kind="folder", address=str(pack)) for pack in packs)], foreign
 
     def shipped(self) -> list[Place]:
         """Return the folder of skills that come with Prowess, unless it is switched off. They are chosen by role, never matched."""

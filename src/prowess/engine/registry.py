@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,9 @@ from prowess.errors import Invalid
 from prowess.threads import offload
 
 if TYPE_CHECKING:
+    from prowess.policy.subject import UsedEntry
     from prowess.prompts.shelf import EntryKind, RegistryEntry
+    from prowess.skill.model import Skill
 
 
 class Registry:
@@ -76,3 +79,16 @@ class Registry:
 
         writer = RegistryWriter(self._context.resources.records)
         await offload(lambda: writer.remove(self._context.actor, kind, id, version))
+
+
+def list_used(context: Context, skill: Skill, artifacts: Sequence[str] = ()) -> tuple[UsedEntry, ...]:
+    """Return what a run of these artifacts, or of the whole skill, takes from the registry. Blocking."""
+    from prowess.skill.kinds import JsonGeneration, Review
+    from prowess.skill.needs import list_reached_artifacts
+
+    named = [one for one in list_reached_artifacts(skill, artifacts) if isinstance(one, JsonGeneration | Review)]
+    if not named:
+        return ()
+    # As the handlers of a run find them: entries of other skills are behind those skills' own gate.
+    registry = context.resources.registry().without_other_skills()
+    return registry.list_used(skill, named, organization=context.actor.organization)

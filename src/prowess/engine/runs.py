@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prowess.engine.context import Context
+from prowess.engine.registry import list_used
 from prowess.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from prowess.threads import offload
 
@@ -76,13 +78,19 @@ class Runs:
             return False
         return True
 
-    async def preview(self, skills: Sequence[CallableSkill]) -> tuple[Ruling, ...]:
-        """Return what the gate would decide about calling each skill now, in their order. Ask and write nothing."""
-        context = self._context
-        subjects = [skill.subject for skill in skills]
-        return await offload(
-            lambda: context.resources.gate.preview_all(context.actor, subjects, context.read_policy(), "run")
-        )
+    async def preview(self, skills: Sequence[CallableSkill]) -> tuple[tuple[Subject, Ruling], ...]:
+        """Return how far each skill is trusted now, and what the gate would decide about calling it, in their order.
+
+        Ask and write nothing.
+        """
+        context, gate = self._context, self._context.resources.gate
+
+        def preview() -> tuple[tuple[Subject, Ruling], ...]:
+            subjects = gate.resolve(context.actor, [skill.subject for skill in skills])
+            rulings = gate.preview_all(context.actor, subjects, context.read_policy(), "run")
+            return tuple(zip(subjects, rulings, strict=True))
+
+        return await offload(preview)
 
     def _find_checkpoint(self, trace: str) -> Checkpoint:
         """Return the checkpoint of an interrupted run; raise `NotFound` if there is none."""
@@ -96,7 +104,7 @@ class Runs:
         """Look up everything that a run needs, and pass the gate. Blocking."""
         from prowess.run.allowance import read_allowance
         from prowess.run.call import start_run
-        from prowess.session.text import find_author
+        from prowess.session.text import read_standing
 
         context = self._context
         gate, runner = context.resources.gate, context.resources.runner()
@@ -104,7 +112,7 @@ class Runs:
             inside = gate.inside(context.actor, request.session)
             store, skill = context.catalog.find(request.slug)
             facts = runner.facts(skill)
-            author = find_author(store, facts.outline)
+            standing = read_standing(context.catalog, store, facts.outline)
             # A run that may be granted something uses the policy of this moment: what was just revoked stays revoked.
             policy = gate.read_policy(inside.actor, fresh=bool(facts.needs.as_json()))
         artifacts, checkpoint = request.artifacts, None
@@ -114,12 +122,13 @@ class Runs:
             checkpoint = self._find_checkpoint(request.resume)
             artifacts, inputs = (checkpoint.artifact, *checkpoint.following), checkpoint.inputs
         limits = read_allowance(skill, seconds=runner.seconds, asked=request.timeout)
-        subject = facts.subject(author, artifacts)
+        uses = list_used(context, skill, artifacts)
+        subject = replace(facts.subject(standing, artifacts), uses=uses)
         if request.started_by is not None:
             _check_declared_tool(request.started_by, subject)
         # A dry run shows texts of the skill and executes nothing, so it needs no more than loading does.
         action = "load" if request.dry_run else "run"
-        gate.check(inside.actor, action, subject, session=inside.session, policy=policy)
+        admission = gate.check(inside.actor, action, subject, session=inside.session, policy=policy)
         if checkpoint is not None:
             _check_same_skill(checkpoint, skill)
         return start_run(
@@ -131,10 +140,11 @@ class Runs:
             needs=facts.needs,
             actor=inside.actor,
             policy=policy,
-            trust=subject.trust,
+            trust=admission.subject.trust if admission.subject else "found",
             session=inside.session,
             session_model=inside.model,
             resumes=checkpoint.trace if checkpoint else "",
+            uses=uses,
         )
 
 

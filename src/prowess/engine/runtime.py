@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from prowess.catalog.catalog import Catalog
 from prowess.engine.stores import Stores
-from prowess.llm.model import ModelConfig
 from prowess.settings import FOLDER, Settings
 from prowess.threads import offload
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from prowess.feed.event_recorder import EventRecorder
     from prowess.handlers.function import RuntimeName
     from prowess.handlers.host_functions import RunSkill
+    from prowess.llm.model import ModelConfig
     from prowess.llm.models import Models
     from prowess.net.client import GuardedHttpClient
     from prowess.policy.grants import GrantResolver
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 def make_model_config(settings: Settings) -> ModelConfig:
     """Return what the settings say about models."""
+    from prowess.llm.model import ModelConfig  # most commands ask no model, and its classes take time to build
+
     return ModelConfig(
         default=settings.model,
         evaluation=settings.evaluation_model,
@@ -291,6 +293,7 @@ class RunComponents:
             closed=places.kept,
             hidden=[places.kept_in_workspace],
             skills=lambda: [Path(place.address) for place in places.present() if place.kind == "folder"],
+            user_home=self._settings.user_home,
         )
 
     def _tidy(self) -> None:

@@ -65,7 +65,7 @@ class IndexPlanner:
 def plan_for_prompt(context: Context, message: str, *, session: Session | str, budget: int | None) -> IndexPlan:
     """Return the index of skills for a message in a session."""
     found = context.find_session(session)
-    cards = context.catalog.cards()
+    cards = context.visibility.for_prompt(context.catalog.cards())
     return context.resources.planner.plan(context.actor, cards, message=message, session=found, budget=budget)[0]
 
 
@@ -75,9 +75,10 @@ def explain(context: Context, message: str, *, session: Session | str, limit: in
     from prowess.session.sessions import with_session_role
 
     found = context.find_session(session)
-    ranked = context.resources.matcher.rank(message, limit=limit)
+    ranked = context.visibility.recommendations(context.resources.matcher.rank(message, limit=limit))
     cards, policy, actor = context.catalog.cards(), context.read_policy(), context.actor
-    plan, budget = context.resources.planner.plan(actor, cards, message=message, session=found)
+    listed = context.visibility.for_prompt(cards)
+    plan, budget = context.resources.planner.plan(actor, listed, message=message, session=found)
     around = ExplanationContext(actor=actor, session=found, policy=policy, cards=cards, plan=plan, index_budget=budget)
     acting = with_session_role(found, actor) if found else actor
     return explain_message(message, around, [_judge(context, item, acting, policy) for item in ranked])

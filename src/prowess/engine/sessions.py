@@ -69,7 +69,9 @@ class Sessions:
         context = self._context
 
         def read() -> Session | None:
-            # The gate finds open sessions only, and reads nothing if there are no records yet.
+            if not context.resources.has_records():
+                return None
+            # The gate finds open sessions only.
             _, session = context.resources.gate.within(context.actor, conversation)
             return context.resources.sessions.get(context.actor, session) if session else None
 
@@ -78,7 +80,15 @@ class Sessions:
     async def acting(self, conversation: str) -> Actor:
         """Return the actor as it acts in a conversation: with the session's role if it has none of its own."""
         context = self._context
-        return (await offload(context.resources.gate.within, context.actor, conversation))[0]
+
+        def read() -> Actor:
+            # Without records there are no sessions, and the gate need not be imported: it brings the database code, a
+            # third of a server's start.
+            if not context.resources.has_records():
+                return context.actor
+            return context.resources.gate.within(context.actor, conversation)[0]
+
+        return await offload(read)
 
     async def change(
         self,
@@ -177,7 +187,8 @@ class Roles:
         from prowess.session.prompt import index_block
 
         context = self._context
-        return index_block(context.resources.planner.plan(context.actor, context.catalog.cards())[0])
+        cards = context.visibility.for_prompt(context.catalog.cards())
+        return index_block(context.resources.planner.plan(context.actor, cards)[0])
 
 
 async def load_text(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,12 +18,12 @@ from prowess.catalog.importer import (
     ProgressCallback,
     check_paths,
     ignore_progress,
-    import_path,
 )
-from prowess.catalog.store import Fault, Store
+from prowess.catalog.scans import FindingRow, count_dangers
+from prowess.catalog.store import Fault
 from prowess.engine.context import Context, session_key
-from prowess.errors import Conflict, NotFound, ProwessError, Refused
-from prowess.skill.edit import FileChange, diff_packages, rewrite_package
+from prowess.errors import NotFound, ProwessError, Refused
+from prowess.skill.edit import FileChange, diff_packages
 from prowess.skill.kinds import Artifact, Kind, kind_info
 from prowess.skill.model import Scope, Skill, SkillCard, Version
 from prowess.skill.package import Package
@@ -33,10 +33,9 @@ from prowess.threads import offload
 if TYPE_CHECKING:
     from prowess.catalog.store import SearchDocument
     from prowess.engine.callables import Inventory
+    from prowess.engine.skill_writer import SkillWriter
     from prowess.feed.usage import SkillUsage
     from prowess.match.recommendation import Recommendation
-    from prowess.policy.actor import Action
-    from prowess.policy.subject import Subject
     from prowess.session.session import Session
     from prowess.skill.outline import SkillOutline
 
@@ -62,21 +61,38 @@ class Skills:
     # Read
 
     async def cards(self) -> list[SkillCard]:
-        """Return the card of every skill in reach, by slug; of each slug the nearest, with what it hides."""
-        return await offload(self._context.catalog.cards)
+        """Return the card of every skill in reach, by slug; of each slug the nearest, with what it hides.
+
+        Each card says how far the skill is trusted. An agent gets no text of skills that it could not enable at once.
+        """
+        return (await self.look())[0]
 
     async def faults(self) -> list[Fault]:
-        """Return what is there but cannot be served, and why."""
-        return await offload(self._context.catalog.faults)
+        """Return what is there but cannot be served, and why. An agent gets no text that nobody has accepted."""
+        return (await self.look())[1]
 
     async def look(self) -> tuple[list[SkillCard], list[Fault]]:
         """Return cards and faults, from one look at everything."""
-        return await offload(self._context.catalog.look)
+
+        def look() -> tuple[list[SkillCard], list[Fault]]:
+            cards, faults = self._context.catalog.look()
+            visibility = self._context.visibility
+            return visibility.cards(cards), visibility.faults(faults)
+
+        return await offload(look)
 
     async def reload(self) -> tuple[list[SkillCard], list[Fault]]:
         """Look at everything again, for matching too."""
         self._context.resources.mark_changed()
         return await self.look()
+
+    async def marked(self, found: Sequence[Recommendation]) -> list[Recommendation]:
+        """Return results of a match with how far each skill is trusted now."""
+        return await offload(self._context.visibility.recommendations, found)
+
+    async def shown(self, cards: Sequence[SkillCard]) -> set[str]:
+        """Return the slugs of the skills whose texts may be part of a prompt of the actor: see `Visibility`."""
+        return await offload(self._context.visibility.shown, cards)
 
     async def documents(self) -> list[SearchDocument]:
         """Return what matching reads of every skill, including its instructions; each slug once."""
@@ -89,6 +105,28 @@ class Skills:
     async def outline(self, slug: str) -> SkillOutline | None:
         """Return what is known of a skill without its texts, or None. This is cheap."""
         return await offload(self._context.catalog.outline, slug)
+
+    async def findings(self, slug: str) -> tuple[FindingRow, ...]:
+        """Return what the files of a skill seem to do, gravest first. They are advice; see docs/scan.md."""
+
+        def scan() -> tuple[FindingRow, ...]:
+            store, outline = self._context.catalog.find_outline(slug)
+            return self._context.catalog.scans.of(store, outline)
+
+        return await offload(scan)
+
+    async def dangers(self, cards: Sequence[SkillCard], *, scan: int = 0) -> dict[str, int]:
+        """Return the number of grave findings by digest. Of the skills that were never scanned, scan at most so many."""
+        return await offload(self._count_dangers, cards, scan)
+
+    def _count_dangers(self, cards: Sequence[SkillCard], most: int) -> dict[str, int]:
+        catalog = self._context.catalog
+        found = catalog.scans.dangers()
+        for card in [card for card in cards if card.digest not in found][:most]:
+            with suppress(ProwessError):
+                store, outline = catalog.find_outline(f"{card.scope}:{card.slug}")
+                found[outline.digest] = count_dangers(catalog.scans.of(store, outline))
+        return found
 
     async def read_file(self, slug: str, path: str) -> bytes:
         """Return one file of a skill by its exact path. This does not pass the gate; `resource` does."""
@@ -121,14 +159,19 @@ class Skills:
 
     async def search(self, query: str = "", *, limit: int = 20, tags: Collection[str] = ()) -> list[Recommendation]:
         """Return the skills that contain anything of the query, best first; without one, all with the tags by slug."""
-        return await offload(lambda: self._context.resources.matcher.search(query, limit=limit, tags=tags))
+        context = self._context
+        return await offload(
+            lambda: context.visibility.recommendations(context.resources.matcher.search(query, limit=limit, tags=tags))
+        )
 
     async def rank(
         self, message: str, *, limit: int = 10, tags: Collection[str] = (), context: str = ""
     ) -> list[Recommendation]:
         """Return the whole ranking for a message, including skills with the decision "no"."""
-        resources = self._context.resources
-        return await offload(lambda: resources.matcher.rank(message, limit=limit, tags=tags, context=context))
+        resources, visibility = self._context.resources, self._context.visibility
+        return await offload(
+            lambda: visibility.recommendations(resources.matcher.rank(message, limit=limit, tags=tags, context=context))
+        )
 
     async def unused(self, *, days: float, system: bool = False) -> list[tuple[SkillCard, SkillUsage]]:
         """Return the skills that were neither loaded nor enabled in the last days, longest unused first.
@@ -193,72 +236,23 @@ class Skills:
 
         return await offload(export)
 
-    # Write. Every write passes the gate and leaves an audit row before and after it. Stores are of many kinds, so the
-    # change cannot share a transaction with the audit log: the first row says what is about to happen, the second how it
-    # ended. There is never a change without a row.
+    # Write. See `SkillWriter` for what every write leaves behind.
 
     async def create(self, skill: Skill, *, scope: Scope = "workspace", note: str = "") -> Skill:
         """Keep a new skill. Raise `DuplicateSkill` if the slug is taken."""
-
-        def create() -> Skill:
-            actor, store = self._context.actor, self._context.resources.writable(scope)
-            package = rewrite_package(skill, limits=self._context.resources.limits)
-            subject = _read_subject(store, skill, package)
-            return self._write("install", subject, lambda: store.create_skill(skill, actor=actor.label, note=note))
-
-        return await offload(create)
+        return await offload(lambda: self._writer.create(skill, scope, note))
 
     async def update(self, skill: Skill, *, note: str = "") -> Skill:
         """Change a skill that was read before. Raise `Conflict` if it has changed since."""
-
-        def update() -> Skill:
-            from prowess.session.text import format_diff
-
-            actor = self._context.actor
-            store, kept = self._context.catalog.find(f"{skill.scope}:{skill.slug}")
-            package = store.get_package(kept.id)
-            if package is None or kept.digest != skill.digest:
-                raise Conflict(f"The skill {skill.slug!r} was changed meanwhile.", hint="Read it again and repeat.")
-            _check_not_frozen(store, skill.slug)
-            rewritten = rewrite_package(skill, package, self._context.resources.limits)
-            return self._write(
-                "update",
-                _read_subject(store, kept, rewritten),
-                lambda: store.update_skill(skill, actor=actor.label, note=note),
-                diff=format_diff(package, rewritten),
-            )
-
-        return await offload(update)
+        return await offload(lambda: self._writer.update(skill, note))
 
     async def delete(self, slug: str, *, note: str = "") -> Version:
         """Delete a skill and return its last version, which `rollback` can restore."""
-
-        def delete() -> Version:
-            store, skill = self._context.catalog.find(slug)
-            _check_not_frozen(store, slug)
-
-            def remove() -> Version:
-                store.delete_skill(skill.id, expected=skill.digest, actor=self._context.actor.label, note=note)
-                return store.versions(skill.slug)[-1]
-
-            return self._write("delete", _read_subject(store, skill, None), remove)
-
-        return await offload(delete)
+        return await offload(lambda: self._writer.delete(slug, note))
 
     async def rollback(self, slug: str, number: int, *, note: str = "") -> Skill:
         """Make the files of an earlier version current again, as a new version."""
-
-        def rollback() -> Skill:
-            from prowess.skill.forms.conversion import read_package
-
-            store, versions = self._context.catalog.history(slug)
-            name = versions[-1].slug
-            package = store.version_package(name, number)
-            skill = read_package(package).skill or Skill(slug=name, title=name, description="")
-            subject, label = _read_subject(store, skill, package), self._context.actor.label
-            return self._write("update", subject, lambda: store.rollback(name, number, actor=label, note=note))
-
-        return await offload(rollback)
+        return await offload(lambda: self._writer.rollback(slug, number, note))
 
     async def import_path(
         self,
@@ -269,22 +263,16 @@ class Skills:
         watch: ProgressCallback = ignore_progress,
     ) -> list[ImportResult]:
         """Keep every skill at or below a path. Only a person can; an agent creates skills one by one."""
-        actor, resources = self._context.actor, self._context.resources
+        writer = self._writer
+        return await _offload_cancellable(
+            lambda step: writer.import_path(path, scope, replace_existing=replace, step=step), watch
+        )
 
-        def work(step: ProgressCallback) -> list[ImportResult]:
-            store = resources.writable(scope)
-            resources.gate.begin(actor, "install", path=str(path), scope=scope, replace=replace)
-            imported: list[ImportResult] = []
+    @property
+    def _writer(self) -> SkillWriter:
+        from prowess.engine.skill_writer import SkillWriter
 
-            def end(outcome: str) -> None:
-                kept = sum(result.error is None for result in imported)
-                resources.gate.end(actor, "install", outcome, path=str(path), kept=kept)
-
-            results = import_path(path, store, replace=replace, actor=actor.label, limits=resources.limits, watch=step)
-            self._audited(lambda: imported.extend(results), end)
-            return imported
-
-        return await _offload_cancellable(work, watch)
+        return SkillWriter(self._context)
 
     def _read_part(self, slug: str, name: str, kind: Kind | None) -> tuple[Artifact, bytes]:
         store, skill = self._context.catalog.find(slug)
@@ -328,25 +316,6 @@ class Skills:
         problems = add_reference_problems(skill, checked.problems, registry, self._context.actor.organization)
         return replace(checked, problems=problems, report=replace(checked.report, problems=problems))
 
-    def _write(self, action: Action, subject: Subject, write: Callable[[], T], *, diff: str = "") -> T:
-        gate, actor = self._context.resources.gate, self._context.actor
-        gate.check(actor, action, subject, diff=diff)
-        return self._audited(write, lambda outcome: gate.note(actor, action, subject, outcome))
-
-    def _audited(self, write: Callable[[], T], note: Callable[[str], None]) -> T:
-        """Write, and note the outcome, also if the write fails or is interrupted."""
-        try:
-            written = write()
-        except BaseException as error:
-            code = error.code if isinstance(error, ProwessError) else "error"
-            with suppress(ProwessError):  # raise the first error, not one of the note
-                note(f"failed: {code}")
-            raise
-        finally:
-            self._context.resources.mark_changed()
-        note("done")
-        return written
-
 
 async def _offload_cancellable(work: Callable[[ProgressCallback], T], watch: ProgressCallback) -> T:
     """Run work in a thread that stops at its next step when the caller is cancelled. What it has kept by then stays."""
@@ -369,15 +338,6 @@ async def _offload_cancellable(work: Callable[[ProgressCallback], T], watch: Pro
         raise
 
 
-def _read_subject(store: Store, skill: Skill, package: Package | None) -> Subject:
-    """Return what the gate decides about: the bytes to be kept, or without a package those to be removed."""
-    from prowess.session.text import read_subject
-    from prowess.skill.outline import SkillOutline
-
-    subject = read_subject(store, SkillOutline.of(skill))
-    return replace(subject, digest=package.digest, manifest=package.manifest) if package else subject
-
-
 def _artifact_names(artifact: Artifact) -> tuple[str, ...]:
     """Return the names that an artifact can be found by, the most specific first."""
     if kind_info(artifact.kind).is_file and artifact.path:
@@ -385,12 +345,3 @@ def _artifact_names(artifact: Artifact) -> tuple[str, ...]:
     if artifact.variant is None:
         return (artifact.name,)
     return (f"{artifact.name}@{artifact.variant}", artifact.name)
-
-
-def _check_not_frozen(store: Store, slug: str) -> None:
-    """Raise `Refused` for a skill that cannot be changed, before a person is asked about it."""
-    if store.frozen:
-        raise Refused(
-            f"The skill {slug!r} comes with an installed package and stays as it is.",
-            hint="Export it, change the copy and import that: a nearer skill of the same name hides this one.",
-        )

@@ -6,25 +6,27 @@ import os
 import threading
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prowess.catalog.deferred_store import ListingCache, deferred_store
 from prowess.catalog.directory_store import DirectoryStore
-from prowess.catalog.memory_store import MemoryStore
+from prowess.catalog.memory_store import ForeignFolder, MemoryStore, UnusedStore
 from prowess.catalog.store import Store
 from prowess.catalog.version_log import LazyVersions, MemoryVersions
 from prowess.engine.places import Place, Places
-from prowess.errors import Invalid, Refused
+from prowess.errors import Invalid, NotFound, Refused
 from prowess.plugins import working_plugins
 from prowess.settings import FOLDER, Settings
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.model import Scope
-from prowess.storage.database_url import database_exists
+from prowess.storage.database_url import database_exists, display_url, sqlite_path
 
 if TYPE_CHECKING:
     from prowess.catalog.database_versions import DatabaseVersions
     from prowess.storage.database import Connections, DeferredDatabase
+    from prowess.storage.seals import Seals
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,7 +70,9 @@ class Stores:
     def matched(self) -> list[Store]:
         """Return the stores whose skills are matched with messages: all but those that come with Prowess."""
         brought = [store for plugin in working_plugins() for store in plugin.stores]
-        return [self._session, *(self._store(place) for place in self.places.present()), *brought]
+        places, foreign = self.places.find()
+        unread = [ForeignFolder(place.address, scope=place.scope, owner=owner) for place, owner in foreign]
+        return [self._session, *map(self._store, places), *brought, *unread]
 
     def record(self) -> bytes:
         """Return `Places.record`, or b'' if the session has skills of its own, which no other process can see."""
@@ -93,9 +97,12 @@ class Stores:
                 f"{str(self.settings.workspace / FOLDER)!r} or its database is a link; whoever made the workspace chose where it leads.",
                 hint="Remove the link, or import with --scope account.",
             )
-        from prowess.catalog.database_store import DatabaseStore
-
-        return DatabaseStore(self._database(url), scope=scope, organization_id=self.organization, limits=self.limits)
+        return deferred_store(
+            lambda: self._database_store(scope, url),
+            scope=scope,
+            location=display_url(url),
+            cache=self._listing_cache(scope, url),
+        )
 
     def records(self) -> Connections:
         """Return the database of sessions, approvals, events and the audit log: the account's, created on first use."""
@@ -126,14 +133,56 @@ class Stores:
     def _store(self, place: Place) -> Store:
         return self._folder(place) if place.kind == "folder" else self.writable(place.scope)
 
+    def _database_store(self, scope: Scope, url: str) -> Store:
+        # Imported when a database is used, because it brings SQLAlchemy.
+        from prowess.catalog.database_store import DatabaseStore
+
+        database = self._database(url)
+        refusal = database.refusal() if scope == "workspace" else None
+        if refusal is not None:
+            return UnusedStore(scope, database.location, refusal)
+        return DatabaseStore(database, scope=scope, organization_id=self.organization, limits=self.limits)
+
+    def _listing_cache(self, scope: Scope, url: str) -> ListingCache | None:
+        """Return the cache for the first listing in this process; None for a server, whose changes no file shows."""
+        path, home = sqlite_path(url), self.settings.home
+        if not path or url in self._opened.databases or not home.is_dir():
+            return None
+        folder = home / "cache" / "databases"
+        return ListingCache(folder, path=path, scope=scope, organization=self.organization)
+
     def _database(self, url: str) -> DeferredDatabase:
         from prowess.storage.database import DeferredDatabase
 
         with self._opened.lock:
             databases = self._opened.databases
             if url not in databases:
-                databases[url] = DeferredDatabase(url)
+                databases[url] = DeferredDatabase(url, self.seals, ours_only=self.must_be_ours(url))
             return databases[url]
+
+    @property
+    def seals(self) -> Seals:
+        """The seals of this installation, whose key is kept in the home folder."""
+        from prowess.storage.seals import Seals
+
+        return Seals.of_home(self.settings.home)
+
+    def must_be_ours(self, url: str) -> bool:
+        """Return True for the database of the workspace: a workspace may come from anyone, and so may a database in it."""
+        return url == self.settings.workspace_database and url != self._account_url
+
+    def adopt_workspace_database(self) -> str:
+        """Use the database of the workspace from now on, although another installation made it. Return its location.
+
+        Its tables are checked as always, and its skills still have to be accepted. Raise `NotFound` if there is none.
+        """
+        from prowess.storage.database import adopt_database
+
+        url = self.settings.workspace_database
+        if not database_exists(url) or self.places.leads_elsewhere("workspace"):
+            raise NotFound("This workspace has no database.", hint="Name the workspace with --workspace DIR.")
+        adopt_database(url, self.seals)
+        return display_url(url)
 
     def _folder(self, place: Place) -> DirectoryStore:
         with self._opened.lock:
@@ -149,7 +198,7 @@ class Stores:
                 root,
                 scope=scope,
                 versions=MemoryVersions(),
-                limits=self.limits,
+                limits=replace(self.limits, hard_links=True),
                 place=root.name,
                 frozen=True,
                 cache=self._cache,
@@ -158,16 +207,25 @@ class Stores:
         # Versions of a workspace's skills stay with the workspace; all others belong to the account.
         url = self.places.database_urls["workspace" if scope == "workspace" else "account"]
         versions = LazyVersions(
-            find=lambda: self._versions(scope, name, url) if database_exists(url) else None,
+            find=lambda: self._versions(scope, name, url) if self._is_usable(scope, url) else None,
             make=lambda: self._versions(scope, name, url),
         )
         return DirectoryStore(root, scope=scope, versions=versions, limits=self.limits, place=name, cache=self._cache)
+
+    def _is_usable(self, scope: Scope, url: str) -> bool:
+        """Return True if there is a database, and it is one that may be used."""
+        return database_exists(url) and not (scope == "workspace" and self._database(url).refusal() is not None)
 
     @property
     def _cache(self) -> Path | None:
         """The folder in which listings of skill folders are cached; None before Prowess has a home, so that reading leaves no files."""
         home = self.settings.home
         return home / "cache" / "folders" if home.is_dir() else None
+
+    def scan_folder(self) -> Path | None:
+        """Return the folder in which findings are remembered; None before Prowess has a home."""
+        home = self.settings.home
+        return home / "cache" / "scans" if home.is_dir() else None
 
     def _name(self, scope: Scope, root: Path) -> str:
         """Return the name of a skill folder: relative to its workspace, so that it survives a move of the workspace."""

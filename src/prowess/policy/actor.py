@@ -24,7 +24,8 @@ class Actor:
     """One person or agent, acting for one user of one organization ('' and '' for the embedded single user).
 
     An agent never has `skills.approve` or `skills.admin`, whatever it is given; everything that is not a person is an
-    agent. Names are checked so that no `label` can be mistaken for another one.
+    agent. Names are checked so that no `label` can be mistaken for another one. `channel` is the way the actor came in
+    (`library`, `cli`, `terminal`, `mcp:CLIENT`, `http`); it gives no rights and is recorded with everything the actor does.
     """
 
     name: str
@@ -33,12 +34,16 @@ class Actor:
     user: str = ""
     role: str = ""
     permissions: frozenset[Permission] = PERMISSIONS
+    channel: str = "library"
 
     def __post_init__(self) -> None:
         _check_name(self.name, person=self.is_person)
-        for part in (self.organization, self.user, self.role):
+        for part in (self.organization, self.user, self.role, self.channel):
             if len(part) > _NAME_LIMIT or has_control_chars(part):
-                raise Invalid(f"{part[:80]!r} is no organization, user or role.", hint="Give a plain name or id.")
+                raise Invalid(
+                    f"{part[:80]!r} is not a valid organization, user, role or channel.",
+                    hint="Give a plain name or id.",
+                )
         # Cut here and not where actors are made, so that no caller can create an agent that approves its own requests.
         most = PERMISSIONS if self.is_person else AGENT_PERMISSIONS
         object.__setattr__(self, "permissions", frozenset(self.permissions) & most)
@@ -76,13 +81,13 @@ class Actor:
             )
 
 
-def local_person(name: str) -> Actor:
+def local_person(name: str, *, channel: str = "library") -> Actor:
     """Return the person at this machine, who may do everything."""
-    return Actor(name=name)
+    return Actor(name=name, channel=channel)
 
 
 def agent_of(person: Actor, *, name: str = "agent", role: str = "") -> Actor:
-    """Return an agent that works for a person: same organization and user, and no more permissions."""
+    """Return an agent that works for a person: same organization, user and channel, and no more permissions."""
     return Actor(
         name=name,
         kind="agent",
@@ -90,6 +95,7 @@ def agent_of(person: Actor, *, name: str = "agent", role: str = "") -> Actor:
         user=person.user,
         role=role,
         permissions=person.permissions & AGENT_PERMISSIONS,
+        channel=person.channel,
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import sqlalchemy as sa
 
 from prowess.errors import Conflict, NotFound, ProwessError
+from prowess.policy.acceptance import accept_approved, revoke_approved
 from prowess.policy.actor import Actor, is_single_use
-from prowess.policy.card import NO_ACTOR, make_end_entries
+from prowess.policy.card import NO_ACTOR, add_answer, make_end_entries
 from prowess.policy.configuration import read_policy
 from prowess.policy.gate import admit
 from prowess.policy.organization import OrgPolicy
@@ -20,6 +22,9 @@ from prowess.storage.ledger import append
 
 Approval = ApprovalRow
 """One request about a skill's bytes, and its outcome; `detail` is the card that a person sees."""
+
+APPLICATION_PROOF = "the application vouches for it"
+"""The proof of an answer given in Python: whoever embeds Prowess has asked the person, and could do anything anyway."""
 
 _LIST_LIMIT = 1_000
 _EndStep = Callable[[sa.Connection, Approval, OrgPolicy], Approval | None]
@@ -50,7 +55,7 @@ class Approvals:
             rows = approvals.list_approvals(
                 connection, actor.organization, states=states, limit=_LIST_LIMIT, user_id=user
             )
-        return [row for row in rows if _may_see(actor, row)]
+        return [_view(actor, row) for row in rows if _may_see(actor, row)]
 
     def get(self, actor: Actor, approval_id: str) -> Approval:
         """Return one approval in any state, or raise `NotFound`."""
@@ -59,10 +64,23 @@ class Approvals:
             found = approvals.get_approval(connection, actor.organization, approval_id)
         if found is None or not _may_see(actor, found):
             raise _not_found_error(approval_id)
-        return found
+        return _view(actor, found)
 
-    def resolve(self, actor: Actor, approval_id: str, *, approved: bool, note: str = "") -> Approval:
+    def resolve(
+        self,
+        actor: Actor,
+        approval_id: str,
+        *,
+        approved: bool,
+        note: str = "",
+        proof: str = APPLICATION_PROOF,
+        shown: str = "",
+    ) -> Approval:
         """Approve or deny a request, once and for all.
+
+        `proof` says how it is known that a person answers, such as "typed at a terminal", and `shown` is the text that the
+        person saw. Both are stored with the answer; the audit has the proof and the hash of the text. Approving the use of
+        a skill that was merely found accepts exactly its bytes, for the user whose request it was.
 
         Raise `Refused` for an agent and for a person without `skills.approve`, `NotFound` for what the actor may not see,
         and `Conflict` if it was answered, revoked or expired. The answer, its audit entry and its event are written
@@ -70,7 +88,7 @@ class Approvals:
         """
 
         def answer(connection: sa.Connection, row: Approval, policy: OrgPolicy) -> Approval | None:
-            return approvals.resolve(
+            done = approvals.resolve(
                 connection,
                 actor.organization,
                 row.id,
@@ -79,15 +97,22 @@ class Approvals:
                 resolver=actor.label,
                 note=clean_text(note),
                 lifetime_seconds=_approval_seconds(row, policy),
+                detail=add_answer(row.detail, channel=actor.channel, proof=proof, shown=shown),
             )
+            if done is not None and done.state == "approved":
+                accept_approved(connection, done, actor, proof=clean_text(proof))
+            return done
 
         return self._end(actor, approval_id, answer)
 
     def revoke(self, actor: Actor, approval_id: str, *, note: str = "") -> Approval:
-        """Withdraw a pending or approved request, under the same conditions."""
+        """Withdraw a pending or approved request, and the acceptance that it gave, under the same conditions."""
 
         def withdraw(connection: sa.Connection, row: Approval, _: OrgPolicy) -> Approval | None:
-            return approvals.revoke(connection, actor.organization, row.id, actor.label, note=clean_text(note))
+            done = approvals.revoke(connection, actor.organization, row.id, actor.label, note=clean_text(note))
+            if done is not None:
+                revoke_approved(connection, done, actor.label)
+            return done
 
         return self._end(actor, approval_id, withdraw)
 
@@ -129,7 +154,7 @@ def _end_approval(
     done = step(connection, seen, policy) if seen else None
     _append_ends(connection, actor.organization, overdue, by=NO_ACTOR)
     if done is not None:
-        _append_ends(connection, actor.organization, [done], by=actor.label)
+        _append_ends(connection, actor.organization, [done], by=actor.label, channel=actor.channel)
         return done
     if seen is None:
         return _not_found_error(approval_id)
@@ -137,10 +162,22 @@ def _end_approval(
     return _too_late_error(now_there or seen)
 
 
-def _append_ends(connection: sa.Connection, organization: str, rows: Sequence[Approval], *, by: str) -> None:
-    entries = [make_end_entries(row, by=by) for row in rows]
+def _append_ends(
+    connection: sa.Connection, organization: str, rows: Sequence[Approval], *, by: str, channel: str = ""
+) -> None:
+    entries = [make_end_entries(row, by=by, channel=channel) for row in rows]
     audits, events = [audit for audit, _ in entries], [event for _, event in entries]
     append(connection, organization, audits=audits, events=events)
+
+
+_SHOWN_TO_AGENTS = ("trust", "rule", "why", "reach")
+
+
+def _view(actor: Actor, row: Approval) -> Approval:
+    """Return an approval as the actor may see it: an agent gets no text of a skill that nobody has accepted yet."""
+    if actor.is_person:
+        return row
+    return replace(row, detail={name: row.detail[name] for name in _SHOWN_TO_AGENTS if name in row.detail})
 
 
 def _may_see(actor: Actor, row: Approval) -> bool:

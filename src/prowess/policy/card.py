@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, cast
@@ -12,13 +13,24 @@ from prowess.policy.text import clean_text
 from prowess.skill.package import FileEntry
 from prowess.storage.approvals import ApprovalRow
 from prowess.storage.ledger import AuditEntry, EventEntry
+from prowess.storage.trust import Acceptance
 
 DIFF_LIMIT = 64 * 1024
 """A longer diff is cut on the card. A kept skill can be read in full elsewhere, but a proposed change cannot."""
 
 
-def make_card(subject: Subject, ruling: Ruling, *, previous: ApprovalRow | None, diff: str = "") -> dict[str, Any]:
-    """Return everything a person sees of a request. With `previous`, an approval of other bytes, include what changed."""
+def make_card(
+    subject: Subject,
+    ruling: Ruling,
+    *,
+    previous: ApprovalRow | Acceptance | None,
+    diff: str = "",
+    channel: str = "",
+) -> dict[str, Any]:
+    """Return everything a person sees of a request, which came in through `channel`.
+
+    With `previous`, an approval or acceptance of other bytes, include what changed.
+    """
     card: dict[str, Any] = {
         "title": clean_text(subject.title) or subject.slug,
         "description": clean_text(subject.description),
@@ -30,17 +42,28 @@ def make_card(subject: Subject, ruling: Ruling, *, previous: ApprovalRow | None,
         "written_by": subject.written_by,
         "chars": subject.chars,
         "files": [asdict(entry) for entry in subject.manifest],
-        "requests": [clean_text(request) for request in subject.requests],
+        # What it uses besides its own files stands with what it asks for, so that every interface shows it.
+        "requests": [
+            clean_text(request, limit=len(request))
+            for request in (*subject.requests, *(entry.description for entry in subject.uses))
+        ],
+        "uses": [entry.key for entry in subject.uses],
         "reach": subject.reach,
+        "sends_out": subject.sends_out,
+        "hides": list(subject.hides_trusted),
+        "findings": [_clean_finding(finding) for finding in subject.findings if finding.get("severity") != "info"],
         "rule": ruling.rule,
         "why": ruling.reason,
+        "channel": channel,
     }
     if previous is not None:
-        card["previous"] = {
-            "digest": previous.digest,
-            "approval_id": previous.id,
-            **manifest_changes(_read_files(previous), subject.manifest),
-        }
+        by = previous.actor if isinstance(previous, Acceptance) else previous.resolver
+        card["previous"] = {"digest": previous.digest, "by": by or ""}
+        if isinstance(previous, ApprovalRow):
+            card["previous"]["approval_id"] = previous.id
+        # Acceptances by writing or importing name no files: those are in the versions of the skill.
+        if before := read_files(previous.detail):
+            card["previous"] |= manifest_changes(before, subject.manifest)
     if diff:
         card["diff"] = clean_text(diff, limit=DIFF_LIMIT)
         # A person must know that they do not see everything.
@@ -48,20 +71,49 @@ def make_card(subject: Subject, ruling: Ruling, *, previous: ApprovalRow | None,
     return card
 
 
+def _clean_finding(finding: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a finding whose texts, which quote the skill, are safe to show."""
+    return {key: clean_text(value) if isinstance(value, str) else value for key, value in finding.items()}
+
+
+def add_answer(card: Mapping[str, Any], *, channel: str, proof: str, shown: str) -> dict[str, Any]:
+    """Return the card with how it was answered: the channel, the proof that a person did, and the text they were shown."""
+    answer = {"channel": channel, "proof": clean_text(proof)}
+    if shown:
+        # Not cut: the audit row has the hash of exactly this text.
+        text = clean_text(shown, limit=len(shown))
+        answer |= {"shown": text, "shown_sha256": hashlib.sha256(text.encode()).hexdigest()}
+    return {**card, "answer": answer}
+
+
+def _read_answer(approval: ApprovalRow) -> dict[str, Any]:
+    """Return what the audit says about an answer: the proof, and the hash of the text that was shown."""
+    answer: dict[str, Any] = approval.detail.get("answer") or {}
+    return {name: answer[name] for name in ("proof", "shown_sha256") if answer.get(name)}
+
+
 def read_origin(approval: ApprovalRow) -> str:
     """Return where the skill of an earlier request came from."""
     return str(approval.detail.get("origin", ""))
 
 
-def covers_reach(approval: ApprovalRow, subject: Subject) -> bool:
-    """Return True if the approval covers at least the reach that is needed now."""
-    shown, wanted = str(approval.detail.get("reach", "")), subject.reach
-    return wanted == "" or shown in ("machine", wanted)
+def covers_use(approval: ApprovalRow, subject: Subject) -> bool:
+    """Return True if the person who approved saw at least the reach, the prompts, and what is hidden, that a use means now."""
+    card = approval.detail
+    shown, wanted = str(card.get("reach", "")), subject.reach
+    if wanted and shown not in ("machine", wanted):
+        return False
+    # Sending out is a matter of runs; an approval to read the skill need not show it.
+    if wanted and subject.sends_out and card.get("sends_out") is not True:
+        return False
+    if not {entry.key for entry in subject.uses} <= set(cast("list[str]", card.get("uses") or ())):
+        return False
+    return set(subject.hides_trusted) <= set(cast("list[str]", card.get("hides") or ()))
 
 
-def _read_files(approval: ApprovalRow) -> list[FileEntry]:
+def read_files(card: Mapping[str, Any]) -> list[FileEntry]:
     """Return the manifest on an earlier card. Unreadable entries are skipped."""
-    files = approval.detail.get("files", [])
+    files = card.get("files", [])
     rows = cast("list[object]", files) if isinstance(files, list) else []
     entries: list[FileEntry] = []
     for row in rows:
@@ -79,12 +131,25 @@ NO_ACTOR = ""
 _OUTCOME_NAMES: Mapping[str, str] = {"denied": "refused"}
 
 
-def make_end_entries(row: ApprovalRow, *, by: str, why: str = "") -> tuple[AuditEntry, EventEntry]:
-    """Return the audit entry and the event for an approval that was answered or revoked, or has expired."""
+def make_end_entries(row: ApprovalRow, *, by: str, channel: str = "", why: str = "") -> tuple[AuditEntry, EventEntry]:
+    """Return the audit entry and the event for an approval that was answered or revoked, or has expired.
+
+    `channel` is the way in which whoever ended it came in.
+    """
     outcome = _OUTCOME_NAMES.get(row.state, row.state)
     detail: dict[str, Any] = {"approval_id": row.id, "for": row.action, "requester": row.requester}
     detail |= {key: value for key, value in (("note", row.note), ("why", why)) if value}
-    audit = AuditEntry(actor=by, action="approve", slug=row.slug, digest=row.digest, outcome=outcome, detail=detail)
+    # A revocation needs no proof; the proof of the answer that it takes back is in the row of that answer.
+    detail |= _read_answer(row) if row.state in ("approved", "denied") else {}
+    audit = AuditEntry(
+        actor=by,
+        channel=channel,
+        action="approve",
+        slug=row.slug,
+        digest=row.digest,
+        outcome=outcome,
+        detail=detail,
+    )
     data: dict[str, Any] = {
         "approval_id": row.id,
         "approved": row.state == "approved",

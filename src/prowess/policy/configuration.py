@@ -47,7 +47,11 @@ class Policies:
             if admission.error is None:
                 _store_setting(connection, actor, name, value)
                 detail = {"setting": name, "before": before.get(name), "after": value}
-                audits = (AuditEntry(actor=actor.label, action="configure", outcome="changed", detail=detail),)
+                audits = (
+                    AuditEntry(
+                        actor=actor.label, channel=actor.channel, action="configure", outcome="changed", detail=detail
+                    ),
+                )
             append(connection, organization, audits=audits)
             policy = read_policy(connection, organization)
         if admission.error is not None:

@@ -15,16 +15,18 @@ import sqlalchemy as sa
 
 from prowess.errors import ApprovalDenied, ApprovalRequired, NotFound, ProwessError, Refused
 from prowess.policy.actor import Actor, approval_group, is_single_use
-from prowess.policy.card import DIFF_LIMIT, NO_ACTOR, covers_reach, make_card, make_end_entries, read_origin
+from prowess.policy.card import DIFF_LIMIT, NO_ACTOR, covers_use, make_card, make_end_entries, read_origin
 from prowess.policy.organization import OrgPolicy
 from prowess.policy.roles import Role, find_role
 from prowess.policy.rules import Ruling, apply_rules
 from prowess.policy.subject import Subject
 from prowess.policy.text import clean_text
+from prowess.policy.trust import NEEDS_ACCEPTANCE
 from prowess.storage import approvals
 from prowess.storage.approvals import ApprovalRow, list_in_force, list_resolved
 from prowess.storage.clock import now
 from prowess.storage.ledger import AuditEntry, EventEntry
+from prowess.storage.trust import Acceptance, list_acceptances
 
 PENDING_LIMIT = 100
 """How many requests of one requester may be pending."""
@@ -35,6 +37,8 @@ class Admission:
     """The decision of the gate. The caller raises `error`, if there is one, after it has committed."""
 
     ruling: Ruling
+    subject: Subject | None = None
+    """What was decided about, with how far it was trusted at that moment."""
     error: ProwessError | None = None
     approval: ApprovalRow | None = None
     audits: tuple[AuditEntry, ...] = ()
@@ -75,6 +79,9 @@ def admit(
 ) -> Admission:
     """Decide about one action. The last audit entry is about this decision; the others come before it.
 
+    The caller has resolved the trust of the subject (`policy.trust.resolve`) in the same transaction; otherwise it counts
+    as found.
+
     `reason` is why the actor wants it. `diff` is shown to the person who is asked if the bytes have changed since
     `find_last_approved`. A single-use approval is consumed here.
     """
@@ -110,7 +117,8 @@ def preview_all(
 def _preview(actor: Actor, subject: Subject, ruling: Ruling, told: Sequence[ApprovalRow]) -> Ruling:
     """Return the ruling on a request, given the approvals that are in force."""
     same = [row for row in told if row.digest == subject.digest]
-    yes = next((row for row in same if _is_in_force(row) and covers_reach(row, subject)), None)
+    usable = () if needs_acceptance(subject, ruling) else same
+    yes = next((row for row in usable if _is_in_force(row) and covers_use(row, subject)), None)
     if yes is not None:
         return _approved_ruling(yes)
     # Newest first: a denial that was followed by another answer is no longer in force.
@@ -147,23 +155,26 @@ class _Attempt:
             "session_id": self.session_id,
             "reason": self.reason,
             "trust": self.subject.trust if self.subject else "",
+            "hides": list(self.subject.hides_trusted) if self.subject else (),
+            "uses": [entry.description for entry in self.subject.uses] if self.subject else (),
             "approval_id": approval.id if approval else "",
         }
         entry = AuditEntry(
             actor=self.actor.label,
+            channel=self.actor.channel,
             action=clean_text(self.action, limit=40),
             slug=self.subject.slug if self.subject else "",
             digest=self.subject.digest if self.subject else "",
             outcome=outcome,
             detail=detail | {key: value for key, value in optional.items() if value},
         )
-        return Admission(ruling=ruling, error=error, approval=approval, audits=(entry,))
+        return Admission(ruling=ruling, subject=self.subject, error=error, approval=approval, audits=(entry,))
 
 
 def _admit_with_approval(
     connection: sa.Connection, attempt: _Attempt, subject: Subject, ruling: Ruling, policy: OrgPolicy, diff: str
 ) -> Admission:
-    yes = _use_approval(connection, attempt, subject)
+    yes = None if needs_acceptance(subject, ruling) else _use_approval(connection, attempt, subject)
     if yes is not None:
         return attempt.admission(_approved_ruling(yes), "allowed", approval=yes)
     no = _find_refusal(connection, attempt, subject)
@@ -171,6 +182,15 @@ def _admit_with_approval(
         denied = _refused_ruling(no)
         return attempt.admission(denied, "denied", error=ApprovalDenied(denied.reason, hint=denied.hint), approval=no)
     return _request_approval(connection, attempt, subject, ruling, policy, diff)
+
+
+def needs_acceptance(subject: Subject, ruling: Ruling) -> bool:
+    """Return True if no approval of a requester is enough: the skill itself has to be accepted.
+
+    Approving such a request accepts the skill, so once it is accepted this rule no longer asks. An approval alone would
+    outlive the acceptance when that is revoked.
+    """
+    return subject.trust in ("found", "local") and ruling.rule in NEEDS_ACCEPTANCE
 
 
 def _approved_ruling(yes: ApprovalRow) -> Ruling:
@@ -193,10 +213,10 @@ def _find_approval(connection: sa.Connection, attempt: _Attempt, subject: Subjec
         requester=attempt.actor.label,
     )
     # The newest approval may have been given for a run that reaches less far; an older one may still cover this one.
-    if found is None or covers_reach(found, subject):
+    if found is None or covers_use(found, subject):
         return found
     farther = (
-        row for row in _read_history(connection, attempt.actor, attempt.action, subject) if covers_reach(row, subject)
+        row for row in _read_history(connection, attempt.actor, attempt.action, subject) if covers_use(row, subject)
     )
     return next((row for row in farther if row.digest == subject.digest and _is_in_force(row)), None)
 
@@ -256,15 +276,16 @@ def _request_approval(
     # Same origin only: another skill of the same slug neither uses nor ends an approval.
     before = _find_earlier_approvals(connection, attempt.actor, attempt.action, subject)
     revoked = _revoke_outdated(connection, attempt, before)
+    previous = before[0] if before else _find_accepted(connection, attempt, subject)
     row, is_new = approvals.ask(
         connection,
         attempt.actor.owner,
         **question,
         reason=attempt.reason,
-        detail=make_card(subject, ruling, previous=before[0] if before else None, diff=diff),
+        detail=make_card(subject, ruling, previous=previous, diff=diff, channel=attempt.actor.channel),
         lifetime_seconds=policy.approval_minutes * 60,
     )
-    changed = " Its content is not what was approved before." if before else ""
+    changed = " Its content is not what was approved before." if previous else ""
     error = ApprovalRequired(f"{ruling.reason}{changed}", approval_id=row.id, hint=_answer_hint(attempt.actor, row))
     asked = attempt.admission(ruling, "asked", error=error, approval=row)
     logs += [make_end_entries(row, by=NO_ACTOR, why="content-changed") for row in revoked]
@@ -272,15 +293,24 @@ def _request_approval(
 
 
 def _answer_hint(actor: Actor, row: ApprovalRow) -> str:
-    command = f"`prowess approvals approve {row.id[:8]}` (or deny)"
+    # Neither hint has the command that approves: an agent that reads it should ask the person, not answer for them.
     if actor.is_person:
-        return f"Look at it with `prowess approvals show {row.id[:8]}`, answer with {command}, and do this again."
-    return f"A person answers with {command}. Go on with something else until then."
+        return f"Do this again at a terminal to be asked; `prowess approvals show {row.id[:8]}` shows the question."
+    return (
+        f"Tell the person that the approval {row.id[:8]} waits for their answer. Go on with something else until then."
+    )
 
 
 def _is_at_pending_limit(connection: sa.Connection, attempt: _Attempt) -> bool:
     """Return True if the requester has as many pending requests as a person could answer."""
     return approvals.count_pending(connection, attempt.actor.owner, attempt.actor.label) >= PENDING_LIMIT
+
+
+def _find_accepted(connection: sa.Connection, attempt: _Attempt, subject: Subject) -> Acceptance | None:
+    """Return the newest acceptance of other bytes of the same skill from the same origin, to show what changed."""
+    given = list_acceptances(connection, attempt.actor.owner, slug=subject.slug)
+    same = (one for one in given if one.origin == clean_text(subject.origin))
+    return next((one for one in same if one.digest != subject.digest), None)
 
 
 def _revoke_outdated(connection: sa.Connection, attempt: _Attempt, before: list[ApprovalRow]) -> list[ApprovalRow]:

@@ -1,13 +1,17 @@
 """What a run may reach outside the sandbox: the skill's declared needs, checked against the organization's policy.
 
-Hosts are granted as declared, because the gate showed them. Everything else needs an administrator's permission, or is
-inside the workspace.
+Hosts are granted as declared, because the gate showed them. A visible folder in the workspace is, too. Everything else needs
+an administrator's permission: a variable, a program, a hidden folder, a credential store, a folder outside the workspace.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import pwd
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +23,7 @@ from prowess.policy.actor import Actor
 from prowess.policy.configuration import read_policy
 from prowess.policy.gate import admit
 from prowess.policy.organization import OrgPolicy, check_setting
-from prowess.sandbox.roots import Root
+from prowess.sandbox.roots import Root, is_credential_store, is_hidden, is_private
 from prowess.skill.needs import Needs, split_root
 from prowess.storage import org_settings
 from prowess.storage.database import Connections
@@ -53,7 +57,8 @@ class GrantContext:
 
     `find` returns the folder at a path in that form, or None. A granted folder never contains anything `closed`. It never
     contains anything `hidden` either, except for a function that reads the whole workspace, which is not given names that
-    begin with a dot. Folders with `skills` are never writable.
+    begin with a dot. Folders with `skills` are never writable. `homes` are the home folders of the person: no folder that
+    contains one is granted by a skill's own word.
     """
 
     environment: Mapping[str, str] = field(repr=False)
@@ -62,6 +67,7 @@ class GrantContext:
     closed: Sequence[Path] = ()
     hidden: Sequence[Path] = ()
     skills: Sequence[Path] = ()
+    homes: Sequence[Path] = ()
 
 
 def resolve_grants(
@@ -137,13 +143,12 @@ def _resolve_root(said: str, policy: OrgPolicy, around: GrantContext, *, program
         return f"There is no folder {name!r}."
     # Links are resolved on both sides before they are compared, so that no link leads out of an allowed folder.
     allowed = [found for folder in policy.skill_roots if (found := around.find(Path(folder)))]
-    base = next((base for base in (around.workspace, *allowed) if place.is_relative_to(base)), None)
-    if base is None:
+    if place not in allowed and _holds_home(place, around):
         return (
-            f"The folder {name!r} is not in the workspace, and in none that an administrator allows: "
-            "`prowess policy set skill_roots '[\"/absolute/folder\"]'`."
+            f"The folder {name!r} holds your whole home folder, which no skill is given. "
+            "Name the folders that it needs in `roots` of the manifest, or work in the folder of a project."
         )
-    # A program opens files itself, so nothing can keep hidden files from it.
+    # A program opens files itself, and the hidden files at the top of a workspace are what tools run and trust.
     if program and place == around.workspace:
         return "A program is not given the whole workspace, hidden files and all; name folders in it."
     # A function that reads the whole workspace sees no names that begin with a dot, so Prowess's own folder in it
@@ -151,15 +156,45 @@ def _resolve_root(said: str, policy: OrgPolicy, around: GrantContext, *, program
     hidden = () if place == around.workspace else around.hidden
     if any(_overlap(place, kept) for kept in (*around.closed, *hidden)):
         return f"The folder {name!r} holds what Prowess keeps, or lies in it; no skill reads that."
-    why = _write_refusal(place, base, around) if writable else ""
+    base = next((base for base in allowed if _gives(base, place)), None)
+    if base is None and (kept_from := _workspace_refusal(place, around)):
+        allow = shlex.quote(json.dumps([*policy.skill_roots, str(place)]))
+        return f"The folder {name!r} {kept_from}. An administrator allows it: `prowess policy set skill_roots {allow}`."
+    why = _write_refusal(place, base or around.workspace, around) if writable else ""
     return f"The folder {name!r} is not written to: {why}." if why else Root(name=name, path=place, writable=writable)
+
+
+def _gives(base: Path, place: Path) -> bool:
+    """Return True if allowing a folder allows another: `/srv/data` gives `/srv/data/notes`, but not `/srv/data/.keys`."""
+    return place.is_relative_to(base) and not is_private(place.relative_to(base).parts, above=base.name)
+
+
+def _workspace_refusal(place: Path, around: GrantContext) -> str:
+    """Return why a skill does not get a folder by its own word, or ''."""
+    if not place.is_relative_to(around.workspace):
+        return "is not in the workspace"
+    # The workspace may lie below a hidden folder, as worktrees of agents do, but not in a credential store.
+    hidden = is_hidden(place.relative_to(around.workspace).parts)
+    of_home = any(place.is_relative_to(home / store) for home in around.homes for store in _HOME_STORES)
+    if hidden or of_home or is_credential_store(place.parts):
+        return "is hidden or a credential store, which no skill gets by its own word"
+    return ""
+
+
+def _holds_home(place: Path, around: GrantContext) -> bool:
+    return place.parent == place or any(home.is_relative_to(place) for home in around.homes)
+
+
+_HOME_STORES = ("Library", "AppData")
+"""Folders in a home folder in which macOS and Windows keep keys, mail and browser profiles."""
 
 
 def _write_refusal(place: Path, base: Path, around: GrantContext) -> str:
     """Return why a readable folder may not be written, or ''. Others would run or trust what is written there."""
     if place == around.workspace:
         return "it is the whole workspace; name a folder in it"
-    if any(part.startswith(".") for part in place.relative_to(base).parts):
+    # Also if an administrator allows a hidden folder of the workspace: that is for reading.
+    if is_hidden(place.relative_to(around.workspace if place.is_relative_to(around.workspace) else base).parts):
         return "it is hidden, and tools run what they find in hidden folders"
     if any(_overlap(place, skills) for skills in around.skills):
         return "skills are kept there"
@@ -185,12 +220,14 @@ class GrantResolver:
         closed: Sequence[Path],
         hidden: Sequence[Path] = (),
         skills: Callable[[], Sequence[Path]] = tuple,
+        user_home: Path | None = None,
     ) -> None:
         self._environment = environment
         self._workspace = workspace
         self._closed = closed
         self._hidden = hidden
         self._skills = skills
+        self._homes = list_homes(user_home)
 
     def resolve(self, needs: Needs, policy: OrgPolicy, *, slug: str, digest: str, program: bool = False) -> Grants:
         """Return what the bytes of this digest are granted now. Blocking if the skill needs folders."""
@@ -202,8 +239,18 @@ class GrantResolver:
             closed=_resolve_all(self._closed),
             hidden=_resolve_all(self._hidden),
             skills=_resolve_all(self._skills()),
+            homes=_resolve_all(self._homes),
         )
         return resolve_grants(needs, policy, around, slug=slug, digest=digest, program=program)
+
+
+def list_homes(named: Path | None) -> list[Path]:
+    """Return the home folders of the person: the named one, and that of the system's user database."""
+    homes = [] if named is None else [named]
+    with suppress(KeyError):  # a container may run as a user id without a name
+        homes.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
+    # Service accounts have `/` or nothing as their home.
+    return [home for home in homes if home.is_absolute() and home != Path("/")]
 
 
 def _resolve_all(paths: Sequence[Path]) -> list[Path]:
@@ -312,7 +359,13 @@ class EnvGrants:
                 detail: dict[str, Any] = {"setting": ENV_SETTING, "name": name}
                 audits = (
                     AuditEntry(
-                        actor=actor.label, action="configure", slug=slug, digest=digest, outcome=outcome, detail=detail
+                        actor=actor.label,
+                        channel=actor.channel,
+                        action="configure",
+                        slug=slug,
+                        digest=digest,
+                        outcome=outcome,
+                        detail=detail,
                     ),
                 )
             append(connection, organization, audits=audits)

@@ -1,7 +1,7 @@
 """The rules: decide whether an action is allowed, needs approval or is denied. Pure; every input gets an answer.
 
-The cheap checks come first: the actor's permission, then its role, then how far the skill's origin is trusted and what the
-organization's policy says about that. Anything that no rule covers is denied.
+The cheap checks come first: the actor's permission, then its role, then how far the skill is trusted and what the
+organization's policy says about that, then what it hides and how far it reaches. Anything that no rule covers is denied.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from prowess.policy.actor import ACTION_PERMISSIONS, ACTIONS, PERSON_ACTIONS, US
 from prowess.policy.organization import ENABLEMENTS, Enablement, OrgPolicy
 from prowess.policy.roles import Role
 from prowess.policy.subject import Subject
+from prowess.policy.text import clean_text
 
 Answer = Literal["allow", "ask", "deny"]
 
@@ -42,7 +43,10 @@ def apply_rules(actor: Actor, action: str, subject: Subject | None, policy: OrgP
             "Name a skill that is in the catalog.",
         )
     denied = _check_disabled(action, subject, policy)
-    return denied or _check_reach(action, subject, _rule_by_trust(actor, action, subject, policy))
+    if denied:
+        return denied
+    ruling = _check_hides(action, subject, _rule_by_trust(actor, action, subject, policy))
+    return _check_dangers(action, subject, _check_reach(action, subject, _check_uses(subject, ruling)))
 
 
 def _check_permission(actor: Actor, action: str) -> Ruling | None:
@@ -105,6 +109,25 @@ def _check_disabled(action: str, subject: Subject, policy: OrgPolicy) -> Ruling 
     )
 
 
+def _check_hides(action: str, subject: Subject, ruling: Ruling) -> Ruling:
+    """Ask before a skill is used in place of a trusted one of the same slug, even if a person uses it."""
+    if action not in USE_ACTIONS or ruling.answer != "allow" or not subject.hides_trusted:
+        return ruling
+    scopes = ", ".join(subject.hides_trusted)
+    return _ask(
+        "hides-trusted",
+        f"It takes the place of another skill {subject.slug!r} that you trust ({scopes}), so a person agrees to that first.",
+    )
+
+
+def _check_uses(subject: Subject, ruling: Ruling) -> Ruling:
+    """Ask before a run uses a prompt or rubric that was merely found, even if the skill itself is accepted."""
+    if ruling.answer != "allow" or not subject.unaccepted:
+        return ruling
+    used = "; it ".join(entry.description for entry in subject.unaccepted)
+    return _ask("found-prompt", f"It {used}. Nobody here has accepted that, so a person agrees to it first.")
+
+
 def _check_reach(action: str, subject: Subject, ruling: Ruling) -> Ruling:
     """Ask before a run that reaches too far beyond the sandbox, even if a person runs it."""
     if action != "run" or ruling.answer != "allow" or not subject.reach:
@@ -112,6 +135,12 @@ def _check_reach(action: str, subject: Subject, ruling: Ruling) -> Ruling:
     # A reach that is not known counts as the farthest.
     if subject.reach != "outside":
         return _ask("reaches-machine", "It runs as a process on this machine, so a person agrees to these bytes first.")
+    if subject.sends_out and not subject.may_send_out:
+        return _ask(
+            "can-send-out",
+            "It can read files, pages or variables and also reaches hosts, so it could send them there; a person agrees to"
+            " these bytes first.",
+        )
     if subject.trust == "agent":
         return _ask(
             "agent-reaches-outside",
@@ -120,10 +149,25 @@ def _check_reach(action: str, subject: Subject, ruling: Ruling) -> Ruling:
     return ruling
 
 
+def _check_dangers(action: str, subject: Subject, ruling: Ruling) -> Ruling:
+    """Ask before a skill is used in which the scan found something grave, even if a person wrote it here."""
+    if action not in USE_ACTIONS or ruling.answer != "allow" or not subject.dangers:
+        return ruling
+    first = next(finding for finding in subject.findings if finding.get("severity") == "danger")
+    what = clean_text(str(first.get("message", ""))).rstrip(".")
+    where = f"{clean_text(str(first.get('path', '')))}:{first.get('line') or 1}"
+    return _ask(
+        "danger-found",
+        f"The scan found something dangerous ({where}: {what}), so a person agrees to these bytes first.",
+    )
+
+
 def _rule_by_trust(actor: Actor, action: str, subject: Subject, policy: OrgPolicy) -> Ruling:
     if action == "fetch_live" or subject.trust == "live":
         return _rule_live(actor, policy)
     by_agent = not actor.is_person
+    if subject.trust == "found" and (action in USE_ACTIONS or (action == "update" and by_agent)):
+        return _rule_found(actor, action, policy)
     if action == "delete":
         return (
             _ask("agent-deletes", "An agent removes a skill only after a person has agreed.")
@@ -157,6 +201,21 @@ def _rule_by_origin(actor: Actor, action: str, subject: Subject, policy: OrgPoli
         what = "a skill that another agent wrote"
         return _rule_by_settings(actor, policy, what, "skill_enablement_policy", "skill_synced_policy")
     return _rule_by_settings(actor, policy, "a skill", "skill_enablement_policy")
+
+
+def _rule_found(actor: Actor, action: str, policy: OrgPolicy) -> Ruling:
+    """Ask about a skill that nobody has accepted, whoever uses it; under `admin-only`, only administrators are asked."""
+    ruling = _rule_by_settings(actor, policy, "a skill", "skill_enablement_policy")
+    if ruling.answer == "deny":
+        return ruling
+    if action == "update":
+        # The person who approves a change sees the difference; here that would be a difference to bytes nobody has seen.
+        return _deny(
+            "found",
+            "An agent changes only skills that a person has accepted, and nobody has accepted this one yet.",
+            "Ask a person to look at it: `prowess trust` shows and accepts it.",
+        )
+    return _ask("found", "Nobody here has accepted this skill: it was found in a folder or a database.")
 
 
 def _rule_live(actor: Actor, policy: OrgPolicy) -> Ruling:

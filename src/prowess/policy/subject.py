@@ -3,15 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from prowess.policy.actor import AGENT_PREFIX
 from prowess.policy.text import clean_text
 from prowess.skill.needs import Reach
 from prowess.skill.package import FileEntry
 
-Trust = Literal["local", "synced", "agent", "live"]
+Trust = Literal["local", "found", "synced", "agent", "live"]
+"""How far a skill is trusted: accepted by a person here, merely found, copied from a source, written by an agent, fetched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiddenSkill:
+    """A skill that another one of the same slug hides: where it is, and its bytes.
+
+    `folder` is where it lies if it is kept in a folder. `frozen` skills come with an installed package.
+    """
+
+    scope: str
+    digest: str
+    folder: str = ""
+    frozen: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedEntry:
+    """A prompt or rubric of the registry that a run uses, with exactly the content that was found for it.
+
+    `location` is its file; '' for one in the database, where only people put entries. `hides` names the place of another
+    entry that would be used without this one, and `hidden_digest` is its content.
+    """
+
+    kind: str
+    label: str
+    digest: str
+    origin: str
+    location: str = ""
+    hides: str = ""
+    hidden_digest: str = ""
+
+    @property
+    def key(self) -> str:
+        """What a person agrees to: this content, in place of that one."""
+        return f"{self.digest}/{self.hidden_digest}" if self.hides else self.digest
+
+    @property
+    def description(self) -> str:
+        """What a person is told."""
+        place = f"{self.origin}: {self.location}" if self.location else self.origin
+        instead = f", in place of another one in the {self.hides}" if self.hides else ""
+        return f"uses the {self.kind} {self.label!r} ({place}, sha256 {self.digest[:12]}){instead}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +65,9 @@ class Subject:
     `live` marks a skill fetched for one conversation. `requests` lists what the skill asks for (tools, hooks, servers,
     hosts); it is shown and grants nothing. `reach` is how far a run goes beyond the sandbox. With `asks_first`, the skill
     itself wants a person asked before an agent runs it.
+
+    `folder`, `frozen` and `hides` are facts that the store states. `trust`, `hides_trusted`, `may_send_out` and
+    `unaccepted` are conclusions that `prowess.policy.trust` draws from them and from the records; until then a skill counts as found.
     """
 
     slug: str
@@ -41,15 +86,32 @@ class Subject:
     requests: tuple[str, ...] = ()
     reach: Reach = ""
     asks_first: bool = False
+    folder: str = ""
+    """The folder or file of a skill that is kept in a folder; '' for one in a database."""
+    frozen: bool = False
+    """True if it comes with an installed package."""
+    hides: tuple[HiddenSkill, ...] = ()
+    """Skills of the same slug with other bytes that are not served because of this one."""
+    replaces: str = ""
+    """For an update, the digest of the bytes that are there now. How far the skill is trusted is about those."""
+    sends_out: bool = False
+    """True if a run reaches hosts as well as files, pages or variables."""
+    uses: tuple[UsedEntry, ...] = ()
+    """The prompts and rubrics that a run takes from the registry, outside the skill's own bytes."""
+    trust: Trust = "found"
+    hides_trusted: tuple[str, ...] = ()
+    """The scopes of trusted skills that it hides, unless a person has accepted that."""
+    may_send_out: bool = False
+    """True if a person has accepted that it sends out."""
+    unaccepted: tuple[UsedEntry, ...] = ()
+    """Those of `uses` that nobody has accepted for this skill."""
+    findings: tuple[dict[str, Any], ...] = field(default=(), compare=False, repr=False)
+    """What its files seem to do, as the scan found it. It follows from the digest."""
 
     @property
-    def trust(self) -> Trust:
-        """How far the origin is trusted. A skill that is not known to be local counts as synced."""
-        if self.live:
-            return "live"
-        if self.source_type != "manual" or self.source not in ("user", "system"):
-            return "synced"
-        return "agent" if self.written_by.startswith(AGENT_PREFIX) else "local"
+    def dangers(self) -> int:
+        """The number of findings of the gravest severity."""
+        return sum(finding.get("severity") == "danger" for finding in self.findings)
 
     @property
     def is_complete(self) -> bool:
@@ -67,7 +129,7 @@ class Subject:
             "source_type": self.source_type,
             "content_length": self.chars,
             "origin": clean_text(self.origin),
-            "requests": [clean_text(request) for request in self.requests],
+            "requests": [clean_text(request, limit=len(request)) for request in self.requests],
         }
 
 

@@ -1,0 +1,211 @@
+"""Write skills through the gate, and accept what persons write.
+
+Every write passes the gate and leaves an audit row before and after it. Stores are of many kinds, so the change cannot
+share a transaction with the audit log: the first row says what is about to happen, the second how it ended. There is
+never a change without a row. What a person writes or imports is accepted together with the second row: a process that
+ends in between leaves a skill that nobody has accepted, never the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from prowess.catalog.catalog import Catalog
+from prowess.catalog.importer import ImportResult, ProgressCallback, import_path
+from prowess.catalog.store import Store
+from prowess.engine.context import Context
+from prowess.errors import Conflict, ProwessError, Refused
+from prowess.policy.acceptance import make_acceptance
+from prowess.policy.actor import Action, Actor
+from prowess.policy.gate import Admission
+from prowess.policy.subject import Subject
+from prowess.session.text import format_diff, read_subject
+from prowess.skill.edit import rewrite_package
+from prowess.skill.forms.conversion import read_package
+from prowess.skill.model import Scope, Skill, Version
+from prowess.skill.outline import SkillOutline
+from prowess.skill.package import Package
+from prowess.storage.trust import Acceptance
+
+T = TypeVar("T")
+
+
+class SkillWriter:
+    """Writes skills for one actor. Blocking."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def create(self, skill: Skill, scope: Scope, note: str) -> Skill:
+        """Keep a new skill."""
+        actor, store = self._context.actor, self._context.resources.writable(scope)
+        package = rewrite_package(skill, limits=self._context.resources.limits)
+        subject = _read_subject(self._context.catalog, store, skill, package)
+        return self._keep("install", subject, lambda: store.create_skill(skill, actor=actor.label, note=note))
+
+    def update(self, skill: Skill, note: str) -> Skill:
+        """Change a skill that was read before."""
+        actor = self._context.actor
+        store, kept = self._context.catalog.find(f"{skill.scope}:{skill.slug}")
+        package = store.get_package(kept.id)
+        if package is None or kept.digest != skill.digest:
+            raise Conflict(f"The skill {skill.slug!r} was changed meanwhile.", hint="Read it again and repeat.")
+        _check_not_frozen(store, skill.slug)
+        rewritten = rewrite_package(skill, package, self._context.resources.limits)
+        return self._keep(
+            "update",
+            _read_subject(self._context.catalog, store, kept, rewritten, replaces=kept.digest),
+            lambda: store.update_skill(skill, actor=actor.label, note=note),
+            diff=format_diff(package, rewritten),
+        )
+
+    def delete(self, slug: str, note: str) -> Version:
+        """Delete a skill and return its last version."""
+        store, skill = self._context.catalog.find(slug)
+        _check_not_frozen(store, slug)
+
+        def remove() -> Version:
+            store.delete_skill(skill.id, expected=skill.digest, actor=self._context.actor.label, note=note)
+            return store.versions(skill.slug)[-1]
+
+        return self._write("delete", _read_subject(self._context.catalog, store, skill, None), remove)
+
+    def rollback(self, slug: str, number: int, note: str) -> Skill:
+        """Make the files of an earlier version current again.
+
+        A person who does that has not seen these files now, so they are trusted only as far as they were accepted before:
+        a row of an old version could have been changed since.
+        """
+        store, versions = self._context.catalog.history(slug)
+        name = versions[-1].slug
+        package = store.version_package(name, number)
+        skill = read_package(package).skill or Skill(slug=name, title=name, description="")
+        now = store.get_skill_by_name(name)
+        before = store.get_package_by_name(name) if now else None
+        label, catalog = self._context.actor.label, self._context.catalog
+        subject = _read_subject(catalog, store, now or skill, package, replaces=now.digest if now else "")
+        return self._keep(
+            "update",
+            subject,
+            lambda: store.rollback(name, number, actor=label, note=note),
+            diff=format_diff(before, package) if before else "",
+            accept=not self._context.actor.is_person,
+        )
+
+    def import_path(
+        self, path: Path, scope: Scope, *, replace_existing: bool, step: ProgressCallback
+    ) -> list[ImportResult]:
+        """Keep every skill at or below a path."""
+        actor, resources = self._context.actor, self._context.resources
+        store = resources.writable(scope)
+        resources.gate.begin(actor, "install", path=str(path), scope=scope, replace=replace_existing)
+        imported: list[ImportResult] = []
+
+        def end(outcome: str) -> None:
+            kept = [result for result in imported if result.error is None]
+            accepted = _accept_imported(actor, kept, scope)
+            resources.gate.end(actor, "install", outcome, accepted=accepted, path=str(path), kept=len(kept))
+
+        results = import_path(
+            path, store, replace=replace_existing, actor=actor.label, limits=resources.limits, watch=step
+        )
+        self._audited(lambda: imported.extend(results), end)
+        return imported
+
+    def _keep(
+        self, action: Action, subject: Subject, write: Callable[[], Skill], *, diff: str = "", accept: bool = True
+    ) -> Skill:
+        """Write a skill that is used from now on. What a person writes, or has approved, is accepted once it is stored.
+
+        A process that ends between the two leaves a skill that nobody has accepted, never the other way round.
+        """
+        gate, actor = self._context.resources.gate, self._context.actor
+        admission = gate.check(actor, action, subject, diff=diff)
+        written: list[Skill] = []
+
+        def keep() -> Skill:
+            written.append(write())
+            return written[0]
+
+        def note(outcome: str) -> None:
+            accepted = _accept_written(actor, admission, written[0].digest) if written and accept else ()
+            gate.note(actor, action, subject, outcome, accepted)
+
+        return self._audited(keep, note)
+
+    def _write(self, action: Action, subject: Subject, write: Callable[[], T], *, diff: str = "") -> T:
+        gate, actor = self._context.resources.gate, self._context.actor
+        gate.check(actor, action, subject, diff=diff)
+        return self._audited(write, lambda outcome: gate.note(actor, action, subject, outcome))
+
+    def _audited(self, write: Callable[[], T], note: Callable[[str], None]) -> T:
+        """Write, and note the outcome, also if the write fails or is interrupted."""
+        try:
+            written = write()
+        except BaseException as error:
+            code = error.code if isinstance(error, ProwessError) else "error"
+            with suppress(ProwessError):  # raise the first error, not one of the note
+                note(f"failed: {code}")
+            raise
+        finally:
+            self._context.resources.mark_changed()
+        note("done")
+        return written
+
+
+def _read_subject(
+    catalog: Catalog, store: Store, skill: Skill, package: Package | None, *, replaces: str = ""
+) -> Subject:
+    """Return what the gate decides about: the bytes to be kept, or without a package those to be removed."""
+    subject = read_subject(catalog, store, SkillOutline.of(skill))
+    if package is None:
+        return subject
+    findings = catalog.scans.of_package(package)
+    return replace(subject, digest=package.digest, manifest=package.manifest, replaces=replaces, findings=findings)
+
+
+def _accept_written(actor: Actor, admission: Admission, digest: str) -> tuple[Acceptance, ...]:
+    """Return the acceptance of what was written: by the person who wrote it, or who approved an agent's change.
+
+    The approver of a change saw the difference to the bytes before, so these must have been accepted.
+    """
+    subject, approval = admission.subject, admission.approval
+    if subject is None or (not actor.is_person and subject.digest != digest):
+        return ()
+    if actor.is_person:
+        return (make_acceptance(actor, replace(subject, digest=digest), "written", everyone=True),)
+    if approval is None or subject.trust != "local":
+        return ()
+    approver = approval.resolver or ""
+    return (make_acceptance(actor, subject, "approved", everyone=True, approver=approver),)
+
+
+def _accept_imported(actor: Actor, kept: Sequence[ImportResult], scope: Scope) -> list[Acceptance]:
+    """Return a person's acceptance of each imported skill. None of them may hide a trusted one before a person has agreed."""
+    return [
+        Acceptance(
+            organization_id=actor.organization,
+            user_id="",
+            slug=result.slug,
+            digest=result.digest,
+            how="imported",
+            actor=actor.label,
+            origin=f"{scope}: {result.path}",
+            channel=actor.channel,
+        )
+        for result in kept
+        if result.slug and result.digest
+    ]
+
+
+def _check_not_frozen(store: Store, slug: str) -> None:
+    """Raise `Refused` for a skill that cannot be changed, before a person is asked about it."""
+    if store.frozen:
+        raise Refused(
+            f"The skill {slug!r} comes with an installed package and stays as it is.",
+            hint="Export it, change the copy and import that: a nearer skill of the same name hides this one.",
+        )

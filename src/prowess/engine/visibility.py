@@ -1,0 +1,200 @@
+"""How far listed skills are trusted, and which of their texts an agent or a prompt may contain. Blocking.
+
+A person sees the text of every skill, marked with how far it is trusted. An agent sees the text of a skill only if it is
+local or if the agent may enable it at once; of all others it sees the slug, the scope and the mark. Text in a list is text
+in a prompt: a description that nobody has read could tell the agent anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from prowess.engine.context import Context
+from prowess.errors import ProwessError
+from prowess.policy.trust import TrustRecords, conclude
+from prowess.skill.model import SkillCard
+from prowess.storage.accepted import read_sqlite_file
+from prowess.storage.database_url import sqlite_path
+
+if TYPE_CHECKING:
+    from prowess.catalog.store import Fault, Store
+    from prowess.match.recommendation import Recommendation
+    from prowess.policy.actor import Actor
+    from prowess.policy.subject import Subject, Trust
+    from prowess.skill.outline import SkillOutline
+
+Listed = TypeVar("Listed", "SkillCard", "Recommendation")
+"""A skill in a list: it has a slug, a scope and a digest."""
+
+
+class Visibility:
+    """Marks and redacts lists of skills for one actor, by what is recorded at this moment."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def cards(self, cards: Sequence[SkillCard]) -> list[SkillCard]:
+        """Return cards with how far each is trusted; for an agent, without the texts that it may not see."""
+        return self._present(cards, lambda card, trust: card.model_copy(update={"trust": trust}), redact_card)
+
+    def recommendations(self, found: Sequence[Recommendation]) -> list[Recommendation]:
+        """Return recommendations in the same way."""
+        return self._present(found, lambda item, trust: replace(item, trust=trust), redact_recommendation)
+
+    def for_prompt(self, cards: Sequence[SkillCard]) -> list[SkillCard]:
+        """Return the cards; of skills whose texts may not be part of a prompt of the actor, without these."""
+        shown = self.shown(cards)
+        return [card if card.slug in shown else redact_card(card) for card in cards]
+
+    def faults(self, faults: Sequence[Fault]) -> list[Fault]:
+        """Return faults; for an agent, without the texts of files outside the folders that are trusted."""
+        if self._context.actor.is_person or not faults:
+            return list(faults)
+        known = self._read_records(())
+        return [fault if known.has_rule(fault.location) else redact_fault(fault) for fault in faults]
+
+    def shown(self, cards: Sequence[SkillCard]) -> set[str]:
+        """Return the slugs of the skills whose texts may be part of a prompt of the actor, a person or an agent."""
+        return self._shown(cards, self._look(cards), self._context.actor)
+
+    def _present(
+        self,
+        listed: Sequence[Listed],
+        mark: Callable[[Listed, Trust], Listed],
+        redact: Callable[[Listed], Listed],
+    ) -> list[Listed]:
+        seen = self._look(listed)
+        actor = self._context.actor
+        shown = None if actor.is_person else self._shown(listed, seen, actor)
+        return [
+            mark(item if shown is None or item.slug in shown else redact(item), seen[item.slug].trust)
+            for item in listed
+        ]
+
+    def _shown(self, listed: Sequence[SkillCard | Recommendation], seen: dict[str, _Regard], actor: Actor) -> set[str]:
+        """Return the slugs of local skills, and of those that the actor may enable without being asked."""
+        shown = {item.slug for item in listed if seen[item.slug].trust == "local"}
+        others = [regard.subject for regard in seen.values() if regard.trust != "local" and regard.subject is not None]
+        if others:
+            gate = self._context.resources.gate
+            rulings = gate.preview_all(actor, others, self._context.read_policy(), "enable")
+            shown |= {one.slug for one, ruling in zip(others, rulings, strict=True) if ruling.answer == "allow"}
+        return shown
+
+    def _look(self, listed: Sequence[SkillCard | Recommendation]) -> dict[str, _Regard]:
+        known = self._read_records([item.slug for item in listed])
+        stores = _ScopeStores(self._context.catalog.recent_stores, known)
+        found: dict[str, _Regard] = {}
+        for item in listed:
+            if (item.slug, item.digest) in known.accepted:
+                found[item.slug] = _Regard("local")
+            else:
+                found[item.slug] = self._regard(item, stores, known)
+        return found
+
+    def _regard(self, item: SkillCard | Recommendation, stores: _ScopeStores, known: TrustRecords) -> _Regard:
+        """Return how far a skill is trusted that nobody accepted with these bytes. Most need no look at the skill."""
+        if not stores.is_kept_elsewhere(item.scope, item.slug):
+            ruled = stores.are_ruled(item.scope)
+            if ruled is not None:
+                return _Regard("local" if ruled else "found")
+        try:
+            store, outline = self._context.catalog.find_outline(f"{item.scope}:{item.slug}")
+            subject = conclude(replace(_read_subject(self._context, store, outline), digest=item.digest), known)
+        except (ProwessError, OSError):
+            return _Regard("found")
+        # The list may be older than the skill: what is known about other bytes says nothing about these.
+        if outline.digest != item.digest and subject.trust not in ("local", "found"):
+            return _Regard("found")
+        return _Regard(subject.trust, subject)
+
+    def _read_records(self, slugs: Sequence[str]) -> TrustRecords:
+        resources, owner = self._context.resources, self._context.actor.owner
+        folders = resources.trusted_folders
+        if not resources.has_records():
+            return TrustRecords(folders=folders)
+        path = sqlite_path(resources.records_url)
+        read = read_sqlite_file(path, owner, slugs) if path else None
+        if read is not None:
+            return TrustRecords(accepted=read[0], folders=(*folders, *read[1]))
+        from prowess.storage.trust import read_accepted, read_folders
+
+        try:
+            with resources.records().read() as connection:
+                rules = read_folders(connection, owner)
+                return TrustRecords(accepted=read_accepted(connection, owner, slugs), folders=(*folders, *rules))
+        except ProwessError:
+            # A database that does not answer hides no folder. Without it nothing counts as accepted.
+            return TrustRecords(folders=folders)
+
+
+@dataclass(frozen=True, slots=True)
+class _Regard:
+    """How far a skill is trusted; with its subject, if that had to be read."""
+
+    trust: Trust
+    subject: Subject | None = None
+
+
+class _ScopeStores:
+    """The stores of each scope, read once: whether its folders are under a standing rule, and what its databases hold."""
+
+    def __init__(self, stores: Callable[[], Sequence[Store]], known: TrustRecords) -> None:
+        self._find_stores = stores
+        self._known = known
+        self._ruled: dict[str, bool | None] = {}
+        self._slugs: dict[str, set[str]] = {}
+
+    def is_kept_elsewhere(self, scope: str, slug: str) -> bool:
+        """Return True if a store of the scope that is not a folder has the skill, or cannot be asked."""
+        if scope not in self._slugs:
+            held: set[str] = set()
+            for store in self._find_stores():
+                if store.scope == scope and not store.folder:
+                    try:
+                        held.update(card.slug for card in store.list_skills())
+                    except (ProwessError, OSError):
+                        held.add("")
+            self._slugs[scope] = held
+        return slug in self._slugs[scope] or "" in self._slugs[scope]
+
+    def are_ruled(self, scope: str) -> bool | None:
+        """Return True if all folders of the scope are trusted, False if none is, even in part; None if that is mixed."""
+        if scope not in self._ruled:
+            folders = [store for store in self._find_stores() if store.scope == scope and store.folder]
+            trusted = [store.frozen or self._known.has_rule(store.folder) for store in folders]
+            touched = any(self._known.has_rule_below(store.folder) for store in folders)
+            self._ruled[scope] = all(trusted) if all(trusted) or not (any(trusted) or touched) else None
+        return self._ruled[scope]
+
+
+def _read_subject(context: Context, store: Store, outline: SkillOutline) -> Subject:
+    from prowess.session.text import read_subject
+
+    return read_subject(context.catalog, store, outline)
+
+
+def redact_card(card: SkillCard) -> SkillCard:
+    """Return a card without any text of the skill but its slug."""
+    return card.model_copy(update={"title": card.slug, "description": "", "version": "", "tags": ()})
+
+
+def redact_recommendation(item: Recommendation) -> Recommendation:
+    """Return a recommendation without any text of the skill but its slug."""
+    return replace(item, title=item.slug, description="", version="", tags=(), why="", evidence=())
+
+
+def redact_fault(fault: Fault) -> Fault:
+    """Return a fault without any text of the skill: its messages quote files that nobody has accepted."""
+    from prowess.skill.slug import is_slug
+
+    problems = tuple(
+        replace(problem, message=f"It has the problem {problem.code}.", hint=_FAULT_HINT, field=None)
+        for problem in fault.problems
+    )
+    return replace(fault, location="", slug=fault.slug if is_slug(fault.slug) else "unnamed", problems=problems)
+
+
+_FAULT_HINT = "A person sees what is wrong with `prowess doctor`."

@@ -1,0 +1,98 @@
+"""Read what is accepted of skills, and record acceptances: of what a person wrote, imported, trusted or approved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import sqlalchemy as sa
+
+from prowess.policy.actor import Actor
+from prowess.policy.subject import Subject
+from prowess.policy.text import clean_text
+from prowess.policy.trust import TrustRecords, asks_for_acceptance, conclude
+from prowess.storage import trust
+from prowess.storage.approvals import ApprovalRow
+from prowess.storage.owner import Owner
+from prowess.storage.trust import Acceptance, AcceptedHow
+
+_USES = frozenset({"enable", "run"})
+
+
+def read_records(connection: sa.Connection, owner: Owner, slugs: Sequence[str], folders: Sequence[str]) -> TrustRecords:
+    """Return what is recorded about these skills, together with the folders that the operator trusts."""
+    accepted = trust.read_accepted(connection, owner, slugs)
+    return TrustRecords(accepted=accepted, folders=(*folders, *trust.read_folders(connection, owner)))
+
+
+def resolve(
+    connection: sa.Connection, owner: Owner, subjects: Sequence[Subject], folders: Sequence[str]
+) -> list[Subject]:
+    """Return the subjects with the conclusions about their trust drawn from the records as they are now.
+
+    `folders` are those that the operator trusts.
+    """
+    slugs = list(dict.fromkeys(subject.slug for subject in subjects))
+    known = read_records(connection, owner, slugs, folders)
+    for subject in subjects:
+        # Few skills use entries that somebody has to accept, so this is not part of the query for all of them.
+        if any(entry.location for entry in subject.uses):
+            given = trust.list_acceptances(connection, owner, slug=subject.slug, digest=subject.digest)
+            keys = {str(key) for one in given for key in cast("list[object]", one.detail.get("uses") or [])}
+            known.uses[subject.slug, subject.digest] = frozenset(keys)
+    return [conclude(subject, known) for subject in subjects]
+
+
+def accept_approved(connection: sa.Connection, row: ApprovalRow, actor: Actor, *, proof: str = "") -> list[Acceptance]:
+    """Record the acceptance that approving a request means, with what its card showed; nothing for other requests."""
+    card = row.detail
+    # Agreeing that an agent deletes or changes a skill does not accept it.
+    if row.action not in _USES or not asks_for_acceptance(str(card.get("trust", "")), str(card.get("rule", ""))):
+        return []
+    hides = cast("list[object]", card.get("hides") or [])
+    shown = {name: card[name] for name in ("title", "files", "requests", "reach", "rule", "uses") if name in card}
+    accepted = Acceptance(
+        organization_id=row.organization_id,
+        user_id=row.user_id,
+        slug=row.slug,
+        digest=row.digest,
+        how="approved",
+        actor=actor.label,
+        origin=str(card.get("origin", "")),
+        hides=tuple(str(scope) for scope in hides),
+        sends_out=card.get("sends_out") is True,
+        channel=actor.channel,
+        proof=proof,
+        detail={"approval_id": row.id, **shown},
+    )
+    return trust.insert_acceptances(connection, [accepted])
+
+
+def revoke_approved(connection: sa.Connection, row: ApprovalRow, by: str) -> int:
+    """Revoke the acceptance that an approval has given, if it has given one."""
+    owner = Owner(organization_id=row.organization_id, user_id=row.user_id)
+    given = trust.list_acceptances(connection, owner, slug=row.slug, digest=row.digest)
+    ids = [one.id for one in given if one.detail.get("approval_id") == row.id]
+    return trust.revoke_acceptances(connection, ids, by)
+
+
+def make_acceptance(
+    actor: Actor, subject: Subject, how: AcceptedHow, *, everyone: bool = False, proof: str = "", approver: str = ""
+) -> Acceptance:
+    """Return a person's acceptance of a skill with exactly the subject's bytes, hiding what it hides.
+
+    What is written into a store that the organization shares counts for everyone in it. `approver` is the person who
+    approved what somebody else wrote.
+    """
+    return Acceptance(
+        organization_id=actor.organization,
+        user_id="" if everyone else actor.user,
+        slug=subject.slug,
+        digest=subject.digest,
+        how=how,
+        actor=approver or actor.label,
+        origin=clean_text(subject.origin),
+        hides=tuple(sorted({one.scope for one in subject.hides})),
+        channel=actor.channel,
+        proof=proof,
+    )

@@ -1,0 +1,91 @@
+"""The text that a person reads before answering an approval: everything on the card, gravest first, never cut.
+
+Padding once hid a host from the person who approved it. So nothing is left out: an interface that cannot show all of it
+does not ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from prowess.skill.text.hidden import show_hidden
+
+if TYPE_CHECKING:
+    from prowess.storage.approvals import ApprovalRow
+
+FORM_LIMIT = 8_000
+"""The most characters that are put into a form of another program. Nobody reads more in a dialog, and clients cut it."""
+
+
+def list_consent(approval: ApprovalRow) -> list[tuple[str, str]]:
+    """Return the facts of a request as (label, text), gravest first: what the skill reaches, findings, what it hides.
+
+    The texts come from strangers. Each one is a single line, so that none can fake another fact, and hidden characters are
+    shown as escapes.
+    """
+    facts = [
+        ("Request", f"{approval.requester} asks for your approval to {approval.action} the skill {approval.slug}."),
+        *_list_card(approval),
+    ]
+    return [(label, flat) for label, text in facts if (flat := show_hidden(" ".join(str(text).split())))]
+
+
+def consent_text(approval: ApprovalRow) -> str:
+    """Return the facts as text, one per line. The same approval always gives the same text."""
+    (_, first), *facts = list_consent(approval)
+    return "\n".join([first, *(f"{label}: {text}" for label, text in facts)])
+
+
+def _list_card(approval: ApprovalRow) -> Iterator[tuple[str, str]]:
+    card = approval.detail
+    yield from (("It asks", request) for request in _texts(card.get("requests")))
+    yield from (("Finding", describe_finding(finding)) for finding in list_findings(card))
+    yield from (
+        ("It hides", f"a trusted skill of the same name, in the scope {one}") for one in _texts(card.get("hides"))
+    )
+    yield "Why you are asked", str(card.get("why") or "")
+    yield "Origin", str(card.get("origin") or card.get("source_type") or "")
+    yield "Written by", str(card.get("written_by") or "")
+    yield from _list_changes(card.get("previous"))
+    yield "Reason given", approval.reason
+    yield "Title", str(card.get("title") or "")
+    yield "Description", str(card.get("description") or "")
+    yield "Size", f"{card['chars']:,} characters" if card.get("chars") else ""
+    yield "Files", str(len(card["files"])) if card.get("files") else ""
+    yield "Content", f"sha256 {approval.digest}"
+
+
+def list_findings(card: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what the static look found in the files, gravest first, without what is only for information."""
+    found = cast("Sequence[object]", card.get("findings") or ())
+    findings = [cast("dict[str, Any]", one) for one in found if isinstance(one, dict)]
+    findings = [one for one in findings if one.get("severity") != "info"]
+    ranks = {severity: rank for rank, severity in enumerate(_SEVERITIES)}
+    return sorted(findings, key=lambda one: ranks.get(str(one.get("severity")), 0))
+
+
+_SEVERITIES = ("danger", "warning")
+
+
+def describe_finding(finding: Mapping[str, Any]) -> str:
+    """Return a finding on one line: how grave it is, what it is, where, and the excerpt."""
+    place = f"{finding.get('path', '')}:{finding['line']}" if finding.get("line") else str(finding.get("path", ""))
+    what = str(finding.get("message") or finding.get("kind") or "")
+    excerpt = str(finding.get("excerpt") or "")
+    return f"{finding.get('severity', '')}: {what} ({place})" + (f": {excerpt}" if excerpt else "")
+
+
+def _list_changes(previous: object) -> Iterator[tuple[str, str]]:
+    """Yield what differs from the version that was approved before."""
+    if not isinstance(previous, dict):
+        return
+    before = cast("dict[str, Any]", previous)
+    by = f" by {before['by']}" if before.get("by") else ""
+    yield "Changed", f"it was approved before{by} with other content, sha256 {before.get('digest')}"
+    for kind in ("changed", "added", "removed"):
+        yield f"Files {kind}", "; ".join(_texts(before.get(kind)))
+
+
+def _texts(values: object) -> list[str]:
+    return [str(value) for value in cast("Sequence[object]", values or ())] if isinstance(values, list | tuple) else []
