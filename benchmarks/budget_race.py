@@ -109,14 +109,13 @@ def open_sessions(database: Database, count: int, prefix: str = "chat") -> list[
     from prowess.storage import sessions
     from prowess.storage.owner import Owner
 
+    viewer = sessions.SessionViewer(owner=Owner(organization_id="bench"), actor="bench", kind="agent")
     with database.write() as connection:
         return [
             sessions.open_session(
                 connection,
-                Owner(organization_id="bench"),
+                viewer,
                 conversation_id=f"{prefix}-{number}",
-                actor="bench",
-                actor_kind="agent",
                 role="",
                 model="",
                 context_window=None,

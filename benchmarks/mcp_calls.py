@@ -241,7 +241,7 @@ async def compare(calls: int, skills: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         workspace = Path(folder) / "workspace"
         write_skills(workspace, skills)
-        os.environ.update(HOME=folder, PROWESS_HOME=f"{folder}/.prowess")
+        os.environ.update(HOME=folder, PROWESS_HOME=f"{folder}/.prowess", PROWESS_TRUSTED_FOLDERS=folder)
         for name in CALLS:
             alone = await measure_toolbox(name, calls, workspace)
             rows.append({"transport": "none", "tool": name, "peer": "toolbox", **alone})

@@ -26,7 +26,8 @@ class Server:
     """A server process, spoken to line by line."""
 
     def __init__(self, workspace: Path, home: Path) -> None:
-        environment = {**os.environ, "HOME": str(home), "PROWESS_HOME": str(home / ".prowess")}
+        places = {"HOME": str(home), "PROWESS_HOME": str(home / ".prowess"), "PROWESS_TRUSTED_FOLDERS": str(workspace)}
+        environment = {**os.environ, **places}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "prowess", "mcp", "--workspace", str(workspace)],
             stdin=subprocess.PIPE,

@@ -168,6 +168,7 @@ async def by_prowess(runs: int, url: str) -> dict[str, Any]:
             "PROWESS_MODEL_URL": url,
             "PROWESS_MODEL_KEY": "none",
             "PROWESS_SYSTEM_SKILLS": "off",
+            "PROWESS_TRUSTED_FOLDERS": folder,
         }
         settings = read_settings(environment, workspace=Path(folder, "work"))
         async with Prowess.open(settings=settings) as prowess:

@@ -48,7 +48,7 @@ def main() -> None:
     commands = {"python -c pass": [sys.executable, "-c", "pass"]}
     commands |= {name: [script, *arguments] for name, arguments in COMMANDS.items()}
     with tempfile.TemporaryDirectory() as home:
-        env = {**os.environ, "HOME": home, "PROWESS_HOME": f"{home}/.prowess"}
+        env = {**os.environ, "HOME": home, "PROWESS_HOME": f"{home}/.prowess", "PROWESS_TRUSTED_FOLDERS": str(ROOT)}
         env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
         cpu_ms([script, "enable", "commit-messages"], env)  # makes the database
         # The least of several rounds: other processes can only make a command slower.

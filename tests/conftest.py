@@ -11,7 +11,7 @@ import shutil
 import signal
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,9 +92,22 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("PROWESS_HOME", str(folder / ".prowess"))
     monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "off")
+    # What tests write into folders counts as written by the person who runs them; tests of trust take this away.
+    monkeypatch.setenv("PROWESS_TRUSTED_FOLDERS", str(tmp_path_factory.getbasetemp()))
     for name in ("PROWESS_WORKSPACE", "PROWESS_DATABASE_URL", "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR"):
         monkeypatch.delenv(name, raising=False)
     return folder
+
+
+@pytest.fixture
+def accept() -> Callable[..., Awaitable[None]]:
+    """Accept skills as a person who was shown them, with what they reach and hide."""
+
+    async def yes(prowess: Prowess, *slugs: str) -> None:
+        for slug in slugs:
+            await prowess.trust.accept(await prowess.trust.preview(slug))
+
+    return yes
 
 
 @pytest.fixture
@@ -272,7 +285,8 @@ def _place(folder: Path, home: Path, url: str) -> Place:
     workspace = folder / "workspace"
     workspace.mkdir()
     environment = {"HOME": str(home), "PROWESS_HOME": str(home / ".prowess"), "PROWESS_WORKSPACE": str(workspace)}
-    return Place(workspace, {**environment, "PROWESS_SYSTEM_SKILLS": "off", "PROWESS_DATABASE_URL": url})
+    environment |= {"PROWESS_SYSTEM_SKILLS": "off", "PROWESS_DATABASE_URL": url}
+    return Place(workspace, {**environment, "PROWESS_TRUSTED_FOLDERS": os.environ["PROWESS_TRUSTED_FOLDERS"]})
 
 
 @pytest.fixture

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import getpass
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from prowess.catalog.catalog import Catalog
+from prowess.catalog.scans import Scans
 from prowess.engine.context import Resources
 from prowess.engine.engine import Engine
 from prowess.engine.places import PACKS
 from prowess.engine.runtime import RunComponents
 from prowess.engine.stores import Stores
 from prowess.policy.actor import Actor, local_person
-from prowess.settings import Settings, read_settings
+from prowess.settings import Settings, read_settings, real_folders
 
 if TYPE_CHECKING:
     from prowess.feed.event_feed import EventFeed
@@ -89,14 +91,23 @@ class Prowess(Engine):
 
     @classmethod
     def open(
-        cls, workspace: str | Path | None = None, *, settings: Settings | None = None, actor: Actor | None = None
+        cls,
+        workspace: str | Path | None = None,
+        *,
+        settings: Settings | None = None,
+        actor: Actor | None = None,
+        channel: str = "library",
+        trusted_folders: Sequence[str | Path] = (),
     ) -> Self:
         """Open with the settings of the environment. Nothing is written until something is kept.
 
-        `actor` is who acts; the default is the person at this machine.
+        `actor` is who acts; the default is the person at this machine, coming in through `channel`, which is recorded.
+        The skills in `trusted_folders` count as accepted, as if the application's author had written them: give the folders
+        that ship with the application, never one that others can write to.
         """
-        stores = Stores(settings or read_settings(workspace=workspace))
-        who = actor or local_person(_local_name())
+        chosen = settings or read_settings(workspace=workspace)
+        stores = Stores(replace(chosen, trusted_folders=(*chosen.trusted_folders, *real_folders(trusted_folders))))
+        who = actor or local_person(_local_name(), channel=channel)
         feeds = Feeds(stores, who.organization)
         # A lambda, because components and resources need each other; `resources` is defined below.
         components = RunComponents(stores, lambda organization: resources(organization).catalog, feeds.recorder)
@@ -127,12 +138,13 @@ class Prowess(Engine):
 
             return Resources(
                 of=resources,
-                catalog=Catalog(own.present),
+                catalog=Catalog(own.present, Scans(stores.scan_folder)),
                 limits=stores.limits,
                 packs=PACKS,
                 writable=own.writable,
                 open_matcher=open_matcher,
                 records=stores.records,
+                records_url=stores.settings.account_database,
                 has_records=stores.has_records,
                 snapshot=stores.snapshot,
                 feed=feeds.feed,
@@ -141,6 +153,9 @@ class Prowess(Engine):
                 runner=lambda: components.runner(organization),
                 registry=lambda: components.registry(organization),
                 build_sandbox=components.sandboxes.build,
+                workspace=stores.settings.workspace,
+                user_home=stores.settings.user_home,
+                trusted_folders=stores.settings.trusted_folders,
                 environment=stores.settings.environment,
                 aclose=components.aclose,
                 close=close,

@@ -6,7 +6,7 @@ Every setting is an environment variable `PROWESS_<NAME>` and is documented in d
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -26,6 +26,7 @@ class Settings:
     user_home: Path
     database_url: str = field(default="", repr=False)
     system_skills: bool = True
+    trusted_folders: tuple[str, ...] = ()
     embedder: str = "static"
     embedder_url: str = ""
     embedder_key: str = field(default="", repr=False)
@@ -41,6 +42,8 @@ class Settings:
     max_skill_bytes: int | None = None
     max_file_bytes: int | None = None
     max_files: int | None = None
+    approver_token: str = field(default="", repr=False)
+    safe_folders: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @property
@@ -72,6 +75,7 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         workspace=_absolute(folder),
         user_home=_absolute(user_home),
         database_url=env.get("PROWESS_DATABASE_URL", ""),
+        trusted_folders=_folders(env.get("PROWESS_TRUSTED_FOLDERS", "")),
         system_skills=_switch(env, "PROWESS_SYSTEM_SKILLS", default=True),
         embedder=env.get("PROWESS_EMBEDDER") or "static",
         embedder_url=env.get("PROWESS_EMBEDDER_URL", ""),
@@ -81,6 +85,8 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         model_url=env.get("PROWESS_MODEL_URL", "").strip(),
         model_key=env.get("PROWESS_MODEL_KEY", "").strip(),
         telemetry=_switch(env, "PROWESS_TELEMETRY", default=False),
+        approver_token=env.get("PROWESS_APPROVER_TOKEN", "").strip(),
+        safe_folders=tuple(part for part in env.get("PROWESS_SAFE_FOLDERS", "").split(os.pathsep) if part),
         environment=env,
         **numbers,
     )
@@ -104,6 +110,21 @@ def _switch(env: Mapping[str, str], variable: str, *, default: bool) -> bool:
     if text in words:
         return words[text]
     raise Invalid(f"{variable} is {text[:40]!r}.", hint="Give on or off.")
+
+
+def _folders(text: str) -> tuple[str, ...]:
+    """Return the real paths of a list of folders, separated as in PATH."""
+    # A relative path would mean another folder in every working directory, so it could be the workspace of anybody.
+    named = [part.strip() for part in text.split(os.pathsep) if part.strip()]
+    for part in named:
+        if not os.path.isabs(os.path.expanduser(part)):  # noqa: PTH111, PTH117  (as given; Path would tidy it)
+            raise Invalid(f"PROWESS_TRUSTED_FOLDERS has the relative path {part[:80]!r}.", hint="Give absolute paths.")
+    return real_folders(named)
+
+
+def real_folders(paths: Iterable[str | Path]) -> tuple[str, ...]:
+    """Return the real paths of folders, each once. Their names may lead through links."""
+    return tuple(dict.fromkeys(os.path.realpath(os.path.expanduser(path)) for path in paths))  # noqa: PTH111
 
 
 def _absolute(path: Path) -> Path:

@@ -88,6 +88,7 @@ def checked_json(result: CheckResult) -> JsonObject:
         "description": skill.description if skill else None,
         "ok": result.ok,
         "problems": problems_json(result.problems),
+        "findings": [finding.as_json() for finding in result.findings],
     }
 
 
@@ -101,6 +102,7 @@ def imported_json(result: ImportResult) -> JsonObject:
         "digest": result.digest,
         "changed": result.changed,
         "problems": problems_json(result.problems),
+        "findings": [finding.as_json() for finding in result.findings],
         "error": error_json(result.error) if result.error else None,
     }
 

@@ -125,10 +125,8 @@ def test_approvals_and_sessions_are_told_as_they_are_now(database):
         opened = [
             sessions.open_session(
                 connection,
-                ACME,
+                sessions.SessionViewer(owner=ACME, actor="ann", kind="person"),
                 conversation_id=name,
-                actor="ann",
-                actor_kind="person",
                 role="",
                 model="",
                 context_window=None,
@@ -136,7 +134,7 @@ def test_approvals_and_sessions_are_told_as_they_are_now(database):
             )
             for name in ("one", "two")
         ]
-        sessions.close_session(connection, ACME, opened[0].id)
+        sessions.close_session(connection, sessions.SessionViewer(owner=ACME, actor="ann", kind="person"), opened[0].id)
     text = exposition(database, "acme")
 
     states = {state: count for (state,), count in samples(text, "skill_approvals").items()}

@@ -53,7 +53,9 @@ def test_plugins_are_listed_with_what_they_bring(prowess, sample):
 def test_the_skills_of_a_store_that_a_plugin_brings_are_served_in_its_scope(prowess, shelf):
     cards = {card["slug"]: card["scope"] for card in prowess(shelf, "list", "--json").json}
     assert cards["house-style"] == "org"
-    assert "Say what happened" in prowess(shelf, "load", "org:house-style").out
+    # A plugin brings the store; who wrote what is in it is not known.
+    asked = prowess(shelf, "load", "org:house-style", "--json").json
+    assert (asked["body"], bool(asked["approval_id"])) == (None, True)
     matched = prowess(shelf, "match", "check the house style of this text for customers", "--json").json
     assert matched[0]["slug"] == "house-style"
     (found,) = prowess(shelf, "plugins", "--json").json

@@ -19,7 +19,8 @@ def locked(name: str) -> set[str]:
 
 def test_the_core_install_is_small_and_free_of_model_frameworks():
     core = locked("core")
-    assert len(core) <= 25
+    # Three of them are the parsers of the scanner, 7 MB together.
+    assert len(core) <= 28
     assert not core & {"dspy", "dspy-ai", "litellm", "torch"}
 
 

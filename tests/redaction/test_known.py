@@ -38,6 +38,18 @@ WRITTEN = {
     "broken by a shell": SECRET[:9] + "\\\n" + SECRET[9:],
     "broken in JSON": json.dumps(SECRET[:9] + "\n" + SECRET[9:]),
     "broken by what nobody sees": SECRET[:9] + "\u200b" + SECRET[9:],
+    "reversed": SECRET[::-1],
+    "base32": base64.b32encode(SECRET.encode()).decode(),
+    "base32 in lower case, in a longer value": base64.b32encode(b"ab" + SECRET.encode() + b"xyz").decode().lower(),
+    "every byte in percent": "".join(f"%{byte:02x}" for byte in SECRET.encode()),
+    "some letters in percent": SECRET.replace("a", "%61").replace("l", "%6C"),
+    "HTML in numbers": "".join(f"&#{ord(char)};" for char in SECRET),
+    "HTML in hexadecimal": "".join(f"&#x{ord(char):x};" for char in SECRET),
+    "escapes of a program": "".join(f"\\x{ord(char):02x}" for char in SECRET),
+    "joined by a program": f'{SECRET[:7]}" + "{SECRET[7:14]}" + "{SECRET[14:]}',
+    "a list of letters": ", ".join(f"'{char}'" for char in SECRET),
+    "quoted in a mail": f"{SECRET[:9]}\n> {SECRET[9:]}",
+    "joined by dashes": "-".join(SECRET),
 }
 
 
@@ -86,6 +98,30 @@ def test_a_text_without_secrets_stays_as_it_is(text):
     readable = text.encode(errors="replace").decode()
     if redactor.is_clean(text):
         assert redactor.text(text) == readable
+
+
+@pytest.mark.parametrize("cut", range(12, 25))
+def test_its_parts_are_removed_where_they_stand_alone(cut):
+    secret = "tok3n8Zq71kX5wB2mP9rV4sY6dF0hJ7c"
+    given = {"first": secret[:cut], "then": f"x {secret[cut:]} y", "other": "tok3n stays"}
+    redacted = Redactor([secret]).value(given)
+    assert redacted["first"] == "[redacted]"
+    assert redacted["other"] == "tok3n stays"
+    assert (redacted["then"] == "x [redacted] y") == (len(secret) - cut >= 12)
+
+
+@given(st.text("abcdefgh0123456789-_", min_size=8, max_size=40), st.binary(max_size=6), st.binary(max_size=6))
+def test_base32_hides_it_at_no_place_of_a_longer_value(secret, before, after):
+    if len(secret.strip("-_")) < 8:
+        return
+    redacted = Redactor([secret]).text("value=" + base64.b32encode(before + secret.encode() + after).decode() + ";")
+    assert redacted == "value=[redacted];"
+
+
+def test_parts_of_addresses_and_of_plain_words_are_not_looked_for():
+    redactor = Redactor(["https://hooks.example.com/services/T0/B0/secret", "correct-horse-battery-staple"])
+    for text in ("see https://hooks.example.com/services/ for more", "a correct horse battery"):
+        assert redactor.text(text) == text
 
 
 def test_the_longest_of_several_is_removed_whole():

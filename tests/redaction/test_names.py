@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
@@ -99,3 +100,35 @@ def test_other_names_that_sound_alike_hide_nothing(name):
 def test_a_glance_at_json_sees_every_name_that_a_walk_through_it_does():
     for name in ("password", "dbPassword", "API-Key", "accessToken", "client secret", "Cookie", "credentials", "pwd"):
         assert not Redactor().is_clean(json.dumps({name: "plain"}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sent with Basic {login}",
+        "curl -H 'X-Auth: basic {login}' x",
+        '{{"header": "Basic {login}"}}',
+        "Authorization: Basic YTpi",
+        "git clone https://ada:p@ss#9w?x@host/x",
+        "redis://:hunter29@cache:6379",
+        "//ada:hunter29@host/x",
+        "git clone https://x9Z8y7fd5Qp4Lm3Kt@host/x",
+    ],
+)
+def test_logins_are_removed_with_and_without_their_header(text):
+    login = base64.b64encode(b"ada:hunter29").decode()
+    redacted = Redactor().text(text.format(login=login))
+    assert "[redacted" in redacted
+    assert not any(part in redacted for part in (login, "YTpi", "hunter29", "ss#9w", "x9Z8y7fd5Qp4Lm3Kt"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Basic authentication, basic AUTH2 and Basic Understanding",
+        "http://host:80?to=a@b and https://host:3000/@fs/x",
+        "https://a-long-name-of-a-user@host/x",
+    ],
+)
+def test_what_only_looks_like_a_login_stays(text):
+    assert Redactor().text(text) == text

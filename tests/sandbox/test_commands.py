@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from prowess.errors import Invalid, NotFound
+from prowess.errors import Invalid, NotFound, Refused
 from prowess.sandbox.commands.command import Command, CommandLimits, CommandOutcome
-from prowess.sandbox.commands.inside.usage import folder_size
+from prowess.sandbox.commands.inside.usage import folder_size, open_files
 from prowess.sandbox.commands.sandbox import LockedCommandSandbox
 from prowess.sandbox.folders import FOLDER_PREFIX, remove_folder
 from prowess.sandbox.programs import PYTHON, find_program
@@ -180,6 +183,48 @@ def test_a_root_is_seen_by_its_name_and_written_to_only_where_that_is_said(run, 
     assert not (tmp_path / "notes/b.txt").exists()
 
 
+SECRET = "BEGIN OPENSSH PRIVATE KEY"
+
+
+def plant_secrets(folder: Path) -> list[Path]:
+    """Put files into a folder that no program is given, and return them."""
+    places = [".env", ".ssh/key", "sub/.git/config", "sub/deep/.netrc", "keys/id_rsa", "Keychains/login", "safe.kdbx"]
+    for place in places:
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_text(SECRET)
+    (folder / "sub" / "link").symlink_to(folder / ".env")
+    (folder / "sub" / "seen.txt").write_text("seen")
+    return [folder / place for place in places]
+
+
+@pytest.mark.parametrize("writable", [False, True])
+def test_what_is_hidden_in_a_root_is_empty_for_a_program_and_unchanged_afterwards(run, tmp_path, writable):
+    secrets = plant_secrets(tmp_path / "notes")
+    roots = (Root(name="notes", path=tmp_path / "notes", writable=writable),)
+    read_all = "for f in $(find notes/ -name '*'); do cat $f 2>/dev/null; done; cat notes/sub/link notes/.ssh/key; true"
+    done = run("sh", "-c", read_all, roots=roots)
+    assert (b"seen" in done.stdout, SECRET.encode() in done.stdout) == (True, False)
+    tamper = "echo x > notes/.env; rm -rf notes/.ssh notes/keys; mv notes/sub notes/moved; cat notes/moved/.git/config"
+    assert SECRET.encode() not in run("sh", "-c", tamper, roots=roots).stdout
+    if not writable:
+        assert [path.read_text() for path in secrets] == [SECRET] * len(secrets)
+    assert (tmp_path / "notes" / ".env").read_text() == SECRET
+
+
+def test_a_program_gets_no_folder_with_more_hidden_files_than_can_be_masked(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("prowess.sandbox.roots.MAX_MASKED", 3)
+    plant_secrets(tmp_path / "notes")
+    with pytest.raises(Refused, match="hidden ones") as caught:
+        run("ls", "notes", roots=(Root(name="notes", path=tmp_path / "notes"),))
+    assert "Name a smaller folder" in caught.value.hint
+
+
+def test_a_hidden_folder_that_is_a_root_itself_is_seen(run, tmp_path):
+    plant_secrets(tmp_path / "notes")
+    roots = (Root(name="notes", path=tmp_path / "notes"), Root(name=".ssh", path=tmp_path / "notes" / ".ssh"))
+    assert run("cat", ".ssh/key", roots=roots).stdout == SECRET.encode()
+
+
 def test_a_file_of_the_skill_stands_before_a_root_of_the_same_name(run, tmp_path):
     done = run("cat", "docs", files={"docs": b"mine"}, roots=(Root(name="docs", path=tmp_path),))
     assert done.stdout == b"mine"
@@ -260,6 +305,31 @@ def test_memory_is_bounded_for_one_process_and_for_all_together(run):
     code = "import os, signal\nfor _ in range(8): os.fork() or (globals().update(x=os.urandom(1) * (60 << 20)), signal.pause())\nsignal.pause()"
     several = run(*python(code), limits={"memory_bytes": 160 * MIB})
     assert (several.ended, several.detail) == ("killed", "memory")
+
+
+def test_what_waits_in_sockets_counts_as_memory_and_their_buffers_cannot_be_enlarged(run):
+    code = """
+import signal, socket
+pairs = [socket.socketpair() for _ in range(100)]
+for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+    try: pairs[0][0].setsockopt(socket.SOL_SOCKET, option, 1 << 22); print("enlarged")
+    except OSError: print("refused")
+pairs[0][0].setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+print(flush=True)
+signal.pause()
+"""
+    done = run(*python(code), limits={"memory_bytes": 32 * MIB, "seconds": 10})
+    assert (done.stdout, done.ended, done.detail) == (b"refused\nrefused\n\n", "killed", "memory")
+
+
+def test_each_socket_is_counted_once():
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(1 << 16))
+        file.flush()
+        before = open_files([os.getpid()])
+        with contextlib.closing(socket.socket(socket.AF_UNIX)) as one, contextlib.closing(one.dup()):
+            assert open_files([os.getpid(), os.getpid()]) == (before[0], before[1] + 1)
+    assert before[0] >= 1 << 16
 
 
 def test_files_are_bounded_one_by_one_and_all_together(run):

@@ -392,6 +392,24 @@ FLOODING = {
         "import ctypes, os\nwhile True:\n f = ctypes.CDLL(None).memfd_create(b'x', 0); os.write(f, b'x' * (1 << 20))",
         "done",
     ),
+    "memory_in_sockets": (
+        """
+import os, signal, socket
+for _ in range(20):
+    if not os.fork(): break
+pairs = []
+try:
+    while True: pairs.append(socket.socketpair())
+except OSError: pass
+for one in sum(pairs, ()):
+    one.setblocking(False)
+    try:
+        while True: one.send(bytes(1 << 16))
+    except OSError: pass
+signal.pause()
+""",
+        "killed",
+    ),
     "small_files": ("n = 0\nwhile True: n += 1; open(f'f{n}', 'w').write('x')", "killed"),
     "folders": ("import os\nn = 0\nwhile True: n += 1; os.mkdir(f'f{n}')", "killed"),
     "deep_folders": ("import os\nwhile True: os.mkdir('d' * 99); os.chdir('d' * 99)", "killed"),

@@ -77,6 +77,15 @@ def test_beside_a_root_of_the_whole_workspace_the_runs_own_folder_takes_what_is_
         write(folders, f"{place}/in/a.txt", b"x")
 
 
+@pytest.mark.parametrize("name", [".env", ".ssh/key", "sub/.x/y", "id_rsa", "Keychains/a", "safe.kdbx"])
+def test_what_is_hidden_in_a_folder_is_not_read_and_an_administrator_is_named(folders, place, name):
+    (place / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+    (place / "in" / name).write_bytes(OUTSIDE)
+    with pytest.raises(Refused, match="hidden or a credential store") as caught:
+        read(folders, f"data/{name}")
+    assert "prowess policy set skill_roots" in caught.value.hint
+
+
 def test_the_longest_name_counts(folders, place):
     write(folders, "data/sub/new.txt", b"new")
     assert (place / "in" / "sub" / "new.txt").read_bytes() == b"new"
@@ -223,6 +232,19 @@ def test_a_write_replaces_a_file_whole_and_keeps_its_permissions(folders, place)
     assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"new", 0o640)
     assert other.read_bytes() == b"\xff\x00"
     assert sorted(os.listdir(file.parent)) == ["b.bin"]
+
+
+@pytest.mark.parametrize(("mode", "readable"), [(0o600, False), (0o644, True)])
+def test_a_private_file_with_another_name_elsewhere_is_not_read(folders, place, mode, readable):
+    key = place / "out" / "key"
+    key.write_bytes(b"private")
+    key.chmod(mode)
+    os.link(key, place / "in" / "sub" / "linked")
+    if readable:
+        assert read(folders, "data/sub/linked") == b"private"
+    else:
+        with pytest.raises(Refused, match="may not be reached"):
+            read(folders, "data/sub/linked")
 
 
 def test_a_file_that_is_read_only_is_not_replaced(folders, place):

@@ -84,12 +84,15 @@ async def kept(engine: Any) -> str:
     return str([await engine.traces.get(row.id) for row in await engine.traces.list()])
 
 
-async def test_the_printed_skill_makes_an_image_and_its_key_is_kept_nowhere(place, generate_image, images, printed):
+async def test_the_printed_skill_makes_an_image_and_its_key_is_kept_nowhere(
+    place, generate_image, images, printed, accept
+):
     generate_image(hosts=["api.openai.com"], env=["OPENAI_API_KEY"])
     place.environment["OPENAI_API_KEY"] = KEY
     async with place.open(ANN) as engine:
         await engine.policy.set("host_routes", {"api.openai.com": f"http://127.0.0.1:{images.server_port}"})
         await engine.env.allow("generate-image", "OPENAI_API_KEY")
+        await accept(engine, "generate-image")
         assert TOOL in [tool.name for tool in await box(engine).offered()]
         answer = await box(engine).call(TOOL, {"prompt": "A cat in space"})
         traces = await kept(engine)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,6 @@ from prowess.errors import AssertionFailed, Invalid
 from prowess.llm.scripted import ScriptedModel
 from prowess.open import Prowess
 from prowess.run.request import RunRequest
-from prowess.settings import read_settings
-from prowess.skill.package import Package
 
 pytestmark = pytest.mark.anyio
 
@@ -38,15 +37,18 @@ def document(printed: Callable[..., str]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def kept(place) -> Callable[[dict[str, Any]], Prowess]:
+def kept(place, tmp_path) -> Callable[[dict[str, Any]], AbstractAsyncContextManager[Prowess]]:
     """An engine that keeps a printed package in its workspace."""
 
-    def keep(document: dict[str, Any]) -> Prowess:
-        settings = read_settings(place.environment)
-        package = Package.of_texts("consistency-checker.json", {"consistency-checker.json": json.dumps(document)})
-        engine = Prowess.open(settings=settings)
-        engine._context.resources.writable("workspace").save(package)
-        return engine
+    @asynccontextmanager
+    async def keep(document: dict[str, Any]) -> AsyncIterator[Prowess]:
+        file = tmp_path / "consistency-checker.json"
+        file.write_text(json.dumps(document))
+        async with place.open() as engine:
+            [imported] = await engine.skills.import_path(file)
+            if imported.error is not None:
+                raise imported.error
+            yield engine
 
     return keep
 
@@ -74,7 +76,8 @@ async def test_the_dspy_module_gives_way_to_the_check_prompt_and_both_leave_a_ro
 async def test_a_dspy_module_without_a_fallback_is_not_kept(kept, document):
     del document["artifacts"][3]["metadata"]["fallback_artifact"]
     with pytest.raises(Invalid, match="without a fallback"):
-        kept(document)
+        async with kept(document):
+            pass
 
 
 async def test_three_artifacts_leave_three_rows_of_one_session_and_skill(kept, document):

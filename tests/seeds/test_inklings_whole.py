@@ -13,7 +13,6 @@ import pytest
 from prowess.llm.scripted import Answer, ScriptedModel
 from prowess.open import Prowess
 from prowess.settings import read_settings
-from prowess.skill.package import Package
 
 pytestmark = pytest.mark.anyio
 
@@ -60,13 +59,14 @@ async def test_it_collects_claims_from_the_pages_and_asks_about_them(sample):
     assert {row.run_id for row in rows} == {result.run_id}
 
 
-async def test_the_printed_script_runs_through_the_engine(sample, place, printed):
+async def test_the_printed_script_runs_through_the_engine(sample, tmp_path, printed):
     text = printed("inklings", '{ "id": "550e8400', "Artifact Kinds\n", keep='{ "id": "550e8400')
     document: dict[str, Any] = json.loads(text)
     document["name"] = "Printed Checker"
-    package = Package.of_texts("printed-checker.json", {"printed-checker.json": json.dumps(document)})
+    file = tmp_path / "printed-checker.json"
+    file.write_text(json.dumps(document))
     async with sample() as prowess:
-        prowess._context.resources.writable("workspace").save(package)
+        await prowess.skills.import_path(file)
         model = ScriptedModel([f"- claim {number}" for number in range(20)])
         result = await prowess.run(
             "printed-checker", {"entity_type": "character"}, artifacts="Cross-Reference Script", model=model

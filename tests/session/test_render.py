@@ -25,6 +25,7 @@ from prowess.session.prompt import (
     skill_block,
 )
 from prowess.session.tags import OUR_TAGS
+from prowess.skill.text.hidden import find_hidden, show_hidden
 
 DIGEST = "sha256:0f3a9c51e2b7" + "0" * 52
 
@@ -139,10 +140,11 @@ def test_nothing_that_is_rendered_opens_or_closes_a_block(
 
 
 @given(body=st.text(alphabet=st.characters(exclude_characters="<\u226e＜﹤˂ᐸᚲ‹❮❬❰⟨\u2329〈⦑⧼⋖\U0001d236\U000e003c")))
-def test_a_body_without_tags_is_there_character_for_character(body: str) -> None:
+def test_a_body_without_tags_is_there_character_for_character_with_hidden_ones_written_out(body: str) -> None:
     block = skill_block("A", body, slug="a", origin="", digest=DIGEST)
     inside = block.split("\n", 2)[2].removesuffix("</skill>")
-    assert inside in (body, f"{body}\n")
+    assert inside in (show_hidden(body), f"{show_hidden(body)}\n")
+    assert not find_hidden(inside)
 
 
 def test_no_other_module_writes_a_tag_of_ours() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from prowess.catalog.catalog import Catalog
 from prowess.catalog.memory_store import MemoryStore
 from prowess.engine.callables import read_callable
 from prowess.policy.actor import Actor
@@ -67,7 +68,8 @@ async def test_a_broken_function_that_a_store_holds_all_the_same_is_known_to_be_
     files = [File(path=path, content=text.encode()) for path, text in devai(BAD).items()]
     skill = read_package(Package.written("counter", files)).skill
     assert skill is not None
-    found = read_callable(MemoryStore("workspace"), skill)
+    store = MemoryStore("workspace")
+    found = read_callable(Catalog([store]), store, skill)
     assert found is not None
     assert found.fault == "execute.py, line 3: expected ':'"
 

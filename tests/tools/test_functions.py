@@ -132,8 +132,10 @@ async def test_what_another_agent_wrote_is_seen_once_a_person_has_agreed(
 async def test_what_came_from_elsewhere_is_not_seen_before_a_person_has_agreed(
     place: Any, box: Callable[..., Toolbox], ann: Actor
 ):
+    del place.environment["PROWESS_TRUSTED_FOLDERS"]
+    # What the files say about where they are from proves nothing.
     sidecar = (
-        "source: community\nprovenance: {source_type: github, source_url: https://example.org/x}\n"
+        "source: system\nprovenance: {source_type: manual}\n"
         "artifacts:\n  - {path: execute.py, kind: function, name: execute}\n"
     )
     place.skill("far", files={"agents/prowess.yaml": sidecar, "execute.py": CODE})
@@ -141,7 +143,7 @@ async def test_what_came_from_elsewhere_is_not_seen_before_a_person_has_agreed(
         toolbox = box(engine)
         assert await listed(toolbox) == []
         (told,) = (await toolbox.call("skill_list", {})).data["skills"]
-        assert "from elsewhere" in told["no_tool"]
+        assert "Nobody here has accepted this skill" in told["no_tool"]
         asked = await toolbox.call("skill_far", {})
         await engine.approvals.resolve(asked.data["approval_id"], approved=True)
         assert await listed(toolbox) == ["skill_far"]
@@ -238,12 +240,13 @@ async def test_no_agent_takes_the_name_of_a_tool(place: Any, box: Callable[..., 
 async def test_the_text_of_a_tool_has_an_end_and_no_control_characters(
     place: Any, box: Callable[..., Toolbox], ann: Actor
 ):
-    parameters = {"type": "object", "properties": {"a": {"description": "red \x1b[31m"}}}
-    write_function(place, "long", description="x\x1b" * 4_000, parameters=parameters)
+    # A wrong decoding leaves such controls, so skills with them are kept. One with ESC would not be.
+    parameters = {"type": "object", "properties": {"a": {"description": "red \x9b31m"}}}
+    write_function(place, "long", description="x\x9b" * 4_000, parameters=parameters)
     async with place.open(ann) as engine:
         tool = (await box(engine).offered())[-1]
         assert len(tool.description) == DESCRIPTION_LIMIT
-        assert "\x1b" not in tool.description + json.dumps(tool.parameters, ensure_ascii=False)
+        assert "\x9b" not in tool.description + json.dumps(tool.parameters, ensure_ascii=False)
 
 
 @pytest.mark.parametrize("parameters", [None, {}, {"type": "object", "properties": {}}, [1]])

@@ -167,13 +167,13 @@ async def test_a_script_runs_once_a_person_has_agreed_with_arguments_that_no_she
 
 
 @pytest.mark.parametrize("asked", [{"skill": "echo", "script": "word.md"}, {"skill": "nothing", "script": "echo.py"}])
-async def test_a_script_that_there_is_not_is_said_with_those_there_are(
+async def test_a_script_that_there_is_not_is_said_with_where_to_find_the_others(
     scripted: Any, box: Callable[..., Toolbox], ann: Actor, asked: dict[str, str]
 ):
     async with scripted.open(ann) as engine:
         answer = await box(engine).call("run_skill_script", asked)
         assert answer.data["error"]["code"] == "not-found"
-        assert "echo" in answer.data["hint"] or asked["skill"] == "nothing"
+        assert "load_skill" in answer.data["hint"] or asked["skill"] == "nothing"
         assert await engine.approvals.list() == []
 
 

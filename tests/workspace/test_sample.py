@@ -69,7 +69,9 @@ def test_the_consistency_checker_runs_whole_with_stand_ins_where_the_sandbox_is_
     model = ScriptedModel([{"claims": CLAIMS}, ANSWER])
 
     async def run() -> tuple[Any, list[Any]]:
-        async with Prowess.open(settings=read_settings({"HOME": str(home)}, workspace=sample)) as prowess:
+        async with Prowess.open(
+            settings=read_settings({"HOME": str(home)}, workspace=sample), trusted_folders=[sample]
+        ) as prowess:
             inputs = {"entity": "Mara Venn", "pages": found}
             return await prowess.run("consistency-checker", inputs, model=model), await prowess.traces.list()
 

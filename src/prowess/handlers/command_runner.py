@@ -92,7 +92,7 @@ class CommandRunner:
             files=files,
             executable=executable,
             env=env,
-            roots=(*grants.roots, *((Root(name=str(packages), path=packages),) if packages else ())),
+            roots=(*grants.roots, *((Root(name=str(packages), path=packages, whole=True),) if packages else ())),
         )
         completed = await self._run_guarded(call, command, limits)
         secrets = call.notes.secrets

@@ -10,7 +10,7 @@ from prowess.errors import Invalid
 from prowess.handlers.results import GenerationResult, Stopwatch
 from prowess.llm.model import Message, Request
 from prowess.prompts.prompt import Prompt, choose_variant, prompt_from_artifact
-from prowess.prompts.registry import SKILL_ORIGIN, Registry
+from prowess.prompts.registry import SKILL_ORIGIN, Registry, check_used
 from prowess.prompts.renderer import Renderer
 from prowess.run.answers import note_reply, output_error, read_answer, write_correction
 from prowess.run.call import Call, Output
@@ -72,6 +72,7 @@ class JsonGenerationHandler:
             skill=call.skill,
             organization=call.actor.organization,
         )
+        check_used(prompt, call.run.uses)
         call.notes.detail["prompt"] = prompt.label
         return prompt
 

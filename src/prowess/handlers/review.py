@@ -14,7 +14,7 @@ from prowess.errors import Invalid, ProwessError, Refused, Unavailable
 from prowess.handlers.results import VERDICTS, CriterionResult, ReviewResult, Stopwatch, undecided_result
 from prowess.llm.model import Message, Reply, Request
 from prowess.prompts.prompt import Criterion, Rubric
-from prowess.prompts.registry import Registry
+from prowess.prompts.registry import Registry, check_used
 from prowess.run.allowance import PREVIOUS
 from prowess.run.answers import parse_whole_object
 from prowess.run.call import Call, Output
@@ -235,6 +235,7 @@ class ReviewHandler:
             skill=call.skill,
             organization=call.actor.organization,
         )
+        check_used(rubric, call.run.uses)
         call.notes.detail["rubric"] = rubric.label
         return rubric
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from prowess.skill.text.hidden import show_controls
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
@@ -81,7 +83,7 @@ class Message:
     """One turn of a conversation.
 
     `calls` are the tool calls an assistant turn requests; `call_id` and `name` are the call and the tool that a tool turn
-    answers.
+    answers. Control characters in the text, such as ESC, are written out.
     """
 
     role: Role
@@ -89,6 +91,11 @@ class Message:
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     name: str = ""
+
+    def __post_init__(self) -> None:
+        # Inputs and outputs of tools may hold terminal escapes. No model is given any: every request is made of messages.
+        if not self.text.isprintable():
+            object.__setattr__(self, "text", show_controls(self.text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,38 +30,14 @@ class Closeable(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OpenedStream:
-    """A stream whose first chunk has arrived."""
+class _WrapperModel:
+    """What the wrappers share: everything but the requests is passed on to the wrapped model."""
 
-    pieces: AsyncGenerator[str | Reply]
-    first: str | Reply
-
-
-class GuardedModel:
-    """Adds a timeout, retries after transient errors, and a rate limit to a model.
-
-    The timeout is for a whole reply, or for each chunk of a stream. Retries back off exponentially with jitter, and wait
-    at least as long as the provider asks. A stream is retried only before its first chunk: the caller may have shown it.
-    """
-
-    def __init__(
-        self,
-        inner: Model,
-        *,
-        timeout_seconds: float = 60,
-        attempts: int = 3,
-        pace: RateLimit | None = None,
-        sleep: Sleep = asyncio.sleep,
-    ) -> None:
+    def __init__(self, inner: Model) -> None:
         self.inner = inner
-        self._timeout = timeout_seconds
-        self._attempts = max(attempts, 1)
-        self._pace = pace
-        self._sleep = sleep
 
     def __repr__(self) -> str:
-        return f"<GuardedModel over {self.inner!r}>"
+        return f"<{type(self).__name__} over {self.inner!r}>"
 
     @property
     def name(self) -> str:
@@ -78,6 +54,42 @@ class GuardedModel:
         """True if the provider enforces a JSON schema on replies."""
         return self.inner.structured
 
+    async def close(self) -> None:
+        """Release what the wrapped model holds."""
+        if isinstance(self.inner, Closeable):
+            await self.inner.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OpenedStream:
+    """A stream whose first chunk has arrived."""
+
+    pieces: AsyncGenerator[str | Reply]
+    first: str | Reply
+
+
+class GuardedModel(_WrapperModel):
+    """Adds a timeout, retries after transient errors, and a rate limit to a model.
+
+    The timeout is for a whole reply, or for each chunk of a stream. Retries back off exponentially with jitter, and wait
+    at least as long as the provider asks. A stream is retried only before its first chunk: the caller may have shown it.
+    """
+
+    def __init__(
+        self,
+        inner: Model,
+        *,
+        timeout_seconds: float = 60,
+        attempts: int = 3,
+        pace: RateLimit | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        super().__init__(inner)
+        self._timeout = timeout_seconds
+        self._attempts = max(attempts, 1)
+        self._pace = pace
+        self._sleep = sleep
+
     async def complete(self, request: Request) -> Reply:
         """Return the whole reply."""
         return await self._retried(self._once, request)
@@ -91,11 +103,6 @@ class GuardedModel:
             while piece is not None:
                 yield piece
                 piece = await self._in_time(anext(pieces, None))
-
-    async def close(self) -> None:
-        """Release what the wrapped model holds."""
-        if isinstance(self.inner, Closeable):
-            await self.inner.close()
 
     async def _once(self, request: Request) -> Reply:
         # Outside the timeout: a request that waits for its turn has not been sent yet.
@@ -167,29 +174,16 @@ def _retry_wait(state: RetryCallState) -> float:
     return max(asked or 0, _backoff(state))
 
 
-class CautiousModel:
+class CautiousModel(_WrapperModel):
     """Puts the schema into the prompt as well, because some servers ignore schemas silently.
 
     If a server rejects the first request with a schema, later requests have it in the prompt only.
     """
 
     def __init__(self, inner: Model) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self._accepts_schemas = False
         self._rejects_schemas = False
-
-    def __repr__(self) -> str:
-        return f"<CautiousModel over {self.inner!r}>"
-
-    @property
-    def name(self) -> str:
-        """The name of the wrapped model."""
-        return self.inner.name
-
-    @property
-    def family(self) -> str:
-        """The family of the wrapped model."""
-        return self.inner.family
 
     @property
     def structured(self) -> bool:
@@ -210,11 +204,6 @@ class CautiousModel:
         async with aclosing(send(request, stream=True)) as pieces:
             async for piece in pieces:
                 yield piece
-
-    async def close(self) -> None:
-        """Release what the wrapped model holds."""
-        if isinstance(self.inner, Closeable):
-            await self.inner.close()
 
     def _is_doubtful(self, request: Request) -> bool:
         """Return True if the request relies on the server to enforce its schema."""

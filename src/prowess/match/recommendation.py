@@ -43,6 +43,8 @@ class Recommendation:
     """The length of its instructions."""
     evidence: tuple[Evidence, ...] = ()
     why: str = ""
+    trust: str = ""
+    """How far the skill is trusted here; '' where nobody has looked that up."""
     signals: Mapping[str, float] = field(default_factory=dict[str, float])
     """The signals behind the score, for `--explain`."""
 
@@ -54,6 +56,7 @@ class Recommendation:
             "description": self.description,
             "tags": list(self.tags),
             "scope": self.scope,
+            "trust": self.trust,
             "digest": self.digest,
             "version": self.version,
             "chars": self.chars,

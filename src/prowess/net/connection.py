@@ -5,6 +5,7 @@ Redirects are not followed here. Everything blocks; a connection can be cut from
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 import time
@@ -27,6 +28,7 @@ MAX_ADDRESSES = 4
 """How many addresses of a host are tried."""
 
 _CHUNK = 65_536
+_LENGTH = re.compile(r"[0-9]{1,18}", re.ASCII)
 _BODYLESS_STATUSES = frozenset({204, 304})
 # Any port will do: connecting a datagram socket sends nothing.
 _ANY_PORT = 9
@@ -227,6 +229,7 @@ def _read_response(response: HTTPResponse, request: WireRequest) -> WireResponse
         lower = name.lower()
         # Repeated fields are equivalent to one with a comma (RFC 9110, 5.3).
         fields[lower] = f"{fields[lower]}, {value}" if lower in fields else value
+    _check_length(fields)
     encoding = fields.get("content-encoding", "identity").strip().lower()
     unread = request.body_of_success_only and response.status != 200
     if unread or request.method == "HEAD" or response.status in _BODYLESS_STATUSES:
@@ -236,6 +239,16 @@ def _read_response(response: HTTPResponse, request: WireRequest) -> WireResponse
         for stale in ("content-encoding", "content-length"):
             fields.pop(stale, None)
     return WireResponse(status=response.status, fields=fields, body=body)
+
+
+def _check_length(fields: Mapping[str, str]) -> None:
+    """Refuse a length that is no number, and one that contradicts another or a chunked body."""
+    # `http.client` ignores a length that it cannot read, such as -5, and would take whatever comes for the body.
+    lengths = {one.strip() for one in fields["content-length"].split(",")} if "content-length" in fields else set[str]()
+    if len(lengths) > 1 or not all(_LENGTH.fullmatch(one) for one in lengths):
+        raise HTTPException("states a length of its answer that is none")
+    if lengths and "transfer-encoding" in fields:
+        raise HTTPException("states the length of its answer in two ways")
 
 
 def _read_body(response: HTTPResponse, max_bytes: int, encoding: str) -> bytes:

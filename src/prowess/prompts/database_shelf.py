@@ -15,8 +15,9 @@ from prowess.policy.configuration import read_policy
 from prowess.policy.gate import judge
 from prowess.policy.subject import Subject
 from prowess.prompts.registry import unusable_entry
-from prowess.prompts.shelf import EntryKind, RegistryEntry, read_entry
+from prowess.prompts.shelf import EntryKind, RegistryEntry, failed_entry, read_entry
 from prowess.skill.forms.data import json_text
+from prowess.skill.forms.form import error
 from prowess.skill.semver import is_semver
 from prowess.storage import registry
 from prowess.storage.database import Connections
@@ -46,6 +47,12 @@ class DatabaseShelf:
 def entry_from_row(kind: EntryKind, row: RegistryRow, location: str) -> RegistryEntry:
     """Return a row as an entry."""
     name = f"{row.entry_id}@{row.version}.json"
+    if not row.intact:
+        message = f"The {kind} {name.removesuffix('.json')[:200]!r} in {location} was changed outside Prowess."
+        hint = f"Remove it with `prowess {kind}s remove` and add it again, or restore the database from a backup."
+        return failed_entry(
+            kind, name, [error("registry-changed", message, hint)], origin=DATABASE_ORIGIN, location=location
+        )
     return read_entry(kind, name, row.content.encode(errors="replace"), origin=DATABASE_ORIGIN, location=location)
 
 
@@ -122,7 +129,7 @@ def _keep(
         return "added"
     kept = registry.get_entry(connection, *key)
     # Compared as data: the order of the fields does not matter.
-    return "same" if kept and json.loads(kept.content) == json.loads(content) else "conflict"
+    return "same" if kept and kept.intact and json.loads(kept.content) == json.loads(content) else "conflict"
 
 
 def _refusal(
@@ -140,7 +147,9 @@ def _audit(actor: Actor, action: Action, entry: RegistryEntry, content: str, out
     detail: dict[str, Any] = {"registry": f"{entry.kind}s", "id": entry.id[:200], "version": entry.version[:200]}
     detail["why"] = f"the {entry.kind} {entry.label[:200]}"
     digest = _digest(content) if content else ""
-    return AuditEntry(actor=actor.label, action=action, digest=digest, outcome=outcome, detail=detail)
+    return AuditEntry(
+        actor=actor.label, channel=actor.channel, action=action, digest=digest, outcome=outcome, detail=detail
+    )
 
 
 def _digest(content: str) -> str:

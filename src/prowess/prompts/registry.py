@@ -10,11 +10,14 @@ The shelves come from a callable, nearest first. With a catalog, prompts of othe
 from __future__ import annotations
 
 import difflib
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from prowess.errors import Invalid, NotFound, Problem, ProwessError
+from prowess.errors import Conflict, Invalid, NotFound, Problem, ProwessError
+from prowess.policy.subject import UsedEntry
 from prowess.prompts.prompt import Prompt, Rubric, prompt_from_artifact, rubric_from_document
 from prowess.prompts.shelf import EntryKind, RegistryEntry, Shelf
 from prowess.skill.forms.form import error
@@ -32,6 +35,24 @@ ARTIFACT_KINDS: Mapping[EntryKind, Kind] = {"prompt": "prompt_template", "rubric
 
 SKILL_ORIGIN = "skill:"
 """Prefix of the origin of a skill's own entries."""
+TRUSTED_ORIGINS = frozenset({"database", "memory"})
+"""Where only people, or the application itself, put entries. Files may come from anyone."""
+
+
+def entry_digest(value: Prompt | Rubric) -> str:
+    """Return the SHA-256 of the content of an entry, wherever it was found."""
+    content = {name: field for name, field in value.as_json().items() if name != "origin"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def check_used(value: Prompt | Rubric, admitted: Sequence[UsedEntry] | None) -> None:
+    """Raise `Conflict` unless a run was let through the gate with exactly this entry; None admits everything."""
+    if admitted is None or value.origin.startswith(SKILL_ORIGIN):
+        return
+    if entry_digest(value) not in {entry.digest for entry in admitted}:
+        raise Conflict(
+            f"{value.label!r} was changed after this run was allowed, so it is not used.", hint="Run the skill again."
+        )
 
 
 def skill_entries(skill: Skill, kind: EntryKind) -> list[RegistryEntry]:
@@ -142,6 +163,33 @@ class Registry:
                 return found
             there += entries
         raise self._not_found(kind, id, version, there, organization)
+
+    def list_used(self, skill: Skill, artifacts: Sequence[Artifact], *, organization: str) -> tuple[UsedEntry, ...]:
+        """Return the entries that these artifacts of a skill take from the shelves, each with the one it hides.
+
+        Missing and unusable entries are left out: using them fails anyway.
+        """
+        used: dict[UsedEntry, None] = {}
+        for reference in filter(None, map(_reference, artifacts)):
+            kind, named, version = reference
+            places = self._places(kind, named, skill, organization)
+            chosen = [entry for entries in places if entries and (entry := _choose(entries, version))]
+            if not chosen or chosen[0].value is None or chosen[0].origin.startswith(SKILL_ORIGIN):
+                continue
+            first, digest = chosen[0], entry_digest(chosen[0].value)
+            others = ((other, entry_digest(other.value)) for other in chosen[1:] if other.value is not None)
+            hidden, hidden_digest = next(((one, other) for one, other in others if other != digest), (None, ""))
+            entry = UsedEntry(
+                kind=kind,
+                label=first.label,
+                digest=digest,
+                origin=first.origin,
+                location="" if first.origin in TRUSTED_ORIGINS else first.location or first.origin,
+                hides=hidden.origin if hidden else "",
+                hidden_digest=hidden_digest,
+            )
+            used[entry] = None
+        return tuple(used)
 
     def _places(
         self, kind: EntryKind, id: str, skill: Skill | None, organization: str

@@ -17,6 +17,7 @@ from prowess.skill.forms.form import error, too_large_problem, warning
 from prowess.skill.forms.prompt_files import DATA_SUFFIXES, check_rubric, file_stem, plain_text, prompt_settings
 from prowess.skill.kinds import JsonObject
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
+from prowess.skill.profiles.hidden_text import find_hidden_in_values
 from prowess.skill.schema import compile_schema
 from prowess.skill.semver import is_semver
 from prowess.skill.template import find_variables
@@ -26,6 +27,7 @@ REGISTRY_CODES = {
     "registry-version": "An entry has no version, or one that is not a semantic version.",
     "registry-duplicate": "Two files of one place hold the same version of the same entry; the first counts.",
     "registry-schema": "A schema of an entry cannot be used.",
+    "registry-changed": "The row of an entry in the database was changed by something other than Prowess; it is not used.",
     "registry-unreadable": "A file or folder of a registry cannot be read, or is a link, and is not followed.",
 }
 
@@ -109,6 +111,7 @@ def read_entry(
     check = check_prompt if kind == "prompt" else check_rubric
     check(name, document, problems)
     _check_schema(name, document, "output_schema", problems)
+    problems += find_hidden_in_values(name, document)
     entry = RegistryEntry(kind=kind, id=entry_id, version=version, origin=origin, location=location, value=None)
     if any(problem.severity == "error" for problem in problems):
         return replace(entry, problems=tuple(problems))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ _HEADER = (
     r"(?i)(?P<before>\bauthorization\\?[\"'`]?\s*[:=]\s*\\?[\"'`]?(?:(?:bearer|basic|token|digest|apikey)\s+)?|\bbearer\s+)"
     r"(?P<value>[A-Za-z0-9._~+/=:-]{8,})"
 )
+_BASIC = r"(?i)(?P<before>\bbasic\s+\\?[\"'`]?)(?P<value>[A-Za-z0-9+/_-]{4,}={0,2})"
 _COOKIE = r"(?i)(?P<before>\b(?:set-)?cookie:\s*)(?P<value>[^\s=;]+=[^\s;]{10,}[^\r\n\"'`]*)"
 _LOGIN = r"(?P<before>(?:^|\s)(?:-u|--user)[ =][\"']?[^\s:\"'$<{]+:)(?P<value>[^\s\"'$<{]{3,})"
 
@@ -29,6 +31,8 @@ _LOGIN = r"(?P<before>(?:^|\s)(?:-u|--user)[ =][\"']?[^\s:\"'$<{]+:)(?P<value>[^
 NAME_HINT = (
     r"(?i:(?:key(?:[_-]?id)?|secret|token|passw(?:or)?d|passphrase|pwd|credentials?|authorization|cookie)\\?[\"'`]?\s*[:=]"
     rf"|-{_SENSITIVE_KEYS}\s|bearer\s|(?:-u|--user)[ =])"
+    # Base64 has capitals or digits after its first letter, and few words have.
+    r"|(?i:\bbasic)\s+\\?[\"'`]?[A-Za-z0-9+/_-]+[A-Z0-9=]"
 )
 
 _KEY = re.compile(
@@ -87,6 +91,20 @@ def _replace_unless_words(match: Match) -> str:
     return _replace_unless_placeholder(match)
 
 
+def _replace_login(match: Match) -> str:
+    """Replace a value after `Basic` if it is the base64 of a name and a password, which no word of a text is."""
+    named = match.groupdict()
+    before, value = named.get("before") or "", named.get("value") or ""
+    try:
+        login = b64decode(
+            value.rstrip("=") + "=" * (-len(value.rstrip("=")) % 4), altchars=b"-_" if set(value) & {"-", "_"} else None
+        )
+        text = login.decode()
+    except ValueError:
+        return match.group()
+    return f"{before}[redacted]" if ":" in text and text.isprintable() else match.group()
+
+
 def _looks_secret(value: str) -> bool:
     """Return True unless the value is a word, an expression of a program, or a placeholder of documentation."""
     if _PLACEHOLDER.search(value) or _EXPRESSION.fullmatch(value):
@@ -96,6 +114,7 @@ def _looks_secret(value: str) -> bool:
 
 
 _REPLACEMENTS = (
+    (_BASIC, _replace_login),
     (_HEADER, _replace_unless_words),
     (_COOKIE, _replace_unless_placeholder),
     (_LOGIN, _replace_unless_placeholder),
@@ -134,10 +153,12 @@ SHAPES: tuple[SecretShape, ...] = (
     _shape("jwt", "eyJ", r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"),
     _shape(
         "url-password",
-        "://",
-        r"(?P<before>[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/?#:@\"'<>]*:)(?P<value>[^\s/?#@\"'<>${}]{3,})@",
-        r"://[^\s/?#:@\"'<>]*:[^\s/?#@\"'<>${}]{3,}@",
+        "//",
+        # A password may contain `@`, `?` and `#` unescaped: it ends at the last `@` before the path.
+        r"(?P<before>(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//[^\s/?#:@\"'`<>]*:)(?P<value>[^\s/\"'`<>{}$][^\s/\"'`<>{}]{2,})@",
+        r"//[^\s/?#:@\"'`<>]*:[^\s/\"'`<>{}$][^\s/\"'`<>{}]{2,}@",
     ),
+    _shape("url-token", "//", r"(?P<before>//)(?P<value>[A-Za-z0-9_~.-]{16,})@", r"//[A-Za-z0-9_~.-]{16,}@"),
     _shape("anthropic", "sk-ant-", r"\bsk-ant-[A-Za-z0-9_-]{16,}"),
     _shape("openrouter", "sk-or-", r"\bsk-or-(?:v\d-)?[A-Za-z0-9]{24,}"),
     _shape("openai", "sk-", r"\bsk-(?:proj-|svcacct-|admin-|None-)?[A-Za-z0-9_-]{20,}"),
@@ -237,6 +258,10 @@ _EXAMPLE_PASSWORDS = {
 }.union(("pwd", "root", "secret", "test", "token", "user", "xxx", "xxxx", "yourpassword"))
 
 
+_PORT = re.compile(r"\d{1,5}[?#]")
+"""The start of a query or fragment after a port, as in `//host:80?to=a@b`."""
+
+
 def redact_shapes(text: str) -> str:
     """Return the text with values that have the shape of a secret replaced."""
     for shape in SHAPES:
@@ -248,11 +273,12 @@ def redact_shapes(text: str) -> str:
 
 def _replace_shape(kind: str, match: Match) -> str:
     whole, parts = match.group(), match.groupdict()
-    if _is_placeholder(whole, parts.get("value") or ""):
+    value = parts.get("value") or ""
+    if (kind == "url-token" and not _looks_secret(value)) or _PORT.match(value) or _is_placeholder(whole, value):
         return whole
     before = parts.get("before") or ""
     # The pattern needs the `@` to tell a password from a port, so the match includes it.
-    after = "@" if kind == "url-password" else ""
+    after = "@" if kind in ("url-password", "url-token") else ""
     return f"{before}[redacted:{kind}]{after}"
 
 

@@ -13,7 +13,7 @@ from prowess.errors import Refused, TimedOut, Unavailable
 from prowess.llm.model import Request, Usage
 from prowess.policy.actor import Actor
 from prowess.policy.organization import OrgPolicy
-from prowess.policy.subject import Trust
+from prowess.policy.subject import Trust, UsedEntry
 from prowess.run.allowance import Allowance, QuestionLimit, SpendLimit
 from prowess.run.receipt import NO_SECRETS, Receipt, SecretFilter
 from prowess.run.request import RunRequest, Step, StepListener, ignore_step
@@ -144,6 +144,8 @@ class Run:
     on_step: StepListener
     spend: SpendLimit
     questions: QuestionLimit
+    uses: tuple[UsedEntry, ...] | None
+    """The prompts and rubrics with which it passed the gate; None for a run without a gate."""
     root: str
     """The id of the run that a person or an agent started: this one, or the one whose code started it."""
     parts: list[RunPart] = field(default_factory=list["RunPart"])
@@ -165,10 +167,11 @@ def start_run(
     needs: Needs,
     actor: Actor,
     policy: OrgPolicy | None = None,
-    trust: Trust = "synced",
+    trust: Trust = "found",
     session: str = "",
     session_model: str = "",
     resumes: str = "",
+    uses: tuple[UsedEntry, ...] | None = None,
 ) -> Run:
     """Return a new run. What it spends and asks also counts for the run that started it."""
     outer = request.started_by.run if request.started_by else None
@@ -188,6 +191,7 @@ def start_run(
         session=session,
         session_model=session_model,
         resumes=resumes,
+        uses=uses,
         on_step=_guard_listener(request.on_step),
         spend=SpendLimit(limit=limits.max_cost, outer=outer.spend if outer else None),
         # The same object, so that questions of inner runs count for the outer one.

@@ -12,7 +12,7 @@ from typing import Any, cast
 from prowess.llm.model import Message, Model, Request, Role
 from prowess.prompts.prompt import choose_variant
 from prowess.run.call import Call
-from prowess.session.tags import neutralize, to_one_line
+from prowess.session.tags import to_one_line, to_prompt_text
 from prowess.skill.kinds import Artifact, JsonObject, Kind
 from prowess.skill.limits import KIB, Limits
 from prowess.skill.model import Skill
@@ -94,7 +94,7 @@ _UNREADABLE = Message(role="system")
 
 def _message(role: Role, value: Any) -> Message:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return Message(role=role, text=neutralize(text.strip()))
+    return Message(role=role, text=to_prompt_text(text.strip()))
 
 
 def _marked(content: str) -> Iterator[Message]:
@@ -141,7 +141,7 @@ def build_preamble(skill: Skill, family: str, *, example_chars: int = MAX_EXAMPL
     Examples are added in order while they fit into `example_chars`; one that does not fit is skipped. An example that is not
     made of turns goes into the system prompt. Our own block markers in the skill's text are neutralized.
     """
-    system = [neutralize(one.content.strip()) for one in _of_kind(skill, "approach", family)]
+    system = [to_prompt_text(one.content.strip()) for one in _of_kind(skill, "approach", family)]
     turns: list[Message] = []
     room, omitted = example_chars, 0
     for example in _of_kind(skill, "example", family):
@@ -185,4 +185,4 @@ def _of_kind(skill: Skill, kind: Kind, family: str) -> Iterator[Artifact]:
 
 
 def _shown(example: Artifact) -> str:
-    return neutralize(f"Example ({to_one_line(example.name)}):\n{example.content.strip()}")
+    return to_prompt_text(f"Example ({to_one_line(example.name)}):\n{example.content.strip()}")

@@ -6,6 +6,7 @@ import weakref
 from dataclasses import replace
 from typing import Any, cast
 
+from prowess.catalog.catalog import Catalog
 from prowess.catalog.store import Store
 from prowess.errors import ProwessError
 from prowess.policy.subject import Subject
@@ -14,7 +15,7 @@ from prowess.run.call import DryRunEnded, Run, make_call
 from prowess.run.handler import RunArtifact
 from prowess.run.result import RunResult, produce_files
 from prowess.run.selection import add_outputs, normalize_inputs, select_artifacts
-from prowess.session.text import find_author, make_subject
+from prowess.session.text import Standing, make_subject, read_standing
 from prowess.skill.model import Skill
 from prowess.skill.needs import measure_reach
 from prowess.skill.outline import SkillOutline
@@ -22,10 +23,15 @@ from prowess.skill.outline import SkillOutline
 _MAX_SUBJECTS = 16
 
 
-def subject_of_run(store: Store, skill: Skill, artifacts: tuple[str, ...] = ()) -> Subject:
-    """Return what the gate decides about: the skill, and how far a run of it, or of these artifacts, reaches."""
+def subject_of_run(
+    catalog: Catalog, store: Store, skill: Skill, artifacts: tuple[str, ...] = (), *, scan: bool = True
+) -> Subject:
+    """Return what the gate decides about: the skill, and how far a run of it, or of these artifacts, reaches.
+
+    Without `scan`, it has only the findings that are remembered; a run is judged with all of them.
+    """
     facts = SkillFacts(skill)
-    return facts.subject(find_author(store, facts.outline), artifacts)
+    return facts.subject(read_standing(catalog, store, facts.outline, scan=scan), artifacts)
 
 
 class SkillFacts:
@@ -36,16 +42,16 @@ class SkillFacts:
         self.needs = self.outline.needs
         # A strong reference would keep the skill alive, and the finalizer in `Runner.facts` would never run.
         self._skill = weakref.ref(skill)
-        self._subjects: dict[tuple[str, tuple[str, ...]], Subject] = {}
+        self._subjects: dict[tuple[Standing, tuple[str, ...]], Subject] = {}
 
-    def subject(self, written_by: str, artifacts: tuple[str, ...]) -> Subject:
+    def subject(self, standing: Standing, artifacts: tuple[str, ...]) -> Subject:
         """Return what the gate decides about before a run of these artifacts, or of the whole skill."""
-        key = (written_by, artifacts)
+        key = (standing, artifacts)
         found = self._subjects.get(key)
         if found is None:
             skill = cast("Skill", self._skill())
             found = replace(
-                make_subject(self.outline, written_by),
+                make_subject(self.outline, standing),
                 asks_first=read_allowance(skill).asks_first,
                 reach=measure_reach(skill, artifacts, needs=self.needs),
             )

@@ -26,7 +26,7 @@ def parse_json(text: str, *, around: int = 0) -> Any:
     if _has_too_many_values(text):
         raise ValueError(f"it has more than {MAX_VALUES:,} values")
     try:
-        value = json.loads(text, parse_constant=_reject_constant)
+        value = _decode(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if json_depth(value) > MAX_DEPTH + around:
@@ -35,10 +35,17 @@ def parse_json(text: str, *, around: int = 0) -> Any:
     return _replace_surrogates(value) if _SURROGATE.search(text) else value
 
 
-def parse_outcome(payload: bytes, script: Script, calls: int, limits: SandboxLimits = DEFAULT_LIMITS) -> ScriptOutcome:
+def parse_outcome(
+    payload: bytes,
+    script: Script,
+    calls: int,
+    limits: SandboxLimits = DEFAULT_LIMITS,
+    *,
+    confined: tuple[str, ...] = (),
+) -> ScriptOutcome:
     """Return the outcome of a run, from the report of the worker and that of the guest; raise `ValueError` if it is malformed."""
     head, _, report = payload.partition(b"\n")
-    summary = _require_object(json.loads(head))
+    summary = _require_object(_decode(head.decode()))
     word = str(summary.get("word"))
     if word not in _END_REASONS:
         raise ValueError("the worker gives no reason")
@@ -48,6 +55,7 @@ def parse_outcome(payload: bytes, script: Script, calls: int, limits: SandboxLim
         "fuel": int(summary.get("fuel", 0)),
         "detail": str(summary.get("detail", ""))[:_DETAIL_CHARS],
         "calls": calls,
+        "confined": confined,
     }
     if ended != "done":
         return ScriptOutcome(ended=ended, **facts)
@@ -101,6 +109,10 @@ def _require_object(value: Any) -> dict[str, Any]:
 
 def _reject_constant(constant: str) -> NoReturn:
     raise ValueError(f"it has {constant}, which is no number in JSON")
+
+
+# Made once: `json.loads` makes a decoder for each call that has options.
+_decode = json.JSONDecoder(parse_constant=_reject_constant).decode
 
 
 def _replace_surrogates(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Folders that a skill may read or write, and the names that it may never write.
+"""Folders that a skill may read or write, what in them stays hidden, and the names that it may never write.
 
 A skill that could write another skill, or into a hidden folder such as `.git`, would have its text followed or its programs
 run by the next person or tool that works there, without an approval.
@@ -33,8 +33,38 @@ def write_refusal(folder: Sequence[str], names: Sequence[str]) -> str:
 
 
 def is_hidden(names: Sequence[str]) -> bool:
-    """Return True if one of the names is hidden."""
+    """Return True if one of the names begins with a dot."""
     return any(name.startswith(".") for name in names)
+
+
+_CREDENTIALS = """
+.ssh .aws .azure .gnupg .kube .docker .git .netrc _netrc .password-store .mozilla keychains appdata
+id_rsa id_dsa id_ecdsa id_ed25519 logins.json key4.db cookies.sqlite credentials.db wallet.dat
+"""
+CREDENTIAL_NAMES = frozenset({*_CREDENTIALS.split(), "login data"})
+"""Files and folders that hold keys, passwords and cookies, in lower case."""
+CREDENTIAL_PAIRS = frozenset(
+    {(".config", name) for name in ("gh", "gcloud", "google-chrome", "chromium", "op")}
+    # `Library` of macOS; other folders of that name are usually source code.
+    | {("library", name) for name in ("application support", "cookies", "containers", "group containers", "safari")}
+    | {("library", name) for name in ("accounts", "mail", "messages", "mobile documents")}
+)
+"""The same, by the name of a folder and the name in it."""
+_CREDENTIAL_SUFFIXES = (".kdbx", ".keychain", ".keychain-db")
+
+
+def is_credential_store(names: Sequence[str], *, above: str = "") -> bool:
+    """Return True if the names lead to a place where credentials are kept, or into one. `above` is the folder they are in."""
+    # In lower case, since some file systems ignore case.
+    lower = [name.lower() for name in names]
+    return any(
+        name in CREDENTIAL_NAMES or name.endswith(_CREDENTIAL_SUFFIXES) for name in lower
+    ) or not CREDENTIAL_PAIRS.isdisjoint(zip((above.lower(), *lower), lower, strict=False))
+
+
+def is_private(names: Sequence[str], *, above: str = "") -> bool:
+    """Return True if no skill is given what these names lead to unless an administrator names it."""
+    return is_hidden(names) or is_credential_store(names, above=above)
 
 
 MAX_READ_BYTES = 4 * MIB
@@ -55,11 +85,52 @@ class Root:
     name: str
     path: Path
     writable: bool = False
+    whole: bool = False
+    """True if a program is given everything in it. Otherwise what is hidden in it is masked; see `find_private`."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names on the way to it, as the skill and as the file system know them."""
         return (*(self.path.parts if self.name.startswith("/") else _split_names(self.name)), self.path.name)
+
+
+MAX_SCANNED, MAX_MASKED = 500_000, 2_000
+"""The most entries of a folder that a program is given, and the most of them that are masked."""
+
+
+def find_private(root: Root) -> list[str]:
+    """Return what is hidden in a folder that a program is given: the files and folders that have to be masked. Blocking.
+
+    Raise `Refused` if there are too many to look at or to mask.
+    """
+    found: list[str] = []
+    waiting, seen = [str(root.path)], 0
+    while waiting:
+        folder = waiting.pop()
+        above = folder.rpartition("/")[2]
+        try:
+            with os.scandir(folder) as listing:
+                entries = list(listing)
+        except OSError:
+            # A program that may write to it could change its permissions, so it is masked as a whole.
+            found.append(folder)
+            continue
+        for entry in entries:
+            seen += 1
+            # A link shows only where it leads; what it leads to is masked or out of reach itself.
+            if entry.is_symlink():
+                continue
+            if is_private((entry.name,), above=above):
+                found.append(entry.path)
+            elif entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+        if seen > MAX_SCANNED or len(found) > MAX_MASKED:
+            raise Refused(
+                f"The folder {root.name!r} has more than {MAX_SCANNED:,} entries, or more than {MAX_MASKED:,} hidden ones; "
+                "a program is not given it.",
+                hint="Name a smaller folder in `roots` of the manifest.",
+            )
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,10 +189,11 @@ class SkillFolders:
         places = self._places(path)
         found = next((place for place in places[:-1] if place.holds_something()), places[-1])
         # The root without a name is the run's own temporary folder, which is removed after the run.
-        if found.root.name and is_hidden(found.names):
+        if found.root.name and is_private(found.names, above=found.root.path.name):
             raise Refused(
-                f"{path!r} is hidden, and a root does not give what is hidden in it.",
-                hint="Name the hidden folder itself in `roots` of the manifest.",
+                f"{path!r} is hidden or a credential store, which a root does not give.",
+                hint="An administrator allows the folder itself: "
+                f"`prowess policy set skill_roots '[\"{found.root.path.joinpath(*found.names[:-1])}\"]'`.",
             )
         return found
 

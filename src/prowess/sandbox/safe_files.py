@@ -60,7 +60,7 @@ def open_root(path: str) -> Generator[int]:
 
 
 def read_file(parent: int, name: str, *, most: int) -> bytes:
-    """Return the content of a file in an open folder; `EFBIG` if it is larger than `most`."""
+    """Return the content of a file in an open folder; `EFBIG` if it is larger than `most`, `EACCES` for a link to a private file."""
     # Check before opening: merely opening a device or a pipe can block or have effects. Check again once it is open, since it
     # may have been replaced in between.
     _check_kind(os.stat(name, dir_fd=parent, follow_symlinks=False))
@@ -68,6 +68,9 @@ def read_file(parent: int, name: str, *, most: int) -> bytes:
     try:
         found = os.fstat(file)
         _check_kind(found)
+        # A private file with another name elsewhere is likely somebody's key, linked to where a skill may read.
+        if found.st_nlink > 1 and not found.st_mode & stat.S_IROTH:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         if found.st_size > most:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         return _content(file, most)

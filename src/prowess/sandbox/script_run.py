@@ -7,10 +7,9 @@ import contextvars
 import inspect
 import json
 import weakref
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -64,20 +63,30 @@ class RunSlots:
         """How many runs of one event loop there can be at a time, on all levels together."""
         return sum(self._sizes)
 
-    @asynccontextmanager
-    async def hold(self) -> AsyncGenerator[None, None]:
-        """Hold a slot; raise `Refused` if runs are nested too deeply."""
+    def hold(self) -> HeldSlot:
+        """Return a context that holds a slot; raise `Refused` if runs are nested too deeply."""
         level = _nesting.get()
         if level >= MAX_NESTING:
             raise Refused(
                 f"Runs lie at most {MAX_NESTING} deep within each other.", hint="Run the innermost on its own."
             )
-        async with self._semaphores.get()[level]:
-            before = _nesting.set(level + 1)
-            try:
-                yield
-            finally:
-                _nesting.reset(before)
+        return HeldSlot(self._semaphores.get()[level], level)
+
+
+class HeldSlot:
+    """A slot, from `async with` until its end; runs that start inside are a level deeper."""
+
+    def __init__(self, semaphore: asyncio.Semaphore, level: int) -> None:
+        self._semaphore = semaphore
+        self._level = level
+
+    async def __aenter__(self) -> None:
+        await self._semaphore.acquire()
+        self._outside = _nesting.set(self._level + 1)
+
+    async def __aexit__(self, *_: object) -> None:
+        _nesting.reset(self._outside)
+        self._semaphore.release()
 
 
 GRACE_SECONDS = 5.0
@@ -124,10 +133,9 @@ class ScriptRun:
         if self._failure is not None:
             raise self._failure
         try:
-            ran = await self._read()
+            return await self._read()
         except ValueError as error:
             raise RunFailed(f"The sandbox broke while it ran a script: {error}.") from error
-        return replace(ran, confined=self._worker.confined)
 
     async def _wait(self) -> None:
         """Wait for the end. `asyncio.wait` would take one more turn of the event loop to notice it."""
@@ -141,7 +149,7 @@ class ScriptRun:
 
     async def _read(self) -> ScriptOutcome:
         payload = self._ended.result()
-        read = partial(parse_outcome, payload, self._script, self._calls, self._limits)
+        read = partial(parse_outcome, payload, self._script, self._calls, self._limits, confined=self._worker.confined)
         return await offload(read) if len(payload) > OFFLOAD_SIZE else read()
 
     async def _stop(self) -> None:

@@ -7,7 +7,7 @@ the text is used, the skill passes the gate again or leaves the prompt.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,9 +15,10 @@ import sqlalchemy as sa
 
 from prowess.catalog.catalog import Catalog
 from prowess.errors import Conflict, NotFound, ProwessError, Refused, Unavailable
+from prowess.policy.acceptance import resolve
 from prowess.policy.actor import Action, Actor
 from prowess.policy.configuration import read_policy
-from prowess.policy.gate import admit, find_last_approved, judge
+from prowess.policy.gate import admit, find_last_approved, judge, needs_acceptance
 from prowess.policy.organization import OrgPolicy
 from prowess.session.enabled import (
     SessionChange,
@@ -44,19 +45,21 @@ from prowess.skill.package import Package
 from prowess.storage import sessions
 from prowess.storage.approvals import get_approval
 from prowess.storage.database import Connections
-from prowess.storage.sessions import SessionRow
+from prowess.storage.owner import Owner
+from prowess.storage.sessions import EnabledRow, SessionRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activation:
     """Changes what is enabled in sessions. Blocking; safe to use from many threads and processes.
 
-    `wake` notifies the subscribers of an organization after a write.
+    `wake` notifies the subscribers of an organization after a write. `folders` are those that the operator trusts.
     """
 
     records: Connections
     catalog: Catalog
     wake: Callable[[str], None]
+    folders: tuple[str, ...] = ()
 
     def enable(self, actor: Actor, session: str, slug: str, *, reason: str = "") -> Session:
         """Put a skill's text into the prompt. Enabling a skill twice changes nothing.
@@ -83,8 +86,8 @@ class Activation:
             row = lock_open_session(connection, actor, session)
             outcome = self._enter(connection, actor, row, text, reason, action)
             held = outcome.session.get(text.outline.slug)
-            # A failed attempt to enable it again must not leave a skill in the prompt whose approval was revoked.
-            if outcome.error is not None and held is not None and _is_revoked(connection, row, held):
+            # A failed attempt to enable it again must not leave a skill in the prompt that nobody accepts any more.
+            if outcome.error is not None and held is not None and self._is_revoked(connection, row, held):
                 outcome = outcome.then(release_skill(connection, actor, row, held, "revoked"))
             outcome.append(connection)
         self.wake(actor.organization)
@@ -119,28 +122,41 @@ class Activation:
             row = find_open_session(connection, actor, session)
             current = read_session(connection, row)
             held = current.get(slug)
-            if held is None or _is_revoked(connection, row, held):
+            if held is None or self._is_revoked(connection, row, held):
                 raise _not_enabled_error(slug, current)
-            return read_content(connection, row, slug)[1]
+            block = read_content(connection, row, slug)
+        if not block.intact:
+            raise _changed_block_error(slug)
+        return block.content
 
     def blocks(self, actor: Actor, session: str) -> tuple[Session, tuple[str, ...]]:
         """Return the session and the blocks of its enabled skills in the order of enabling, as they were admitted.
 
-        A skill passes the gate again, or leaves the prompt, if its bytes or the policy have changed, if it is gone, or if
-        its approval was revoked. A skill whose store does not answer, or belongs to another workspace, stays as it was
+        A skill passes the gate again, or leaves the prompt, if its bytes or the policy have changed, if it is gone, if the
+        approval or acceptance that let it in was revoked, or if somebody changed its row in the database. A skill whose
+        store does not answer, or belongs to another workspace, stays as it was
         admitted while the policy is the same.
         """
         with self.records.read() as connection:
             row = find_open_session(connection, actor, session)
             held = sessions.list_contents(connection, row.id)
             current = read_session(connection, row)
-            revoked = [skill for skill in current.enabled if _is_revoked(connection, row, skill)]
+            revoked = [skill for skill in current.enabled if _is_approval_revoked(connection, row, skill)]
+            regarded = self._resolve_rows(connection, actor.owner, [block.row for block in held])
             policy = read_policy(connection, actor.organization)
         # Most turns change nothing, so the check above takes a read transaction only; each change below takes its own.
-        others = [skill for skill in current.enabled if skill not in revoked]
-        changed = [skill for skill in others if skill.rules != policy.rules_mark or self._has_changed(skill)]
-        if not changed and not revoked:
-            return current, tuple(block for _, block in held)
+        broken = {block.row.slug for block in held if not block.intact}
+        others = [skill for skill in current.enabled if skill not in revoked and skill.slug not in broken]
+        changed = [
+            skill
+            for skill in others
+            if skill.rules != policy.rules_mark or regarded.get(skill.slug) != skill.trust or self._has_changed(skill)
+        ]
+        if not changed and not revoked and not broken:
+            return current, tuple(block.content for block in held)
+        for skill in current.enabled:
+            if skill.slug in broken:
+                self._admit_again(actor, row.id, skill)
         for skill in changed:
             self._renew(actor, row.id, skill)
         for skill in revoked:
@@ -148,9 +164,9 @@ class Activation:
         self.wake(actor.organization)
         with self.records.read() as connection:
             held = sessions.list_contents(connection, row.id)
-            return read_session(connection, find_open_session(connection, actor, row.id)), tuple(
-                block for _, block in held
-            )
+            after = read_session(connection, find_open_session(connection, actor, row.id))
+        # One that was changed a moment ago waits for the next turn.
+        return after, tuple(block.content for block in held if block.intact)
 
     def _enter(
         self,
@@ -166,9 +182,12 @@ class Activation:
         slug, digest = text.outline.slug, text.outline.digest
         acting = with_session_role(row, actor)
         policy = read_policy(connection, actor.organization)
-        ruling = judge(acting, action, text.subject, policy)
+        [subject] = resolve(connection, acting.owner, [text.subject], self.folders)
+        text = replace(text, subject=subject)
+        ruling = judge(acting, action, subject, policy)
         held = before.get(slug)
-        same = held is not None and held.digest == digest and not _is_revoked(connection, row, held)
+        same = held is not None and held.digest == digest and not _is_approval_revoked(connection, row, held)
+        same = same and held is not None and held.trust == subject.trust
         # Nothing changes, so there is neither an audit row nor an event.
         if held is not None and same and ruling.answer != "deny" and held.rules == policy.rules_mark:
             return SessionChange(session=before)
@@ -179,7 +198,7 @@ class Activation:
             return SessionChange(session=before, error=full, audits=(entry,))
         diff = self._diff(connection, acting, action, text) if ruling.answer == "ask" else ""
         admission = admit(
-            connection, acting, action, text.subject, policy=policy, session_id=row.id, reason=reason, diff=diff
+            connection, acting, action, subject, policy=policy, session_id=row.id, reason=reason, diff=diff
         )
         if admission.error is not None:
             return SessionChange(
@@ -205,10 +224,9 @@ class Activation:
         if not self._in_reach(skill):
             return _is_folder_gone(skill)
         try:
-            _, outline = self.catalog.find_outline(skill_address(skill))
+            return self.catalog.digest(skill_address(skill)) != skill.digest
         except NotFound:
             return self.catalog.is_gone(skill_address(skill))
-        return outline.digest != skill.digest
 
     def _renew(self, actor: Actor, session_id: str, skill: EnabledSkill) -> None:
         """Admit a skill with its new bytes or under the new policy, or remove it.
@@ -222,10 +240,12 @@ class Activation:
             session = read_session(connection, row)
             held = session.get(skill.slug)
             policy = read_policy(connection, actor.organization)
-            if held is None or (held.digest, held.rules) != (skill.digest, skill.rules):
+            if held is None or (held.digest, held.rules, held.trust) != (skill.digest, skill.rules, skill.trust):
                 return
+            stored = read_content(connection, row, skill.slug).row
+            regarded = self._resolve_rows(connection, actor.owner, [stored])[skill.slug]
             # Unknown is not changed: while the store does not answer, the admitted bytes stay under the same policy.
-            if text is None and held.rules == policy.rules_mark:
+            if text is None and held.rules == policy.rules_mark and held.trust == regarded:
                 return
             enabler = restore_enabler(actor, held)
             if isinstance(text, ProwessError):
@@ -238,7 +258,21 @@ class Activation:
                 outcome = self._stay(connection, enabler, row, held, text, policy)
             if outcome.error is not None:
                 cause = "policy-changed" if text is None or _has_same_digest(text, held) else "changed"
+                cause = "revoked" if regarded == "found" and cause != "changed" else cause
                 outcome = outcome.then(release_skill(connection, actor, row, held, cause, why=outcome.error.code))
+            outcome.append(connection)
+
+    def _admit_again(self, actor: Actor, session_id: str, skill: EnabledSkill) -> None:
+        """Remove a skill whose row somebody changed, and let it pass the gate again with the bytes of its store."""
+        text = self._text_now(skill)
+        with self.records.write() as connection:
+            row = lock_open_session(connection, actor, session_id)
+            held = read_session(connection, row).get(skill.slug)
+            if held is None or read_content(connection, row, skill.slug).intact:
+                return
+            outcome = release_skill(connection, actor, row, held, "row-changed")
+            if isinstance(text, SkillText):
+                outcome = outcome.then(self._enter(connection, actor, row, text, "its row was changed"))
             outcome.append(connection)
 
     def _stay(
@@ -254,14 +288,19 @@ class Activation:
 
         A skill that a person approved needs no second approval. If its text cannot be read now, it is judged by its row.
         """
-        enabled, block = read_content(connection, row, held.slug)
+        enabled, block, intact = read_content(connection, row, held.slug)
+        if not intact:
+            return SessionChange(session=read_session(connection, row), error=_changed_block_error(held.slug))
         # A skill that was fetched live is subject to its own setting, which may have been turned off since.
         action: Action = "enable" if held.source_type == "catalog" else "fetch_live"
-        subject = text.subject if text else subject_from_row(enabled)
+        regarded = text.subject if text else subject_from_row(enabled)
+        [subject] = resolve(connection, actor.owner, [regarded], self.folders)
         ruling = judge(with_session_role(row, actor), action, subject, policy)
-        if ruling.answer == "allow" or (ruling.answer == "ask" and held.approval):
-            # The new mark says that this policy was checked, so that the next turn does not check it again.
-            marked = replace(enabled, detail={**enabled.detail, "rules": policy.rules_mark})
+        approved = ruling.answer == "ask" and held.approval and not needs_acceptance(subject, ruling)
+        if ruling.answer == "allow" or approved:
+            # The new marks say that this policy and trust were checked, so that the next turn does not check them again.
+            detail = {**enabled.detail, "rules": policy.rules_mark, "trust": subject.trust}
+            marked = replace(enabled, detail=detail)
             sessions.exchange(connection, row.id, marked, block)
             return SessionChange(session=read_session(connection, row))
         if text is not None:
@@ -277,6 +316,19 @@ class Activation:
             # With another approval it was admitted again after `skill` was read.
             if held is not None and held.approval == skill.approval:
                 release_skill(connection, actor, row, held, "revoked").append(connection)
+
+    def _is_revoked(self, connection: sa.Connection, row: SessionRow, skill: EnabledSkill) -> bool:
+        """Return True if the approval or the acceptance that admitted a skill was revoked."""
+        if _is_approval_revoked(connection, row, skill):
+            return True
+        enabled = read_content(connection, row, skill.slug).row
+        owner = Owner(organization_id=row.organization_id, user_id=row.user_id)
+        return self._resolve_rows(connection, owner, [enabled])[skill.slug] == "found"
+
+    def _resolve_rows(self, connection: sa.Connection, owner: Owner, rows: Sequence[EnabledRow]) -> dict[str, str]:
+        """Return how far each enabled skill is trusted now, by slug."""
+        subjects = resolve(connection, owner, [subject_from_row(row) for row in rows], self.folders)
+        return {subject.slug: subject.trust for subject in subjects}
 
     def _in_reach(self, skill: EnabledSkill) -> bool:
         """Return True if this catalog can see the skill: a session can be used from another workspace."""
@@ -303,7 +355,7 @@ def _is_folder_gone(skill: EnabledSkill) -> bool:
     return skill.place.startswith("/") and not Path(skill.place).exists()
 
 
-def _is_revoked(connection: sa.Connection, row: SessionRow, skill: EnabledSkill) -> bool:
+def _is_approval_revoked(connection: sa.Connection, row: SessionRow, skill: EnabledSkill) -> bool:
     """Return True if the approval that admitted a skill was revoked."""
     if not skill.approval:
         return False
@@ -313,6 +365,13 @@ def _is_revoked(connection: sa.Connection, row: SessionRow, skill: EnabledSkill)
 
 def _has_same_digest(text: SkillText | ProwessError, held: EnabledSkill) -> bool:
     return isinstance(text, SkillText) and text.outline.digest == held.digest
+
+
+def _changed_block_error(slug: str) -> Unavailable:
+    return Unavailable(
+        f"The text of the skill {slug[:80]!r} in this session was changed outside Prowess.",
+        hint="Disable the skill and enable it again.",
+    )
 
 
 def _not_enabled_error(slug: str, session: Session) -> NotFound:

@@ -8,18 +8,21 @@ from time import monotonic
 from typing import Any
 
 from prowess.errors import Refused
+from prowess.policy.acceptance import resolve
 from prowess.policy.actor import ACTION_PERMISSIONS, Action, Actor
 from prowess.policy.configuration import read_policy
-from prowess.policy.gate import admit, judge, preview_all
+from prowess.policy.gate import Admission, admit, judge, preview_all
 from prowess.policy.organization import OrgPolicy
 from prowess.policy.roles import find_role
 from prowess.policy.rules import Ruling
 from prowess.policy.subject import Subject
-from prowess.session.sessions import with_session_role
+from prowess.policy.trust import TrustRecords, conclude, is_settled
+from prowess.session.sessions import viewer_of, with_session_role
 from prowess.storage import ledger
 from prowess.storage.database import Connections
 from prowess.storage.ledger import AuditEntry
 from prowess.storage.sessions import get_session
+from prowess.storage.trust import Acceptance, insert_acceptances
 
 _UNAUDITED_ACTIONS: frozenset[Action] = frozenset({"load", "load_script", "run"})
 """Actions so frequent that they leave no audit row if nobody has to be asked."""
@@ -44,6 +47,8 @@ class Gate:
     records: Connections
     present: Callable[[], bool]
     wake: Callable[[str], None]
+    folders: tuple[str, ...] = ()
+    """The folders that the operator trusts, by real path."""
     remembered: dict[str, tuple[float, OrgPolicy]] = field(default_factory=dict[str, tuple[float, OrgPolicy]])
     """Cached policies by organization, each with the time until which it may be used to allow an action."""
 
@@ -57,8 +62,8 @@ class Gate:
         reason: str = "",
         diff: str = "",
         policy: OrgPolicy | None = None,
-    ) -> None:
-        """Return if the action is allowed, or raise the reason. `diff` is shown to a person who is asked.
+    ) -> Admission:
+        """Return the admission if the action is allowed, or raise the reason. `diff` is shown to a person who is asked.
 
         `policy` is the organization's policy, if the caller has just read it.
 
@@ -66,10 +71,14 @@ class Gate:
         written but the load or the trace itself.
         """
         recent = policy or self.read_policy(actor)
-        if action in _UNAUDITED_ACTIONS and judge(actor, action, subject, recent).answer == "allow":
-            return
+        if action in _UNAUDITED_ACTIONS:
+            [resolved] = self.resolve(actor, [subject])
+            ruling = judge(actor, action, resolved, recent)
+            if ruling.answer == "allow":
+                return Admission(ruling=ruling, subject=resolved)
         with self.records.write() as connection:
             policy = read_policy(connection, actor.organization)
+            [subject] = resolve(connection, actor.owner, [subject], self.folders)
             # Decided again inside the transaction: the cached policy may be outdated, and an approval is consumed
             # here.
             admission = admit(
@@ -79,15 +88,28 @@ class Gate:
         self.wake(actor.organization)
         if admission.error is not None:
             raise admission.error
+        return admission
+
+    def resolve(self, actor: Actor, subjects: Sequence[Subject]) -> list[Subject]:
+        """Return the subjects with how far each is trusted now. The records are read only if they could make a difference."""
+        known = TrustRecords(folders=self.folders)
+        settled = [conclude(subject, known) for subject in subjects]
+        if all(is_settled(subject) for subject in settled) or not self.present():
+            return settled
+        with self.records.read() as connection:
+            return resolve(connection, actor.owner, subjects, self.folders)
 
     def preview(self, actor: Actor, subject: Subject, policy: OrgPolicy, action: Action = "enable") -> Ruling:
         """Return what would be decided about an action now. Ask and write nothing."""
-        return self.preview_all(actor, (subject,), policy, action)[0]
+        return self.preview_all(actor, self.resolve(actor, (subject,)), policy, action)[0]
 
     def preview_all(
         self, actor: Actor, subjects: Sequence[Subject], policy: OrgPolicy, action: Action
     ) -> tuple[Ruling, ...]:
-        """Return what would be decided about each skill, in order. Records are read only if a person would be asked."""
+        """Return what would be decided about each of these resolved subjects, in order.
+
+        Records are read only if a person would be asked.
+        """
         rulings = [judge(actor, action, subject, policy) for subject in subjects]
         if any(ruling.answer == "ask" for ruling in rulings) and self.present():
             with self.records.read() as connection:
@@ -108,7 +130,7 @@ class Gate:
         if not session or not session.isprintable() or not self.present():
             return SessionContext(actor=actor)
         with self.records.read() as connection:
-            row = get_session(connection, actor.owner, session)
+            row = get_session(connection, viewer_of(actor), session)
         if row is None:
             return SessionContext(actor=actor)
         # The role of a closed session still restricts: closing it must not give an agent more rights.
@@ -119,10 +141,13 @@ class Gate:
             else SessionContext(actor=acting, session=row.id, model=row.model)
         )
 
-    def note(self, actor: Actor, action: Action, subject: Subject, outcome: str) -> None:
-        """Log the outcome of an action that was allowed."""
-        slug, digest = subject.slug, subject.digest
-        self._append(actor, AuditEntry(actor=actor.label, action=action, slug=slug, digest=digest, outcome=outcome))
+    def note(
+        self, actor: Actor, action: Action, subject: Subject, outcome: str, accepted: Sequence[Acceptance] = ()
+    ) -> None:
+        """Log the outcome of an action that was allowed, and store what it means to accept, together."""
+        detail = {"accepted": accepted[0].how} if accepted else {}
+        entry = _entry(actor, action, outcome, slug=subject.slug, digest=subject.digest, detail=detail)
+        self._append(actor, [entry], accepted)
 
     def begin(self, actor: Actor, action: Action, **detail: Any) -> None:
         """Let a person start an action on many skills, and log that it begins or was refused.
@@ -134,17 +159,27 @@ class Gate:
         policy = self._policy(actor)
         refused = _refuse_bulk(actor, action, policy) or _refuse_without_admin(actor, action, policy)
         outcome = "denied" if refused else "begun"
-        self._append(actor, AuditEntry(actor=actor.label, action=action, outcome=outcome, detail=detail))
+        self._append(actor, [_entry(actor, action, outcome, detail=detail)])
         if refused:
             raise refused
 
-    def end(self, actor: Actor, action: Action, outcome: str = "done", **detail: Any) -> None:
-        """Log how the action ended."""
-        self._append(actor, AuditEntry(actor=actor.label, action=action, outcome=outcome, detail=detail))
+    def end(
+        self,
+        actor: Actor,
+        action: Action,
+        outcome: str = "done",
+        *,
+        accepted: Sequence[Acceptance] = (),
+        **detail: Any,
+    ) -> None:
+        """Log how the action ended, and store what it means to accept, with a row for each skill, together."""
+        each = [_entry(actor, "trust", one.how, slug=one.slug, digest=one.digest) for one in accepted]
+        self._append(actor, [*each, _entry(actor, action, outcome, detail=detail)], accepted)
 
-    def _append(self, actor: Actor, entry: AuditEntry) -> None:
+    def _append(self, actor: Actor, entries: Sequence[AuditEntry], accepted: Sequence[Acceptance] = ()) -> None:
         with self.records.write() as connection:
-            ledger.append(connection, actor.organization, audits=[entry])
+            insert_acceptances(connection, accepted)
+            ledger.append(connection, actor.organization, audits=entries)
 
     def forget(self) -> None:
         """Forget cached policies, because one was changed in this process."""
@@ -165,6 +200,10 @@ class Gate:
             return read_policy(connection, actor.organization)
 
 
+def _entry(actor: Actor, action: str, outcome: str, **fields: Any) -> AuditEntry:
+    return AuditEntry(actor=actor.label, channel=actor.channel, action=action, outcome=outcome, **fields)
+
+
 def _refuse_bulk(actor: Actor, action: Action, policy: OrgPolicy) -> Refused | None:
     if actor.is_person and (not actor.role or find_role(actor.role, policy).may(action)):
         return None
@@ -175,7 +214,7 @@ def _refuse_bulk(actor: Actor, action: Action, policy: OrgPolicy) -> Refused | N
 
 def _refuse_without_admin(actor: Actor, action: Action, policy: OrgPolicy) -> Refused | None:
     """Return the refusal for skills that are not known yet; they count as from elsewhere."""
-    unknown = Subject(slug="unknown", digest="unknown", source="", source_type="")
+    unknown = Subject(slug="unknown", digest="unknown", trust="synced")
     # `_refuse_bulk` has checked the role, and the tags that it is limited to cannot match an unknown skill.
     ruling = judge(replace(actor, role=""), action, unknown, policy)
     return Refused(ruling.reason, hint=ruling.hint) if ruling.answer == "deny" else None

@@ -17,7 +17,7 @@ from prowess.session.text import SkillText
 from prowess.storage import ledger, sessions
 from prowess.storage.approvals import ApprovalRow
 from prowess.storage.ledger import AuditEntry, EventEntry
-from prowess.storage.sessions import EnabledRow, SessionRow
+from prowess.storage.sessions import EnabledBlock, EnabledRow, SessionRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +66,7 @@ def make_audit_entry(
     """Return the audit entry about one skill in a session."""
     return AuditEntry(
         actor=actor.label,
+        channel=actor.channel,
         action=action,
         slug=slug,
         digest=digest,
@@ -87,6 +88,9 @@ def make_enabled_row(text: SkillText, actor: Actor, policy: OrgPolicy, approval:
         "source": subject.source,
         "source_type": subject.source_type,
         "written_by": subject.written_by,
+        "folder": subject.folder,
+        "frozen": subject.frozen,
+        "trust": subject.trust,
     }
     return EnabledRow(
         slug=outline.slug,
@@ -100,7 +104,7 @@ def make_enabled_row(text: SkillText, actor: Actor, policy: OrgPolicy, approval:
 
 
 def subject_from_row(row: EnabledRow) -> Subject:
-    """Return the subject of a stored row. A skill that is not known to be local counts as from elsewhere."""
+    """Return the subject of a stored row, to be resolved again. What its row does not say counts as found."""
     return Subject(
         slug=row.slug,
         digest=row.digest,
@@ -111,13 +115,15 @@ def subject_from_row(row: EnabledRow) -> Subject:
         source_type=row.detail.get("source_type", ""),
         origin=row.origin,
         written_by=row.detail.get("written_by", ""),
+        folder=row.detail.get("folder", ""),
+        frozen=row.detail.get("frozen") is True,
         live=row.source_type == "registry",
     )
 
 
-def read_content(connection: sa.Connection, row: SessionRow, slug: str) -> tuple[EnabledRow, str]:
-    """Return the row and the block of an enabled skill."""
-    return next(item for item in sessions.list_contents(connection, row.id) if item[0].slug == slug)
+def read_content(connection: sa.Connection, row: SessionRow, slug: str) -> EnabledBlock:
+    """Return an enabled skill with its block."""
+    return next(block for block in sessions.list_contents(connection, row.id) if block.row.slug == slug)
 
 
 def restore_enabler(actor: Actor, skill: EnabledSkill) -> Actor:

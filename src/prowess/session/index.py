@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from prowess.session.session import CHARS_PER_TOKEN
-from prowess.session.tags import find_tags, neutralize, to_one_line
+from prowess.session.tags import find_tags, to_one_line, to_prompt_text
 
 Form = Literal["full", "short", "name", "omitted"]
 
@@ -122,7 +122,7 @@ def _fit_names(cards: Sequence[IndexCard], budget: int) -> list[str]:
     # Lines are joined by line ends, so the first one costs none.
     used = -1
     for card in cards:
-        name = f"- {neutralize(to_one_line(card.slug))}"
+        name = f"- {to_prompt_text(to_one_line(card.slug))}"
         used += len(name) + 1
         if used > budget:
             break
@@ -135,7 +135,7 @@ def _joined_length(lines: Sequence[str]) -> int:
 
 
 def _clean_description(card: IndexCard) -> str:
-    return neutralize(to_one_line(card.description))
+    return to_prompt_text(to_one_line(card.description))
 
 
 def _make_entry(card: IndexCard, name: str, description: str, share: int) -> IndexEntry:

@@ -11,9 +11,10 @@ from prowess.catalog.store import Store
 from prowess.errors import ApprovalRequired, Conflict, Invalid, NotFound, ProwessError
 from prowess.policy.actor import Actor
 from prowess.session.admission import Gate
-from prowess.session.text import compose_skill_text, read_skill_text, read_subject
+from prowess.session.text import SkillText, compose_skill_text, read_skill_text, read_subject
 from prowess.skill.kinds import Kind
 from prowess.skill.outline import SkillOutline
+from prowess.skill.text.hidden import show_hidden
 
 _HINT = "Go on without it, or list the skills to see what there is."
 
@@ -76,19 +77,25 @@ class Loader:
             # Built up step by step, so that an error answer has everything that was known by then.
             answer = replace(answer, session_id=session)
             store, outline = self.catalog.find_outline(name)
+            answer = replace(answer, source=_describe_source(store, outline))
+            text = None
+            if reference is None and script is None:
+                text = self._read_text(store, outline)
+                outline, subject = text.outline, text.subject
+            else:
+                subject = read_subject(self.catalog, store, outline)
+            self.gate.check(actor, "load" if script is None else "load_script", subject, session=session)
+            # Not before: the names of files are text of a skill, too.
             answer = replace(
                 answer,
                 available_references=_part_names(outline, "reference"),
                 available_scripts=_part_names(outline, "script"),
-                source=_describe_source(store, outline),
             )
             if reference is not None:
-                return replace(
-                    answer, reference_content=self._file(actor, store, outline, "reference", reference, session)
-                )
+                return replace(answer, reference_content=_read_part(store, outline, "reference", reference))
             if script is not None:
-                return replace(answer, script_content=self._file(actor, store, outline, "script", script, session))
-            return replace(answer, body=self._body(actor, store, outline, session))
+                return replace(answer, script_content=_read_part(store, outline, "script", script))
+            return replace(answer, body=show_hidden(text.body) if text else None)
         except ProwessError as error:
             waits_for = error.approval_id if isinstance(error, ApprovalRequired) else None
             return replace(answer, error=error.message, hint=error.hint or _HINT, approval_id=waits_for)
@@ -102,33 +109,31 @@ class Loader:
             store, outline = self.catalog.find_outline(name)
             is_script = path in {part.path for part in outline.of_kind("script")}
             answer = replace(answer, source=_describe_source(store, outline), is_script=is_script)
+            action = "load_script" if is_script else "load"
+            self.gate.check(acting, action, read_subject(self.catalog, store, outline), session=session_id)
             if outline.file(path) is None:
                 raise _no_file_error(outline, path)
-            action = "load_script" if is_script else "load"
-            self.gate.check(acting, action, read_subject(store, outline), session=session_id)
             return replace(answer, content=read_verified_file(store, outline, path))
         except ProwessError as error:
             return replace(answer, error=error)
 
-    def _body(self, actor: Actor, store: Store, outline: SkillOutline, session: str) -> str:
+    def _read_text(self, store: Store, outline: SkillOutline) -> SkillText:
         # If the skill has changed since its outline was read, outline and text are read again together.
-        text = compose_skill_text(store, outline) or read_skill_text(self.catalog, f"{outline.scope}:{outline.slug}")
-        self.gate.check(actor, "load", text.subject, session=session)
-        return text.body
+        return compose_skill_text(self.catalog, store, outline) or read_skill_text(
+            self.catalog, f"{outline.scope}:{outline.slug}"
+        )
 
-    def _file(self, actor: Actor, store: Store, outline: SkillOutline, kind: Kind, name: str, session: str) -> str:
-        part = outline.file_part(kind, name)
-        if part is None or part.path is None:
-            there = ", ".join(_part_names(outline, kind))
-            raise NotFound(f"{outline.slug!r} has no {kind} {name[:200]!r}.", hint=f"It has: {there or 'none'}.")
-        action = "load_script" if kind == "script" else "load"
-        self.gate.check(actor, action, read_subject(store, outline), session=session)
-        try:
-            return read_verified_file(store, outline, part.path).decode()
-        except UnicodeDecodeError as error:
-            raise Invalid(
-                f"{part.path!r} is not text.", hint="Read it as a resource, which gives the bytes."
-            ) from error
+
+def _read_part(store: Store, outline: SkillOutline, kind: Kind, name: str) -> str:
+    part = outline.file_part(kind, name)
+    if part is None or part.path is None:
+        there = ", ".join(_part_names(outline, kind))
+        raise NotFound(f"{outline.slug!r} has no {kind} {name[:200]!r}.", hint=f"It has: {there or 'none'}.")
+    try:
+        # Control characters are allowed in scripts, and must not reach a prompt.
+        return show_hidden(read_verified_file(store, outline, part.path).decode())
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{part.path!r} is not text.", hint="Read it as a resource, which gives the bytes.") from error
 
 
 def _describe_source(store: Store, outline: SkillOutline) -> str:

@@ -30,7 +30,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from prowess.session.index import IndexPlan
-from prowess.session.tags import OUR_TAGS, Tag, find_tags, neutralize, to_one_line
+from prowess.session.tags import OUR_TAGS, Tag, find_tags, to_one_line, to_prompt_text
 
 BLOCK_MARK = "prowess"
 """The comment of blocks that do not belong to a skill."""
@@ -220,7 +220,7 @@ def replace_blocks(text: str, blocks: Sequence[str]) -> str:
 
 
 def _render_block(tag: str, text: str, *, attributes: str = "", comment: str = BLOCK_MARK) -> str:
-    body = neutralize(text)
+    body = to_prompt_text(text)
     # The closing tag must begin a line; otherwise it would not be found again.
     end = "" if not body or body.endswith("\n") else "\n"
     return f"<{tag}{attributes}>\n<!-- {comment} -->\n{body}{end}</{tag}>"
@@ -228,12 +228,12 @@ def _render_block(tag: str, text: str, *, attributes: str = "", comment: str = B
 
 def _escape_attribute(text: str) -> str:
     escaped = to_one_line(text).replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
-    return neutralize(escaped)
+    return to_prompt_text(escaped)
 
 
 def _escape_comment(text: str) -> str:
     """Escape a part of the comment line, so that it cannot end the comment or look like another part."""
-    return neutralize(to_one_line(text).replace("<", "&lt;").replace(">", "&gt;").replace("·", "-"))
+    return to_prompt_text(to_one_line(text).replace("<", "&lt;").replace(">", "&gt;").replace("·", "-"))
 
 
 def _short_digest(digest: str, body: str) -> str:

@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 from prowess.errors import Invalid, Unavailable
 from prowess.session.prompt import join_blocks, skill_block
-from prowess.session.tags import neutralize
+from prowess.session.tags import to_prompt_text
 from prowess.skill.filenames import find_skill_md
 from prowess.skill.limits import DEFAULT_LIMITS, Limits
 from prowess.skill.package import Package
@@ -231,7 +231,7 @@ class RolePrompts:
             text = join_blocks(part for part in (self._index(), found.text) if part)
         elif found.source == "template":
             # Neutralized after filling, because the values may contain tags of ours.
-            text = neutralize(fill_placeholders(found.text, values or {}, source=found.location))
+            text = to_prompt_text(fill_placeholders(found.text, values or {}, source=found.location))
         else:
             text = f"You are a {role} specialist."
         return RolePrompt(role=role, source=found.source, text=text, location=found.location, digest=found.digest)

@@ -30,6 +30,8 @@ class EnabledSkill:
     """True if an administrator enabled it."""
     place: str = ""
     """The location that the skill was enabled from."""
+    trust: str = ""
+    """How far it was trusted when it was admitted."""
     rules: str = ""
     """The fingerprint of the policy under which it was admitted."""
 

@@ -1,8 +1,12 @@
-"""Open, find, list, change and close sessions. Each owner sees only their own."""
+"""Open, find, list, change and close sessions.
+
+A session belongs to the actor who opened it; `viewer_of` says who else finds it. For everybody else it does not exist.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import sqlalchemy as sa
 
@@ -13,7 +17,7 @@ from prowess.policy.roles import find_role
 from prowess.session.session import Budget, EnabledSkill, Session
 from prowess.storage import sessions
 from prowess.storage.database import Connections
-from prowess.storage.sessions import SessionRow
+from prowess.storage.sessions import SessionRow, SessionViewer
 
 LIST_LIMIT = 200
 _NAME_LIMIT = 200
@@ -46,18 +50,16 @@ class Sessions:
             _check_budget(actor, budget, policy.skills_max_prompt_chars)
             if role:
                 find_role(role, policy)
-            row = sessions.open_session(
+            found = sessions.open_session(
                 connection,
-                actor.owner,
+                viewer_of(actor),
                 conversation_id=conversation,
-                actor=actor.label,
-                actor_kind=actor.kind,
                 role=role or actor.role,
                 model=model,
                 context_window=window,
                 budget_max=policy.skills_max_prompt_chars if budget is None else budget,
             )
-            return read_session(connection, row)
+            return read_session(connection, found)
 
     def get(self, actor: Actor, session: str) -> Session:
         """Return a session by its id or conversation, or raise `NotFound`."""
@@ -67,7 +69,7 @@ class Sessions:
     def listed(self, actor: Actor) -> list[Session]:
         """Return the open sessions, last changed first."""
         with self.records.read() as connection:
-            rows = sessions.list_sessions(connection, actor.owner, limit=LIST_LIMIT)
+            rows = sessions.list_sessions(connection, viewer_of(actor), limit=LIST_LIMIT)
             return [read_session(connection, row) for row in rows]
 
     def change(
@@ -91,7 +93,7 @@ class Sessions:
             # An administrator may have given this session more; others may keep that, and lower it.
             _check_budget(actor, budget, max(most, row.budget_max))
             changed = sessions.change_session(
-                connection, actor.owner, row.id, budget_max=budget, model=model, context_window=window
+                connection, viewer_of(actor), row.id, budget_max=budget, model=model, context_window=window
             )
             return read_session(connection, changed or row)
 
@@ -99,13 +101,26 @@ class Sessions:
         """End a session and disable everything in it."""
         actor.require("skills.read")
         with self.records.write() as connection:
-            sessions.close_session(connection, actor.owner, find_session(connection, actor, session).id)
+            sessions.close_session(connection, viewer_of(actor), find_session(connection, actor, session).id)
+
+
+def viewer_of(actor: Actor) -> SessionViewer:
+    """Return whose sessions an actor finds: its own, and those it may be handed.
+
+    A person finds all sessions of their user, with those of the agents that work for them. An agent in the application's own process finds those of its
+    person, because the application opens them for it. An agent that comes in by a protocol names conversations itself,
+    so it finds only its own.
+    """
+    shared: Literal["person", "all", ""] = "all" if actor.is_person else ""
+    if not actor.is_person and actor.channel == "library":
+        shared = "person"
+    return SessionViewer(owner=actor.owner, actor=actor.label, kind=actor.kind, shared=shared)
 
 
 def find_session(connection: sa.Connection, actor: Actor, session: str) -> SessionRow:
-    """Return the row of a session, or raise `NotFound`, in the same words for another owner's session."""
+    """Return the row of a session, or raise `NotFound`, in the same words for a session of somebody else."""
     # PostgreSQL rejects NUL in a text; such a name is simply unknown.
-    row = sessions.get_session(connection, actor.owner, session) if session.isprintable() else None
+    row = sessions.get_session(connection, viewer_of(actor), session) if session.isprintable() else None
     if row is None:
         raise NotFound(f"There is no session {session[:80]!r}.", hint="`prowess sessions` lists those there are.")
     return row
@@ -147,6 +162,7 @@ def read_session(connection: sa.Connection, row: SessionRow) -> Session:
             by_admin=item.detail.get("by_admin") is True,
             place=item.detail.get("place", ""),
             rules=item.detail.get("rules", ""),
+            trust=item.detail.get("trust", ""),
             enabled_at=item.enabled_at,
         )
         for item in sessions.list_enabled(connection, row.id)

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from prowess.skill.text.hidden import show_hidden
+
 OPENERS = "<\u226e\uff1c\ufe64\u02c2\u1438\u16b2\u2039\u276e\u276c\u2770\u27e8\u2329\u3008\u2991\u29fc\u22d6\U0001d236"
 """Everything that looks like the opening of a tag: less-than signs and single angle brackets.
 
@@ -109,6 +111,16 @@ def neutralize(text: str) -> str:
         parts += (text[end : tag.start], ESCAPED)
         end = tag.start + 1
     return "".join([*parts, text[end:]]) if parts else text
+
+
+def to_prompt_text(text: str) -> str:
+    """Return text as it goes into a prompt: our tags neutralized, and hidden characters written out.
+
+    Skills with hidden text are not kept. This is for control characters, and for texts of other origin, such as templates of
+    roles and what an application passes in. Doing this twice changes nothing more.
+    """
+    # Tags come first: one with a hidden character in it would not be found any more.
+    return show_hidden(neutralize(text))
 
 
 def to_one_line(text: str) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prowess.catalog.catalog import Catalog
+from prowess.catalog.scans import FindingRow
 from prowess.catalog.store import Store
 from prowess.catalog.store_rules import accepted_skill
 from prowess.errors import Conflict, Invalid, ProwessError
-from prowess.policy.subject import Subject
+from prowess.policy.subject import HiddenSkill, Subject
 from prowess.session.prompt import skill_block
 from prowess.skill.edit import diff_packages
 from prowess.skill.kinds import KINDS, Artifact, Kind
 from prowess.skill.limits import Limits
+from prowess.skill.needs import can_send_out
 from prowess.skill.outline import SkillOutline
 from prowess.skill.package import Package
 from prowess.skill.profiles.permissions import describe_needs, summarize_permissions
@@ -36,21 +38,19 @@ def read_skill_text(catalog: Catalog, slug: str) -> SkillText:
     """Return the text of a skill as its block; raise `Invalid` if it has none."""
     # Outline and artifacts are two reads; if the skill changes in between, both are read again.
     for _ in range(_READ_ATTEMPTS):
-        text = compose_skill_text(*catalog.find_outline(slug))
+        text = compose_skill_text(catalog, *catalog.find_outline(slug))
         if text is not None:
             return text
     raise Conflict(f"The skill {slug[:80]!r} is being changed right now.", hint="Try again when that is done.")
 
 
-def compose_skill_text(store: Store, outline: SkillOutline) -> SkillText | None:
+def compose_skill_text(catalog: Catalog, store: Store, outline: SkillOutline) -> SkillText | None:
     """Return the text of a skill whose outline was read; None if it has changed since."""
     artifacts = store.get_artifacts(outline.id, _inserted_kinds(outline))
     # The gate decides about the outline's digest, so texts of another revision must not be combined with it.
     if not artifacts or any(artifact.revision != outline.digest for artifact in artifacts):
         return None
-    last = store.last_version(outline.slug)
-    # Somebody may have edited the files since the last recorded version; then its author did not write these bytes.
-    return compose_text(outline, artifacts, written_by=last.actor if last and last.digest == outline.digest else "")
+    return compose_text(outline, artifacts, read_standing(catalog, store, outline))
 
 
 def read_fetched_text(package: Package, *, origin: str, limits: Limits) -> SkillText:
@@ -60,11 +60,15 @@ def read_fetched_text(package: Package, *, origin: str, limits: Limits) -> Skill
     provenance = skill.provenance.model_copy(update={"source": "community", "source_url": origin})
     outline = SkillOutline.of(skill.kept_as(id="", scope="session").model_copy(update={"provenance": provenance}))
     kinds = _inserted_kinds(outline)
-    return compose_text(outline, [artifact for artifact in skill.artifacts if artifact.kind in kinds], live=True)
+    inserted = [artifact for artifact in skill.artifacts if artifact.kind in kinds]
+    from prowess.skill.scan import scan_package
+
+    findings = tuple(finding.as_json() for finding in scan_package(package))
+    return compose_text(outline, inserted, Standing(findings=findings), live=True)
 
 
 def compose_text(
-    outline: SkillOutline, artifacts: Sequence[Artifact], *, written_by: str = "", live: bool = False
+    outline: SkillOutline, artifacts: Sequence[Artifact], standing: Standing, *, live: bool = False
 ) -> SkillText:
     """Compose the text of the default variants, instructions first."""
     # The text is the same for every model: variants are chosen only when an artifact runs.
@@ -72,7 +76,7 @@ def compose_text(
     in_order = sorted(chosen, key=lambda artifact: artifact.kind != "instructions")
     body = "\n\n".join(artifact.content.strip("\n") for artifact in in_order)
     block = skill_block(outline.title, body, slug=outline.slug, origin=describe_origin(outline), digest=outline.digest)
-    subject = make_subject(outline, written_by, body=body, chars=len(block), live=live)
+    subject = make_subject(outline, standing, body=body, chars=len(block), live=live)
     return SkillText(outline=outline, subject=subject, body=body, block=block)
 
 
@@ -93,19 +97,58 @@ def describe_origin(outline: SkillOutline) -> str:
     return f"{outline.scope}, from {address}" if address else outline.scope
 
 
-def read_subject(store: Store, outline: SkillOutline) -> Subject:
-    """Return what the gate decides about, without reading any text."""
-    return make_subject(outline, find_author(store, outline))
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a store states about a skill, whatever the skill's files say: who wrote it, where it lies, what it hides.
+
+    The default is a skill about which nothing is known.
+    """
+
+    written_by: str = ""
+    folder: str = ""
+    frozen: bool = False
+    hides: tuple[HiddenSkill, ...] = ()
+    findings: tuple[FindingRow, ...] = field(default=(), compare=False)
+    """What the scan found in these bytes. It follows from the digest, so it makes no standing another one."""
 
 
-def find_author(store: Store, outline: SkillOutline) -> str:
-    """Return who wrote exactly these bytes through Prowess; '' if nobody did."""
+def read_standing(catalog: Catalog, store: Store, outline: SkillOutline, *, scan: bool = True) -> Standing:
+    """Return what a store states about the skill of an outline that was read from it.
+
+    Without `scan`, findings are only those that are remembered: for many skills at once, before one of them is used.
+    """
     last = store.last_version(outline.slug)
-    return last.actor if last and last.digest == outline.digest else ""
+    return Standing(
+        # Somebody may have edited the files since the last recorded version; then its author did not write these bytes.
+        written_by=last.actor if last and last.digest == outline.digest else "",
+        folder=_folder_of(store, outline),
+        frozen=store.frozen,
+        hides=tuple(
+            HiddenSkill(scope=hidden.scope, digest=hidden.digest, folder=_folder_of(other, hidden), frozen=other.frozen)
+            for other, hidden in catalog.hidden_by(store, outline)
+        ),
+        findings=_find_dangers(catalog, store, outline, scan=scan),
+    )
+
+
+def _find_dangers(catalog: Catalog, store: Store, outline: SkillOutline, *, scan: bool) -> tuple[FindingRow, ...]:
+    # What comes with Prowess or an installed package has passed as code already.
+    if store.frozen:
+        return ()
+    return catalog.scans.of(store, outline) if scan else catalog.scans.remembered(outline.digest) or ()
+
+
+def _folder_of(store: Store, outline: SkillOutline) -> str:
+    return outline.location if store.folder else ""
+
+
+def read_subject(catalog: Catalog, store: Store, outline: SkillOutline) -> Subject:
+    """Return what the gate decides about, without reading any text."""
+    return make_subject(outline, read_standing(catalog, store, outline))
 
 
 def make_subject(
-    outline: SkillOutline, written_by: str, *, body: str = "", chars: int = 0, live: bool = False
+    outline: SkillOutline, standing: Standing, *, body: str = "", chars: int = 0, live: bool = False
 ) -> Subject:
     """Return what the gate decides about."""
     paths = [entry.path for entry in outline.manifest]
@@ -120,11 +163,16 @@ def make_subject(
         source=outline.provenance.source,
         source_type=outline.provenance.source_type,
         origin=outline.provenance.source_url or f"{outline.scope}: {outline.location}",
-        written_by=written_by,
+        written_by=standing.written_by,
+        folder=standing.folder,
+        frozen=standing.frozen,
+        hides=standing.hides,
+        findings=standing.findings,
+        sends_out=can_send_out(outline.needs, kinds),
         live=live,
         chars=chars,
         manifest=outline.manifest,
-        requests=(*summarize_permissions(outline.allowed_tools, paths, body), *describe_needs(outline.needs, kinds)),
+        requests=(*describe_needs(outline.needs, kinds), *summarize_permissions(outline.allowed_tools, paths, body)),
     )
 
 

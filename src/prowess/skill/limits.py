@@ -24,6 +24,9 @@ class Limits:
     files: int = 1000
     depth: int = 8
     yaml_depth: int = 8
+    # Package managers link the files of installed packages to their cache. In other folders a second name of a file may
+    # lead to anything.
+    hard_links: bool = False
 
 
 MAX_INTENT_PATTERNS = 64

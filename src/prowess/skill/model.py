@@ -52,6 +52,8 @@ class SkillCard(FrozenModel):
     digest: str
     kinds: tuple[Kind, ...]
     hides: tuple[ShadowedSkill, ...] = ()
+    trust: str = ""
+    """How far the skill is trusted here; '' where nobody has looked that up."""
 
 
 class Skill(FrozenModel):

@@ -12,14 +12,14 @@ import posixpath
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 from prowess.skill.declarations import request_url
 from prowess.skill.form_info import form_info
-from prowess.skill.kinds import Artifact, CliCommand, Function, HttpCall, JsonObject, kind_info
+from prowess.skill.kinds import Artifact, CliCommand, Function, HttpCall, JsonObject, Kind, kind_info
 from prowess.skill.model import Skill
 
 MAX_NEED_VALUES = 50
@@ -252,6 +252,14 @@ def parse_needs(
         allowed_tools=allowed_tools,
         **{name: tuple(values)[:MAX_NEED_VALUES] for name, values in read.items()},
     )
+
+
+def can_send_out(needs: Needs, kinds: Collection[Kind]) -> bool:
+    """Return True if a run of a skill with artifacts of these kinds reaches hosts together with something worth sending.
+
+    That is a folder, a variable, or the pages of the workspace, which all code can read.
+    """
+    return bool(needs.hosts) and bool(needs.roots or needs.env or any(kind_info(kind).runs_code for kind in kinds))
 
 
 def measure_reach(skill: Skill, artifacts: Sequence[str] = (), *, needs: Needs | None = None) -> Reach:

@@ -26,6 +26,12 @@ _PLAIN_PATH = re.compile(rf"{_PLAIN_PART}(?:/{_PLAIN_PART})*")
 """Paths in which only the depth can be wrong; almost all paths match."""
 
 
+# With any extension: Windows opens the device for `aux.txt` as well.
+_DEVICE_NAMES = r"(?:con|prn|aux|nul|conin\$|conout\$|clock\$|(?:com|lpt)[0-9¹²³])"
+_DEVICE = re.compile(rf"{_DEVICE_NAMES}[ ]*(?:[.:].*)?", re.IGNORECASE)
+_MAY_BE_DEVICE = re.compile(rf"(?:\A|/){_DEVICE_NAMES}(?:[ .:/]|\Z)", re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
     """One line of a manifest: path, mode, size and hash of a file."""
@@ -143,7 +149,7 @@ def check_files(files: Iterable[File], limits: Limits) -> None:
 
 def check_path(path: str, limits: Limits = DEFAULT_LIMITS) -> None:
     """Refuse a path that is not a plain relative path inside the package."""
-    if _PLAIN_PATH.fullmatch(path) and path.count("/") < limits.depth:
+    if _PLAIN_PATH.fullmatch(path) and path.count("/") < limits.depth and not _MAY_BE_DEVICE.search(path):
         return
     reason = _find_path_fault(path, limits)
     if reason:
@@ -165,6 +171,8 @@ def _find_path_fault(path: str, limits: Limits) -> str:
     # Control characters could rewrite a terminal that shows the name; lone surrogates cannot be stored as UTF-8.
     if any(unicodedata.category(char) in ("Cc", "Cs") for char in path):
         return "has control characters in its name"
+    if any(_DEVICE.fullmatch(segment) for segment in segments):
+        return "has the name of a device on Windows"
     # Windows drops trailing dots and spaces, so two such names would be one file there.
     if any(segment != segment.strip(" ") or segment.endswith(".") for segment in segments):
         return "has a part that begins or ends in a space or ends in a dot"

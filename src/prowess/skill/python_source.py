@@ -75,6 +75,17 @@ def find_source_fault(source: str, function: str) -> SourceFault | None:
         return None
 
 
+def is_parseable(text: str) -> bool:
+    """Return True if Python's parser can be given this text without risk: it is neither too large nor nested too deeply."""
+    try:
+        _blank_strings(text)
+    except _UnclosedError:
+        return True
+    except _NotCheckedError:
+        return False
+    return True
+
+
 def _check_syntax(code: str, function: str) -> SourceFault | None:
     try:
         tree = ast.parse(code)

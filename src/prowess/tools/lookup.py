@@ -125,7 +125,7 @@ async def skill_reload(context: ToolContext) -> dict[str, Any]:
 
 def _describe_status(card: SkillCard, disabled: Collection[str] | None) -> dict[str, Any]:
     """Describe a skill with its status. If the list of disabled skills is unreadable (None), all count as disabled."""
-    data = {"id": card.slug, "name": card.title, "status": "active"}
+    data = {"id": card.slug, "name": card.title, "status": "active", "trust": card.trust}
     if disabled is not None and card.slug not in disabled:
         return data
     return {**data, "status": "error", "error": "An administrator has disabled this skill."}
@@ -159,6 +159,7 @@ def _describe_match(item: Recommendation, *, scored: bool) -> dict[str, Any]:
         "scope": item.scope,
         "version": item.version,
         "chars": item.chars,
+        "trust": item.trust,
     }
     return {**data, "score": item.score, "decision": item.decision, "why": item.why} if scored else data
 
@@ -172,4 +173,6 @@ def _describe_card(card: SkillCard) -> dict[str, Any]:
         "scope": card.scope,
         "version": card.version,
         "kinds": list(card.kinds),
+        "trust": card.trust,
+        **({"hides": [hidden.scope for hidden in card.hides]} if card.hides else {}),
     }

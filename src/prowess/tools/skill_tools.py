@@ -16,6 +16,7 @@ from prowess.errors import ProwessError
 from prowess.policy.actor import Actor
 from prowess.policy.roles import Role, find_role
 from prowess.policy.rules import Ruling
+from prowess.policy.subject import Subject
 from prowess.policy.text import clean_text
 from prowess.skill.kinds import kind_info
 from prowess.skill.slug import tool_name
@@ -51,15 +52,17 @@ class SkillTools:
 
 
 @lru_cache(maxsize=_CACHED_LISTS)
-def name_skill_tools(skills: tuple[CallableSkill, ...], reserved: frozenset[str]) -> SkillTools:
-    """Assign tool names to skills; `reserved` are the names of other tools.
+def name_skill_tools(
+    skills: tuple[CallableSkill, ...], reserved: frozenset[str], local: frozenset[str] = frozenset()
+) -> SkillTools:
+    """Assign tool names to skills; `reserved` are the names of other tools, `local` the slugs of local skills.
 
-    If two skills would get the same name, a local skill wins over one from elsewhere or by an agent; then the first slug
-    wins. Otherwise a skill from elsewhere could take over the calls of a local one.
+    If two skills would get the same name, a local skill wins over any other; then the first slug wins. Otherwise a skill
+    from elsewhere could take over the calls of a local one.
     """
     by_name: dict[str, CallableSkill] = {}
     nameless: dict[str, str] = {}
-    for skill in sorted(skills, key=lambda one: (one.subject.trust != "local", one.slug)):
+    for skill in sorted(skills, key=lambda one: (one.slug not in local, one.slug)):
         name = tool_name(skill.slug)
         if skill.fault:
             nameless[skill.slug] = skill.fault
@@ -74,12 +77,21 @@ def name_skill_tools(skills: tuple[CallableSkill, ...], reserved: frozenset[str]
 
 async def read_skill_tools(context: ToolContext) -> SkillTools:
     """Return the tools of the skills that exist now."""
-    return name_skill_tools((await context.engine.skills.inventory()).functions, context.reserved)
+    return await name_tools(context, (await context.engine.skills.inventory()).functions)
+
+
+async def name_tools(context: ToolContext, skills: tuple[CallableSkill, ...]) -> SkillTools:
+    """Return the tools of these skills. How far they are trusted matters only if two would have the same name."""
+    if len({tool_name(skill.slug) for skill in skills}) == len(skills):
+        return name_skill_tools(skills, context.reserved)
+    seen = await context.engine.runs.preview(skills)
+    local = frozenset(subject.slug for subject, _ in seen if subject.trust == "local")
+    return name_skill_tools(skills, context.reserved, local)
 
 
 async def find_callable(context: ToolContext, name: str) -> CallableSkill | None:
     """Return the skill whose tool has this name. The last inventory is tried first; a new one is read only if it fails."""
-    seen = name_skill_tools(context.engine.skills.last_inventory.functions, context.reserved).by_name.get(name)
+    seen = (await name_tools(context, context.engine.skills.last_inventory.functions)).by_name.get(name)
     return seen or (await read_skill_tools(context)).by_name.get(name)
 
 
@@ -88,9 +100,8 @@ def role_offers_skill(role: Role, name: str) -> bool:
     return role.offers("run_skill") or role.offers(name)
 
 
-def is_listed(skill: CallableSkill, ruling: Ruling, actor: Actor) -> bool:
+def is_listed(subject: Subject, ruling: Ruling, actor: Actor) -> bool:
     """Return True if the agent may call the tool, or may ask to and the skill's text is local or its own."""
-    subject = skill.subject
     # Text from elsewhere would be in the tool's description before a person has seen it.
     known = subject.trust == "local" or (subject.trust == "agent" and subject.written_by == actor.label)
     return ruling.answer == "allow" or (ruling.answer == "ask" and known)
@@ -105,12 +116,12 @@ async def read_tool_status(context: ToolContext, slugs: Collection[str]) -> dict
     skills = [skill for skill in there if skill.slug in slugs]
     if not skills:
         return {}
-    nameless, acting = name_skill_tools(there, context.reserved).nameless, await context.acting()
+    nameless, acting = (await name_tools(context, there)).nameless, await context.acting()
     role = find_role(acting.role, await context.engine.policy.get()) if acting.role else None
-    rulings = await context.engine.as_actor(acting).runs.preview(skills)
+    previews = await context.engine.as_actor(acting).runs.preview(skills)
     return {
-        skill.slug: _tool_status(skill, ruling, nameless.get(skill.slug, "") or _role_refusal(skill, role), acting)
-        for skill, ruling in zip(skills, rulings, strict=True)
+        skill.slug: _tool_status(subject, ruling, nameless.get(skill.slug, "") or _role_refusal(skill, role), acting)
+        for skill, (subject, ruling) in zip(skills, previews, strict=True)
     }
 
 
@@ -121,11 +132,11 @@ def _role_refusal(skill: CallableSkill, role: Role | None) -> str:
     )
 
 
-def _tool_status(skill: CallableSkill, ruling: Ruling, fault: str, actor: Actor) -> dict[str, str]:
-    if fault or not is_listed(skill, ruling, actor):
+def _tool_status(subject: Subject, ruling: Ruling, fault: str, actor: Actor) -> dict[str, str]:
+    if fault or not is_listed(subject, ruling, actor):
         return {"no_tool": fault or ruling.reason}
     asked = {"hint": f"A person is asked when it is called: {ruling.reason}"} if ruling.answer == "ask" else {}
-    return {"tool": tool_name(skill.slug), **asked}
+    return {"tool": tool_name(subject.slug), **asked}
 
 
 # Keyed by identity: a `CallableSkill` stays the same object while its skill stays the same.

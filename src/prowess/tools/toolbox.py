@@ -22,7 +22,7 @@ from prowess.policy.text import clean_text
 from prowess.run.request import StepListener, ignore_step
 from prowess.tools import edit, lookup, use
 from prowess.tools import use as running
-from prowess.tools.skill_tools import find_callable, is_listed, make_skill_tool, name_skill_tools, role_offers_skill
+from prowess.tools.skill_tools import find_callable, is_listed, make_skill_tool, name_tools, role_offers_skill
 from prowess.tools.tool import (
     DEFAULT_HINT,
     Effect,
@@ -114,16 +114,16 @@ class Toolbox:
 
     async def _functions(self, inventory: Inventory, acting: Actor, role: Role | None) -> list[Tool]:
         """Return the tools of skills that the actor sees, by name."""
-        named = name_skill_tools(inventory.functions, self.context.reserved).by_name
+        named = (await name_tools(self.context, inventory.functions)).by_name
         skills = [skill for name, skill in sorted(named.items()) if role is None or role_offers_skill(role, name)]
         if not skills:
             return []
         # One preview for all: it takes a few queries, however many skills there are.
-        rulings = await self.context.engine.as_actor(acting).runs.preview(skills)
+        previews = await self.context.engine.as_actor(acting).runs.preview(skills)
         return [
             make_skill_tool(skill)
-            for skill, ruling in zip(skills, rulings, strict=True)
-            if is_listed(skill, ruling, acting)
+            for skill, (subject, ruling) in zip(skills, previews, strict=True)
+            if is_listed(subject, ruling, acting)
         ]
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:

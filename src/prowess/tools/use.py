@@ -100,10 +100,6 @@ def _describe_budget(session: Session) -> dict[str, int]:
     }
 
 
-_NAMED_SCRIPTS = 20
-"""How many scripts an error names when the requested one does not exist."""
-
-
 async def run_skill(
     context: ToolContext,
     skill: Annotated[
@@ -143,10 +139,8 @@ async def run_skill_script(
         await context.engine.skills.get(skill)  # raises `NotFound` with a hint
     found = outline.file_part("script", script) if outline else None
     if outline is None or found is None:
-        there = ", ".join(part.name for part in outline.of_kind("script")[:_NAMED_SCRIPTS]) if outline else ""
-        raise NotFound(
-            f"The skill {skill[:80]!r} has no script {script[:80]!r}.", hint=f"Its scripts are {there or 'none'}."
-        )
+        # The names of its scripts are text of the skill, which nobody may have accepted; load_skill asks first.
+        raise NotFound(f"The skill {skill[:80]!r} has no script {script[:80]!r}.", hint="load_skill lists its scripts.")
     result = await context.engine.runs.attempt(context.run_request(skill, found.name, {"args": args, "stdin": stdin}))
     ended = result.output.result if result.output else {}
     return ToolAnswer(data={**_describe_run(result), **({"result": ended} if ended else {})}, error=result.error)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
+import os
+import pty
 import shutil
+import struct
+import subprocess
 import sys
-from collections.abc import Callable
+import termios
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from prowess.interfaces.auth.approver import make_approver_token
 from prowess.interfaces.cli.main import run
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -51,6 +58,54 @@ def prowess(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
         return Ran(code=int(ended.value.code or 0), out=captured.out, err=captured.err)
 
     return call
+
+
+@pytest.fixture
+def approver(home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Give every command the approver's token, as a script of the operator would."""
+    token = make_approver_token(home / ".prowess")
+    monkeypatch.setenv("PROWESS_APPROVER_TOKEN", token)
+    return token
+
+
+@dataclass(frozen=True)
+class Typed:
+    """What was seen on a terminal, and the exit code of the command."""
+
+    code: int
+    seen: str
+
+
+@pytest.fixture
+def terminal() -> Callable[..., Typed]:
+    """Return a function that runs a command on a real terminal, where a person types one answer to each question."""
+
+    def run_typed(*args: str, answers: Sequence[str]) -> Typed:
+        ours, theirs = pty.openpty()
+        # Wide enough that the terminal does not wrap lines.
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 400, 0, 0))
+        left = list(answers)
+        command = [str(Path(sys.executable).parent / "prowess"), *args]
+        environment = {**os.environ, "PAGER": "cat", "TERM": "dumb"}
+        environment.pop("PROWESS_APPROVER_TOKEN", None)
+        streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+        with subprocess.Popen(command, **streams, env=environment) as process:
+            os.close(theirs)
+            seen, answered = b"", 0
+            try:
+                while chunk := os.read(ours, 4096):
+                    seen += chunk
+                    # Every question ends with a colon and a space.
+                    if seen.endswith(b": ") and b"[" in seen[answered:] and left:
+                        answered = len(seen)
+                        os.write(ours, left.pop(0).encode())
+            except OSError:
+                pass  # the terminal is gone when the command ends
+        os.close(ours)
+        assert not left, f"not asked often enough: {seen.decode()}"
+        return Typed(code=process.returncode, seen=seen.decode().replace("\r\n", "\n"))
+
+    return run_typed
 
 
 @pytest.fixture

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 
+import pytest
+
+pytestmark = pytest.mark.usefixtures("approver")
+
 
 def test_nothing_was_decided_at_first(prowess, workspace):
     assert prowess("audit").out == "Nothing has been decided yet.\n"
@@ -52,3 +56,52 @@ def test_a_row_that_was_altered_or_cut_off_is_found(prowess, workspace, home):
     altered = prowess("audit", "verify")
     assert altered.code == 1
     assert "at row 1" in altered.out
+
+
+def test_the_account_of_a_skill_says_who_let_it_in_through_which_channel_and_what_they_saw(prowess, sample, terminal):
+    prowess("policy", "set", "skill_enablement_policy", "prompt-user")
+    terminal("enable", "release-notes", answers=["y\n"])
+    told = prowess("audit", "release-notes")
+    assert told.code == 0
+    assert "through terminal (typed at a terminal): in force" in told.out
+    assert "in prompt   default, enabled by " in told.out
+    assert "| " in told.out.partition("saw         the text below")[2]
+    account = prowess("audit", "release-notes", "--json").json
+    (content,) = account["contents"]
+    assert (content["current"], content["digest"]) == (True, account["digest"])
+    (answer,) = content["answers"]
+    assert (answer["how"], answer["channel"], answer["proof"]) == ("approved", "terminal", "typed at a terminal")
+    assert "scripts/list-changes.sh" in answer["shown"]
+    assert answer["shown_ok"] is True
+    assert [row["outcome"] for row in account["decisions"]] == ["asked", "approved", "allowed"]
+
+
+def test_the_account_keeps_what_was_let_in_before_a_change_a_revocation_and_a_deletion(prowess, sample):
+    prowess("policy", "set", "skill_enablement_policy", "prompt-user")
+    prowess("enable", "release-notes")
+    (asked,) = prowess("approvals", "--json").json
+    prowess("approvals", "approve", asked["id"], "--note", "read it")
+    prowess("approvals", "revoke", asked["id"])
+    place = next(sample.glob("**/release-notes/SKILL.md"))
+    place.write_text(place.read_text() + "\nMore.\n")
+    now, before = prowess("audit", "release-notes", "--json").json["contents"]
+    assert (now["current"], now["answers"]) == (True, [])
+    assert before["digest"] == asked["digest"]
+    (answer,) = before["answers"]
+    assert (answer["state"], answer["proof"], answer["by"] != "") == ("revoked", "approver token", True)
+    prowess("delete", "release-notes")
+    assert "approver token" in prowess("audit", "skill", "release-notes").out
+
+
+def test_a_text_that_was_altered_after_it_was_shown_is_found(prowess, sample, terminal, home):
+    prowess("policy", "set", "skill_enablement_policy", "prompt-user")
+    terminal("enable", "release-notes", answers=["y\n"])
+    with sqlite3.connect(home / ".prowess/agents.db") as database:
+        database.execute("UPDATE approvals SET detail = replace(detail, 'scripts/list-changes.sh', 'nothing')")
+    database.close()
+    assert "WARNING: the text that is kept is not the one that was shown" in prowess("audit", "release-notes").out
+
+
+def test_a_skill_that_nobody_knows_has_no_account(prowess, sample):
+    assert prowess("audit", "no-such-skill").code == 4
+    assert prowess("audit", "commit-messages").out.endswith("Nobody has answered a request about it.\n")

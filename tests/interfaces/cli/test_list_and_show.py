@@ -8,7 +8,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-CARD_KEYS = {"slug", "title", "description", "version", "tags", "scope", "source", "digest", "kinds", "hides"}
+CARD_KEYS = {
+    "trust",
+    "slug",
+    "title",
+    "description",
+    "version",
+    "tags",
+    "scope",
+    "source",
+    "digest",
+    "kinds",
+    "hides",
+    "dangers",
+}
 
 
 def test_an_empty_catalog_says_what_to_do_next(prowess, workspace):

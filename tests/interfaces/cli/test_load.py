@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("approver")
+
 
 def test_instructions_references_and_scripts_are_loaded(prowess, sample):
     assert prowess("load", "commit-messages").out.startswith("# Commit messages")
@@ -45,7 +47,7 @@ def test_a_load_that_needs_approval_is_refused_and_says_how_to_go_on(prowess, sa
     refused = prowess("load", "commit-messages")
     assert refused.code == 5
     waiting = prowess("approvals", "--json").json
-    assert f"prowess approvals approve {waiting[0]['id'][:8]}" in refused.err
+    assert f"prowess approvals show {waiting[0]['id'][:8]}" in refused.err
     prowess("approvals", "approve", waiting[0]["id"])
     assert prowess("load", "commit-messages").code == 0
 

@@ -15,9 +15,20 @@ from prowess.interfaces.cli.match_output import highlight_words, score_bar
 
 PROWESS = Path(sys.executable).parent / "prowess"
 INVOICE = "please extract the totals and due dates from this invoice pdf"
-KEYS = {"slug", "title", "description", "tags", "scope", "digest", "version", "chars", "score", "decision", "why"} | {
-    "evidence"
-}
+KEYS = {
+    "trust",
+    "slug",
+    "title",
+    "description",
+    "tags",
+    "scope",
+    "digest",
+    "version",
+    "chars",
+    "score",
+    "decision",
+    "why",
+} | {"evidence"}
 
 
 def test_the_skill_that_fits_is_offered_with_its_reasons(prowess, office):

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("approver")
+
 PROWESS = Path(sys.executable).parent / "prowess"
 SIDECAR = "artifacts:\n  - {path: go.py, kind: code_template, name: go}\n"
 LONG = "import prowess\nprowess.checkpoint('half')\nprowess.submit(prowess.llm_query('What follows?'))\n"
@@ -120,7 +122,7 @@ def test_a_person_without_a_terminal_is_told_how_to_answer_their_own_question(pr
     bring("native", "def execute(args, ctx):\n    return 1\n", runtime="native")
     asked = prowess("run", "native")
     [waiting] = prowess("approvals", "--json").json
-    assert f"answer with `prowess approvals approve {waiting['id'][:8]}` (or deny), and do this again" in asked.err
+    assert f"`prowess approvals show {waiting['id'][:8]}`" in asked.err
     assert "something else" not in asked.err
 
 

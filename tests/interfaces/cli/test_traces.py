@@ -118,7 +118,7 @@ def test_one_is_shown_with_everything_and_nothing_that_a_terminal_obeys(prowess,
         "check       passed: short enough",
         "check       failed: no fences (soft): one",
         "Claims about Mara",
-        "None contradict.",
+        "None\\u{202E} contradict.",
         '  "entity": "Mara"',
     ):
         assert line in out.splitlines()

@@ -95,9 +95,9 @@ async def engine(workspace: Path) -> AsyncGenerator[Prowess]:
 
 @pytest.fixture
 def caller() -> Caller:
-    """Return a caller whose person has all permissions and can be asked in the client."""
+    """Return a caller whose person has all permissions, and answers in the SDK's client: the operator says so."""
     person = local_person("ann")
-    return Caller(actor=agent_of(person), person=person)
+    return Caller(actor=agent_of(person), person=person, approvals_by=("mcp",))
 
 
 @pytest.fixture
@@ -113,7 +113,9 @@ def in_memory(engine: Prowess, caller: Caller) -> Connect:
 
 def environment_of(home: Path) -> dict[str, str]:
     """Return the environment that a client passes to the server it starts."""
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    names = ("PATH", "PYTHONPATH", "PROWESS_TRUSTED_FOLDERS")
+    # A server for a whole module starts before the fixtures of its first test; its workspace is in its home.
+    kept = {"PROWESS_TRUSTED_FOLDERS": str(home)} | {name: os.environ[name] for name in names if name in os.environ}
     return {**kept, "HOME": str(home), "PROWESS_HOME": str(home / ".prowess")}
 
 

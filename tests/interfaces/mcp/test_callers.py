@@ -8,7 +8,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, Implementation
 
-from prowess.interfaces.mcp.request import CONVERSATION_META, agent_name
+from prowess.interfaces.auth.caller import agent_name
+from prowess.interfaces.mcp.request import CONVERSATION_META
 from prowess.policy.actor import agent_of, local_person
 
 DRAFT = {
@@ -104,3 +105,28 @@ async def test_a_conversation_of_200_characters_is_one(in_memory, engine, mode):
     async with in_memory(mode) as client:
         await client.call_tool("enable_skill", {"skill_slug": "release-notes"}, meta={CONVERSATION_META: named})
     assert [session.conversation for session in await engine.sessions.list()] == [named]
+
+
+@pytest.mark.anyio
+@in_both_eras
+async def test_a_conversation_of_somebody_else_is_an_unknown_one(in_memory, engine, caller, mode):
+    given = replace(caller, named_by_client=True)
+    session = await engine.enable("release-notes", session=await engine.sessions.open("mine"))
+    async with in_memory(mode, caller=given, client_info=client_info("Victim")) as client:
+        await client.call_tool("enable_skill", {"skill_slug": "release-notes"}, meta={CONVERSATION_META: "theirs"})
+    before = {each.id: each.enabled for each in await engine.sessions.list()}
+    theirs = next(each for each in await engine.sessions.list() if each.conversation == "theirs")
+
+    async with in_memory(mode, caller=given, client_info=client_info("Intruder")) as client:
+        for named in ("mine", "theirs", session.id, theirs.id, "unknown"):
+            meta = {CONVERSATION_META: named}
+            listed = await client.call_tool("list_enabled_skills", {}, meta=meta)
+            disabled = await client.call_tool("disable_skill", {"skill_slug": "release-notes"}, meta=meta)
+            assert listed.structured_content["enabled_skills"] == [], named
+            assert disabled.is_error, named
+            await client.call_tool("enable_skill", {"skill_slug": "release-notes"}, meta=meta)
+
+    after = {each.id: each for each in await engine.sessions.list()}
+    assert {key: after[key].enabled for key in before} == before
+    assert {after[key].actor for key in after.keys() - before.keys()} == {"agent:intruder"}
+    assert len(after) == len(before) + 5

@@ -131,7 +131,7 @@ async def test_a_person_who_says_no_is_told_as_a_failure_of_the_tool(engine, in_
     async def refuse(context, params):
         return ElicitResult(action="accept", content={"approve": False})
 
-    caller = Caller(actor=agent_of(ann, name="other"), person=ann)
+    caller = Caller(actor=agent_of(ann, name="other"), person=ann, approvals_by=("mcp",))
     async with in_memory(mode, caller=caller, elicitation_callback=refuse) as client:
         answer = await client.call_tool("skill_add_up", {"a": 1})
     assert answer.is_error

@@ -153,3 +153,32 @@ def test_answers_do_not_wait_until_they_fill_a_packet():
                 return set_so
 
     assert asyncio.run(accepted()) == 1
+
+
+def test_half_of_a_surrogate_pair_gets_a_clear_answer_under_its_id(http_server):
+    call = rb'{"name": "skill_create", "arguments": {"id": "draft", "name": "\ud800", "description": "d"}}'
+    body = b'{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": %s}' % call
+    headers = {**ACCEPT, **http_server.headers, "Content-Type": "application/json"}
+    answer = httpx2.post(http_server.url, headers=headers, content=body)
+    assert (answer.status_code, answer.json()["id"]) == (400, 7)
+    assert "surrogate" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "length",
+    [
+        "Content-Length: -5",
+        "Content-Length: +5",
+        "Content-Length: x",
+        "Content-Length: 5\r\nTransfer-Encoding: chunked",
+    ],
+)
+def test_a_length_that_is_not_clear_is_refused(http_server, length):
+    host = http_server.url.split("/")[2]
+    name, _, port = host.partition(":")
+    head = (
+        f"POST /mcp HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {http_server.token}\r\n{length}\r\n\r\n0\r\n\r\n"
+    )
+    with socket.create_connection((name, int(port)), timeout=60) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 400 ")

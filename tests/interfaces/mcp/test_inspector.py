@@ -20,7 +20,7 @@ def inspect(node, workspace, environment, home):
         server = [sys.executable, "-m", "prowess", "mcp", "--workspace", str(workspace)]
         passed = [
             word
-            for name in ("PROWESS_HOME", "PYTHONPATH")
+            for name in ("PROWESS_HOME", "PROWESS_TRUSTED_FOLDERS", "PYTHONPATH")
             if name in environment
             for word in ("-e", f"{name}={environment[name]}")
         ]

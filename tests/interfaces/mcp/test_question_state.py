@@ -64,7 +64,11 @@ async def test_an_answer_without_the_state_of_its_question_counts_for_nothing(in
     [
         {"key": b"x" * 32},
         {"arguments": {"skill_slug": "release-notes"}},
-        {"caller": Caller(actor=agent_of(local_person("eve"), name="other"), person=local_person("eve"))},
+        {
+            "caller": Caller(
+                actor=agent_of(local_person("eve"), name="other"), person=local_person("eve"), approvals_by=("mcp",)
+            )
+        },
     ],
 )
 async def test_a_state_of_another_key_call_or_caller_is_rejected(in_memory, guarded, other):

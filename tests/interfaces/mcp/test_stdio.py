@@ -142,3 +142,41 @@ def test_a_role_that_there_is_not_is_told_at_once(workspace, environment):
     assert ran.returncode == 4
     assert "nobody" in ran.stderr
     assert ran.stdout == ""
+
+
+HALF = "\ud800 half of a character"
+DRAFT = {"id": "draft", "name": "Draft", "description": "Writes drafts.", "instructions": "# Draft"}
+BROKEN_CALLS = [
+    *({"name": "skill_create", "arguments": {**DRAFT, broken: HALF}} for broken in DRAFT),
+    {"name": "skill_create", "arguments": {HALF: 1}},
+    {"name": "run_skill", "arguments": {"skill_slug": "release-notes", "inputs": {"deep": [{"a": HALF}]}}},
+    {"name": HALF, "arguments": {}},
+]
+
+
+@pytest.mark.parametrize("call", BROKEN_CALLS)
+def test_half_of_a_surrogate_pair_gets_a_clear_answer_under_its_id(start, call):
+    """JSON writes it as an escape, `\\ud800`."""
+    process = start()
+    greet(process)
+    process.stdin.write(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+    process.stdin.write(
+        b'{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": %s}\n' % json.dumps(call).encode()
+    )
+    process.stdin.write(b'{"jsonrpc": "2.0", "id": 8, "method": "ping"}\n')
+    process.stdin.flush()
+    answers = {answer["id"]: answer for answer in (json.loads(process.stdout.readline()) for _ in range(2))}
+    assert "surrogate" in answers[7]["error"]["message"]
+    assert answers[7]["error"]["data"]["hint"]
+    assert answers[8]["result"] == {}
+
+
+def test_a_whole_surrogate_pair_is_a_character(start):
+    process = start()
+    greet(process)
+    process.stdin.write(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+    call = rb'{"name": "show_skill", "arguments": {"skill_slug": "\ud83d\ude00"}}'
+    process.stdin.write(b'{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": %s}\n' % call)
+    process.stdin.flush()
+    answer = json.loads(process.stdout.readline())
+    assert (answer["id"], "result" in answer) == (7, True)

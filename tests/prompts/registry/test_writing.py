@@ -146,7 +146,7 @@ def test_where_there_is_no_database_yet_the_shelf_is_empty_and_none_is_made():
 
 
 def test_odd_characters_are_kept_as_they_are(writer, shelf, ann):
-    template = "a\x00b\u2028c\ufeff{{x}} \U0001f600"
+    template = "a\tb\u2028c\xa0{{x}} \U0001f600"
     writer.add(ann, read_entry("prompt", "odd@1.0.0.mustache", template.encode()))
     (entry,) = shelf.entries("prompt", "acme")
     assert entry.value.template == template

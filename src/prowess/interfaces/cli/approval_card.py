@@ -2,65 +2,69 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from prowess.interfaces.cli.engine import with_engine
-from prowess.interfaces.cli.output import clean, one_line
+from prowess.interfaces.cli.output import clean, escape_path, one_line
 
 if TYPE_CHECKING:
+    from prowess.interfaces.cli.person import Proof
+    from prowess.open import Prowess
+    from prowess.skill.package import Package
     from prowess.storage.approvals import ApprovalRow
 
 
-MAX_LINES = 20
-"""The most entries of a list that are printed; the rest is only counted."""
+def format_approval_card(row: ApprovalRow) -> str:
+    """Return an approval request as text: everything that a person needs to answer it, gravest first, nothing cut."""
+    from prowess.policy.consent import list_consent
+
+    card: dict[str, Any] = row.detail
+    facts = [(label, text) for label, text in list_consent(row) if label != "Files"]
+    facts += [
+        ("Approval", f"{row.id}, {row.state}"),
+        ("Asked through", str(card.get("channel", ""))),
+        ("Until", format_time(row.expires_at)),
+        ("Answered", _describe_answer(row)),
+    ]
+    width = max(len(label) for label, _ in facts) + 2
+    lines = [f"{label.ljust(width)}{one_line(text)}" for label, text in facts if text]
+    files: list[dict[str, Any]] = card.get("files", [])
+    if files:
+        lines.append(f"Files ({len(files)})")
+    lines += [f"  {escape_path(file['path'])}  {file['size']:,} bytes  {file['sha256'][:12]}" for file in files]
+    return "\n".join(lines)
 
 
 def print_approval_card(row: ApprovalRow) -> None:
-    """Print an approval request: requester, action, origin of the skill, its files, permissions and changes."""
-    card: dict[str, Any] = row.detail
-    facts = {
-        "approval": f"{row.id}, {row.state}",
-        "asked by": f"{row.requester}, to {row.action}" + (f": {row.reason}" if row.reason else ""),
-        "why asked": str(card.get("why", "")),
-        "until": format_time(row.expires_at),
-        "skill": f"{card.get('title') or row.slug} ({row.slug})",
-        "about": str(card.get("description", "")),
-        "origin": str(card.get("origin", "")),
-        "written by": str(card.get("written_by", "")),
-        "digest": row.digest,
-        "characters": f"{card['chars']:,}" if card.get("chars") else "",
-        "answered": f"by {row.resolver or 'nobody'}" + (f": {row.note}" if row.note else "") if row.resolved_at else "",
-    }
-    for name, value in facts.items():
-        if value:
-            click.echo(f"{click.style(name.ljust(12), bold=True)}{one_line(value)}")
-    print_list("It asks for", [str(request) for request in card.get("requests", [])])
-    print_list(
-        "Files", [f"{file['path']}  {file['size']:,} bytes  {file['sha256'][:12]}" for file in card.get("files", [])]
-    )
-    before: dict[str, Any] = card.get("previous", {})
-    print_list(
-        "Changed since it was approved",
-        [f"{how}: {path}" for how in ("added", "removed", "changed") for path in before.get(how, [])],
-    )
-    if card.get("diff"):
-        click.echo(clean(str(card["diff"])))
-        if card.get("diff_cut"):
-            click.echo("… the rest of the difference is left out; look at the files.")
+    """Print an approval request."""
+    for line in format_approval_card(row).splitlines():
+        label, gap, text = line.partition("  ")
+        click.echo(f"{click.style(label, bold=True)}{gap}{text}" if label else line)
 
 
-def print_list(title: str, lines: list[str]) -> None:
-    """Print a heading and at most `MAX_LINES` lines below it. Print nothing if there are no lines."""
-    if lines:
-        click.secho(title, bold=True)
-    for line in lines[:MAX_LINES]:
-        click.echo(f"  {one_line(line)}")
-    if len(lines) > MAX_LINES:
-        click.echo(f"  … and {len(lines) - MAX_LINES} more; --json lists them all")
+def _describe_answer(row: ApprovalRow) -> str:
+    if not row.resolved_at:
+        return ""
+    answer: dict[str, Any] = row.detail.get("answer") or {}
+    proof = f" ({answer['proof']})" if answer.get("proof") else ""
+    return f"{row.state} by {row.resolver or 'nobody'}{proof}" + (f": {row.note}" if row.note else "")
+
+
+def format_files(package: Package) -> str:
+    """Return the files of a skill as text for a person, with every hidden character written out."""
+    from prowess.skill.text.hidden import show_hidden
+
+    parts: list[str] = []
+    for file in package.files:
+        try:
+            text = show_hidden(file.content.decode())
+        except UnicodeDecodeError:
+            text = f"(not text, sha256 {file.entry.sha256})"
+        parts.append(f"── {file.path}, {len(file.content):,} bytes\n{text}")
+    return clean("\n\n".join(parts))
 
 
 def format_time(at: str) -> str:
@@ -77,24 +81,88 @@ def ask_for_approval(work: Callable[[], T], *, workspace: str | None, question: 
     Raise `ApprovalRequired` unchanged with `--json` or without a terminal, and `ApprovalDenied` with the text
     `refusal` if the person says no.
     """
-    from prowess.errors import ApprovalRequired
+    from prowess.errors import ApprovalDenied, ApprovalRequired
 
     try:
         return work()
     except ApprovalRequired as asked:
-        # Both ends must be a terminal: piped input must not answer, and a redirected question would not be seen.
-        if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        from prowess.interfaces.cli.person import at_terminal
+
+        if as_json or not at_terminal():
             raise
-        _ask_person(asked.approval_id, workspace, question, refusal)
+        if not ask_person(asked.approval_id, workspace, question):
+            raise ApprovalDenied(refusal, hint="Call it again to be asked again.") from None
         return work()
 
 
-def _ask_person(approval_id: str, workspace: str | None, question: str, refusal: str) -> None:
-    from prowess.errors import ApprovalDenied
+def ask_person(approval_id: str, workspace: str | None, question: str) -> bool:
+    """Show a request to the person at the terminal, record their answer, and return True if it is yes."""
+    from prowess.interfaces.cli.person import TYPED
 
-    print_approval_card(with_engine(workspace, lambda prowess: prowess.approvals.get(approval_id)))
+    row = with_engine(workspace, lambda prowess: prowess.approvals.get(approval_id))
+    if row.detail.get("rule") == "found":
+        from prowess.interfaces.cli.trust_prompt import ask_about_found
+
+        return ask_about_found(row, workspace)
+    yes, shown = show_and_ask(row, workspace, question)
+    record_answer(row.id, workspace, approved=yes, proof=TYPED, shown=shown)
+    return yes
+
+
+def record_answer(
+    approval_id: str, workspace: str | None, *, approved: bool, proof: Proof, shown: str = "", note: str = ""
+) -> ApprovalRow:
+    """Record the answer of a person, with the proof that one gave it and the text that they saw."""
+    return with_engine(
+        workspace,
+        lambda prowess: prowess.approvals.resolve(
+            approval_id, approved=approved, note=note, proof=proof.words, shown=shown
+        ),
+        channel=proof.channel,
+    )
+
+
+def show_and_ask(row: ApprovalRow, workspace: str | None, question: str) -> tuple[bool, str]:
+    """Show a request and ask until the person says yes or no. Return the answer, and the text that they saw."""
+    print_approval_card(row)
     click.echo("")
-    yes = click.confirm(question, default=False)
-    with_engine(workspace, lambda prowess: prowess.approvals.resolve(approval_id, approved=yes))
-    if not yes:
-        raise ApprovalDenied(refusal, hint="Call it again to be asked again.")
+    answer, viewed = ask_until(question, {"y": "es", "n": "o"}, read_views(row, workspace))
+    return answer == "y", f"{format_approval_card(row)}{viewed}"
+
+
+def ask_until(question: str, answers: Mapping[str, str], views: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
+    """Ask until the person types an answer, by its key or in full; an empty line is a no.
+
+    Keys and the rest of their names are in `answers`. A key in `views` shows a text and asks again. Return the key of the
+    answer, and lines that say what the person viewed.
+    """
+    names = {**answers, **{key: name for key, (name, _) in views.items()}}
+    choices = ", ".join(f"[{key}]{name}" for key, name in names.items())
+    viewed = ""
+    while True:
+        typed = click.prompt(f"{question} {choices}", default="no", show_default=False)
+        key = next((key for key, name in names.items() if str(typed).strip().lower() in (key, f"{key}{name}")), "")
+        if key in answers:
+            return key, viewed
+        if key in views:
+            name, text = views[key]
+            click.echo_via_pager(text if text.endswith("\n") else f"{text}\n")
+            note = f"\nThe person viewed: {key}{name}."
+            viewed += "" if note in viewed else note
+
+
+def read_views(row: ApprovalRow, workspace: str | None) -> dict[str, tuple[str, str]]:
+    """Return what a person can look at before they answer, by the key that they type: the files, and what changed."""
+
+    async def read(prowess: Prowess) -> tuple[Package | None, str]:
+        return await prowess.approvals.package(row.id), await prowess.approvals.diff(row.id)
+
+    package, diff = with_engine(workspace, read)
+    views: dict[str, tuple[str, str]] = {}
+    if package is not None:
+        views["v"] = ("iew", format_files(package))
+    if diff:
+        from prowess.skill.text.hidden import show_hidden
+
+        views["d"] = ("iff", clean(show_hidden(diff)))
+    return views

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from prowess.catalog.importer import Progress, ProgressCallback
     from prowess.match.matcher import Matcher
+    from prowess.match.recommendation import Recommendation
     from prowess.open import Prowess
 
 
@@ -38,8 +39,10 @@ def choose_workspace(workspace: str | None) -> str | None:
     return workspace if workspace is not None else click.get_current_context().find_root().obj
 
 
-def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]]) -> T:
+def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]], *, channel: str = "cli") -> T:
     """Open the engine for a workspace, await `work` with it, close it, and return the result.
+
+    `channel` is recorded with everything that the person does.
 
     SIGTERM and SIGHUP cancel the work as Ctrl-C does.
     """
@@ -53,7 +56,7 @@ def with_engine(workspace: str | None, work: Callable[[Prowess], Awaitable[T]]) 
     chosen = choose_workspace(workspace)
 
     async def session() -> T:
-        async with Prowess.open(workspace=chosen) as prowess:
+        async with Prowess.open(workspace=chosen, channel=channel) as prowess:
             return await work(prowess)
 
     return run_async(session)
@@ -83,6 +86,17 @@ def open_matcher(workspace: str | None) -> Generator[Matcher]:
         if matcher.away:
             places = "1 place is" if len(matcher.away) == 1 else f"{len(matcher.away)} places are"
             click.echo(f"{places} not served; `prowess doctor` says why.", err=True)
+
+
+def mark_trust(results: Sequence[Recommendation], workspace: str | None) -> list[Recommendation]:
+    """Return results with how far each skill is trusted. The engine is opened only if the records alone do not say."""
+    from prowess.engine.matcher import mark_trust
+    from prowess.settings import read_settings
+
+    marked = mark_trust(results, read_settings(workspace=choose_workspace(workspace)))
+    if all(result.trust for result in marked):
+        return marked
+    return with_engine(workspace, lambda prowess: prowess.skills.marked(results))
 
 
 @contextmanager

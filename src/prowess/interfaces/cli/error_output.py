@@ -6,7 +6,8 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -20,7 +21,7 @@ from prowess.errors import (
     RunFailed,
     Unavailable,
 )
-from prowess.interfaces.cli.output import clean, escape_path, print_wrapped
+from prowess.interfaces.cli.output import clean, escape_path, one_line, print_wrapped
 from prowess.view import error_json
 
 EXIT_CODES: dict[type[ProwessError], int] = {
@@ -37,6 +38,8 @@ EXIT_CODES: dict[type[ProwessError], int] = {
 
 MAX_PROBLEMS = 10
 """The most problems with the same code that are printed."""
+MAX_FINDINGS = 20
+"""How many findings about one skill are printed."""
 
 
 def exit_code(error: ProwessError) -> int:
@@ -124,6 +127,19 @@ def print_problems(problems: Sequence[Problem], *, indent: int = 4, err: bool = 
     for code, count in seen.items():
         if count > MAX_PROBLEMS:
             print_wrapped(f"… and {count - MAX_PROBLEMS} more [{code}]", indent, err=err)
+
+
+def print_findings(findings: Sequence[Mapping[str, Any]], *, indent: int = 4) -> None:
+    """Print the findings that deserve a look, each with its place and an excerpt, and the number of the others."""
+    shown = [row for row in findings if row["severity"] != "info"]
+    for row in shown[:MAX_FINDINGS]:
+        place = ":".join(str(part) for part in (row["path"], row["line"]) if part is not None)
+        print_wrapped(one_line(f"{row['severity']}: {place}: {row['message']} [{row['kind']}]"), indent)
+        if row["excerpt"]:
+            print_wrapped(one_line(str(row["excerpt"])), indent + 4)
+    more = len(shown) - MAX_FINDINGS
+    if more > 0:
+        print_wrapped(f"… and {more} more; --json shows all.", indent)
 
 
 def _report_bug(error: Exception) -> int:

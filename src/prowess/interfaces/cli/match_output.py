@@ -45,7 +45,8 @@ def print_recommendations(results: Sequence[Recommendation], *, explain: bool = 
     for result in results:
         said = click.style(result.decision.ljust(len(_HEAD[2])), fg=_DECISION_COLOURS[result.decision])
         row = f"{score_bar(result.score)}  {one_line(result.slug, _SLUG):<{slugs}}  {said}"
-        text = highlight_words(_truncate(one_line(result.description), room), matched_terms(result))
+        mark = f"[{result.trust}] " if result.trust not in ("", "local") else ""
+        text = highlight_words(_truncate(mark + one_line(result.description), room), matched_terms(result))
         click.echo(f"{row}  {text}" if beside else f"{row}\n{' ' * _INDENT}{text}")
         for line in textwrap.wrap(one_line(result.why), room):
             click.secho(" " * (before if beside else _INDENT) + line, dim=True)

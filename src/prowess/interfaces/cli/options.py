@@ -23,6 +23,19 @@ def delegate_to_subcommand(ctx: click.Context, workspace: str | None, *, as_json
     return True
 
 
+class DefaultGroup(click.Group):
+    """A group with a subcommand that may be left out: a word that is no subcommand is the first argument of that one."""
+
+    default = ""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the subcommand and its arguments."""
+        known = args[0] in self.commands
+        return super().resolve_command(ctx, args if known else [self.default, *args])
+
+
 _PERIOD = re.compile(r"([0-9]{1,6})([dhw])", re.ASCII)
 _DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
 _MAX_DAYS = 36_500

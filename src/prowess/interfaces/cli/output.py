@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _DEFAULT_WIDTH = 120
@@ -29,9 +29,15 @@ _MIN_COLUMN = 24
 
 
 def clean(text: str) -> str:
-    """Remove terminal escapes, control characters and direction overrides. Tabs and line ends stay."""
-    text = _ESCAPES.sub("", text.replace("\r\n", "\n"))
-    return _CONTROLS.sub("", text).encode("utf-8", "replace").decode()
+    """Remove terminal escapes and control characters, and write other hidden characters out. Tabs and line ends stay."""
+    text = _CONTROLS.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n")))
+    return text if text.isascii() else _show_hidden(text).encode("utf-8", "replace").decode()
+
+
+def _show_hidden(text: str) -> str:
+    from prowess.skill.text.hidden import show_hidden  # imported with the first text that is not plain ASCII
+
+    return show_hidden(text)
 
 
 def one_line(text: str, limit: int = 0) -> str:
@@ -67,7 +73,15 @@ def _json(value: Any, **options: Any) -> str:
         text = json.dumps(value, ensure_ascii=True, **options)
     # With `ensure_ascii=False`, json escapes only characters below U+0020. DEL, C1 controls and direction overrides
     # would reach the terminal.
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    text = _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return text if text.isascii() else _escape_hidden(text)
+
+
+def _escape_hidden(text: str) -> str:
+    """Return JSON with hidden characters escaped: a person sees them, and the value stays the same."""
+    from prowess.skill.text.hidden import replace_hidden
+
+    return replace_hidden(text, lambda char: json.dumps(char)[1:-1])
 
 
 def output_width() -> int:

@@ -7,6 +7,7 @@ forwarded SIGTERM as SIGINT would do nothing there, and only SIGKILL would end t
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
@@ -38,6 +39,9 @@ class Termination:
         """Cancel the work. Raise `KeyboardInterrupt` if there is none to cancel, or if this is the second signal."""
         # The sender of a second signal does not want to wait for the clean-up.
         first, self.number = not self.number, self.number or number
+        # A statement in a thread cannot be cancelled from here. If the module is not loaded, there is none.
+        if (sqlite := sys.modules.get("prowess.storage.sqlite")) is not None:
+            sqlite.stop_statements()
         if first and self.cancel is not None:
             self.cancel()
         else:

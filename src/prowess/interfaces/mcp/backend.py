@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from prowess.engine.engine import Engine
@@ -12,12 +13,14 @@ from prowess.interfaces.mcp.entry_index import EntryIndex
 from prowess.interfaces.mcp.notifications import ChangeNotifier
 from prowess.interfaces.mcp.request import Context, caller_of, conversation_of
 from prowess.interfaces.mcp.sampling import SamplingRelays, waiting_client_model
-from prowess.interfaces.mcp.skill_entry import SkillEntry
+from prowess.interfaces.mcp.skill_entry import SkillEntry, hide_entry
 from prowess.llm.model import Model
 from prowess.run.request import StepListener, ignore_step
 from prowess.tools.toolbox import Toolbox
 
 _log = logging.getLogger(__name__)
+_PORTION = 64
+"""How many entries are looked up together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +44,34 @@ class Backend:
     async def find(self, context: Context, uri: str) -> tuple[SkillEntry, str] | None:
         """Return the entry of an address and the path inside it, or None if the caller sees nothing there."""
         return await self.shelf.find(uri) if self.may_read(context) else None
+
+    async def entries(self, context: Context, after: str = "") -> AsyncIterator[SkillEntry]:
+        """Yield the entries after a slug as the caller may see them: of skills that nobody accepted, only the address."""
+        portion: list[SkillEntry] = []
+        async for entry in self.shelf.entries(after):
+            portion.append(entry)
+            if len(portion) == _PORTION:
+                for seen in await self._as_seen(context, portion):
+                    yield seen
+                portion = []
+        for seen in await self._as_seen(context, portion):
+            yield seen
+
+    async def find_seen(self, context: Context, uri: str) -> tuple[SkillEntry, str] | None:
+        """Return the entry of an address as the caller may see it, and the path inside it, or None."""
+        found = await self.find(context, uri)
+        return ((await self._as_seen(context, [found[0]]))[0], found[1]) if found else None
+
+    async def _as_seen(self, context: Context, entries: list[SkillEntry]) -> list[SkillEntry]:
+        served = self.shelf.listing.remembered
+        cards = [
+            served[entry.slug][1].model_copy(update={"digest": entry.digest})
+            for entry in entries
+            if entry.slug in served
+        ]
+        engine = self.engine.as_actor(self.caller_of(context).actor)
+        shown = await engine.skills.shown(cards) if cards else set[str]()
+        return [entry if entry.slug in shown else hide_entry(entry) for entry in entries]
 
     def toolbox(self, context: Context, *, watch: StepListener = ignore_step, spare: Model | None = None) -> Toolbox:
         """Return the tools of the caller of a request, in the conversation of the request.

@@ -1,4 +1,7 @@
-"""Ask the person in front of the client for an approval (elicitation).
+"""Ask the person in front of the client for an approval (elicitation), where the operator allows that for this client.
+
+Nothing in the protocol shows that a person answers a form: an agent can declare that it shows forms, and answer them
+itself. So only the operator can say that a client's answers are a person's, and everybody else's requests stay open.
 
 In the older protocol the server asks while the call waits. In the newer one the call ends with the question, and the
 client calls again with the answer, perhaps to another process. That process builds the question again and accepts the
@@ -9,7 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Literal, cast
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -22,15 +26,13 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from prowess.errors import ProwessError
+from prowess.interfaces.auth.caller import Caller, agent_name
 from prowess.interfaces.mcp.backend import Backend
 from prowess.interfaces.mcp.request import Context
 from prowess.policy.actor import Actor
-from prowess.skill.text.hidden import show_hidden
+from prowess.policy.consent import FORM_LIMIT, consent_text
 
-if TYPE_CHECKING:
-    from prowess.storage.approvals import ApprovalRow
-
-Answered = Literal["approved", "denied", "open"]
+Answered = Literal["approved", "denied", "open", "too-long"]
 
 APPROVAL_KEY = "approval"
 APPROVAL_NOTE = "answered in the MCP client"
@@ -41,8 +43,6 @@ ANSWER_SCHEMA: dict[str, Any] = {
     },
     "required": ["approve"],
 }
-_MAX_LINE_CHARS = 300
-_MAX_PATHS = 10
 
 
 async def request_approval(
@@ -50,35 +50,54 @@ async def request_approval(
 ) -> Answered | InputRequiredResult:
     """Ask the person in front of the client to approve or deny, and record the answer.
 
-    Return "open" if nobody can be asked or nobody answered, and an `InputRequiredResult` if the client must call again
+    Return "open" if nobody can be asked or nobody answered, "too-long" if the client could not show all of it, and an `InputRequiredResult` if the client must call again
     with the answer. `params` are the parameters of the request, including an answer to an earlier question.
     """
-    person = backend.caller_of(context).person
-    if person is None or "skills.approve" not in person.permissions or not can_ask(context):
+    caller = backend.caller_of(context)
+    person = answering_person(context, caller)
+    if person is None or not can_ask(context):
         return "open"
     try:
         approval = await backend.engine.as_actor(person).approvals.get(approval_id)
     except ProwessError:
         return "open"
-    request = ElicitRequestFormParams(message=build_question(approval), requested_schema=ANSWER_SCHEMA)
+    request = ElicitRequestFormParams(message=consent_text(approval), requested_schema=ANSWER_SCHEMA)
+    if len(request.message) > FORM_LIMIT:
+        return "too-long"
+    form = _Form(backend=backend, person=person, approval_id=approval.id, shown=request.message)
     if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        return await _ask_while_waiting(backend, context, person, approval.id, request.message)
+        return await _ask_while_waiting(context, form)
+    # If the skill changed since the question was shown, the states differ and the person is asked again.
     state = _question_state(approval.id, request.message)
     answer = (params.input_responses or {}).get(APPROVAL_KEY)
-    # If the skill changed since the question was shown, the states differ and the person is asked again.
     if params.request_state == state and isinstance(answer, ElicitResult):
-        return await _record_answer(backend, person, approval.id, answer)
+        return await form.record(answer)
     return InputRequiredResult(input_requests={APPROVAL_KEY: ElicitRequest(params=request)}, request_state=state)
 
 
-async def _ask_while_waiting(
-    backend: Backend, context: Context, person: Actor, approval_id: str, message: str
-) -> Answered:
+async def _ask_while_waiting(context: Context, form: _Form) -> Answered:
     try:
-        answer = await context.session.elicit_form(message, ANSWER_SCHEMA, context.request_id)
+        answer = await context.session.elicit_form(form.shown, ANSWER_SCHEMA, context.request_id)
     except MCPError:
         return "open"
-    return await _record_answer(backend, person, approval_id, answer)
+    return await form.record(answer)
+
+
+def too_long_hint(approval_id: str) -> str:
+    """Return what an agent can do about a request that no form can show in full."""
+    return (
+        f"The request is too long for a form. Tell the person that the approval {approval_id[:8]} waits for their answer "
+        "at a terminal. Go on with something else until then."
+    )
+
+
+def answering_person(context: Context, caller: Caller) -> Actor | None:
+    """Return the person whose answers a client may send: None unless the operator has named this client."""
+    client = context.session.client_params
+    allowed = {agent_name(name, "") for name in caller.approvals_by}
+    named = client is not None and agent_name(client.client_info.name, "") in allowed - {""}
+    person = caller.person if named else None
+    return person if person is not None and "skills.approve" in person.permissions else None
 
 
 def can_ask(context: Context) -> bool:
@@ -91,65 +110,31 @@ def can_ask(context: Context) -> bool:
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS or context.session.can_send_request
 
 
-def build_question(approval: ApprovalRow) -> str:
-    """Return the text that the person reads: requester, action, origin, permissions and changes.
-
-    The text must be the same on every call, because the request state contains its hash.
-    """
-    card = approval.detail
-    asks = card.get("requests") or ()
-    files = card.get("files") or ()
-    lines = [
-        f"{approval.requester} asks for your approval to {approval.action} the skill {approval.slug}.",
-        _card_line("Title", card.get("title")),
-        _card_line("Description", card.get("description")),
-        _card_line("Reason given", approval.reason),
-        _card_line("Origin", card.get("origin") or card.get("source_type")),
-        _card_line("Size", f"{card['chars']} characters" if card.get("chars") else ""),
-        _card_line("Files", str(len(files)) if files else ""),
-        _card_line("It asks for", "; ".join(str(item) for item in asks)),
-        _card_line("Content", f"sha256 {approval.digest[:12]}"),
-        *_changes_since_approval(card.get("previous")),
-    ]
-    return "\n".join(line for line in lines if line)
-
-
-def _changes_since_approval(previous: Any) -> list[str]:
-    """Return lines about the version approved before and the files that differ; none if there was no such version."""
-    if not isinstance(previous, dict):
-        return []
-    before = cast("dict[str, Any]", previous)
-    lines = [
-        _card_line("Changed", f"you approved it before with other content, sha256 {str(before.get('digest'))[:12]}")
-    ]
-    for kind in ("changed", "added", "removed"):
-        paths = [str(path) for path in before.get(kind) or ()]
-        more = f" and {len(paths) - _MAX_PATHS} more" if len(paths) > _MAX_PATHS else ""
-        lines.append(_card_line(f"Files {kind}", "; ".join(paths[:_MAX_PATHS]) + more))
-    return lines
-
-
-def _card_line(label: str, text: Any) -> str:
-    """Return one line of the card, or '' if the text is empty.
-
-    The text is untrusted: line breaks are removed so that it cannot fake other lines, and hidden characters are shown.
-    """
-    flat = show_hidden(" ".join(str(text or "").split()))[:_MAX_LINE_CHARS]
-    return f"{label}: {flat}" if flat else ""
-
-
 def _question_state(approval_id: str, message: str) -> str:
     return json.dumps({APPROVAL_KEY: approval_id, "question": hashlib.sha256(message.encode()).hexdigest()})
 
 
-async def _record_answer(backend: Backend, person: Actor, approval_id: str, answer: ElicitResult) -> Answered:
-    if answer.action == "cancel":
-        return "open"
-    approved = answer.action == "accept" and (answer.content or {}).get("approve") is True
-    try:
-        await backend.engine.as_actor(person).approvals.resolve(approval_id, approved=approved, note=APPROVAL_NOTE)
-    except ProwessError:
-        # Someone else answered first, or the request expired. "approved" only makes the caller try again, and the gate
-        # then decides by what is recorded.
-        return "approved"
-    return "approved" if approved else "denied"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    """One question in a form: who answers it, and the text that the client was given to show."""
+
+    backend: Backend
+    person: Actor
+    approval_id: str
+    shown: str
+
+    async def record(self, answer: ElicitResult) -> Answered:
+        """Store the answer, and return what it comes to."""
+        if answer.action == "cancel":
+            return "open"
+        approved = answer.action == "accept" and (answer.content or {}).get("approve") is True
+        proof = f"form in {self.person.channel.removeprefix('mcp:')}, allowed by the operator"
+        try:
+            await self.backend.engine.as_actor(self.person).approvals.resolve(
+                self.approval_id, approved=approved, note=APPROVAL_NOTE, proof=proof, shown=self.shown
+            )
+        except ProwessError:
+            # Someone else answered first, or the request expired. "approved" only makes the caller try again, and the
+            # gate then decides by what is recorded.
+            return "approved"
+        return "approved" if approved else "denied"

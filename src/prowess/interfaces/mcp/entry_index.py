@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import math
+import os
+import threading
 import time
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 from prowess.catalog.catalog import Catalog, CatalogChanges
 from prowess.catalog.store import Store
@@ -24,6 +34,7 @@ from prowess.skill.filenames import SKILL_MD
 from prowess.skill.kinds import kind_info
 from prowess.skill.model import SkillCard
 from prowess.skill.outline import SkillOutline
+from prowess.skill.package import FileEntry
 from prowess.threads import offload
 
 SkillsBySlug = Mapping[str, tuple[Store, SkillCard]]
@@ -130,30 +141,108 @@ def _drop_changed(entries: dict[str, SkillEntry], changed: frozenset[str] | None
     }
 
 
+_CACHE_FORMAT = 1
+
+_Parts = tuple[tuple[FileEntry, ...], "dict[str, Any] | None"]
+"""What an entry is made of besides the card: the manifest of the skill, and its frontmatter as JSON."""
+
+
+class EntryCache:
+    """Remembers between two processes what entries are made of, by the digest of the skill.
+
+    Without it, the first listing after every start reads and parses every skill, which takes a second for 4,000. A digest
+    covers all files, so an entry never has to be checked against the disk. A cache that is missing, damaged or written by
+    another version is ignored. It belongs into the home folder: who can write to it decides what is listed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        # The parser decides what the frontmatter is, as much as our own code does.
+        self._key = [_CACHE_FORMAT, version("prowess"), yaml.__version__]
+        self._lock = threading.Lock()
+        self._parts: dict[str, _Parts] | None = None
+        self._used: set[str] = set()
+        self._is_saved = True
+
+    def get(self, digest: str) -> _Parts | None:
+        """Return what is remembered of a skill, or None. Blocking at the first call."""
+        with self._lock:
+            if self._parts is None:
+                self._parts = self._load()
+            self._used.add(digest)
+            return self._parts.get(digest)
+
+    def put(self, entry: SkillEntry) -> None:
+        """Remember an entry that was asked for."""
+        with self._lock:
+            if self._parts is not None:
+                self._parts[entry.digest] = (entry.files, entry.frontmatter)
+                self._is_saved = False
+
+    def save(self) -> None:
+        """Write what this process asked for, if any of it is new. A disk that is full or read-only is not an error."""
+        with self._lock:
+            if self._is_saved or self._parts is None:
+                return
+            kept = {digest: parts for digest, parts in self._parts.items() if digest in self._used}
+            self._is_saved = True
+        if len(kept) > MAX_CACHED_ENTRIES:
+            return
+        rows = {
+            digest: [[(file.path, file.mode, file.size, file.sha256) for file in files], frontmatter]
+            for digest, (files, frontmatter) in kept.items()
+        }
+        # Another process may be saving too. Each writes a file of its own and puts it in place in one step.
+        temporary = self._path.with_suffix(f".{os.getpid()}.tmp")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            temporary.write_text(json.dumps([self._key, rows]))
+            temporary.replace(self._path)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink()
+
+    def _load(self) -> dict[str, _Parts]:
+        try:
+            key, rows = json.loads(self._path.read_bytes())
+            return {digest: _read_row(*row) for digest, row in rows.items()} if key == self._key else {}
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+            return {}
+
+
+def _read_row(files: list[Any], frontmatter: dict[str, Any] | None) -> _Parts:
+    if frontmatter is not None and not isinstance(frontmatter, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  read from a file
+        raise TypeError("frontmatter")
+    return tuple(FileEntry(path=path, mode=mode, size=size, sha256=sha) for path, mode, size, sha in files), frontmatter
+
+
 _BATCH_SIZE = 64
 
 
 class EntryIndex:
     """The entries of all served skills, by page and by address. An entry is made again only after its skill changed."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, cache: EntryCache | None = None) -> None:
         self._engine = engine
+        self._cache = cache
         self.listing = ServedSkills(engine.catalog)
 
     async def entries(self, after: str = "") -> AsyncIterator[SkillEntry]:
         """Yield the entries after a slug, by slug. A skill that disappears meanwhile is skipped."""
         served = await self.listing.served(max_age=PAGING_SECONDS if after else 0.0)
-        following = [slug for slug in served if slug > after]
-        for start in range(0, len(following), _BATCH_SIZE):
-            portion = following[start : start + _BATCH_SIZE]
+        slugs = list(served)
+        for start in range(bisect_right(slugs, after), len(slugs), _BATCH_SIZE):
+            portion = slugs[start : start + _BATCH_SIZE]
             known = self.listing.entries
             missing = [served[slug] for slug in portion if slug not in known]
-            made = await offload(_make_entries, missing, served.keys()) if missing else {}
+            made = await offload(_make_entries, missing, served.keys(), self._cache) if missing else {}
             self.listing.remember(known, made)
             for slug in portion:
                 entry = made.get(slug) or known.get(slug)
                 if entry is not None:
                     yield entry
+        if self._cache is not None:
+            await offload(self._cache.save)
 
     async def find(self, uri: str) -> tuple[SkillEntry, str] | None:
         """Return the entry of an address and the path inside it, or None if nothing is served there.
@@ -192,16 +281,23 @@ class EntryIndex:
         return entry
 
 
-def _make_entries(skills: Sequence[tuple[Store, SkillCard]], slugs: Collection[str]) -> dict[str, SkillEntry]:
+def _make_entries(
+    skills: Sequence[tuple[Store, SkillCard]], slugs: Collection[str], cache: EntryCache | None
+) -> dict[str, SkillEntry]:
     """Return the entries of these skills, without those that are gone. Blocking."""
     made: dict[str, SkillEntry] = {}
     for store, card in skills:
+        parts = cache.get(card.digest) if cache else None
         try:
-            entry = _entry_of_card(store, card, slugs)
+            entry = make_entry(card, *parts, slugs) if parts else _entry_of_card(store, card, slugs)
         except (ProwessError, OSError):
             continue
-        if entry is not None:
-            made[card.slug] = entry
+        if entry is None:
+            continue
+        made[card.slug] = entry
+        # The skill may have changed since it was listed; then this is an entry of other files than those of the card.
+        if cache and not parts and entry.digest == card.digest:
+            cache.put(entry)
     return made
 
 

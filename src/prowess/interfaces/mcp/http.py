@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
 
 import uvicorn
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -14,7 +17,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from prowess.engine.engine import Engine
@@ -22,6 +25,7 @@ from prowess.errors import Unavailable
 from prowess.feed.metrics import CONTENT_TYPE
 from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
 from prowess.interfaces.auth.guard import LOOPBACK_HOSTS, FindCaller, RequestGuard
+from prowess.interfaces.mcp.protocol import find_broken_request
 from prowess.interfaces.mcp.server import ProwessServer, make_security, make_server
 from prowess.interfaces.mcp.stdio import stop_on_signals
 from prowess.policy.actor import Actor
@@ -83,6 +87,10 @@ class Endpoint:
             await PlainTextResponse("There is nothing here.", 404)(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        receive, broken = await _read_ahead(scope, receive)
+        if broken is not None:
+            await JSONResponse(broken, 400)(scope, receive, send)
+            return
         # The SDK lets nobody use a session but the user who opened it.
         user = AuthenticatedUser(AccessToken(token="", client_id=scope[SCOPE_KEY].key, scopes=[]))
         token = _json_only.set(not self._streams and _is_single_response(scope))
@@ -90,6 +98,31 @@ class Endpoint:
             await self._manager.handle_request({**scope, "user": user}, receive, _add_retry_after(send))
         finally:
             _json_only.reset(token)
+
+
+_READ_AHEAD_BYTES = 4 << 20
+
+
+async def _read_ahead(scope: Scope, receive: Receive) -> tuple[Receive, dict[str, Any] | None]:
+    """Return what receives the same body again, and the answer to a request that the SDK could not read."""
+    if scope["method"] != "POST":
+        return receive, None
+    held: list[Message] = []
+    size = 0
+    # More than that is left to the SDK, which has a limit of its own.
+    while size < _READ_AHEAD_BYTES:
+        message = await receive()
+        held.append(message)
+        size += len(message.get("body", b""))
+        if message["type"] != "http.request" or not message.get("more_body"):
+            break
+    broken = find_broken_request(b"".join(message.get("body", b"") for message in held))
+    left = deque(held)
+
+    async def receive_again() -> Message:
+        return left.popleft() if left else await receive()
+
+    return receive_again, broken
 
 
 def _add_retry_after(send: Send) -> Callable[[Message], Awaitable[None]]:
@@ -138,16 +171,18 @@ def asgi_app(
     hosts: Collection[str] = LOOPBACK_HOSTS,
     origins: Collection[str] = (),
     path: str = DEFAULT_PATH,
+    cache: Path | None = None,
 ) -> ASGIApp:
     """The MCP server of an engine as an ASGI app, for both eras of the protocol.
 
     `callers` says who has a token. `hosts` are the names it is served under, without ports, and `origins` the pages
     beside its own that may use it. `keys`, of 32 bytes or more, seal questions to people: processes that share the first
     of them take each other's answers. Run its lifespan, as servers do. The metrics are at `/metrics`, for the same tokens.
+    With `cache`, a folder that only the user can write to, listings are remembered there for the next process.
 
     Everybody that `callers` lets in with `skills.read` is served the skills and the metrics of their actor's organization.
     """
-    server = make_server(engine, NOBODY, security=make_security(list(keys), NOBODY))
+    server = make_server(engine, NOBODY, security=make_security(list(keys), NOBODY), cache=cache)
     return wrap_server(server, callers=callers, hosts=hosts, origins=origins, path=path)
 
 

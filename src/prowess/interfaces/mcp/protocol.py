@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from typing import Any
+import re
+from typing import Any, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, TextContent
 
-from prowess.errors import ApprovalRequired, Invalid, NotFound, ProwessError
+from prowess.errors import Invalid, NotFound, ProwessError
+from prowess.skill.text.hidden import show_controls
 from prowess.view import error_answer
 
 SKILLS_PER_PAGE = 50
@@ -40,35 +42,68 @@ def read_cursor(cursor: str | None) -> str:
 REFUSED = -32010
 """The error code of a request that was understood but refused; `data` has the reason."""
 
-_SHORT_ID_CHARS = 8
-"""How many characters of an approval's id are shown, as in the messages of the gate."""
 
-
-def _error_data(error: ProwessError) -> dict[str, Any]:
-    """Return the `data` of a protocol error: the same as the answer of a tool, with the command that approves."""
-    answer = error_answer(error)
-    if isinstance(error, ApprovalRequired):
-        answer["hint"] = add_approve_command(error.hint, error.approval_id)
-    return answer
-
-
-def add_approve_command(hint: str, approval_id: str) -> str:
-    """Return the hint with the command that approves the request, unless the hint has it already."""
-    command = f"prowess approvals approve {approval_id[:_SHORT_ID_CHARS]}"
-    return hint if command in hint else f"{hint} A person approves it with `{command}`.".strip()
+# As JSON writes them: those below U+0020 are escaped, the others are not. White space is escaped as well, but shorter.
+_CONTROLS = re.compile(r"\\u00[01][0-9a-f]|[\x7f-\x84\x86-\x9f]")
 
 
 def tool_result(data: dict[str, Any], *, ok: bool) -> CallToolResult:
     """Return the answer of a tool as structured content, and as text for clients that read only that."""
     text = json.dumps(data, ensure_ascii=False)
+    # What a skill printed may have terminal escapes in it, which must not reach a prompt.
+    if _CONTROLS.search(text):
+        data = _show_controls(data)
+        text = json.dumps(data, ensure_ascii=False)
     return CallToolResult(content=[TextContent(text=text)], structured_content=data, is_error=not ok)
+
+
+def _show_controls(value: Any) -> Any:
+    """Return a JSON value with the control characters in its texts written out."""
+    if isinstance(value, str):
+        return show_controls(value)
+    if isinstance(value, dict):
+        return {_show_controls(key): _show_controls(one) for key, one in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_show_controls(one) for one in cast("list[Any]", value)]
+    return value
 
 
 def protocol_error(error: ProwessError, uri: str = "") -> MCPError:
     """Return the protocol error for a request that is not a tool call."""
     code = INVALID_PARAMS if isinstance(error, NotFound | Invalid) else REFUSED
     about = {"uri": uri} if uri else {}
-    return MCPError(code=code, message=error.message, data={**about, **_error_data(error)})
+    return MCPError(code=code, message=error.message, data={**about, **error_answer(error)})
+
+
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89abcdefABCDEF]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def find_broken_request(data: bytes) -> dict[str, Any] | None:
+    r"""Return the answer to a request that has half of a surrogate pair in it; None for all other messages.
+
+    JSON can write such halves (`\ud800`), and they are no text. The SDK could not read the message, nor the id that the client
+    waits for.
+    """
+    if not _SURROGATE_ESCAPE.search(data):
+        return None
+    try:
+        message: Any = json.loads(data)
+        written = json.dumps(message, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(message, dict) or not _SURROGATE.search(written):
+        return None
+    request = cast("dict[str, Any]", message)
+    request_id = request.get("id")
+    if "method" not in request or not isinstance(request_id, str | int) or _SURROGATE.search(str(request_id)):
+        return None
+    broken = Invalid(
+        "The request has half of a surrogate pair in it, which is no text.",
+        hint="Write the whole character, or leave it out.",
+    )
+    error = {"code": INVALID_PARAMS, "message": broken.message, "data": error_answer(broken)}
+    return {"jsonrpc": "2.0", "id": request_id, "error": error}
 
 
 def resource_not_found(uri: str) -> MCPError:

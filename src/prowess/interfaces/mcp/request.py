@@ -9,7 +9,7 @@ from typing import Any
 from mcp.server.context import ServerRequestContext
 
 from prowess.errors import Invalid
-from prowess.interfaces.auth.caller import SCOPE_KEY, Caller
+from prowess.interfaces.auth.caller import SCOPE_KEY, Caller, agent_name
 
 Context = ServerRequestContext[Any, Any]
 
@@ -18,7 +18,6 @@ CONVERSATION_META = "prowess/conversation"
 
 _MAX_CONVERSATION_CHARS = 200
 _MAX_SESSION_CHARS = _MAX_CONVERSATION_CHARS - len("mcp:")
-_MAX_AGENT_CHARS = 60
 
 
 def caller_of(context: Context, default: Caller) -> Caller:
@@ -26,21 +25,22 @@ def caller_of(context: Context, default: Caller) -> Caller:
     request = context.request
     caller: Caller = default if request is None else request.scope[SCOPE_KEY]
     client = context.session.client_params
-    if not caller.named_by_client or client is None:
-        return caller
-    return _name_caller(caller, client.client_info.name)
+    return _name_caller(caller, "" if client is None else client.client_info.name)
 
 
 @lru_cache(maxsize=256)
 def _name_caller(caller: Caller, client: str) -> Caller:
-    """Return the caller under the name of its client. Cached: every request of a client asks for the same one."""
-    return replace(caller, actor=replace(caller.actor, name=agent_name(client, caller.actor.name)))
+    """Return the caller with its client as the channel, and named after it where it has no name of its own.
 
-
-def agent_name(client: str, default: str) -> str:
-    """Return the name of a client in the form of an agent's name, or the default if no character can stay."""
-    kept = "".join(char if char.isprintable() and char != "@" else " " for char in client.lower())
-    return " ".join(kept.split())[:_MAX_AGENT_CHARS].strip() or default
+    Cached: every request of a client asks for the same one.
+    """
+    channel = f"mcp:{agent_name(client, 'unknown')}"
+    name = agent_name(client, caller.actor.name) if caller.named_by_client else caller.actor.name
+    return replace(
+        caller,
+        actor=replace(caller.actor, name=name, channel=channel),
+        person=replace(caller.person, channel=channel) if caller.person else None,
+    )
 
 
 def conversation_of(context: Context, caller: Caller) -> str:

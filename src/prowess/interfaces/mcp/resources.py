@@ -24,7 +24,7 @@ from mcp_types import (
 
 from prowess.errors import ApprovalDenied, ApprovalRequired, ProwessError
 from prowess.interfaces.mcp.backend import Backend
-from prowess.interfaces.mcp.elicitation import request_approval
+from prowess.interfaces.mcp.elicitation import request_approval, too_long_hint
 from prowess.interfaces.mcp.protocol import (
     SKILLS_PER_PAGE,
     make_cursor,
@@ -35,6 +35,7 @@ from prowess.interfaces.mcp.protocol import (
 from prowess.interfaces.mcp.request import Context
 from prowess.interfaces.mcp.skill_entry import SCHEME, SkillEntry, guess_media_type
 from prowess.skill.filenames import SKILL_MD
+from prowess.skill.text.hidden import show_controls
 
 INDEX_URI = f"{SCHEME}index.json"
 MANIFEST_PATH = "_manifest"
@@ -66,7 +67,7 @@ async def list_resources(
     await backend.notices.mark()
     found = [] if after else [_index_resource()]
     taken = 0
-    async for entry in backend.shelf.entries(after):
+    async for entry in backend.entries(context, after):
         if taken == SKILLS_PER_PAGE:
             return ListResourcesResult(resources=found, next_cursor=make_cursor(after))
         found += [file_resource(entry, file.path) for file in sorted(entry.files, key=_skill_md_first)]
@@ -111,7 +112,7 @@ async def read_resource(
     """Return one file by its exact address, through the gate, or one of the two documents."""
     uri = params.uri
     if uri == INDEX_URI and backend.may_read(context):
-        return _json_contents(uri, await _index_document(backend))
+        return _json_contents(uri, await _index_document(backend, context))
     found = await backend.find(context, uri)
     if found is None:
         raise resource_not_found(uri)
@@ -119,8 +120,8 @@ async def read_resource(
     if entry.file(path) is not None:
         content = await _read_file(backend, context, params, entry, path)
         return content if isinstance(content, InputRequiredResult) else _file_contents(uri, path, content)
-    if path == MANIFEST_PATH:
-        return _json_contents(uri, _manifest_document(entry))
+    if path == MANIFEST_PATH and (seen := await backend.find_seen(context, uri)):
+        return _json_contents(uri, _manifest_document(seen[0]))
     raise resource_not_found(uri)
 
 
@@ -134,7 +135,9 @@ async def _read_file(
         verdict = await request_approval(backend, context, params, refused.approval_id)
         if isinstance(verdict, InputRequiredResult):
             return verdict
-        if verdict == "open":
+        if verdict == "too-long":
+            refused.hint = too_long_hint(refused.approval_id)
+        if verdict in ("open", "too-long"):
             raise protocol_error(refused, params.uri) from refused
         if verdict == "denied":
             raise protocol_error(ApprovalDenied("A person said no."), params.uri) from refused
@@ -152,6 +155,9 @@ def _file_contents(uri: str, path: str, content: bytes) -> ReadResourceResult:
     try:
         text = content.decode()
     except UnicodeDecodeError:
+        text = None
+    # Control characters must not reach a prompt, and a text that is not exactly the file would not have its digest.
+    if text is None or show_controls(text) != text:
         blob = base64.b64encode(content).decode()
         return ReadResourceResult(
             contents=[BlobResourceContents(uri=uri, mime_type=media or "application/octet-stream", blob=blob)]
@@ -164,7 +170,7 @@ def _json_contents(uri: str, value: Any) -> ReadResourceResult:
     return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=_JSON, text=text)])
 
 
-async def _index_document(backend: Backend) -> dict[str, Any]:
+async def _index_document(backend: Backend, context: Context) -> dict[str, Any]:
     skills = [
         {
             "name": entry.name,
@@ -173,7 +179,7 @@ async def _index_document(backend: Backend) -> dict[str, Any]:
             "url": entry.uri,
             "digest": f"sha256:{file.sha256}",
         }
-        async for entry in backend.shelf.entries()
+        async for entry in backend.entries(context)
         if entry.listed and (file := entry.file(SKILL_MD)) is not None
     ]
     return {"$schema": _INDEX_SCHEMA, "skills": skills}

@@ -35,7 +35,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from prowess.errors import NotFound, RunFailed, TryLater, Unavailable
-from prowess.interfaces.mcp.request import Context, agent_name
+from prowess.interfaces.auth.caller import agent_name
+from prowess.interfaces.mcp.request import Context
 from prowess.llm.model import Message, Model, Reply, Request, family_of, fit_schema
 from prowess.run.request import Step, StepListener, ignore_step
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, TypeVar
 
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -26,7 +27,7 @@ from prowess.errors import ProwessError
 from prowess.interfaces.auth.caller import Caller
 from prowess.interfaces.mcp import resources, skills_extension, tools
 from prowess.interfaces.mcp.backend import Backend
-from prowess.interfaces.mcp.entry_index import EntryIndex
+from prowess.interfaces.mcp.entry_index import EntryCache, EntryIndex
 from prowess.interfaces.mcp.notifications import ChangeNotifier, connection_of
 from prowess.interfaces.mcp.protocol import protocol_error
 from prowess.interfaces.mcp.request import Context, caller_of, session_conversation
@@ -60,13 +61,16 @@ class ProwessServer(Server[dict[str, Any]]):
         return super().create_initialization_options(announced, experimental_capabilities, extensions)
 
 
-def make_server(engine: Engine, caller: Caller, *, security: RequestStateSecurity) -> ProwessServer:
+def make_server(
+    engine: Engine, caller: Caller, *, security: RequestStateSecurity, cache: Path | None = None
+) -> ProwessServer:
     """Return a server over an engine; `caller` is used on a transport that identifies nobody.
 
-    `security` seals open questions, so that another process with the same keys can accept the answer.
+    `security` seals open questions, so that another process with the same keys can accept the answer. With `cache`, a
+    folder that only the user can write to, listings are remembered there for the next process.
     """
     relays = SamplingRelays()
-    backends = _Backends(engine, caller, relays)
+    backends = _Backends(engine, caller, relays, EntryCache(cache / "entries.json") if cache else None)
     backend = backends.own
 
     @asynccontextmanager
@@ -118,7 +122,8 @@ def make_security(keys: list[bytes], default: Caller) -> RequestStateSecurity:
 class _Backends:
     """A backend for each organization that callers belong to, so that nobody is served the skills of another."""
 
-    def __init__(self, engine: Engine, caller: Caller, relays: SamplingRelays) -> None:
+    def __init__(self, engine: Engine, caller: Caller, relays: SamplingRelays, cache: EntryCache | None) -> None:
+        self._cache = cache
         self._caller = caller
         self._relays = relays
         self._notifiers: AsyncExitStack | None = None
@@ -149,7 +154,7 @@ class _Backends:
         return found
 
     def _make(self, engine: Engine) -> Backend:
-        shelf = EntryIndex(engine)
+        shelf = EntryIndex(engine, self._cache)
         notices = ChangeNotifier(engine, shelf)
         return Backend(engine=engine, shelf=shelf, caller=self._caller, notices=notices, relays=self._relays)
 

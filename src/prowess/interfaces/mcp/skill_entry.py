@@ -187,6 +187,25 @@ class SkillEntry:
         return f"{self.root}/{quote(path, safe=_SAFE + '/')}" if path else self.root
 
 
+NOT_ACCEPTED = (
+    "Nobody has accepted this skill here, so its text is not shown. A person accepts it with `prowess trust`."
+)
+
+
+def hide_entry(entry: SkillEntry) -> SkillEntry:
+    """Return the entry of a skill that nobody has accepted: its address, and no text of it."""
+    main = entry.file(SKILL_MD)
+    return SkillEntry(
+        slug=entry.slug,
+        root=entry.root,
+        title=entry.slug,
+        description=NOT_ACCEPTED,
+        digest=entry.digest,
+        frontmatter=None,
+        files=(main,) if main else (),
+    )
+
+
 def make_entry(
     skill: SkillCard | SkillOutline,
     files: tuple[FileEntry, ...],

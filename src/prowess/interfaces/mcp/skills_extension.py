@@ -68,7 +68,7 @@ async def list_skills(backend: Backend, context: Context, params: PaginatedReque
         return SkillsPage(skills=[], ttl_ms=LIST_TTL_MS)
     await backend.notices.mark()
     found: list[dict[str, Any]] = []
-    async for entry in backend.shelf.entries(after):
+    async for entry in backend.entries(context, after):
         if len(found) == SKILLS_PER_PAGE:
             return SkillsPage(skills=found, next_cursor=make_cursor(after), ttl_ms=LIST_TTL_MS)
         if entry.listed:
@@ -86,7 +86,7 @@ def _skill_json(entry: SkillEntry) -> dict[str, Any]:
 
 async def get_skill(backend: Backend, context: Context, params: SkillParams) -> SkillResult:
     """Return the skill whose SKILL.md has this address."""
-    found = await backend.find(context, params.uri)
+    found = await backend.find_seen(context, params.uri)
     if found is None or found[1] != SKILL_MD or found[0].frontmatter is None:
         raise MCPError(code=INVALID_PARAMS, message="There is no skill at this address.", data={"uri": params.uri})
     return SkillResult(skill=_skill_json(found[0]), ttl_ms=LIST_TTL_MS)
@@ -94,7 +94,7 @@ async def get_skill(backend: Backend, context: Context, params: SkillParams) -> 
 
 async def read_directory(backend: Backend, context: Context, params: DirectoryParams) -> FolderPage:
     """Return a page of the direct contents of a skill's folder or of one of its subfolders."""
-    found = await backend.find(context, params.uri)
+    found = await backend.find_seen(context, params.uri)
     children = _children(*found) if found else []
     if not children:
         raise MCPError(code=INVALID_PARAMS, message="There is no folder at this address.", data={"uri": params.uri})

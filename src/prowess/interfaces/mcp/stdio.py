@@ -7,6 +7,7 @@ read or write protocol data. A daemon thread reads the input, because a blocking
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import stat
@@ -18,6 +19,7 @@ from typing import Any, cast
 
 from mcp.server.stdio import stdio_server
 
+from prowess.interfaces.mcp.protocol import find_broken_request
 from prowess.interfaces.mcp.server import ProwessServer
 
 _CHUNK_BYTES = 65536
@@ -60,7 +62,8 @@ def stop_on_signals(stop: Callable[[int], None]) -> Generator[None]:
 
 async def _serve(server: ProwessServer) -> None:
     with _redirect_stdio() as (given, taken):
-        lines, output = _StdinLines(given), _StdoutWriter(taken)
+        output = _StdoutWriter(taken)
+        lines = _StdinLines(given, output)
         try:
             # The SDK declares anyio files, but only iterates the one, and writes to and flushes the other.
             async with stdio_server(cast("Any", lines), cast("Any", output)) as (read, write):
@@ -89,9 +92,13 @@ def _redirect_stdio() -> Generator[tuple[int, int]]:
 
 
 class _StdinLines:
-    """The lines of a descriptor, read by a daemon thread, which does not keep the process alive."""
+    """The lines of a descriptor, read by a daemon thread, which does not keep the process alive.
 
-    def __init__(self, descriptor: int) -> None:
+    Requests that the SDK could not even read are answered here.
+    """
+
+    def __init__(self, descriptor: int, output: _StdoutWriter) -> None:
+        self._output = output
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
         loop = asyncio.get_running_loop()
 
@@ -108,17 +115,25 @@ class _StdinLines:
         threading.Thread(target=read, name="mcp-stdin", daemon=True).start()
 
     async def __aiter__(self) -> AsyncIterator[str]:
+        async for line in self._lines():
+            answer = find_broken_request(line)
+            if answer is None:
+                yield line.decode(errors="replace")
+            else:
+                await self._output.write(json.dumps(answer) + "\n")
+
+    async def _lines(self) -> AsyncIterator[bytes]:
         # Messages are JSON, one per line. Pieces of a long line are joined once, not at every chunk, which would take
         # quadratic time. Bytes are decoded per line, because a chunk may end inside a character.
         rest: list[bytes] = []
         while chunk := await self._chunks.get():
             *lines, last = chunk.split(b"\n")
             for line in lines:
-                yield b"".join([*rest, line]).decode(errors="replace")
+                yield b"".join([*rest, line])
                 rest.clear()
             rest.append(last)
         if any(rest):
-            yield b"".join(rest).decode(errors="replace")
+            yield b"".join(rest)
 
 
 class _StdoutWriter:
@@ -126,6 +141,7 @@ class _StdoutWriter:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._turn = asyncio.Lock()
         # Only pipes and sockets can be full. A regular file never is, and the event loop cannot wait for one.
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
@@ -133,11 +149,13 @@ class _StdoutWriter:
 
     async def write(self, text: str) -> None:
         data = memoryview(text.encode())
-        while data:
-            try:
-                data = data[os.write(self._descriptor, data) :]
-            except BlockingIOError:
-                await self._room()
+        # A slow client takes a message in pieces. Nobody else may write in between.
+        async with self._turn:
+            while data:
+                try:
+                    data = data[os.write(self._descriptor, data) :]
+                except BlockingIOError:
+                    await self._room()
 
     async def flush(self) -> None:
         """Do nothing: `write` has no buffer."""

@@ -23,8 +23,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from prowess.errors import ApprovalDenied
 from prowess.interfaces.mcp.backend import Backend
-from prowess.interfaces.mcp.elicitation import request_approval
-from prowess.interfaces.mcp.protocol import TOOLS_PER_PAGE, add_approve_command, make_cursor, read_cursor, tool_result
+from prowess.interfaces.mcp.elicitation import request_approval, too_long_hint
+from prowess.interfaces.mcp.protocol import TOOLS_PER_PAGE, make_cursor, read_cursor, tool_result
 from prowess.interfaces.mcp.request import Context
 from prowess.interfaces.mcp.sampling import SamplingModel, SamplingRelay, client_offers_model
 from prowess.run.request import Step, StepListener
@@ -162,6 +162,8 @@ async def _call_with_approval(
             return _call_result(await toolbox.refusal(params.name, denied))
         if verdict == "approved":
             answer = await _call(backend, toolbox, params.name, arguments)
+        elif verdict == "too-long":
+            return _call_result(replace(answer, data={**answer.data, "hint": too_long_hint(approval_id)}))
     return _call_result(answer)
 
 
@@ -181,7 +183,4 @@ def _approval_id(answer: ToolAnswer) -> str:
 
 def _call_result(answer: ToolAnswer) -> CallToolResult:
     """Return the answer as MCP sends it, marked as an error if it reports one in any form."""
-    data = answer.data
-    if approval_id := _approval_id(answer):
-        data = {**data, "hint": add_approve_command(str(data.get("hint") or ""), approval_id)}
-    return tool_result(data, ok=answer.ok and not data.get("error"))
+    return tool_result(answer.data, ok=answer.ok and not answer.data.get("error"))

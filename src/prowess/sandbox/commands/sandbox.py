@@ -34,7 +34,7 @@ from prowess.sandbox.programs import (
     existing_paths,
     find_program,
 )
-from prowess.sandbox.roots import Root
+from prowess.sandbox.roots import Root, find_private
 from prowess.sandbox.script_process import program_command
 from prowess.threads import offload
 
@@ -87,7 +87,7 @@ GUARD_ENVIRONMENT = {
 }
 """The environment of programs that must not execute files of the folder in which they run."""
 
-_WORK, _HOME = "files", "home"
+_WORK, _HOME, _COVER = "files", "home", "cover"
 _HINT = "Commands need Linux with Landlock, seccomp and namespaces; `prowess doctor` says what this machine has."
 _EXCEEDED = ("memory", "processes", "files")
 
@@ -123,7 +123,7 @@ class LockedCommandSandbox:
             sweep_folders()
         folder = new_folder()
         try:
-            for name in (_WORK, _HOME):
+            for name in (_WORK, _HOME, _COVER):
                 (folder / name).mkdir(mode=0o700)
             write_files(folder / _WORK, command.files, _root_links(command.roots), executable=command.executable)
             return LaunchedCommand(self._task(command, limits, folder), command.stdin, limits)
@@ -158,6 +158,11 @@ class LockedCommandSandbox:
                 "seconds": math.ceil(limits.seconds) + 1,  # CPU time, for when the launcher does not get to watch
                 "memory_bytes": limits.memory_bytes,
                 "file_bytes": limits.file_bytes,
+                # What is a root of its own was allowed by name.
+                "mask": [
+                    path for root in command.roots if not root.whole for path in find_private(root) if path not in roots
+                ],
+                "cover": str(folder / _COVER),
             },
         }
 

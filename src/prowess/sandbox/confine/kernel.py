@@ -101,13 +101,17 @@ def leave_network() -> bool:
     return bool(machine()) and _unshare(_NEW_NETWORK)
 
 
-def enter_namespaces(write: Sequence[str]) -> list[str]:
-    """Leave the network and make all files read-only except these, as far as the system allows; return what was achieved."""
+def enter_namespaces(write: Sequence[str], mask: Sequence[str] = (), cover: str = "") -> list[str]:
+    """Leave the network, make all files read-only except these, and mask others; return what was achieved.
+
+    Masked files and folders are empty from here on. `cover` is an empty folder that is used for that.
+    """
     if not machine():
         return []
     if not _unshare(_NEW_NETWORK | _NEW_MOUNTS):
         return ["network"] if leave_network() else []
-    return ["network"] + (["attributes"] if _mount_read_only_except(write) else [])
+    achieved = ["network"] + (["attributes"] if _mount_read_only_except(write) else [])
+    return achieved + (["masks"] if "attributes" in achieved and mask and _mask_paths(mask, cover) else [])
 
 
 def _unshare(what: int) -> bool:
@@ -138,6 +142,25 @@ def _mount_read_only_except(write: Sequence[str]) -> bool:
     if not _set_mount_flags(b"/", add=_READ_ONLY | _NO_OTHER_USER):
         return False
     return all(_set_mount_flags(place, clear=_READ_ONLY) for place in places)
+
+
+def _mask_paths(mask: Sequence[str], cover: str) -> bool:
+    """Mount an empty file or folder over each path; return True if all are covered."""
+    mount, source = libc().mount, os.fsencode(cover)
+    if mount(b"tmpfs", source, b"tmpfs", _NO_OTHER_USER, b"size=4k,mode=0700") != 0:
+        return False
+    file, folder = Path(cover, "file"), Path(cover, "folder")
+    file.touch(mode=0o400)
+    folder.mkdir(mode=0o500)
+    # Read-only before it is mounted elsewhere: the copies inherit the flag, also those in writable places.
+    if not _set_mount_flags(source, add=_READ_ONLY | _NO_OTHER_USER):
+        return False
+    for path in mask:
+        # A path that has gone meanwhile counts as a failure: what was there may have been moved, and would be open.
+        over = os.fsencode(folder if Path(path).is_dir() else file)
+        if mount(over, os.fsencode(path), None, _BIND, None) != 0:
+            return False
+    return True
 
 
 def _set_mount_flags(place: bytes, *, add: int = 0, clear: int = 0) -> bool:

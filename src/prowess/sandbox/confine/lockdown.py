@@ -36,13 +36,16 @@ def lock_down(
     processes: int = 0,
     may_start: bool = False,
     may_become: bool = False,
+    mask: Sequence[str] = (),
+    cover: str = "",
 ) -> list[str]:
     """Confine the calling process, which must have one thread, and return what was achieved.
 
     If one of `NEEDED` is missing, the process is not confined, and the caller must run nothing in it. The words: `network` (no
     socket can be made or reached), `files` (only below these paths, and a few harmless devices), `attributes` (modes, owners
     and times can be changed in writable places only), `calls` (system calls that are not listed are refused), `privileges`,
-    `signals` (none to processes outside), `processor`, `memory` and `sizes` (limits).
+    `signals` (none to processes outside), `masks` (the files and folders in `mask` are empty), `processor`, `memory` and `sizes`
+    (limits).
 
     With `may_start`, programs below `execute` can be executed, and processes started; with `may_become`, the process can
     execute one of these programs, and start no process; with neither, nothing can be executed or forked. Without `may_start`
@@ -51,7 +54,7 @@ def lock_down(
     """
     foreign = may_start or may_become
     # The order matters: namespaces need privileges, Landlock opens paths, and the filter refuses the calls of all the others.
-    achieved = enter_namespaces(write) if foreign else []
+    achieved = enter_namespaces(write, mask, cover) if foreign else []
     achieved += drop_privileges()
     achieved += restrict_paths(read=[*read, *_DEVICES], write=[*write, _SINK], execute=execute)
     achieved += set_limits(

@@ -96,7 +96,7 @@ getrandom getuid geteuid getgid getegid getgroups getresuid getresgid getpgrp ge
 arch_prctl getrlimit setrlimit exit exit_group restart_syscall
 poll ppoll select pselect6 epoll_create1 epoll_create epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd2 eventfd pipe2
 pipe timerfd_create timerfd_settime timerfd_gettime
-sendto recvfrom getsockopt setsockopt getsockname getpeername shutdown
+sendto recvfrom getsockopt getsockname getpeername shutdown
 """
 _STARTING = """
 fork vfork execve execveat wait4 waitid kill tkill tgkill pidfd_open pidfd_send_signal setpgid setsid prctl capget
@@ -143,6 +143,9 @@ _NAMESPACES, _THREAD = 0x7E020000, 0x00010000
 _STREAM, _PACKETS = 1, 5
 _PIPES: Calls = {"socketpair": (ArgumentTest(0, (1,)), ArgumentTest(1, (_STREAM, _PACKETS), mask=0xF))}
 """A pair of connected Unix sockets reaches nothing else. A datagram socket could still be connected to another address."""
+# Not the sizes of buffers: a process could hold megabytes in each of its sockets, outside its own memory. Allowed are
+# SO_REUSEADDR, SO_KEEPALIVE, SO_LINGER, SO_PASSCRED and the timeouts.
+_SOCKET_OPTIONS: Calls = {"setsockopt": (ArgumentTest(1, (1,)), ArgumentTest(2, (2, 9, 13, 16, 20, 21, 66, 67)))}
 # Process 0 is the calling one: the limits and cores of others must not be changed.
 _ON_SELF: Calls = {"prlimit64": (ArgumentTest(0, (0,)),), "sched_setaffinity": (ArgumentTest(0, (0,)),)}
 # What programs use to tell a terminal from a pipe, and for their own descriptors. TIOCSTI is not among them: it types
@@ -160,6 +163,7 @@ def computing() -> Calls:
         **dict.fromkeys(_COMPUTING.split(), ()),
         **_CREATING,
         **_PIPES,
+        **_SOCKET_OPTIONS,
         **_ON_SELF,
         # Threads only, and no new namespaces: within one a process has capabilities.
         "clone": (ArgumentTest(0, (_THREAD,), mask=_NAMESPACES | _THREAD),),
@@ -186,6 +190,7 @@ def starting(*, attributes: bool) -> Calls:
         **_CREATING_PIPES,
         **(_MODES if attributes else {}),
         **_PIPES,
+        **_SOCKET_OPTIONS,
         **_ON_SELF,
         "clone": (ArgumentTest(0, (0,), mask=_NAMESPACES),),
         "ioctl": (ArgumentTest(1, _IOCTLS),),

@@ -76,10 +76,12 @@ class WasmSandbox:
     async def _begin(
         self, script: Script, functions: Mapping[str, HostFunction], limits: SandboxLimits
     ) -> tuple[Claim, ScriptRun]:
-        # One at a time: runs that start together must share one worker instead of starting one each.
-        async with self._starting.get():
-            claim = self._workers.claim() or await self._start()
-            return claim, ScriptRun(*claim, script, functions, limits)
+        claim = self._workers.claim()
+        if claim is None:
+            # One at a time: runs that start together must share one worker instead of starting one each.
+            async with self._starting.get():
+                claim = self._workers.claim() or await self._start()
+        return claim, ScriptRun(*claim, script, functions, limits)
 
     async def _start(self) -> Claim:
         component = await offload(ensure_component, self._home, self._progress)

@@ -1,6 +1,6 @@
 """Archives: the files of one or more skills in one file, read with suspicion and written reproducibly.
 
-The first bytes say what an archive is; the name of the file is never used. Entries are read one by one, with running limits on
+The first bytes say what an archive is, and its suffix must not say otherwise. Entries are read one by one, with running limits on
 the bytes that really come out, and nothing is unpacked to disk. Reading stops at the first bad entry, with its name.
 """
 
@@ -26,6 +26,9 @@ __all__ = ["ARCHIVE_SUFFIXES", "ArchiveKind", "is_archive", "read_archive", "wri
 ArchiveKind = Literal["zip", "tar.gz"]
 ARCHIVE_SUFFIXES = (".skill", ".zip", ".tar.gz", ".tgz", ".tar")
 
+_SUFFIX_KINDS = {".tar.gz": "gzip", ".tgz": "gzip", ".tar": "tar", ".zip": "zip"}
+"""What is in a file by its suffix. A `.skill` may be any of them."""
+
 # Room for each file's headers and padding, on top of the bytes that skills may have: gzip is unpacked before the
 # entries are known.
 _TAR_OVERHEAD = 4 * KIB
@@ -46,6 +49,7 @@ def read_archive(data: bytes, name: str, limits: Limits = DEFAULT_LIMITS) -> lis
     """
     if len(data) > limits.archive_bytes:
         raise too_large_error("bytes in one archive", limits.archive_bytes, f"{len(data):,}", "max_archive_bytes")
+    _check_suffix(data, name)
     collector = EntryCollector(limits)
     if data.startswith(ZIP_MAGIC):
         read_zip(data, collector)
@@ -61,6 +65,18 @@ def read_archive(data: bytes, name: str, limits: Limits = DEFAULT_LIMITS) -> lis
     if not collector.files:
         raise Invalid(f"The archive {name!r} holds no files.", hint="Pack the skill's folder.")
     return _split_packages(collector.files, _stem(name), limits)
+
+
+def _check_suffix(data: bytes, name: str) -> None:
+    """Refuse an archive of another kind than its suffix says: programs that go by the suffix would unpack something else."""
+    lower = name.lower()
+    stated = next((kind for suffix, kind in _SUFFIX_KINDS.items() if lower.endswith(suffix)), None)
+    actual = "zip" if data.startswith(ZIP_MAGIC) else "gzip" if data.startswith(GZIP_MAGIC) else "tar"
+    if stated and stated != actual and is_archive(data):
+        raise Invalid(
+            f"{name!r} is a {actual} archive, and its name says {stated}.",
+            hint="Check where it comes from; then rename it, or pack it again.",
+        )
 
 
 def _unpack_tar_gz(data: bytes, limits: Limits) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import unicodedata
 import zlib
@@ -12,6 +13,7 @@ from prowess.errors import Invalid
 from prowess.skill.filenames import is_ignored
 from prowess.skill.limits import Limits
 from prowess.skill.package import File, Mode, check_clash, check_path, too_large_error
+from prowess.skill.text.hidden import find_hidden
 
 # zlib's codes: 15 is the largest window, +16 expects a gzip header, and a negative number means deflate without any
 # header, as in a zip.
@@ -47,6 +49,9 @@ class InflateStream:
 
 CHUNK_BYTES = 64 * 1024
 
+# Also where right-to-left writing may have them in a text: in a name they show an ending that it does not have.
+_DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
 ReadBytes = Callable[[int], bytes]
 
 
@@ -80,6 +85,13 @@ class EntryCollector:
         """Return True if the entry is part of a skill; refuse a path that leads outside, wanted or not."""
         # Checked before the entry may be ignored: `__MACOSX/../../x` must be refused by name, not skipped.
         check_path(path, self._wrapped)
+        # In a folder such a name is a problem of the skill. From an archive, nobody has seen any name yet.
+        if not path.isascii() and (find_hidden(path) or _DIRECTION_MARKS.search(path)):
+            raise entry_error(
+                path,
+                "has hidden characters or direction marks in its name",
+                "Rename it.",
+            )
         return not any(is_ignored(segment) for segment in path.split("/"))
 
     def folder(self, path: str) -> None:

@@ -28,6 +28,7 @@ from prowess.skill.package import too_large_error
 GZIP_MAGIC = b"\x1f\x8b"
 
 _BLOCK = 512
+_NAME_BYTES = 100
 # Far above any path. Parsing copies the rest of the header for each record, so its size has to be limited.
 _EXTENDED_BYTES = 64 * KIB
 
@@ -109,6 +110,10 @@ def _decode_header(block: bytes) -> tarfile.TarInfo:
 
 
 def _read_header(block: bytes, position: int) -> tarfile.TarInfo:
+    # A name ends at the first NUL. `tarfile` drops what follows in the field, and other programs may not.
+    field = block[:_NAME_BYTES].rstrip(b"\0")
+    if b"\0" in field:
+        raise entry_error(_decode_text(field), "has a NUL in its name")
     try:
         return _decode_header(block)
     except (tarfile.HeaderError, ValueError) as error:

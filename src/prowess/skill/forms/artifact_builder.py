@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -78,6 +78,7 @@ def check_artifacts(artifacts: Iterable[Artifact], problems: list[Problem]) -> l
     names = {name for name, _ in kept}
     for artifact in kept.values():
         _check_fallback(artifact, names, problems)
+    _check_cycles(list(kept.values()), problems)
     return list(kept.values())
 
 
@@ -98,6 +99,38 @@ def _check_fallback(artifact: Artifact, names: set[str], problems: list[Problem]
         problems.append(error("unknown-fallback", message, hint, field=artifact.name))
     if isinstance(artifact, DspyModule):
         _check_dspy(artifact, problems)
+
+
+def _check_cycles(artifacts: Sequence[Artifact], problems: list[Problem]) -> None:
+    """Report each circle of fallbacks once: no artifact in it would ever be the last."""
+    # Variants of one name may have fallbacks of their own, so that there can be several ways on.
+    after: dict[str, set[str]] = {}
+    for artifact in artifacts:
+        if artifact.fallback is not None and artifact.fallback != artifact.name:
+            after.setdefault(artifact.name, set()).add(artifact.fallback)
+    done: set[str] = set()
+    for start in after:
+        circle = _find_circle(start, after, done)
+        if circle:
+            message = f"The fallbacks go in a circle: {' → '.join([*circle, circle[0]])}."
+            hint = f"Remove the fallback of {circle[-1]!r}, or name an artifact outside the circle."
+            problems.append(error("fallback-cycle", message, hint, field=circle[0]))
+
+
+def _find_circle(start: str, after: Mapping[str, set[str]], done: set[str]) -> list[str]:
+    """Return the first circle that is reached from a name, or []; names in `done` are not visited again."""
+    path: list[str] = []
+    waiting = [(start, 0)]
+    while waiting:
+        name, depth = waiting.pop()
+        del path[depth:]
+        if name in path:
+            return path[path.index(name) :]
+        if name not in done:
+            done.add(name)
+            path.append(name)
+            waiting += [(one, len(path)) for one in sorted(after.get(name, ()))]
+    return []
 
 
 def _check_dspy(artifact: DspyModule, problems: list[Problem]) -> None:

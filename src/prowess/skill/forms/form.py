@@ -91,6 +91,7 @@ CODES: dict[str, str] = {
     "missing-file": "A file that the skill names is not in the package.",
     "not-text": "A file that should be text is not UTF-8.",
     "duplicate-artifact": "Two artifacts have the same name and variant; the first one counts.",
+    "fallback-cycle": "Artifacts name each other as fallbacks, in a circle.",
     "unknown-fallback": "A fallback names an artifact that does not exist.",
     "dspy-without-fallback": "A dspy_module has no fallback to serve where DSPy is not available.",
     "dspy-content-invalid": "A dspy_module's content is not a JSON object with a template_id.",

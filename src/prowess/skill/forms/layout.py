@@ -180,6 +180,8 @@ def _candidates(artifact: Artifact) -> Any:
     variant = slugify(artifact.variant or "").replace(".", "-")
     folder = info.folder or "artifacts"
     base = f"{folder}/{name or artifact.kind}{'.' + variant if variant else ''}"
+    if not is_path(f"{base}{suffix}"):  # such as `com1`, the name of a device on Windows
+        base = f"{folder}/{artifact.kind}-{name}{'.' + variant if variant else ''}"
     if _keeps_suffix(artifact.kind):
         # These kinds take their name from the whole file name, so only this path gives the same name again.
         yield f"{folder}/{artifact.name}" if is_path(f"{folder}/{artifact.name}") else base

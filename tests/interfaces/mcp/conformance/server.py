@@ -79,7 +79,7 @@ def add_fixtures(server: ProwessServer) -> None:
 
 async def main(workspace: str) -> None:
     person = local_person("ann")
-    caller = Caller(actor=agent_of(person), person=person)
+    caller = Caller(actor=agent_of(person), person=person, approvals_by=("mcp",))
     async with Prowess.open(workspace) as engine:
         server = make_server(engine, NOBODY, security=make_security([b"conformance" * 3], NOBODY))
         add_fixtures(server)

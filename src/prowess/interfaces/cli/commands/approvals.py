@@ -1,13 +1,16 @@
-"""`prowess approvals`: list approval requests, and approve, deny or revoke one."""
+"""`prowess approvals`: list approval requests, approve, deny or revoke one, and make the approver's token."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from prowess.errors import Refused
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.interfaces.cli.options import delegate_to_subcommand
+from prowess.interfaces.cli.person import token_option
 
 if TYPE_CHECKING:
     from prowess.open import Prowess
@@ -47,15 +50,16 @@ def approvals_command(ctx: click.Context, every: bool, workspace: str | None, as
     ]
     print_table(("id", "to", "skill", "asked by", "reason", "state"), rows, flexible=4)
     if any(row.state == "pending" for row in found):
-        click.echo("\n`prowess approvals show ID` shows one; approve ID or deny ID answers it.")
+        click.echo("\n`prowess approvals show ID` shows one; approve ID or deny ID answers it, at a terminal.")
 
 
 @approvals_command.command("show")
 @click.argument("id")
+@click.option("--files", is_flag=True, help="Also the text of its files.")
 @common_options
-def show(id: str, workspace: str | None, as_json: bool) -> None:
-    """Show everything that one needs to answer: origin, files, what it asks for, what changed."""
-    from prowess.interfaces.cli.approval_card import print_approval_card
+def show(id: str, files: bool, workspace: str | None, as_json: bool) -> None:
+    """Show everything that one needs to answer: what the skill reaches, its origin, its files, what changed."""
+    from prowess.interfaces.cli.approval_card import print_approval_card, read_views
     from prowess.interfaces.cli.output import print_json
 
     row = with_engine(workspace, lambda prowess: _find_approval(prowess, id))
@@ -63,26 +67,35 @@ def show(id: str, workspace: str | None, as_json: bool) -> None:
         print_json(row)
         return
     print_approval_card(row)
+    views = read_views(row, workspace)
+    for key, title in (("v", "Files"), ("d", "What changed")):
+        if key in views and (files or key == "d"):
+            click.secho(f"\n{title}", bold=True)
+            click.echo(views[key][1])
     if row.state == "pending":
-        click.echo(f"\n`prowess approvals approve {row.id[:8]}` or `prowess approvals deny {row.id[:8]}` answers it.")
+        click.echo(
+            f"\nAt a terminal, `prowess approvals approve {row.id[:8]}` or `prowess approvals deny {row.id[:8]}` answers it."
+        )
 
 
 @approvals_command.command("approve")
 @click.argument("id")
 @click.option("--note", default="", help="Kept with the answer.")
+@token_option
 @common_options
-def approve(id: str, note: str, workspace: str | None, as_json: bool) -> None:
-    """Say yes: exactly these bytes, for whoever asked."""
-    _resolve(id, note, workspace, approved=True, as_json=as_json)
+def approve(id: str, note: str, token_file: Path | None, workspace: str | None, as_json: bool) -> None:
+    """Approve a request: exactly these bytes, for whoever asked. You are shown it and asked, at a terminal."""
+    _resolve(id, note, token_file, workspace, approved=True, as_json=as_json)
 
 
 @approvals_command.command("deny")
 @click.argument("id")
 @click.option("--note", default="", help="Why; the one who asked is told.")
+@token_option
 @common_options
-def deny(id: str, note: str, workspace: str | None, as_json: bool) -> None:
-    """Say no."""
-    _resolve(id, note, workspace, approved=False, as_json=as_json)
+def deny(id: str, note: str, token_file: Path | None, workspace: str | None, as_json: bool) -> None:
+    """Deny a request. You are shown it and asked, at a terminal."""
+    _resolve(id, note, token_file, workspace, approved=False, as_json=as_json)
 
 
 @approvals_command.command("revoke")
@@ -90,7 +103,10 @@ def deny(id: str, note: str, workspace: str | None, as_json: bool) -> None:
 @click.option("--note", default="", help="Why; kept with it.")
 @common_options
 def revoke(id: str, note: str, workspace: str | None, as_json: bool) -> None:
-    """Take back a question or a yes; what it let into a prompt leaves it at the next turn."""
+    """Take back a question or a yes; what it let into a prompt leaves it at the next turn.
+
+    This makes things safer, so it needs neither a terminal nor a token.
+    """
     from prowess.interfaces.cli.output import clean, print_json
 
     async def work(prowess: Prowess) -> ApprovalRow:
@@ -103,15 +119,51 @@ def revoke(id: str, note: str, workspace: str | None, as_json: bool) -> None:
         click.echo(f"Revoked: {row.action} {clean(row.slug)}, asked by {clean(row.requester)}.")
 
 
-def _resolve(id: str, note: str, workspace: str | None, *, approved: bool, as_json: bool) -> None:
-    from prowess.interfaces.cli.approval_card import format_time
+@approvals_command.command("token")
+@click.option("--remove", is_flag=True, help="Let no token approve anything any more.")
+@common_options
+def make_token(remove: bool, workspace: str | None, as_json: bool) -> None:
+    """Make the approver's token, which answers where there is no terminal, and print it once. An older one is void."""
+    from prowess.interfaces.auth.approver import make_approver_token, remove_approver_token
+    from prowess.interfaces.cli.output import print_json
+    from prowess.interfaces.cli.person import TYPED, at_terminal
+    from prowess.settings import read_settings
+
+    home = read_settings().home
+    if remove:
+        removed = remove_approver_token(home)
+        if removed:
+            with_engine(workspace, lambda prowess: prowess.approvals.record_token(made=False))
+        if as_json:
+            print_json({"removed": removed})
+        else:
+            click.echo("Removed the approver's token." if removed else "There is no approver's token.")
+        return
+    if as_json or not at_terminal():
+        raise Refused("Only a person can make a token that approves.", hint="Run this command at a terminal.")
+    click.confirm("Whoever has this token approves in your name. Make it?", abort=True)
+    with_engine(workspace, lambda prowess: prowess.approvals.record_token(made=True), channel=TYPED.channel)
+    click.echo("Keep it where no agent reads it. Give it with --token-file FILE or PROWESS_APPROVER_TOKEN:", err=True)
+    click.echo(make_approver_token(home))
+
+
+def _resolve(
+    id: str, note: str, token_file: Path | None, workspace: str | None, *, approved: bool, as_json: bool
+) -> None:
+    from prowess.interfaces.cli.approval_card import format_time, record_answer, show_and_ask
     from prowess.interfaces.cli.output import clean, print_json
+    from prowess.interfaces.cli.person import TYPED, require_person
 
-    async def work(prowess: Prowess) -> ApprovalRow:
-        found = await _find_approval(prowess, id)
-        return await prowess.approvals.resolve(found.id, approved=approved, note=note)
-
-    row = with_engine(workspace, work)
+    verb = "approve" if approved else "deny"
+    proof = require_person(f"{verb} a request", token_file)
+    found = with_engine(workspace, lambda prowess: _find_approval(prowess, id))
+    shown = ""
+    if proof is TYPED and found.state == "pending":
+        yes, shown = show_and_ask(found, workspace, f"{verb.capitalize()} exactly this?")
+        if not yes:
+            click.echo("It still waits for an answer.")
+            raise click.exceptions.Exit(1)
+    row = record_answer(found.id, workspace, approved=approved, proof=proof, shown=shown, note=note)
     if as_json:
         print_json(row)
     else:

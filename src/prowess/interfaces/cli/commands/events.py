@@ -10,7 +10,7 @@ import click
 
 from prowess.events import EVENT_NAMES
 from prowess.interfaces.cli.engine import common_options, with_engine
-from prowess.interfaces.cli.options import delegate_to_subcommand
+from prowess.interfaces.cli.options import DefaultGroup, delegate_to_subcommand
 
 if TYPE_CHECKING:
     from prowess.events import Event
@@ -111,7 +111,11 @@ def _describe_event(event: Event) -> str:
     return f"{data.get('name', '')} {part}".strip() + failed
 
 
-@click.group("audit", invoke_without_command=True)
+class _AuditGroup(DefaultGroup):
+    default = "skill"
+
+
+@click.group("audit", cls=_AuditGroup, invoke_without_command=True)
 @click.option(
     "--after", type=click.IntRange(min=0), metavar="N", help="Only rows after this number, the first of them."
 )
@@ -121,7 +125,10 @@ def _describe_event(event: Event) -> str:
 @common_options
 @click.pass_context
 def audit_command(ctx: click.Context, after: int | None, limit: int, workspace: str | None, as_json: bool) -> None:
-    """Show what was decided about skills lately: by whom, about which bytes, with what outcome."""
+    """Show what was decided about skills lately: by whom, about which bytes, with what outcome.
+
+    `prowess audit SLUG` says who let a skill in.
+    """
     if delegate_to_subcommand(ctx, workspace, as_json=as_json):
         return
     from prowess.interfaces.cli.approval_card import format_time
@@ -163,6 +170,24 @@ def _audit_reason(row: AuditRow) -> str:
     if "setting" in detail:
         return f"{detail['setting']}: {detail.get('before')} -> {detail.get('after')}"
     return str(detail.get("why") or detail.get("note") or "")
+
+
+@audit_command.command("skill")
+@click.argument("slug")
+@common_options
+def audit_skill(slug: str, workspace: str | None, as_json: bool) -> None:
+    """Say who let a skill in, when, through which channel, with which proof and what they were shown.
+
+    For each version of its bytes, also the prompts that have it and the runs of it.
+    """
+    from prowess.interfaces.cli.account_output import print_account
+    from prowess.interfaces.cli.output import print_json
+
+    account = with_engine(workspace, lambda prowess: prowess.audit.skill(slug))
+    if as_json:
+        print_json(account)
+    else:
+        print_account(account)
 
 
 @audit_command.command("verify")

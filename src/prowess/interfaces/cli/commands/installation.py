@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from prowess.interfaces.cli.engine import choose_workspace, common_options, spinner
+from prowess.interfaces.cli.person import TYPED, require_person, token_option
 from prowess.view import plugin_json
 
 if TYPE_CHECKING:
@@ -18,12 +20,18 @@ _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "
 
 
 @click.command("doctor")
+@click.option(
+    "--adopt-database", is_flag=True, help="Use the workspace's database, which was not made on this machine."
+)
+@token_option
 @common_options
-def doctor_command(workspace: str | None, as_json: bool) -> None:
+def doctor_command(workspace: str | None, as_json: bool, adopt_database: bool, token_file: Path | None) -> None:
     """Check the set-up, the databases and every skill folder, and clear away what an interrupted write left."""
     from prowess.engine.doctor import run_checks
     from prowess.interfaces.cli.output import clean, print_json, print_wrapped
 
+    if adopt_database:
+        _adopt_database(workspace, token_file)
     with spinner("Looking at everything …"):
         findings = run_checks(workspace=choose_workspace(workspace))
     worst = any(finding.status == "error" for finding in findings)
@@ -39,6 +47,18 @@ def doctor_command(workspace: str | None, as_json: bool) -> None:
         click.echo(_summarize(findings))
     if worst:
         raise click.exceptions.Exit(1)
+
+
+def _adopt_database(workspace: str | None, token_file: Path | None) -> None:
+    """Adopt the database of the workspace, if a person says so."""
+    from prowess.engine.doctor import adopt_database
+
+    if require_person("adopt a database", token_file) is TYPED:
+        question = (
+            "Use the database that came with this workspace? Its skills still have to be accepted before they run."
+        )
+        click.confirm(question, abort=True)
+    click.echo(f"{adopt_database(choose_workspace(workspace))} is used from now on.", err=True)
 
 
 def _summarize(findings: list[Finding]) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 import click
 
 from prowess.errors import NotFound
-from prowess.interfaces.cli.engine import common_options, open_matcher
+from prowess.interfaces.cli.engine import common_options, mark_trust, open_matcher
 from prowess.interfaces.cli.options import MAX_MESSAGE_CHARS, Limit, print_no_results, read_message, warn_unknown_tags
 from prowess.interfaces.cli.output import one_line, print_json_line
 from prowess.match.recommendation import DECISIONS
@@ -186,7 +186,7 @@ def match_command(
         return
     text = read_message(words)
     with open_matcher(workspace) as matcher:
-        results = matcher.match(text, limit=limit or DEFAULT_LIMIT, tags=tags, context=context)
+        results = mark_trust(matcher.match(text, limit=limit or DEFAULT_LIMIT, tags=tags, context=context), workspace)
         if as_json:
             from prowess.interfaces.cli.output import print_json
 
@@ -229,7 +229,7 @@ def search_command(
 
     query = " ".join(words)[:MAX_MESSAGE_CHARS]
     with open_matcher(workspace) as matcher:
-        results = matcher.search(query, limit=limit, tags=tags)
+        results = mark_trust(matcher.search(query, limit=limit, tags=tags), workspace)
         if as_json:
             print_json([result.as_json(explain=explain) for result in results])
         elif results and query.strip():

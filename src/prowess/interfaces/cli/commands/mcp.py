@@ -6,13 +6,17 @@ import os
 import secrets
 import sys
 import uuid
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from prowess.interfaces.cli.engine import choose_workspace, with_engine
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from prowess.interfaces.auth.caller import Caller
     from prowess.open import Prowess
 
@@ -28,6 +32,13 @@ CLIENTS = ("claude-code", "codex", "cursor", "vscode")
 @click.option("--conversation", default="", metavar="ID", help="The conversation that skills are enabled for.")
 @click.option("--role", default="", metavar="NAME", help="The role of the agent that calls.")
 @click.option("--agent", default="", metavar="NAME", help="The name of the agent (default: that of the client).")
+@click.option(
+    "--approvals-by",
+    "approvers",
+    multiple=True,
+    metavar="CLIENT",
+    help="A client that shows forms to a person, so that their answers count. Over HTTP it gets a token of its own.",
+)
 @click.option("--install", "client", type=click.Choice(CLIENTS), help="Print the configuration for this client.")
 @click.option("--write", is_flag=True, help="With --install: write it into the client's configuration.")
 @click.option("--workspace", "-w", metavar="DIR", help="The folder whose skills come first.")
@@ -40,30 +51,52 @@ def mcp_command(
     conversation: str,
     role: str,
     agent: str,
+    approvers: tuple[str, ...],
     client: str | None,
     write: bool,
     workspace: str | None,
 ) -> None:
     """Serve the skills to agents over MCP: on stdin and stdout, or with --http on a port of this machine.
 
-    HTTP clients need the token that lies in PROWESS_HOME/token; it is made at the first start.
+    HTTP clients need the token that lies in PROWESS_HOME/token; it is made at the first start. Where a person has to agree,
+    the call is refused until they answer at a terminal, unless --approvals-by names the client.
     """
+    approvers = tuple(_check_client(name) for name in approvers)
     if client:
         if http or make_token:
             raise click.UsageError("--install sets up a server on stdin and stdout, without --http and --make-token.")
-        _install_client(
-            client, workspace, {"--role": role, "--conversation": conversation, "--agent": agent}, write=write
-        )
+        given = [("--role", role), ("--conversation", conversation), ("--agent", agent)]
+        given += [("--approvals-by", name) for name in approvers]
+        _install_client(client, workspace, given, write=write)
         return
     if write:
         raise click.UsageError("--write goes with --install.")
     _require_extra()
     if make_token:
-        _create_token()
+        _create_tokens(approvers)
     elif http:
-        _serve_http(host, port, names, conversation, role, agent, workspace)
+        _serve_http(host, port, names, _Agent(role, agent, conversation), approvers, workspace)
     else:
-        _serve_stdio(conversation, role, agent, workspace)
+        _serve_stdio(_Agent(role, agent, conversation), approvers, workspace)
+
+
+class _Agent(NamedTuple):
+    """The options about the agent that calls."""
+
+    role: str
+    name: str
+    conversation: str
+
+
+def _check_client(name: str) -> str:
+    """Return the name of a client as its requests are compared with it. Raise `Invalid` if no client can have it."""
+    from prowess.errors import Invalid
+    from prowess.interfaces.auth.caller import agent_name
+
+    plain = agent_name(name, "")
+    if not plain:
+        raise Invalid(f"{name[:80]!r} is not the name of a client.", hint="Give it as the client reports it.")
+    return plain
 
 
 def _require_extra() -> None:
@@ -75,68 +108,98 @@ def _require_extra() -> None:
         raise Unavailable("The MCP server is not installed.", hint="Install it: pip install 'prowess[mcp]'")
 
 
-async def _local_caller(prowess: Prowess, role: str, agent: str, conversation: str) -> Caller:
+async def _local_caller(prowess: Prowess, agent: _Agent, approvers: tuple[str, ...] = ()) -> Caller:
     """Return the caller for clients on this machine: an agent that acts for the person who opened the engine.
 
-    Without `agent`, the agent is named after its client. Raise `NotFound` if the role does not exist.
+    Without a name, the agent is named after its client. `approvers` are the clients in which that person answers. Raise
+    `NotFound` if the role does not exist.
     """
     from prowess.interfaces.auth.caller import Caller
     from prowess.policy.actor import agent_of
     from prowess.policy.roles import find_role
 
-    if role:
-        find_role(role, await prowess.policy.get())
+    if agent.role:
+        find_role(agent.role, await prowess.policy.get())
     return Caller(
-        actor=agent_of(prowess.actor, name=agent or "agent", role=role),
-        person=prowess.actor,
-        conversation=conversation,
-        named_by_client=not agent,
+        actor=agent_of(prowess.actor, name=agent.name or "agent", role=agent.role),
+        person=prowess.actor if approvers else None,
+        approvals_by=approvers,
+        conversation=agent.conversation,
+        named_by_client=not agent.name,
     )
 
 
-def _serve_stdio(conversation: str, role: str, agent: str, workspace: str | None) -> None:
+def _serve_stdio(agent: _Agent, approvers: tuple[str, ...], workspace: str | None) -> None:
+    from prowess.interfaces.mcp.sdk_import import import_sdk
+
+    import_sdk()
     from prowess.interfaces.mcp.server import make_security, make_server
     from prowess.interfaces.mcp.stdio import serve_stdio
+    from prowess.settings import read_settings
+
+    cache = _make_cache(read_settings(workspace=choose_workspace(workspace)).home)
 
     async def serve(prowess: Prowess) -> int:
-        caller = await _local_caller(prowess, role, agent, conversation or f"mcp:{uuid.uuid4()}")
+        named = agent._replace(conversation=agent.conversation or f"mcp:{uuid.uuid4()}")
+        caller = await _local_caller(prowess, named, approvers)
         # A random key is enough: on stdio the answer to a question comes back to this process, so no other process
         # has to unseal the request state.
-        server = make_server(prowess, caller, security=make_security([secrets.token_bytes(32)], caller))
+        security = make_security([secrets.token_bytes(32)], caller)
+        server = make_server(prowess, caller, security=security, cache=cache)
         code = await serve_stdio(server)
-        if not conversation:
-            # The generated conversation id is used by this process only, so its session would never be closed.
-            await server.backend.leave(caller, caller.conversation)
+        if not agent.conversation:
+            # The generated conversation id is used by this process only, so its session would never be closed. The person
+            # closes it, because it belongs to the agent under the name that its client has given.
+            await server.backend.leave(replace(caller, actor=prowess.actor), caller.conversation)
         return code
 
-    code = with_engine(workspace, serve)
+    code = with_engine(workspace, serve, channel="mcp")
     raise click.exceptions.Exit(code)
 
 
-def _create_token() -> None:
-    from prowess.interfaces.auth.secret_file import TOKEN_FILE, load_or_create_secret
+def _make_cache(home: Path) -> Path:
+    """Return the folder for what the server remembers between two starts; create the home folder if there is none.
+
+    Clients start the server every day. With a home folder, neither the skills nor their listing are read again.
+    """
+    with suppress(OSError):  # a read-only home: the server works without a cache
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return home / "cache" / "mcp"
+
+
+def _token_files(home: Path, approvers: tuple[str, ...]) -> dict[Path, tuple[str, ...]]:
+    """Return the files of the tokens, each with the clients in which a person answers to who has it.
+
+    The token that agents have never approves anything. Over HTTP a client's name is its own word, so each client in which a
+    person answers is known by a token of its own.
+    """
+    from urllib.parse import quote
+
+    from prowess.storage.secret_file import TOKEN_FILE
+
+    files: dict[Path, tuple[str, ...]] = {home / TOKEN_FILE: ()}
+    return files | {home / f"{TOKEN_FILE}-{quote(name, safe='')}": (name,) for name in approvers}
+
+
+def _create_tokens(approvers: tuple[str, ...]) -> None:
     from prowess.interfaces.cli.output import escape_path
     from prowess.settings import read_settings
+    from prowess.storage.secret_file import load_or_create_secret
 
-    path = read_settings().home / TOKEN_FILE
-    load_or_create_secret(path)
-    click.echo(f"The token lies in {escape_path(path)}.")
+    for path, names in _token_files(read_settings().home, approvers).items():
+        load_or_create_secret(path)
+        whose = f"The token of {names[0]}" if names else "The token"
+        click.echo(f"{whose} lies in {escape_path(path)}.")
 
 
 def _serve_http(
-    host: str, port: int, names: tuple[str, ...], conversation: str, role: str, agent: str, workspace: str | None
+    host: str, port: int, names: tuple[str, ...], agent: _Agent, approvers: tuple[str, ...], workspace: str | None
 ) -> None:
     from prowess.errors import Refused
-    from prowess.interfaces.auth.guard import LOOPBACK_HOSTS, is_loopback, single_token
-    from prowess.interfaces.auth.secret_file import STATE_KEY_FILE, TOKEN_FILE, load_or_create_secret, read_secret
+    from prowess.interfaces.auth.guard import LOOPBACK_HOSTS, is_loopback, known_tokens
     from prowess.interfaces.cli.output import escape_path
-    from prowess.interfaces.mcp.http import (
-        DEFAULT_PATH,
-        asgi_app,
-        open_listener,
-        serve_http,
-    )
     from prowess.settings import read_settings
+    from prowess.storage.secret_file import STATE_KEY_FILE, TOKEN_FILE, load_or_create_secret, read_secret
 
     home = read_settings(workspace=choose_workspace(workspace)).home
     if not is_loopback(host) and read_secret(home / TOKEN_FILE) is None:
@@ -144,26 +207,35 @@ def _serve_http(
             f"Listening on {host} lets others reach this server, and there is no token yet.",
             hint="Make one first: prowess mcp --make-token",
         )
-    token, key = load_or_create_secret(home / TOKEN_FILE), load_or_create_secret(home / STATE_KEY_FILE)
+    key = load_or_create_secret(home / STATE_KEY_FILE)
+    files = _token_files(home, approvers)
+    tokens = {load_or_create_secret(path): allowed for path, allowed in files.items()}
     shown = f"[{host}]" if ":" in host else host
+    # Imported after the checks: a refusal should not take as long as a start.
+    from prowess.interfaces.mcp.http import DEFAULT_PATH, asgi_app, open_listener, serve_http
 
     async def serve(prowess: Prowess) -> int:
         listener = open_listener(host, port)
         app = asgi_app(
             prowess,
-            callers=single_token(token, await _local_caller(prowess, role, agent, conversation)),
+            callers=known_tokens(
+                {token: await _local_caller(prowess, agent, allowed) for token, allowed in tokens.items()}
+            ),
             keys=[key.encode()],
             hosts={*LOOPBACK_HOSTS, shown, *names},
+            cache=_make_cache(home),
         )
         address = f"http://{shown}:{listener.getsockname()[1]}{DEFAULT_PATH}"
         told = f"Serving MCP at {address}. The token lies in {escape_path(home / TOKEN_FILE)}."
+        for path, allowed in files.items():
+            told += f"\nThe token of {allowed[0]} lies in {escape_path(path)}." if allowed else ""
         return await serve_http(app, listener, ready=lambda: click.echo(told, err=True))
 
-    code = with_engine(workspace, serve)
+    code = with_engine(workspace, serve, channel="mcp")
     raise click.exceptions.Exit(code)
 
 
-def _install_client(client: str, workspace: str | None, given: dict[str, str], *, write: bool) -> None:
+def _install_client(client: str, workspace: str | None, given: list[tuple[str, str]], *, write: bool) -> None:
     """Print the client's configuration entry, or write it to the client's file.
 
     The entry starts the server with the options given here. Raise `Invalid` if the name of the agent or role is not
@@ -175,11 +247,12 @@ def _install_client(client: str, workspace: str | None, given: dict[str, str], *
     from prowess.settings import read_settings
 
     # Called only for its checks: an invalid name should fail now, not when the client starts the server.
-    agent_of(local_person("nobody"), name=given["--agent"] or "agent", role=given["--role"])
+    options = dict(given)
+    agent_of(local_person("nobody"), name=options["--agent"] or "agent", role=options["--role"])
     chosen = choose_workspace(workspace)
     settings = read_settings(workspace=chosen)
     if chosen is not None:
-        given = {**given, "--workspace": str(settings.workspace)}
+        given = [*given, ("--workspace", str(settings.workspace))]
     program = find_program(sys.argv[0], sys.executable)
     change = plan_change(
         client,
@@ -187,7 +260,7 @@ def _install_client(client: str, workspace: str | None, given: dict[str, str], *
         settings.user_home,
         os.environ,
         program=program,
-        options=[word for option, value in given.items() if value for word in (option, value)],
+        options=[word for option, value in given if value for word in (option, value)],
         # The client may start the server without the variables of this shell.
         variables={"PROWESS_HOME": str(settings.home)} if os.environ.get("PROWESS_HOME") else {},
     )

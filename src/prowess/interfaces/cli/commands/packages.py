@@ -49,23 +49,29 @@ def validate_command(
     for item in checked:
         if as_json:
             print_json_line(checked_json(item))
-        elif not (quiet and item.ok):
+        elif not (quiet and item.ok and not item.dangers):
             _print_checked(item)
     bad = sum(not item.ok for item in checked)
+    grave = sum(item.dangers > 0 for item in checked)
     if not as_json:
         verdict = "all are in order" if not bad else f"{bad} not in order"
+        if grave:
+            verdict = f"{bad} not in order, {grave} with dangerous findings; read those files before you use them"
         click.echo(f"{len(checked)} checked against {profile}: {verdict}.")
-    if bad:
+    # A skill with dangerous findings may be valid, but a check that passes in silence would recommend it.
+    if bad or grave:
         raise click.exceptions.Exit(EXIT_CODES[Invalid])
 
 
 def _print_checked(item: CheckResult) -> None:
-    from prowess.interfaces.cli.error_output import print_problems
+    from prowess.interfaces.cli.error_output import print_findings, print_problems
     from prowess.interfaces.cli.output import escape_path
 
-    mark = click.style("✓", fg="green") if item.ok else click.style("✗", fg="red")
+    clean = item.ok and not item.dangers
+    mark = click.style("✓", fg="green") if clean else click.style("✗" if not item.ok else "!", fg="red")
     click.echo(f"{mark} {escape_path(item.path)}")
     print_problems(item.problems)
+    print_findings([finding.as_json() for finding in item.findings])
 
 
 MAX_LISTED = 20
@@ -106,14 +112,15 @@ def import_command(paths: tuple[str, ...], scope: Any, replace: bool, workspace:
 
 
 def _print_imported(outcome: list[ImportResult], scope: str) -> None:
-    from prowess.interfaces.cli.error_output import print_problems
+    from prowess.interfaces.cli.error_output import print_findings, print_problems
 
     kept = [item for item in outcome if item.error is None]
     for item in kept:
-        if len(kept) <= MAX_LISTED or item.problems:
+        if len(kept) <= MAX_LISTED or item.problems or item.dangers:
             words = "kept" if item.changed else "unchanged"
             click.echo(f"{click.style('✓', fg='green')} {item.slug}  {words} ({item.form})")
         print_problems(item.problems)
+        print_findings([finding.as_json() for finding in item.findings if finding.severity == "danger"])
     for item in outcome:
         if item.error is not None:
             _show_error(item, item.error)

@@ -14,6 +14,9 @@ from prowess.interfaces.cli.options import delegate_to_subcommand
 if TYPE_CHECKING:
     from prowess.workspace.workspace import Workspace
 
+_MAX_LINES = 20
+"""The most entries of a list that are printed; the rest is only counted."""
+
 _NAMED = 3
 """The most unreadable files that are named on stderr; the rest is only counted."""
 
@@ -106,7 +109,6 @@ def tags(workspace: str | None, as_json: bool) -> None:
 @common_options
 def links(slug: str, workspace: str | None, as_json: bool) -> None:
     """Show where a page leads, what leads to it, and which of its links lead to no page."""
-    from prowess.interfaces.cli.approval_card import print_list
     from prowess.interfaces.cli.output import print_json
 
     with _pages(workspace) as pages:
@@ -114,9 +116,9 @@ def links(slug: str, workspace: str | None, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    print_list("Links to", [page["slug"] for page in found["links"]])
-    print_list("Linked from", [page["slug"] for page in found["backlinks"]])
-    print_list("Links to no page", found["missing"])
+    _print_list("Links to", [page["slug"] for page in found["links"]])
+    _print_list("Linked from", [page["slug"] for page in found["backlinks"]])
+    _print_list("Links to no page", found["missing"])
     if not any((found["links"], found["backlinks"], found["missing"])):
         click.echo("It has no links, and no page links to it.")
 
@@ -182,3 +184,15 @@ def _print_cards(found: Sequence[dict[str, Any]], *, as_json: bool, nothing: str
         for page in found
     ]
     print_table(("page", "title", "type", "text" if "snippet" in found[0] else "tags"), rows, flexible=3)
+
+
+def _print_list(title: str, lines: list[str]) -> None:
+    """Print a heading and at most `_MAX_LINES` lines below it. Print nothing if there are no lines."""
+    from prowess.interfaces.cli.output import one_line
+
+    if lines:
+        click.secho(title, bold=True)
+    for line in lines[:_MAX_LINES]:
+        click.echo(f"  {one_line(line)}")
+    if len(lines) > _MAX_LINES:
+        click.echo(f"  … and {len(lines) - _MAX_LINES} more; --json lists them all")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prowess.errors import ApprovalRequired
 from prowess.interfaces.cli.commands.sessions import find_session, session_option
 from prowess.interfaces.cli.engine import common_options, with_engine
 from prowess.view import session_json
@@ -43,6 +44,10 @@ def prompt_command(
     text = _read_prompt(into) if into else ""
     parts = {"policies": policies, "memory": memory, "graph_context": graph_context}
     prompt, state, left = with_engine(workspace, lambda prowess: _assemble_prompt(prowess, session, text, parts))
+    if left and not as_json and _let_in_again(left, session, workspace):
+        prompt, state, _ = with_engine(workspace, lambda prowess: _assemble_prompt(prowess, session, text, parts))
+        back = {skill["slug"] for skill in state["enabled_skills"]} if state else set[str]()
+        left = [slug for slug in left if slug not in back]
     if as_json:
         print_json({"prompt": prompt, "session": state})
     elif prompt:
@@ -70,6 +75,23 @@ async def _assemble_prompt(
     prompt = await prowess.prompt(held, into=text, **parts)
     after = await prowess.sessions.get(held)
     return prompt, session_json(after), [skill.slug for skill in held.enabled if not after.has(skill.slug)]
+
+
+def _let_in_again(left: list[str], session: str, workspace: str | None) -> bool:
+    """Ask the person at the terminal about skills that changed and left the prompt. Return True if one is back."""
+    from prowess.interfaces.cli.approval_card import ask_person
+    from prowess.interfaces.cli.person import at_terminal
+
+    if not at_terminal():
+        return False
+    waiting = with_engine(workspace, lambda prowess: prowess.approvals.list())
+    back = False
+    for slug in left:
+        asked = next((row for row in waiting if row.slug == slug and row.action == "enable"), None)
+        if asked is not None and ask_person(asked.id, workspace, "Let exactly these bytes into the prompt?"):
+            with_engine(workspace, lambda prowess, slug=slug: prowess.enable(slug, session=session))
+            back = True
+    return back
 
 
 def _read_prompt(path: str) -> str:
@@ -161,6 +183,7 @@ def load_command(name: str, reference: str | None, script: str | None, workspace
 
     It passes the gate and is recorded, unlike `prowess show`.
     """
+    from prowess.interfaces.cli.approval_card import ask_for_approval
     from prowess.interfaces.cli.error_output import exit_code
     from prowess.interfaces.cli.output import clean, print_json
 
@@ -169,9 +192,18 @@ def load_command(name: str, reference: str | None, script: str | None, workspace
 
     async def work(prowess: Prowess) -> tuple[dict[str, Any], ProwessError | None]:
         answer = await prowess.load(name, reference=reference, script=script)
-        return answer, await _error_of_answer(prowess, answer, reference, script)
+        error = await _error_of_answer(prowess, answer, reference, script)
+        if isinstance(error, ApprovalRequired) and not as_json:
+            raise error
+        return answer, error
 
-    answer, error = with_engine(workspace, work)
+    answer, error = ask_for_approval(
+        lambda: with_engine(workspace, work),
+        workspace=workspace,
+        question="Load exactly these bytes?",
+        as_json=as_json,
+        refusal="You said no, so it was not loaded.",
+    )
     if as_json:
         print_json(answer)
     if error is not None:
@@ -196,6 +228,8 @@ async def _error_of_answer(
 
     if answer["error"] is None:
         return None
+    if answer.get("approval_id"):
+        return ApprovalRequired(answer["error"], approval_id=answer["approval_id"], hint=answer.get("hint") or "")
     missing = reference if reference is not None else script
     there = answer["available_references" if reference is not None else "available_scripts"]
     try:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from prowess.interfaces.cli.engine import common_options, spinner, with_engine
 from prowess.interfaces.cli.options import Period, delegate_to_subcommand
-from prowess.view import usage_json
+from prowess.view import to_json, usage_json
 
 if TYPE_CHECKING:
+    from prowess.catalog.scans import FindingRow
     from prowess.catalog.store import Fault
     from prowess.feed.usage import SkillUsage
     from prowess.open import Prowess
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from prowess.skill.model import Skill, SkillCard
 
 
+SCANNED_AT_ONCE = 40
+"""How many skills one `prowess list` scans; more would be felt."""
 SCOPES = ("session", "workspace", "user", "org", "account", "system")
 
 
@@ -31,20 +35,21 @@ def list_command(tags: tuple[str, ...], scope: str | None, workspace: str | None
     """Show the skills that are in reach, nearest scope first where two share a slug."""
     from prowess.interfaces.cli.output import print_json
 
-    async def work(prowess: Prowess) -> tuple[list[SkillCard], list[Fault]]:
-        return await prowess.skills.look()
+    async def work(prowess: Prowess) -> tuple[list[SkillCard], list[Fault], dict[str, int]]:
+        cards, faults = await prowess.skills.look()
+        return cards, faults, await prowess.skills.dangers(cards, scan=SCANNED_AT_ONCE)
 
     with spinner("Reading skills …"):
-        cards, faults = with_engine(workspace, work)
+        cards, faults, dangers = with_engine(workspace, work)
     chosen = [card for card in cards if set(tags) <= set(card.tags) and scope in (None, card.scope)]
     if as_json:
-        print_json(chosen)
+        print_json([{**to_json(card), "dangers": dangers.get(card.digest)} for card in chosen])
     else:
-        _print_cards(chosen, len(cards))
+        _print_cards(chosen, len(cards), dangers)
     _warn_faults(len(faults))
 
 
-def _print_cards(cards: list[SkillCard], total: int) -> None:
+def _print_cards(cards: list[SkillCard], total: int, dangers: dict[str, int]) -> None:
     from prowess.interfaces.cli.output import one_line, print_table
 
     if not cards and total:
@@ -54,16 +59,35 @@ def _print_cards(cards: list[SkillCard], total: int) -> None:
         click.echo(NO_SKILLS)
         return
     rows = [
-        (one_line(card.slug, 48), one_line(card.description), one_line(card.version, 16), _format_scope(card))
+        (
+            one_line(card.slug, 48),
+            f"{'[DANGER] ' if dangers.get(card.digest) else ''}{one_line(card.description)}",
+            one_line(card.version, 16),
+            _format_scope(card),
+        )
         for card in cards
     ]
     print_table(("slug", "description", "version", "scope"), rows, flexible=1)
     click.echo(f"\n{len(cards)} skill{'s' if len(cards) != 1 else ''}. `prowess show SLUG` shows one.")
+    found = sum(card.trust == "found" for card in cards)
+    if found:
+        click.echo(f"Nobody has accepted {found} of them yet. `prowess trust` shows what they can do, and asks once.")
+    _note_dangers(cards, dangers)
+
+
+def _note_dangers(cards: list[SkillCard], dangers: dict[str, int]) -> None:
+    grave = sum(bool(dangers.get(card.digest)) for card in cards)
+    unknown = sum(card.digest not in dangers for card in cards)
+    if grave:
+        click.echo(f"{grave} with dangerous findings; `prowess show SLUG` says which.")
+    if unknown:
+        click.echo(f"{unknown} not scanned yet; each `prowess list` scans {SCANNED_AT_ONCE} more.")
 
 
 def _format_scope(card: SkillCard) -> str:
-    hidden = ", ".join(other.scope for other in card.hides)
-    return f"{card.scope} (hides {hidden})" if hidden else card.scope
+    notes = [card.trust] if card.trust not in ("", "local") else []
+    notes += [f"hides {', '.join(other.scope for other in card.hides)}"] if card.hides else []
+    return f"{card.scope} ({'; '.join(notes)})" if notes else card.scope
 
 
 def _warn_faults(count: int) -> None:
@@ -105,14 +129,18 @@ def show_command(
         kind = "reference" if reference else "script" if script else None
         _print_part(slug, wanted[0], kind, workspace=workspace, as_json=as_json)
         return
+
+    async def work(prowess: Prowess) -> tuple[Skill, tuple[FindingRow, ...]]:
+        return await prowess.skills.get(slug), await prowess.skills.findings(slug)
+
     with spinner("Reading skills …"):
-        skill = with_engine(workspace, lambda prowess: prowess.skills.get(slug))
+        skill, findings = with_engine(workspace, work)
     if as_json:
         from prowess.interfaces.cli.output import print_json
 
-        print_json(skill)
+        print_json({**to_json(skill), "findings": list(findings)})
     else:
-        _print_skill(skill)
+        _print_skill(skill, findings)
 
 
 def _print_part(slug: str, name: str, kind: Kind | None, *, workspace: str | None, as_json: bool) -> None:
@@ -137,7 +165,8 @@ def _print_part(slug: str, name: str, kind: Kind | None, *, workspace: str | Non
         click.echo(clean(text))
 
 
-def _print_skill(skill: Skill) -> None:
+def _print_skill(skill: Skill, findings: Sequence[FindingRow]) -> None:
+    from prowess.interfaces.cli.error_output import print_findings
     from prowess.interfaces.cli.output import clean, escape_path, one_line, print_table, print_wrapped
 
     click.echo(f"{click.style(one_line(skill.title), bold=True)}  {skill.slug} {one_line(skill.version)}")
@@ -169,6 +198,9 @@ def _print_skill(skill: Skill) -> None:
         ]
         click.echo()
         print_table(("artifact", "kind", "file"), rows)
+    if any(row["severity"] != "info" for row in findings):
+        click.echo("\nfindings")
+        print_findings(findings, indent=2)
     if skill.body.strip():
         click.echo()
         click.echo(clean(skill.body).strip())

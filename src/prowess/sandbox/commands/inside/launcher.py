@@ -20,7 +20,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from prowess.sandbox.commands.inside.usage import descendants, folder_size, memory_use, unlinked_bytes
+from prowess.sandbox.commands.inside.usage import (
+    MemoryGroup,
+    descendants,
+    folder_size,
+    make_memory_group,
+    memory_use,
+    open_files,
+)
 from prowess.sandbox.confine.lockdown import NEEDED, lock_down
 from prowess.sandbox.removal import remove_tree
 
@@ -102,13 +109,31 @@ def _run(task: dict[str, Any], line: socket.socket) -> dict[str, Any]:
     os.close(alive)
     # The host reads the output until the last writer has closed it, which must be the command.
     _drop_standard_streams()
+    group = _limit_memory(task["memory_bytes"], first)
     os.write(life, b"!")
-    reason = _watch(task, first, line)
+    reason = _watch(task, first, line, group)
     _kill_namespace(first)
+    if group:
+        # The kernel may have killed the command before anybody looked.
+        reason = reason or ("memory" if group.has_killed() else "")
+        group.remove()
     outcome: dict[str, Any] = {"reason": reason}
     for line_of_report in _read_all(report).splitlines():
         outcome |= json.loads(line_of_report)
-    return {**outcome, "confined": [*outcome.get("confined", ()), "processes"]}
+    return {**outcome, "confined": [*outcome.get("confined", ()), "processes", *(["cgroup"] if group else [])]}
+
+
+def _limit_memory(limit: int, first: int) -> MemoryGroup | None:
+    """Put the init process, which waits, into a control group; None if there can be none."""
+    group = make_memory_group(limit)
+    if group is None:
+        return None
+    try:
+        group.add(first)
+    except OSError:
+        group.remove()
+        return None
+    return group
 
 
 def _enter_namespaces(libc: ctypes.CDLL) -> bool:
@@ -155,7 +180,8 @@ def _exec_command(task: dict[str, Any], libc: ctypes.CDLL, tell: int) -> NoRetur
         confined = lock_down(may_start=True, **task["lock"])
         os.chdir(task["work"])
         _report(tell, confined=confined)
-        missing = [word for word in (*NEEDED, "network") if word not in confined]
+        needed = (*NEEDED, "network", "masks") if task["lock"]["mask"] else (*NEEDED, "network")
+        missing = [word for word in needed if word not in confined]
         if missing:
             _report(tell, failed=f"this system cannot confine {', '.join(missing)}")
             os._exit(1)
@@ -181,7 +207,7 @@ def _report(tell: int, **what: Any) -> None:
     os.write(tell, json.dumps(what).encode() + b"\n")
 
 
-def _watch(task: dict[str, Any], first: int, line: socket.socket) -> str:
+def _watch(task: dict[str, Any], first: int, line: socket.socket, group: MemoryGroup | None) -> str:
     """Watch the command until it ends; return why it must be ended, '' if it has ended by itself."""
     over = time.monotonic() + task["seconds"]
     ended = os.pidfd_open(first)
@@ -196,7 +222,7 @@ def _watch(task: dict[str, Any], first: int, line: socket.socket) -> str:
                 return ""
             if ready:
                 return "stopped"
-            reason = _exceeded_limit(task, first)
+            reason = "memory" if group and group.has_killed() else _exceeded_limit(task, first)
             if reason:
                 return reason
     finally:
@@ -209,10 +235,11 @@ def _exceeded_limit(task: dict[str, Any], first: int) -> str:
     pids = descendants(first, task["processes"] + 2)[1:]
     if len(pids) > task["processes"]:
         return "processes"
-    if memory_use(pids, task["memory_bytes"]) > task["memory_bytes"]:
+    unlinked, sockets = open_files(pids)
+    if memory_use(pids, sockets, task["memory_bytes"]) > task["memory_bytes"]:
         return "memory"
     most = task["folder_bytes"]
-    return "files" if folder_size(task["folder"], most) + unlinked_bytes(pids) > most else ""
+    return "files" if folder_size(task["folder"], most) + unlinked > most else ""
 
 
 def _kill_namespace(first: int) -> None:

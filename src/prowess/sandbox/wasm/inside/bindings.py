@@ -28,9 +28,48 @@ _EPOCH = ctypes.CFUNCTYPE(
     ctypes.POINTER(ctypes.c_uint64),
     ctypes.POINTER(_bindings.wasmtime_update_deadline_kind_t),
 )
+_BYTES = ctypes.POINTER(_bindings.wasm_byte_t)
 _FINALIZER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)()
 _kept: list[Any] = []
 """Callbacks that C code holds: if one were garbage-collected, the next call would crash the process."""
+
+_library: Any = _ffi.dll
+_held = ctypes.PyDLL(_library._name, handle=_library._handle)
+"""The same library, for calls that take less than a microsecond. Other calls release the GIL, another thread takes it, and the
+thread of a run waits for it about ten times as long as such a call takes."""
+
+
+def _bind_short(name: str) -> Any:
+    """Return a function of the C API that keeps the GIL."""
+    function, known = _held[name], getattr(_library, name)
+    function.restype, function.argtypes = known.restype, known.argtypes
+    return function
+
+
+_set_limits = _bind_short("wasmtime_store_limiter")
+_set_fuel = _bind_short("wasmtime_context_set_fuel")
+_get_fuel = _bind_short("wasmtime_context_get_fuel")
+_set_epoch_deadline = _bind_short("wasmtime_context_set_epoch_deadline")
+_new_bytes = _bind_short("wasm_byte_vec_new")
+_delete_value = _bind_short("wasmtime_component_val_delete")
+
+
+def set_limits(store: Store, *, memory_bytes: int, tables: tuple[int, int, int, int], fuel: int) -> None:
+    """Set what a store may use. `tables` are the most elements of tables, instances, tables, and memories."""
+    _set_limits(store.ptr(), memory_bytes, *tables)
+    _raise_if(_set_fuel(store._context(), fuel))
+
+
+def fuel_left(store: Store) -> int:
+    """Return how much fuel a store has left; 0 if all is used."""
+    left = ctypes.c_uint64(0)
+    _raise_if(_get_fuel(store._context(), ctypes.byref(left)))
+    return left.value
+
+
+def set_epoch_deadline(store: Store, ticks: int) -> None:
+    """Let the epoch callback of a store run after so many ticks."""
+    _set_epoch_deadline(store._context(), ticks)
 
 
 def set_stacks(config: Config, guest_bytes: int) -> None:
@@ -77,34 +116,32 @@ def add_call(
         else:
             answer = stopped(_text(first)[:200] if first.size < 1_000 else "", "")
         results[0].kind = _ffi.WASMTIME_COMPONENT_STRING
-        results[0].of.string = _ffi.bytes_to_capi(answer.encode("utf-8", "replace"))
+        results[0].of.string = _bytes(answer.encode("utf-8", "replace"))
 
     _add(instance, name, run)
 
 
 def call_plain(function: Func, store: Store) -> None:
     """Call a function without arguments and result; `WasmtimeError` if the guest was ended."""
-    if error := _ffi.wasmtime_component_func_call(ctypes.byref(function._func), store._context(), None, 0, None, 0):
-        raise WasmtimeError._from_ptr(error)
+    _raise_if(_ffi.wasmtime_component_func_call(ctypes.byref(function._func), store._context(), None, 0, None, 0))
 
 
 def call_text(function: Func, store: Store, text: str) -> str:
     """Call a function that takes and returns a text; `WasmtimeError` if the guest was ended."""
     argument, result = _ffi.wasmtime_component_val_t(), _ffi.wasmtime_component_val_t()
     argument.kind = _ffi.WASMTIME_COMPONENT_STRING
-    argument.of.string = _ffi.bytes_to_capi(text.encode())
+    argument.of.string = _bytes(text.encode())
     try:
         error = _ffi.wasmtime_component_func_call(
             ctypes.byref(function._func), store._context(), ctypes.byref(argument), 1, ctypes.byref(result), 1
         )
     finally:
-        _ffi.wasmtime_component_val_delete(ctypes.byref(argument))
-    if error:
-        raise WasmtimeError._from_ptr(error)
+        _delete_value(ctypes.byref(argument))
+    _raise_if(error)
     try:
         return _text(result.of.string)
     finally:
-        _ffi.wasmtime_component_val_delete(ctypes.byref(result))
+        _delete_value(ctypes.byref(result))
 
 
 def add_nothing(instance: LinkerInstance, name: str) -> None:
@@ -147,6 +184,10 @@ def _add(instance: LinkerInstance, name: str, run: Callable[[Any, Any], None]) -
     error = _ffi.wasmtime_component_linker_instance_add_func(
         instance.ptr(), ctypes.create_string_buffer(encoded), len(encoded), callback, None, _FINALIZER
     )
+    _raise_if(error)
+
+
+def _raise_if(error: Any) -> None:
     if error:
         raise WasmtimeError._from_ptr(error)
 
@@ -154,6 +195,13 @@ def _add(instance: LinkerInstance, name: str, run: Callable[[Any, Any], None]) -
 def _error() -> int | None:
     """Return an error for the engine, which ends the guest; its clock knows the reason."""
     return ctypes.cast(_ffi.wasmtime_error_new(b"stopped"), ctypes.c_void_p).value
+
+
+def _bytes(data: bytes) -> Any:
+    """Return a copy of bytes that the engine owns. `_ffi.bytes_to_capi` makes a ctypes class for every new length."""
+    made = _bindings.wasm_byte_vec_t()
+    _new_bytes(ctypes.byref(made), len(data), ctypes.cast(ctypes.c_char_p(data), _BYTES))
+    return made
 
 
 def _text(name: Any) -> str:

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from wasmtime import Engine, Store, WasmtimeError
 from wasmtime.component import Component, Func, Linker
 
-from prowess.sandbox.wasm.inside.bindings import add_call, call_plain, call_text, epoch_callback, watch
+from prowess.sandbox.wasm.inside.bindings import (
+    add_call,
+    call_plain,
+    call_text,
+    epoch_callback,
+    fuel_left,
+    set_epoch_deadline,
+    set_limits,
+    watch,
+)
 from prowess.sandbox.wasm.inside.engine import GuestClock, StopGuest, Ticker
 from prowess.sandbox.wasm.inside.wasi import add_wasi
 
@@ -18,7 +27,8 @@ PRINT = "print"
 """The name of the call that hands over printed text."""
 TICKS = 2
 """After how many ticks a guest is checked again."""
-MAX_TABLE_ELEMENTS, MAX_INSTANCES, MAX_TABLES, MAX_MEMORIES = 100_000, 100, 20, 10
+MAX_TABLES = (100_000, 100, 20, 10)
+"""The most elements of tables, instances, tables, and memories of a guest."""
 PREPARING_SECONDS, PREPARING_FUEL, PREPARING_BYTES = 60.0, 10**10, 256 << 20
 
 Ask = Callable[[str, str], str]
@@ -72,8 +82,7 @@ class GuestFactory:
     def make(self) -> Guest:
         """Return an unused guest, ready to run."""
         store = Store(self.engine)
-        store.set_limits(PREPARING_BYTES, MAX_TABLE_ELEMENTS, MAX_INSTANCES, MAX_TABLES, MAX_MEMORIES)
-        store.set_fuel(PREPARING_FUEL)
+        set_limits(store, memory_bytes=PREPARING_BYTES, tables=MAX_TABLES, fuel=PREPARING_FUEL)
         watch(store, self._watch)
         guest = Guest(self, store)
         with self.running(guest):
@@ -109,7 +118,7 @@ class _RunningGuest:
     def __enter__(self) -> None:
         self._here.guest = self._guest
         # One tick from now: the deadline counts from the current epoch, which may have moved far since the guest was made.
-        self._guest.store.set_epoch_deadline(1)
+        set_epoch_deadline(self._guest.store, 1)
         self._ticker.__enter__()
 
     def __exit__(self, *_: object) -> None:
@@ -135,8 +144,7 @@ class Guest:
         """Run a script and return the outcome. A guest runs only once."""
         self._ask, self._limits, self.clock = ask, limits, clock
         # The guest was made ahead, before its script and the limits of that were known.
-        self.store.set_limits(limits.memory_bytes, MAX_TABLE_ELEMENTS, MAX_INSTANCES, MAX_TABLES, MAX_MEMORIES)
-        self.store.set_fuel(limits.fuel)
+        set_limits(self.store, memory_bytes=limits.memory_bytes, tables=MAX_TABLES, fuel=limits.fuel)
         word, report, detail = "done", "", ""
         try:
             with self._factory.running(self):
@@ -199,7 +207,7 @@ class Guest:
         try:
             # After an interruption by the clock this is out of date; it is exact after a regular end and when all fuel
             # is used.
-            return self.store.get_fuel()
+            return fuel_left(self.store)
         except WasmtimeError:
             return 0
 

@@ -131,7 +131,7 @@ class GuestRun:
     def __init__(self, number: int, payload: bytes) -> None:
         head, _, task = payload.partition(b"\n")
         self.number = number
-        self.limits = GuestLimits(**json.loads(head))
+        self.limits = GuestLimits(**json.loads(head.decode()))
         self.task = task.decode()
         self.clock = GuestClock(self.limits.seconds)
         self.answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()

@@ -1,0 +1,66 @@
+"""What the everyday commands import: each only what it needs, because imports are most of the time they take."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = """
+import sys, time
+now = time.time_ns
+time.time_ns = lambda: now() + 3_600_000_000_000  # an hour later, so that files written just now count as settled
+from prowess.interfaces.cli.main import cli
+cli.main(sys.argv[1:], standalone_mode=False)
+print(*sys.modules, file=sys.stderr)
+"""
+
+NEVER = {
+    "alembic",
+    "httpx",
+    "numpy",
+    "opentelemetry",
+    "psycopg",
+    "pydantic_ai",
+    "rich.console",
+    "sqlalchemy.orm",
+    "wasmtime",
+}
+READERS = {"yaml", "prowess.skill.forms.conversion", "prowess.skill.text.reader"}
+CHECKS = {"prowess.skill.profiles.table"}
+UNICODE = {"prowess.skill.text.hidden"}  # what enters a prompt or a terminal is checked for hidden characters
+
+
+def imported(line: str) -> set[str]:
+    """Run a command in a process of its own and return the modules that it imported."""
+    command = [sys.executable, "-c", RUN, *line.split()]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return set(ran.stderr.split())
+
+
+@pytest.fixture
+def warm(sample: Path) -> Path:
+    """The sample workspace, with a skill enabled, and after the first run of each command."""
+    imported("enable commit-messages")
+    imported("list")
+    return sample
+
+
+@pytest.mark.parametrize(
+    ("line", "unneeded", "most"),
+    [
+        ("list", {"sqlalchemy", *READERS, *CHECKS, *UNICODE}, 77),
+        ("list --json", {"sqlalchemy", *READERS, *CHECKS, *UNICODE}, 77),
+        ("show commit-messages", {"sqlalchemy", *CHECKS}, 100),
+        ("enable commit-messages", CHECKS, 149),
+        ("prompt", {*READERS, *CHECKS}, 116),
+    ],
+)
+def test_a_command_imports_nothing_that_it_does_not_need(warm: Path, line: str, unneeded: set[str], most: int) -> None:
+    found = imported(line)
+    own = sorted(name for name in found if name.startswith("prowess"))
+    assert found & (unneeded | NEVER) == set()
+    assert len(own) <= most, own

@@ -1,0 +1,92 @@
+"""What a start of the server need not do again: importing clients, opening a database, reading every skill."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from prowess.interfaces.mcp.entry_index import EntryCache, EntryIndex
+
+SERVE_TOOLS = """
+import asyncio, sys
+from prowess.interfaces.mcp.sdk_import import import_sdk
+
+import_sdk()
+import prowess.interfaces.mcp.server, prowess.interfaces.mcp.stdio
+from prowess.open import Prowess
+from prowess.tools.toolbox import Toolbox
+
+
+async def offered():
+    async with Prowess.open(sys.argv[1]) as engine:
+        return [tool.name for tool in await Toolbox(engine, conversation="talk").offered()]
+
+
+assert "load_skill" in asyncio.run(offered())
+print(*sorted({"mcp.client.session", "mcp.server.mcpserver", "sqlalchemy"} & sys.modules.keys()))
+import mcp, mcp.server
+from mcp import Client, types
+print(Client.__name__, types.Tool.__name__, mcp.server.MCPServer.__name__, mcp.StdioServerParameters.__name__)
+"""
+
+
+def test_offering_tools_imports_neither_clients_nor_a_database_and_the_sdk_stays_whole(workspace, environment):
+    command = [sys.executable, "-c", SERVE_TOOLS, str(workspace)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["", "Client Tool MCPServer StdioServerParameters"]
+
+
+@pytest.mark.anyio
+async def test_a_server_with_no_home_yet_makes_one_for_the_next_start(over_stdio, home):
+    async with over_stdio("auto") as client:
+        first = [resource.uri for resource in (await client.list_resources()).resources]
+    assert (home / ".prowess").stat().st_mode & 0o077 == 0
+    assert (home / ".prowess/cache/mcp/entries.json").is_file()
+    async with over_stdio("auto") as client:
+        assert [resource.uri for resource in (await client.list_resources()).resources] == first
+
+
+async def descriptions(engine, path) -> dict[str, str]:
+    """Return the description of each skill, as a server that was just started lists it."""
+    return {entry.slug: entry.description async for entry in EntryIndex(engine, EntryCache(path)).entries()}
+
+
+@pytest.mark.anyio
+async def test_listings_are_taken_from_the_cache_until_a_skill_changes(engine, write_skill, tmp_path):
+    path = tmp_path / "entries.json"
+    assert (await descriptions(engine, path))["release-notes"] == "Writes release notes from merged changes."
+    path.write_text(path.read_text().replace("Writes release notes", "REMEMBERED"))
+    assert (await descriptions(engine, path))["release-notes"] == "REMEMBERED from merged changes."
+    write_skill("release-notes", "---\nname: release-notes\ndescription: New.\n---\n\nNew.\n")
+    assert (await descriptions(engine, path))["release-notes"] == "New."
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: json.dumps([["other"], json.loads(text)[1]]),
+        lambda text: json.dumps([json.loads(text)[0], []]),
+        lambda text: json.dumps([json.loads(text)[0], {key: [[["SKILL.md"]], None] for key in json.loads(text)[1]}]),
+        lambda text: json.dumps([json.loads(text)[0], {key: [[], "text"] for key in json.loads(text)[1]}]),
+    ],
+    ids=["cut", "another version", "no rows", "short rows", "no frontmatter"],
+)
+async def test_a_damaged_cache_is_ignored_and_written_anew(engine, tmp_path, damage):
+    path = tmp_path / "entries.json"
+    before = await descriptions(engine, path)
+    good = path.read_text()
+    path.write_text(damage(good))
+    assert await descriptions(engine, path) == before
+    assert path.read_text() == good
+
+
+@pytest.mark.anyio
+async def test_a_cache_that_cannot_be_written_changes_nothing(engine, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "release-notes" in await descriptions(engine, tmp_path / "file" / "entries.json")
