@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import mmap
 import os
 import secrets
-import stat
 import unicodedata
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from struct import Struct
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from prowess.errors import ProwessError
-from prowess.match.arrays import Array
+from prowess.match.array_file import FileDamaged, open_regular, read_arrays, write_arrays
 from prowess.match.index import Index, LiveSegment
 from prowess.match.lexicon import static_embedder
 from prowess.match.segment import Segment
@@ -28,131 +24,21 @@ from prowess.match.vectors.embedder import Embedder
 from prowess.skill.reader_version import reader_version
 from prowess.storage.files.folder_lock import try_lock_folder
 
-_HEAD = Struct("<8sIII")
-_MAGIC = b"PROWIDX1"
-_ALIGNMENT = 64
-_FULL_CHECK_BYTES = 1 << 25
-"""Files up to this size are checked completely when opened; of larger ones the layout and both ends."""
-_CHECKED_END_BYTES = 1 << 20
-
-
-class SnapshotDamaged(Exception):
-    """A snapshot file is not what was written."""
-
 
 def write_segment(path: Path, segment: Segment) -> None:
     """Write a segment; the file gets its name only when it is complete and on disk."""
-    arrays = {name: np.ascontiguousarray(array) for name, array in segment.arrays().items()}
-    places, size = _lay_out(arrays)
-    layout = {name: [array.dtype.str, list(array.shape), places[name]] for name, array in arrays.items()}
-    header = json.dumps({"size": size, "arrays": layout}).encode()
-    content = [part for array in arrays.values() for part in _pad(array)]
-    head = _HEAD.pack(_MAGIC, len(header), zlib.crc32(header), _check_of(content, size)) + header
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.writelines((head.ljust(_data_start(header), b"\0"), *content))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_arrays(path, segment.arrays())
 
 
 def read_segment(path: Path) -> Segment:
-    """Memory-map a segment; raise `SnapshotDamaged` if it is damaged, `OSError` if it is missing."""
-    with open_regular(path) as file:
-        if os.fstat(file.fileno()).st_size < _HEAD.size:
-            raise SnapshotDamaged(path.name)
-        content = _map_file(file.fileno())
+    """Memory-map a segment; raise `FileDamaged` if it is damaged, `OSError` if it is missing."""
     try:
-        magic, length, header_check, check = _HEAD.unpack_from(content)
-        header = content[_HEAD.size : _HEAD.size + length]
-        if magic != _MAGIC or zlib.crc32(header) != header_check:
-            raise SnapshotDamaged(path.name)
-        described = json.loads(header)
-        start = _data_start(header)
-        if len(content) != start + described["size"] or _check(content, start) != check:
-            raise SnapshotDamaged(path.name)
-        return Segment(**{name: _array(content, start, *of) for name, of in described["arrays"].items()})
-    except (ValueError, TypeError, KeyError) as error:
-        raise SnapshotDamaged(path.name) from error
+        return Segment(**read_arrays(path).arrays)
+    except TypeError as error:
+        raise FileDamaged(path.name) from error
 
 
-def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file, or raise `SnapshotDamaged`: a link could lead anywhere, and opening a pipe would block."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise SnapshotDamaged(path.name) from error
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise SnapshotDamaged(path.name)
-    return os.fdopen(descriptor, "rb")
-
-
-def _lay_out(arrays: Mapping[str, Array]) -> tuple[dict[str, int], int]:
-    places: dict[str, int] = {}
-    end = 0
-    for name, array in arrays.items():
-        places[name] = end
-        end = _align(end + array.nbytes)
-    return places, end
-
-
-def _align(place: int) -> int:
-    return -(-place // _ALIGNMENT) * _ALIGNMENT
-
-
-def _data_start(header: bytes) -> int:
-    return _align(_HEAD.size + len(header))
-
-
-def _map_file(descriptor: int) -> mmap.mmap:
-    return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-
-
-def _array(content: mmap.mmap, start: int, kind: str, shape: list[int], place: int) -> Array:
-    count = int(np.prod(shape))
-    return (
-        np.frombuffer(content, np.dtype(kind), count, start + place).reshape(shape) if count else np.zeros(shape, kind)
-    )
-
-
-def _pad(array: Array) -> tuple[bytes | memoryview, bytes]:
-    """Yield the bytes of an array, and the padding before the next one."""
-    return array.data.cast("B") if array.size else b"", bytes(_align(array.nbytes) - array.nbytes)
-
-
-def _check(content: mmap.mmap, start: int) -> int:
-    check = 0
-    with memoryview(content) as view:
-        for first, last in _checked(len(content) - start):
-            check = zlib.crc32(view[start + first : start + last], check)
-    return check
-
-
-def _check_of(content: Sequence[bytes | memoryview], size: int) -> int:
-    """Return the checksum of parts that are not in a file yet."""
-    check = 0
-    for first, last in _checked(size):
-        place = 0
-        for part in content:
-            with memoryview(part) as view:
-                check = zlib.crc32(view[max(first - place, 0) : max(last - place, 0)], check)
-                place += len(view)
-    return check
-
-
-def _checked(size: int) -> list[tuple[int, int]]:
-    # Damage in the middle of a large file shows when it is used; the matcher then builds the index anew.
-    return [(0, size)] if size <= _FULL_CHECK_BYTES else [(0, _CHECKED_END_BYTES), (size - _CHECKED_END_BYTES, size)]
-
-
-SNAPSHOT_FORMAT = 2
+SNAPSHOT_FORMAT = 3
 """Raise it with every change to segments or to how words are read, so that older snapshots are rebuilt."""
 
 _CURRENT = "current"
@@ -198,7 +84,7 @@ class Snapshot:
             except FileNotFoundError:
                 # A writer has replaced the files between the two reads; the new ones are complete.
                 continue
-            except (OSError, SnapshotDamaged, ValueError, KeyError, TypeError, IndexError):
+            except (OSError, FileDamaged, ValueError, KeyError, TypeError, IndexError):
                 return None
         return None
 
@@ -219,17 +105,17 @@ class Snapshot:
         with open_regular(self._folder / _CURRENT) as file:
             content = file.read(_LARGEST_MANIFEST + 1)
         if len(content) > _LARGEST_MANIFEST or self._folder.is_symlink():
-            raise SnapshotDamaged(_CURRENT)
+            raise FileDamaged(_CURRENT)
         check, _, rest = content.partition(b"\n")
         if int(check) != zlib.crc32(rest):
-            raise SnapshotDamaged(_CURRENT)
+            raise FileDamaged(_CURRENT)
         head, _, record = rest.partition(b"\n")
         told: dict[str, Any] = json.loads(head)
         if (told["format"], told["embedder"], told["words"]) != (SNAPSHOT_FORMAT, embedder.name, _text_version()):
-            raise SnapshotDamaged(_CURRENT)
+            raise FileDamaged(_CURRENT)
         # The documents in it were derived by these readers: the same files may read differently now.
         if told["reader"] != reader_version():
-            raise SnapshotDamaged(_CURRENT)
+            raise FileDamaged(_CURRENT)
         parts: list[LiveSegment] = []
         for part in told["parts"]:
             segment = read_segment(self._folder / part["file"])

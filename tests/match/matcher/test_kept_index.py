@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from prowess.match import snapshot
+from prowess.match import array_file
 from prowess.match.matcher import FRESHNESS_SECONDS, Matcher
 from prowess.match.ranking import rank
 from prowess.match.snapshot import Snapshot
@@ -53,8 +53,8 @@ def test_where_the_places_are_as_they_were_the_catalog_is_not_even_opened(near, 
 
 def test_damage_that_shows_only_in_use_is_mended_by_building_anew(near, clock, tmp_path, monkeypatch, caplog, counting):
     # As with a file that is too large to be checked to the last byte whenever it is opened.
-    monkeypatch.setattr(snapshot, "_FULL_CHECK_BYTES", 0)
-    monkeypatch.setattr(snapshot, "_CHECKED_END_BYTES", 0)
+    monkeypatch.setattr(array_file, "FULL_CHECK_BYTES", 0)
+    monkeypatch.setattr(array_file, "CHECKED_END_BYTES", 0)
     catalog = counting(near)
     expected = Matcher(lambda: catalog, catalog, clock=clock, snapshot=Snapshot(tmp_path)).rank("slow database queries")
     spoil(next(tmp_path.glob("*.segment")), "phrase_words")
