@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from prowess.match.card import card_key, make_card, name_words
 from prowess.match.lexicon import Vocabulary
 from prowess.match.recommendation import FIELD_NAMES, FieldName
-from prowess.match.words import extract_words, remove_exclusions, slug_words, split_clauses
+from prowess.match.words import extract_words, remove_exclusions, split_clauses
 
 if TYPE_CHECKING:
     from prowess.catalog.store import SearchDocument
@@ -79,6 +80,8 @@ class IndexEntry:
     """The field of each phrase."""
     text: str
     """The text for the embedder: name and description."""
+    vector_key: tuple[int, int]
+    """The key of its card's vectors."""
 
     @property
     def ranks(self) -> bool:
@@ -98,23 +101,25 @@ def build_entries(documents: Sequence[SearchDocument], vocabulary: Vocabulary) -
 
 def _build_entry(document: SearchDocument, body: list[str]) -> IndexEntry:
     # A clause such as "not for spreadsheets" would attract messages about spreadsheets.
-    called, description = _name_words(document), remove_exclusions(document.description)
+    called, description = name_words(document.slug, document.title), remove_exclusions(document.description)
+    clauses = split_clauses(description)
     phrases: list[list[str]] = []
     fields: list[int] = []
-    for field, words in _split_phrases(document, called, description, body):
+    for field, words in _split_phrases(document, called, clauses, body):
         if words:
             phrases.append(words)
             fields.append(field)
     text = " . ".join((called, description, " ".join(document.tags)))
-    return IndexEntry(document=document, phrases=phrases, fields=fields, text=text)
+    key = card_key(make_card(called, clauses, document.triggers[:MAX_TRIGGERS]))
+    return IndexEntry(document=document, phrases=phrases, fields=fields, text=text, vector_key=key)
 
 
 def _split_phrases(
-    document: SearchDocument, called: str, description: str, body: list[str]
+    document: SearchDocument, called: str, clauses: Sequence[str], body: list[str]
 ) -> Iterator[tuple[int, list[str]]]:
     yield _NAME, extract_words(called)[:MAX_FIELD_WORDS]
     left = MAX_FIELD_WORDS
-    for part in split_clauses(description):
+    for part in clauses:
         words = extract_words(part)[:left]
         left -= len(words)
         yield _DESCRIPTION, words
@@ -123,10 +128,3 @@ def _split_phrases(
         yield _TRIGGERS, extract_words(trigger)[:MAX_FIELD_WORDS]
     yield _KEYWORDS, extract_words(" ".join(document.keywords))[:MAX_FIELD_WORDS]
     yield _BODY, body
-
-
-def _name_words(document: SearchDocument) -> str:
-    """Return slug and title without repeated words: most titles repeat the slug."""
-    slug = slug_words(document.slug)
-    known = set(extract_words(slug))
-    return " ".join([slug, *(word for word in extract_words(document.title) if word not in known)])

@@ -54,6 +54,7 @@ def merge_segments(parts: Sequence[SegmentPart]) -> Segment:
         keys=_concat(segments, kept, "keys"),
         ranks=_concat(segments, kept, "ranks"),
         vectors=vectors,
+        vector_keys=_concat(segments, kept, "vector_keys"),
         codes=sign_codes(vectors),
         phrase_start=phrase_start,
         said_end=phrase_start[1:] - _count_bodies(segments, kept),

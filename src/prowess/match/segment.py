@@ -42,6 +42,7 @@ class Segment:
     keys: Array  # SHA-256 of slug, scope and digest of each document, as four numbers
     ranks: Array  # whether the document may be recommended
     vectors: Array  # one row per document, from the embedder
+    vector_keys: Array  # the key of each document's card, as two numbers; zeros without a card
     codes: Array  # the signs of the first dimensions as bits: a row per 64 dimensions, a column per document
     phrase_start: Array  # documents → phrases
     said_end: Array  # documents → the end of their phrases without the body, which comes last
@@ -117,6 +118,7 @@ def build_segment(entries: Sequence[IndexEntry], embedder: Embedder, vocabulary:
         keys=np.array([_document_key(entry) for entry in ordered], np.uint64).reshape(-1, 4),
         ranks=np.array([entry.ranks for entry in ordered], np.bool_),
         vectors=vectors,
+        vector_keys=np.array([entry.vector_key for entry in ordered], np.uint64).reshape(-1, 2),
         codes=sign_codes(vectors),
         phrase_start=phrase_start,
         said_end=phrase_start[1:] - np.array([_has_body(entry) for entry in ordered], np.int64),

@@ -1,0 +1,64 @@
+"""The text of a skill as embedders get it: a card `[head, part, part, …]`, and the key of its vectors.
+
+Everything comes from the public fields that a segment keeps, so a card can be made again from a saved index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from prowess.match.words import extract_words, remove_exclusions, slug_words, split_clauses
+
+MAX_CLAUSES = 8
+"""The most parts from a description; neighbours are joined until it has no more."""
+MAX_PHRASES = 8
+"""The most parts from trigger phrases, likewise."""
+_LONGEST_PART = 1_000
+NO_KEY = (0, 0)
+"""The key of a card without anything to embed."""
+
+
+def name_words(slug: str, title: str) -> str:
+    """Return slug and title without repeated words: most titles repeat the slug."""
+    words = slug_words(slug)
+    known = set(extract_words(words))
+    return " ".join([words, *(word for word in extract_words(title) if word not in known)])
+
+
+def make_card(head: str, clauses: Sequence[str], phrases: Sequence[str]) -> list[str]:
+    """Return a card from the words of the name, the clauses of the description and the trigger phrases.
+
+    [] without a clause: a skill that does not say what it is for is never ranked.
+    """
+    clauses = _joined(clauses, MAX_CLAUSES)
+    return [" ".join(head.split())[:_LONGEST_PART], *clauses, *_joined(phrases, MAX_PHRASES)] if clauses else []
+
+
+def card_of(shown: Mapping[str, Any]) -> list[str]:
+    """Return the card of a skill from its public fields in a segment."""
+    clauses = split_clauses(remove_exclusions(shown["description"]))
+    return make_card(name_words(shown["slug"], shown["title"]), clauses, shown["triggers"])
+
+
+def card_key(card: Sequence[str]) -> tuple[int, int]:
+    """Return the first 128 bits of the SHA-256 of a card as two numbers, or `NO_KEY` if it is empty."""
+    if not card:
+        return NO_KEY
+    digest = hashlib.sha256()
+    for part in card:
+        # The length first, so that text moved from one part to the next gives another key.
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(struct.pack("<Q", len(data)) + data)
+    return struct.unpack_from("<2Q", digest.digest())
+
+
+def _joined(texts: Sequence[str], count: int) -> list[str]:
+    """Return texts without extra space, the shortest neighbours joined until there are no more than `count`."""
+    found = [short for text in texts if (short := " ".join(text.split())[:_LONGEST_PART])]
+    while len(found) > count:
+        place = min(range(len(found) - 1), key=lambda at: len(found[at]) + len(found[at + 1]))
+        found[place : place + 2] = [f"{found[place]} {found[place + 1]}"[:_LONGEST_PART]]
+    return found
