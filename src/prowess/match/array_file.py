@@ -12,7 +12,7 @@ import mmap
 import os
 import stat
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
@@ -45,19 +45,28 @@ class ArrayFile:
 
 
 def write_arrays(
-    path: Path, arrays: Mapping[str, Array], *, facts: Mapping[str, Any] | None = None, full_check: int | None = None
+    path: Path,
+    arrays: Mapping[str, Array],
+    *,
+    facts: Mapping[str, Any] | None = None,
+    full_check: int | None = None,
+    checked: Collection[str] = (),
 ) -> None:
     """Write a file, which gets its name only when it is complete and on disk.
 
-    `full_check` is the size up to which readers check all data; `FULL_CHECK_BYTES` by default.
+    `full_check` is the size up to which readers check all data; `FULL_CHECK_BYTES` by default. Of larger files they check
+    the arrays named in `checked`, or both ends if there are none.
     """
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     places, size = _lay_out(contiguous)
     layout = {name: [array.dtype.str, list(array.shape), places[name]] for name, array in contiguous.items()}
-    checked = _checked(size, FULL_CHECK_BYTES if full_check is None else full_check)
-    header = json.dumps({"size": size, "checked": checked, "arrays": layout, "facts": dict(facts or {})}).encode()
+    limit = FULL_CHECK_BYTES if full_check is None else full_check
+    ranges = _checked(size, limit)
+    if checked and size > limit:
+        ranges = [(places[name], places[name] + contiguous[name].nbytes) for name in checked]
+    header = json.dumps({"size": size, "checked": ranges, "arrays": layout, "facts": dict(facts or {})}).encode()
     content = [part for array in contiguous.values() for part in _pad(array)]
-    head = _HEAD.pack(_MAGIC, len(header), zlib.crc32(header), _check_of(content, checked)) + header
+    head = _HEAD.pack(_MAGIC, len(header), zlib.crc32(header), _check_of(content, ranges)) + header
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -37,6 +37,20 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str]) -> NDArray[np.int8]:
         """Return one row per text, in order."""
         ...
+
+
+def embed_cards(embedder: Embedder, cards: Sequence[Sequence[str]]) -> list[NDArray[np.int8]]:
+    """Return the rows of each card `[head, part, …]`: first the whole text, then the head with each part.
+
+    An embedder may have a method `embed_parts` that does this in one pass; others embed a text for each row.
+    """
+    embed_parts: Callable[[Sequence[Sequence[str]]], list[NDArray[np.int8]]] | None
+    if (embed_parts := getattr(embedder, "embed_parts", None)) is not None:
+        return embed_parts(cards)
+    texts = [text for card in cards for text in (" . ".join(card), *(f"{card[0]}: {part}" for part in card[1:]))]
+    rows = embedder.embed(texts)
+    ends = np.cumsum([len(card) for card in cards])
+    return np.split(rows, ends[:-1]) if len(cards) else []
 
 
 def quantize(vectors: NDArray[np.floating[Any]]) -> NDArray[np.int8]:
