@@ -1,0 +1,193 @@
+"""Split texts into the word pieces of a SentencePiece unigram model, without its library.
+
+The pieces of a model are not in a dictionary, which would take long to fill: a sorted table of their 64-bit hashes, mapped
+from a file, is searched for all substrings of the words that have not been seen before, at once.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prowess.match.arrays import Array, find_sorted
+from prowess.match.vectors.embedder import remove_surrogates
+
+UNKNOWN, START, END = 0, 1, 2
+"""The numbers of the special pieces, by the model's convention."""
+
+LONGEST_PIECE = 16
+LONGEST_TEXT = 8_192
+"""Of a longer text the beginning counts, and a fourth as much from its end."""
+
+_WORD_START = "▁"
+_UNKNOWN_PENALTY = 10.0
+_BASE = 0x9E37_79B9_7F4A_7C15
+_MASK = (1 << 64) - 1
+_CACHED_WORDS = 20_000
+_LONGEST_CACHED = 32
+"""Longer words are mostly whole sentences in a language without spaces, which do not recur."""
+
+_ROUND = 100_000
+"""Characters segmented in one go, which bounds the memory for their substrings."""
+
+# The model's normalizer is NFKC, with these characters read as spaces. Control characters stay.
+_SPACES = dict.fromkeys(map(ord, "\t\n\f\r\u1680\u200b\u200e\u200f\u2028\u2029\ufeff\ufffd▁"), " ")
+
+EVERYDAY, INFORMATIVE = 6.0, 12.0
+"""A word whose probability is above e⁻⁶ has no weight; one below e⁻¹² has the full weight."""
+FULL_WEIGHT = 1000
+
+
+class Pieces:
+    """The pieces of a model; thread-safe. `of_words` remembers words, because they recur."""
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self._hashes: NDArray[np.uint64] = arrays["piece_hashes"]
+        self._rows: NDArray[np.uint16] = arrays["piece_rows"]
+        self._scores: NDArray[np.float32] = arrays["piece_scores"]
+        self._words: dict[str, tuple[int, ...]] = {}
+        (self._bare_start,) = self._segment([""])[0]
+
+    @staticmethod
+    def table(pieces: Sequence[str], scores: Sequence[float]) -> dict[str, Array]:
+        """Return the arrays of pieces that are given in the order of their numbers, the special ones first."""
+        numbers = [number for number in range(len(pieces)) if number > END and len(pieces[number]) <= LONGEST_PIECE]
+        hashes = np.array([_hash(pieces[number]) for number in numbers], np.uint64)
+        order = np.argsort(hashes)
+        if (np.diff(hashes[order]) == 0).any():
+            raise ValueError("two pieces have the same hash")
+        values = np.array(scores, np.float32)
+        values[UNKNOWN] = values.min() - _UNKNOWN_PENALTY
+        return {
+            "piece_hashes": hashes[order],
+            "piece_rows": np.array(numbers, np.uint16)[order],
+            "piece_scores": values,
+        }
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the piece numbers of each text, without start and end."""
+        split = [normalize(text).split(" ") for text in texts]
+        known = self.of_words(word for words in split for word in words if word)
+        return [[number for word in words if word for number in known[word]] for words in split]
+
+    def of_words(self, words: Iterable[str]) -> Mapping[str, tuple[int, ...]]:
+        """Return the piece numbers of normalized words."""
+        known = self._words
+        wanted = dict.fromkeys(words)
+        found = {word: numbers for word in wanted if (numbers := known.get(word)) is not None}
+        missing = [word for word in wanted if word not in found]
+        if missing:
+            new = dict(zip(missing, self._segment(missing), strict=True))
+            found.update(new)
+            if len(known) + len(new) > _CACHED_WORDS:
+                known = self._words = {}
+            known.update((word, new[word]) for word in missing[:_CACHED_WORDS] if len(word) <= _LONGEST_CACHED)
+        return found
+
+    def knows(self, word: str) -> bool:
+        """Return True if the word is one piece, which is so for common words but not for typing errors."""
+        text = normalize(word)
+        number = np.array([_hash(_WORD_START + text)], np.uint64)
+        return 0 < len(text) < LONGEST_PIECE and bool(find_sorted(self._hashes, number)[1][0])
+
+    def weight(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """Return how much each word says about what a text is about: 0 for everyday words, `FULL_WEIGHT` for rare ones."""
+        numbers = self.encode(words)
+        scores, bare = self._scores, self._bare_start
+        # A word start of its own, as before Chinese words, says nothing.
+        rarity = [-sum(float(scores[number]) for number in some if number != bare) for some in numbers]
+        share = (np.array(rarity, np.float64) - EVERYDAY) / (INFORMATIVE - EVERYDAY)
+        return np.rint(np.clip(share, 0.0, 1.0) * FULL_WEIGHT).astype(np.int64)
+
+    def _segment(self, words: Sequence[str]) -> list[tuple[int, ...]]:
+        """Return the most probable pieces of each word."""
+        found: list[tuple[int, ...]] = []
+        batch: list[str] = []
+        size = 0
+        for word in words:
+            batch.append(word)
+            size += len(word) + 1
+            if size > _ROUND:
+                found += self._segment_batch(batch)
+                batch, size = [], 0
+        return found + self._segment_batch(batch) if batch else found
+
+    def _segment_batch(self, words: Sequence[str]) -> list[tuple[int, ...]]:
+        # One string of all words. No piece has a word start inside, so no piece reaches over the end of a word.
+        text = _WORD_START + _WORD_START.join(words)
+        starts, lengths, numbers = self._find_pieces(text)
+        scores = self._scores[numbers].astype(np.float64)
+        # Each word starts from 0: a sum over thousands of words would lose digits.
+        word_starts = set(accumulate((len(word) + 1 for word in words), initial=0))
+        best = [-np.inf] * (len(text) + 1)
+        before = [0] * (len(text) + 1)
+        number_at = [UNKNOWN] * (len(text) + 1)
+        for start, length, number, score in zip(
+            starts.tolist(), lengths.tolist(), numbers.tolist(), scores.tolist(), strict=True
+        ):
+            end = start + length
+            total = score if start in word_starts else best[start] + score
+            if total > best[end]:
+                best[end], before[end], number_at[end] = total, start, number
+        return _trace_back(words, before, number_at)
+
+    def _find_pieces(self, text: str) -> tuple[Array, Array, NDArray[np.uint16]]:
+        """Return start, length and number of all pieces in a text, by start and length; other characters are `UNKNOWN`."""
+        codes = np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.uint64)
+        size = len(codes)
+        word_starts = np.flatnonzero(codes == ord(_WORD_START))
+        ends = np.append(word_starts[1:], size)
+        left = np.repeat(ends, ends - word_starts) - np.arange(size)
+        longest = min(int(left.max()), LONGEST_PIECE)
+        hashes = np.zeros((size, longest), np.uint64)
+        running = np.zeros(size, np.uint64)
+        for length in range(longest):
+            running[: size - length] *= np.uint64(_BASE)
+            running[: size - length] += codes[length:] + np.uint64(1)
+            hashes[:, length] = running
+        inside = np.arange(longest) < left[:, np.newaxis]
+        starts, lengths = np.nonzero(inside)
+        places, is_piece = find_sorted(self._hashes, hashes[inside])
+        numbers = np.where(is_piece, self._rows[places], np.uint16(UNKNOWN))
+        kept = is_piece | (lengths == 0)
+        return starts[kept], lengths[kept] + 1, numbers[kept]
+
+
+def normalize(text: str) -> str:
+    """Return the text as the model reads it: NFKC, all white space as spaces; of a long text the beginning and the end."""
+    if len(text) > LONGEST_TEXT:
+        text = f"{text[:LONGEST_TEXT]} {text[-LONGEST_TEXT // 4 :]}"
+    if text.isascii():
+        return text.translate(_SPACES)
+    text = remove_surrogates(text).translate(_SPACES)
+    # The one character that the model's normalizer leaves as it is, unlike NFKC.
+    return "～".join(unicodedata.normalize("NFKC", part) for part in text.split("～"))
+
+
+def _trace_back(words: Sequence[str], before: list[int], number_at: list[int]) -> list[tuple[int, ...]]:
+    found: list[tuple[int, ...]] = []
+    start = 0
+    for word in words:
+        place = start + len(word) + 1
+        numbers: list[int] = []
+        end = place
+        while place > start:
+            number = number_at[place]
+            # Adjacent unknown characters are one unknown piece.
+            if number != UNKNOWN or not numbers or numbers[-1] != UNKNOWN:
+                numbers.append(number)
+            place = before[place]
+        found.append(tuple(reversed(numbers)))
+        start = end
+    return found
+
+
+def _hash(piece: str) -> int:
+    number = 0
+    for character in piece:
+        number = (number * _BASE + ord(character) + 1) & _MASK
+    return number
