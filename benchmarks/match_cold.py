@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,8 @@ from prowess.skill.package import Package
 HERE = Path(__file__).resolve().parent
 MESSAGE = "could you draft the release notes for the new version"
 BATCH = 200
+PRIVATE_USE = re.compile("[\ue000-\uf8ff]")
+"""Hidden characters, which a skill may not have; some of the real texts are damaged."""
 GOALS = (Goal(10_000, "later_ms", 400.0, "ms CPU", "a cold prowess match"),)
 
 
@@ -94,6 +97,7 @@ def packages(stock: Stock, start: int, end: int) -> Iterator[Package]:
 
 def skill_text(slug: str, card: Card) -> str:
     """A SKILL.md; JSON strings are YAML strings."""
+    card = card._replace(**{key: PRIVATE_USE.sub("", getattr(card, key)) for key in ("name", "description", "body")})
     fields: dict[str, Any] = {"name": slug, "description": card.description[:1000], "tags": list(card.tags)}
     lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()]
     return "\n".join(["---", *lines, "---", "", f"# {card.name}", "", card.body, ""])

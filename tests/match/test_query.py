@@ -125,3 +125,13 @@ def test_words_of_the_context_are_no_evidence(index):
 def test_context_alone_is_enough_to_be_read_but_never_raises(matcher):
     for context in ("", " ", "\ud800", "x" * 200_000, INVOICE):
         assert matcher.rank("", context=context) == matcher.rank("", context=context)
+
+
+# Several forms of a word
+
+
+def test_two_forms_of_a_word_weigh_as_much_as_one_form_twice(index):
+    def lexical(message):
+        return {one.slug: one.signals["lexical"] for one in rank(index, message, limit=20)}
+
+    assert lexical("invoices quotations quotations") == lexical("invoices quotation quotations")

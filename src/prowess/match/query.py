@@ -249,6 +249,8 @@ class _TermCollector:
 
     def _look_up(self, terms: Sequence[int]) -> None:
         """Find the positions of terms in the segments, and the number of skills with each."""
+        # Each term once: a message has several words of one stem, and the skills that have it must not count for each.
+        terms = list(dict.fromkeys(terms))
         numbers, counts = np.array(terms, np.uint64), dict.fromkeys(terms, 0)
         for part, places in zip(self._index.parts, self.places, strict=True):
             table = part.segment.terms
