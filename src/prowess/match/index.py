@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Self
@@ -17,11 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prowess.match.arrays import sort_unique
+from prowess.match.card import card_of
 from prowess.match.entry import build_entries
 from prowess.match.lexicon import Vocabulary, static_embedder
 from prowess.match.merge import merge_segments
 from prowess.match.segment import Segment, build_segment
+from prowess.match.vectors.card_vectors import CardVectors
 from prowess.match.vectors.embedder import Embedder
+from prowess.match.vectors.vector_table import VectorRows, VectorTable, find_rows
 
 if TYPE_CHECKING:
     from prowess.catalog.store import SearchDocument
@@ -42,15 +45,18 @@ class LiveSegment:
     alive: NDArray[np.bool_]
     term_count: NDArray[np.int32]
     word_count: NDArray[np.int32]
+    vectors: VectorRows
+    """Where the vectors of its documents are, as far as they are computed."""
 
     @classmethod
     def whole(cls, segment: Segment) -> Self:
-        """Return a segment with all documents live."""
+        """Return a segment with all documents live, and without vectors."""
         return cls(
             segment=segment,
             alive=np.ones(segment.size, np.bool_),
             term_count=np.diff(segment.posting_start).astype(np.int32),
             word_count=segment.word_documents,
+            vectors=find_rows((), segment.vector_keys),
         )
 
     def without(self, documents: Collection[int]) -> Self:
@@ -65,12 +71,23 @@ class LiveSegment:
             words[gone] -= 1
             # A document counts once for a term, even if several of its words have that stem.
             terms[sort_unique(self.segment.word_term[gone])] -= 1
-        return type(self)(segment=self.segment, alive=alive, term_count=terms, word_count=words)
+        return replace(self, alive=alive, term_count=terms, word_count=words)
+
+    def with_vectors(self, tables: tuple[VectorTable, ...]) -> Self:
+        """Return a copy with the vectors that are in some tables."""
+        if self.vectors.tables is tables:
+            return self
+        return replace(self, vectors=find_rows(tables, self.segment.vector_keys))
 
     @cached_property
     def living(self) -> int:
         """The number of live documents."""
         return int(np.count_nonzero(self.alive))
+
+    @cached_property
+    def missing(self) -> NDArray[np.int64]:
+        """The live documents whose vectors are not computed yet."""
+        return np.flatnonzero(self.vectors.missing & self.alive)
 
     @cached_property
     def ranked(self) -> NDArray[np.bool_]:
@@ -89,14 +106,22 @@ class Index:
 
     parts: tuple[LiveSegment, ...]
     embedder: Embedder
+    cards: CardVectors | None = None
+    """The vectors that the parts were looked up in."""
 
     @classmethod
-    def build(cls, documents: Iterable[SearchDocument], embedder: Embedder | None = None) -> Self:
-        """Index documents; of several with the same slug, the first wins."""
+    def build(
+        cls, documents: Iterable[SearchDocument], embedder: Embedder | None = None, *, cards: CardVectors | None = None
+    ) -> Self:
+        """Index documents; of several with the same slug, the first wins.
+
+        With `cards`, vectors are looked up there and none are computed. Without, all are computed and kept in memory.
+        """
         chosen = embedder or static_embedder()
         portions = [LiveSegment.whole(segment) for segment in _build_segments(documents, chosen)]
         parts = (merge_segments(portions),) if len(portions) > 1 else tuple(part.segment for part in portions)
-        return cls(parts=tuple(LiveSegment.whole(part) for part in parts), embedder=chosen)
+        index = cls(parts=tuple(LiveSegment.whole(part) for part in parts), embedder=chosen)
+        return index.with_vectors(cards) if cards is not None else index.with_all_vectors(CardVectors(None, chosen))
 
     def updated(
         self, documents: Iterable[SearchDocument], removed: Collection[str] = (), *, blank: bool = False
@@ -111,7 +136,38 @@ class Index:
         embedder = _ZeroEmbedder(self.embedder.name, self.dimensions) if blank else self.embedder
         added = [LiveSegment.whole(segment) for segment in _build_segments(new, embedder)]
         parts += [LiveSegment.whole(merge_segments(added))] if len(added) > 1 else added
-        return type(self)(parts=self._compacted([part for part in parts if part.living]), embedder=self.embedder)
+        parts = self._compacted([part for part in parts if part.living])
+        updated = type(self)(parts=parts, embedder=self.embedder, cards=self.cards)
+        if self.cards is None:
+            return updated
+        if self.cards.folder is None and not blank:
+            self.cards.add([card for part in added for card in _missing_cards(part)])
+        return updated.with_vectors(self.cards)
+
+    def with_vectors(self, cards: CardVectors) -> Self:
+        """Return an index with the vectors computed by now; itself if there are no new ones."""
+        tables = cards.tables()
+        if self.cards is cards and all(part.vectors.tables is tables for part in self.parts):
+            return self
+        return replace(self, parts=tuple(part.with_vectors(tables) for part in self.parts), cards=cards)
+
+    def with_all_vectors(self, cards: CardVectors, *, count: int | None = None, seconds: float | None = None) -> Self:
+        """Return an index with all vectors, after computing those that are missing.
+
+        At most `count` are computed, for about `seconds`. Raises `Unavailable` if the embedder does.
+        """
+        cards.add(list(islice(self.with_vectors(cards).missing_cards(), count)), seconds=seconds)
+        return self.with_vectors(cards)
+
+    @property
+    def missing(self) -> int:
+        """The number of skills whose vectors are not computed yet; they are compared by words only."""
+        return sum(len(part.missing) for part in self.parts)
+
+    def missing_cards(self) -> Iterator[list[str]]:
+        """Yield the cards of the skills whose vectors are not computed yet."""
+        for part in self.parts:
+            yield from _missing_cards(part)
 
     @property
     def dimensions(self) -> int:
@@ -188,6 +244,11 @@ def _build_segments(documents: Iterable[SearchDocument], embedder: Embedder) -> 
         if vocabulary.is_full:
             vocabulary = Vocabulary()
         yield build_segment(build_entries(portion, vocabulary), embedder, vocabulary)
+
+
+def _missing_cards(part: LiveSegment) -> Iterator[list[str]]:
+    for place in part.missing.tolist():
+        yield card_of(part.segment.shown(place))
 
 
 def _drop_duplicate_slugs(documents: Iterable[SearchDocument]) -> Iterator[SearchDocument]:

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, Self
 
 from prowess.errors import Unavailable
@@ -14,6 +15,7 @@ from prowess.match.lexicon import static_embedder
 from prowess.match.ranking import list_tagged, rank
 from prowess.match.recommendation import Recommendation
 from prowess.match.snapshot import SavedIndex, Snapshot
+from prowess.match.vectors.card_vectors import CardVectors
 from prowess.match.vectors.embedder import Embedder
 
 if TYPE_CHECKING:
@@ -30,6 +32,9 @@ _RETRY_SECONDS = 60.0
 
 _SAVE_SECONDS = 60.0
 """The shortest time between snapshots if only positions changed, which they always do on a busy server."""
+
+IN_PLACE, IN_PLACE_SECONDS = 32, 0.15
+"""The most missing vectors that a query computes itself, and how long it may take; more are left to the background."""
 
 _SHARE = 20
 """Checks take at most 1/20 of the time, however large the catalog is."""
@@ -72,7 +77,9 @@ class ChangeWatch(Protocol):
 class Matcher:
     """Finds skills for messages. Thread-safe; one thread at a time updates the index.
 
-    `catalog` is called only when something may have changed: opening a catalog takes longer than matching.
+    `catalog` is called only when something may have changed: opening a catalog takes longer than matching. `cards` returns
+    the store of vectors; the default keeps them in memory. `background` is called when many vectors are missing and returns
+    False if they cannot be computed in the background.
     """
 
     def __init__(
@@ -82,6 +89,8 @@ class Matcher:
         *,
         snapshot: Snapshot | None = None,
         embedder: Callable[[], Embedder] = static_embedder,
+        cards: Callable[[], CardVectors] | None = None,
+        background: Callable[[], bool] = lambda: False,
         freshness: float = FRESHNESS_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         close: Callable[[], None] = lambda: None,
@@ -90,6 +99,9 @@ class Matcher:
         self._watch = watch
         self._snapshot = snapshot
         self._embedder = embedder
+        self._open_cards = cards or (lambda: CardVectors(None, self._embedder()))
+        self._cards: CardVectors | None = None
+        self._background = background
         self._freshness = freshness
         self._clock = clock
         self._close = close
@@ -142,7 +154,9 @@ class Matcher:
 
     def with_documents(self, documents: Iterable[SearchDocument]) -> Matcher:
         """Return a matcher with these skills added; they replace skills with the same slugs."""
-        return Matcher.of(self.index().updated(documents))
+        index = self.index()
+        cards = index.cards.in_memory() if index.cards is not None else CardVectors(None, index.embedder)
+        return Matcher.of(replace(index, cards=cards).updated(documents))
 
     @classmethod
     def of(cls, index: Index) -> Matcher:
@@ -180,7 +194,7 @@ class Matcher:
                     return False
                 self._from_disk = False
                 _log.warning("The index on disk is damaged; it is built anew.")
-                self._saved = self._followed(None)
+                self._saved = self._with_vectors(self._followed(None))
             return True
 
     def index(self) -> Index:
@@ -193,7 +207,7 @@ class Matcher:
             if self._saved is None or self._seen != self._news or self._clock() >= self._due:
                 # Before the refresh: a change that is announced meanwhile causes another one.
                 self._seen = self._news
-                self._saved = self._refreshed(self._saved)
+                self._saved = self._with_vectors(self._refreshed(self._saved))
                 self._due = self._clock() + max(self._freshness, _SHARE * self._look_seconds)
             return self._saved.index
 
@@ -207,6 +221,38 @@ class Matcher:
         if saved is not None and self._holds(saved):
             return saved
         return self._followed(saved)
+
+    def prepare(self, seconds: float | None = None) -> Index:
+        """Return the current index after computing missing vectors for about `seconds`, or all. Leave the rest to the background.
+
+        Raises `Unavailable` if the embedder does.
+        """
+        index = self.index()
+        if index.missing and index.cards is not None:
+            index.with_all_vectors(index.cards, seconds=seconds)
+            self.look_again()
+            index = self.index()
+        return index
+
+    def _with_vectors(self, saved: SavedIndex) -> SavedIndex:
+        """Return the index with the vectors there are by now. Compute a few missing ones, leave many to the background."""
+        index = saved.index
+        if not index.missing:
+            return saved
+        try:
+            cards = self._cards = self._cards or self._open_cards()
+            # An index that was made while the embedder was unavailable has another one.
+            if index.embedder.name != cards.embedder.name:
+                return saved
+            index = index.with_vectors(cards)
+            if cards.folder is None:
+                index = index.with_all_vectors(cards)
+            elif index.missing and (index.missing <= IN_PLACE or not self._watch.shared() or not self._background()):
+                index = index.with_all_vectors(cards, count=IN_PLACE, seconds=IN_PLACE_SECONDS)
+        except Unavailable as error:
+            self._without_embedder(error)
+            return saved
+        return saved if index is saved.index else replace(saved, index=index)
 
     def _holds(self, saved: SavedIndex) -> bool:
         """Return True if nothing has changed, and remember how long the check took."""
@@ -273,10 +319,11 @@ class Matcher:
 
     def _built(self, catalog: CatalogReader, away: Callable[[str], None]) -> Index:
         try:
-            return Index.build(catalog.documents(away=away), self._embedder())
+            self._cards = self._cards or self._open_cards()
+            return Index.build(catalog.documents(away=away), self._embedder(), cards=self._cards)
         except Unavailable as error:
             self._without_embedder(error)
-            return Index.build(catalog.documents(away=away))
+            return Index.build(catalog.documents(away=away), cards=CardVectors(None, static_embedder()))
 
     def _without_embedder(self, error: Unavailable) -> None:
         if self._retry == float("inf"):

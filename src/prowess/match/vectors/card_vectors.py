@@ -45,6 +45,7 @@ MAX_UNUSED_SHARE = 0.25
 """Unused vectors are dropped if they are more than this share of all."""
 
 _MERGED_AT_ONCE = 4
+_STEP = 8
 _SUFFIX, _TEMPORARY_SUFFIX = ".vectors", ".tmp"
 _LEFTOVER_SECONDS = 3_600.0
 _ATTEMPTS = 3
@@ -84,19 +85,25 @@ class CardVectors:
         """Return where the vectors of cards are, by the rows of their keys. Nothing is computed."""
         return find_rows(self.tables(), keys)
 
-    def add(self, cards: Sequence[Sequence[str]]) -> int:
-        """Compute the vectors of cards that have none, and keep them; return the number of these cards.
+    def add(self, cards: Sequence[Sequence[str]], *, seconds: float | None = None) -> int:
+        """Compute the vectors of cards that have none, and keep them; return the number of cards computed.
 
-        Raises `Unavailable` if the embedder does. A full or read-only disk is not an error.
+        With `seconds`, the cards are computed a few at a time, and no more after that time. Raises `Unavailable` if the
+        embedder does. A full or read-only disk is not an error.
         """
         wanted = {card_key(card): card for card in cards}
         wanted.pop(NO_KEY, None)
         keys = np.array(list(wanted), np.uint64).reshape(-1, 2)
         keys = keys[self.find(keys).missing]
-        if len(keys):
-            chosen = [wanted[high, low] for high, low in keys.tolist()]
-            self._keep(build_table(keys, embed_cards(self.embedder, chosen)))
-        return len(keys)
+        chosen = [wanted[high, low] for high, low in keys.tolist()]
+        vectors: list[NDArray[np.int8]] = []
+        step = len(chosen) if seconds is None else _STEP
+        end = time.monotonic() + (seconds or 0.0)
+        while len(vectors) < len(chosen) and (not vectors or time.monotonic() < end):
+            vectors += embed_cards(self.embedder, chosen[len(vectors) : len(vectors) + step])
+        if vectors:
+            self._keep(build_table(keys[: len(vectors)], vectors))
+        return len(vectors)
 
     def drop_unused(self, used: Array) -> None:
         """Drop the cards whose keys are not among the rows of `used` and that are older than `KEPT_DAYS`, if they are many."""

@@ -124,7 +124,7 @@ def find_rows(tables: tuple[VectorTable, ...], keys: Array) -> VectorRows:
     count = np.zeros(len(keys), np.int64)
     missing: NDArray[np.bool_] = np.any(keys, axis=1)
     # In the order of the keys, in which they are found several times as fast.
-    left = np.argsort(keys[:, 0])
+    left = np.argsort(keys[:, 0]) if tables else np.zeros(0, np.int64)
     for number, one in enumerate(tables):
         left = left[missing[left]]
         places = one.find(keys[left])
