@@ -6,7 +6,7 @@ shapes: add fields, but do not rename or remove any.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prowess.catalog.importer import CheckResult, ImportResult
     from prowess.feed.usage import SkillUsage
     from prowess.match.trigger_eval import QueryOutcome, TriggerReport
+    from prowess.match.trigger_phrases import Suggestion
     from prowess.plugins import InstalledPlugin
     from prowess.prompts.shelf import RegistryEntry
     from prowess.session.session import Session
@@ -174,8 +175,10 @@ def plugin_json(installed: InstalledPlugin) -> JsonObject:
     }
 
 
-def evaluation_json(report: TriggerReport, evals: TriggerSet, *, ok: bool) -> JsonObject:
-    """Return how well a skill is triggered by its queries."""
+def evaluation_json(
+    report: TriggerReport, evals: TriggerSet, suggestions: Sequence[Suggestion], *, ok: bool
+) -> JsonObject:
+    """Return how well a skill is triggered by its queries, and the trigger phrases that would help."""
     wanted = sum(outcome.case.should_trigger for outcome in report.outcomes)
     return {
         "slug": report.slug,
@@ -195,6 +198,7 @@ def evaluation_json(report: TriggerReport, evals: TriggerSet, *, ok: bool) -> Js
         "confusions": report.confusions,
         "add_words": [word for word, _ in report.add],
         "drop_words": [word for word, _ in report.drop],
+        "suggestions": to_json(list(suggestions)),
         "problems": problems_json(evals.problems),
     }
 

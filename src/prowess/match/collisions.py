@@ -95,7 +95,7 @@ class Collision:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rivals:
+class Rivals:
     """The competitors of one skill: their share of its messages, and the words by which both were found.
 
     `near` are all skills that were found, even without competing: they may lose messages to this one.
@@ -120,9 +120,9 @@ def find_collisions(
     """
     known = {document.slug: document for document in documents}
     asked = sorted(known if among is None else set(among) & set(known))
-    contests: dict[str, _Rivals] = {}
+    contests: dict[str, Rivals] = {}
     for done, slug in enumerate(asked, start=1):
-        contests[slug] = _find_rivals(ranker, known[slug])
+        contests[slug] = find_rivals(ranker, known[slug])
         if watch is not None:
             watch(done, len(asked))
     pairs = {
@@ -130,7 +130,7 @@ def find_collisions(
     }
     # Similarity is the mean of both directions, so rivals that were not asked about need their own figures, too.
     for slug in sorted({slug for pair in pairs for slug in pair} - set(contests)):
-        contests[slug] = _find_rivals(ranker, known[slug])
+        contests[slug] = find_rivals(ranker, known[slug])
     found = [_make_collision(known[first], known[second], contests) for first, second in pairs]
     return sorted((one for one in found if one.similarity >= minimum), key=lambda one: (-one.similarity, one.slugs))
 
@@ -144,7 +144,8 @@ def sample_messages(document: SearchDocument) -> list[str]:
     return found or [document.title.strip() or slug_words(document.slug)]
 
 
-def _find_rivals(ranker: Ranker, document: SearchDocument) -> _Rivals:
+def find_rivals(ranker: Ranker, document: SearchDocument) -> Rivals:
+    """Return the skills that compete with a skill for the messages that its own texts suggest."""
     asked = sample_messages(document)
     shares: Counter[str] = Counter()
     words: dict[str, Counter[str]] = {}
@@ -160,7 +161,7 @@ def _find_rivals(ranker: Ranker, document: SearchDocument) -> _Rivals:
             if other is not own and other.decision != "no":
                 shares[other.slug] += _FULL_CLAIM if before else _claim_of(other, own)
                 words.setdefault(other.slug, Counter()).update(_shared_terms(own, other))
-    return _Rivals({slug: share / len(asked) / _FULL_CLAIM for slug, share in shares.items()}, words, frozenset(near))
+    return Rivals({slug: share / len(asked) / _FULL_CLAIM for slug, share in shares.items()}, words, frozenset(near))
 
 
 def _claim_of(other: Recommendation, own: Recommendation | None) -> int:
@@ -177,7 +178,7 @@ def _sorted_pair(one: str, other: str) -> tuple[str, str]:
     return (one, other) if one < other else (other, one)
 
 
-def _make_collision(first: SearchDocument, second: SearchDocument, contests: Mapping[str, _Rivals]) -> Collision:
+def _make_collision(first: SearchDocument, second: SearchDocument, contests: Mapping[str, Rivals]) -> Collision:
     here, there = contests[first.slug], contests[second.slug]
     similarity = (here.shares.get(second.slug, 0.0) + there.shares.get(first.slug, 0.0)) / 2
     words = here.words.get(second.slug, Counter[str]()) + there.words.get(first.slug, Counter[str]())

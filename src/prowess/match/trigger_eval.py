@@ -32,14 +32,17 @@ class Ranker(Protocol):
 class QueryOutcome:
     """The result of one query. `place` is the skill's place in the ranking, None if it is not near the top.
 
-    `instead` are the skills offered before it, best first.
+    `decision` is "no" if the skill is not among the first. `instead` are the skills offered before it, best first, and
+    `top` are the first five, whatever their decisions.
     """
 
     case: TriggerCase
     triggered: bool
+    decision: Decision
     place: int | None
     result: Recommendation | None
     instead: tuple[str, ...]
+    top: tuple[str, ...]
 
     @property
     def ok(self) -> bool:
@@ -116,7 +119,7 @@ def evaluate_triggers(
     ranker: Ranker, document: SearchDocument, cases: Sequence[TriggerCase], *, limit: int = 5, at: Decision = "maybe"
 ) -> TriggerReport:
     """Run every query. The skill triggers if it is among the first `limit` with the decision `at` or better."""
-    outcomes = tuple(_run_query(ranker, document.slug, case, limit, at) for case in cases)
+    outcomes = tuple(run_query(ranker, document.slug, case, limit, at) for case in cases)
     missed = [one.case.query for one in outcomes if one.case.should_trigger and not one.triggered]
     drawn = [one.result for one in outcomes if one.result and one.triggered and not one.case.should_trigger]
     return TriggerReport(
@@ -127,16 +130,20 @@ def evaluate_triggers(
     )
 
 
-def _run_query(ranker: Ranker, slug: str, case: TriggerCase, limit: int, at: Decision) -> QueryOutcome:
+def run_query(ranker: Ranker, slug: str, case: TriggerCase, limit: int, at: Decision) -> QueryOutcome:
+    """Run one query. The skill triggers if it is among the first `limit` with the decision `at` or better."""
     results = ranker.rank(case.query, limit=max(limit, RANKING_DEPTH))
     place = next((number for number, result in enumerate(results, start=1) if result.slug == slug), None)
     result = results[place - 1] if place else None
+    decision = result.decision if result and place and place <= limit else "no"
     good = DECISIONS[: DECISIONS.index(at) + 1]
     before = results[: place - 1 if place else limit]
     return QueryOutcome(
         case=case,
-        triggered=result is not None and place is not None and place <= limit and result.decision in good,
+        triggered=decision in good,
+        decision=decision,
         place=place,
         result=result,
         instead=tuple(other.slug for other in before if other.decision in good)[:3],
+        top=tuple(other.slug for other in results[:5]),
     )

@@ -46,9 +46,8 @@ def test_a_skill_that_does_not_fails_with_what_came_instead_and_what_to_add(prow
     assert ran.code == 1
     assert "teach the parrot some astronomy" in ran.out
     assert "Confused with: sql-tuner (1)" in ran.out
-    assert "astronomy (2)" in ran.out
-    assert "parrot (2)" in ran.out
-    assert "trigger phrases" in ran.out
+    assert "trigger phrases would help" in ran.out
+    assert "- parrot some astronomy" in ran.out
     assert "Not for …" in ran.out
     assert "1 below precision 0.80 and recall 0.80" in ran.out
 
@@ -179,3 +178,133 @@ def test_no_query_can_write_to_the_terminal(prowess, evals):
     ran = prowess("eval", "triggers", "invoice-reader")
     assert ran.code == 1
     assert not {"\x1b", "\x07", "\u202e"} & set(ran.out + ran.err)
+
+
+MISSED = [
+    {"query": "extract the totals from this invoice pdf", "should_trigger": True},
+    {"query": "feed the quixling behind the gramble", "should_trigger": True},
+    {"query": "the gramble has no quixling", "should_trigger": True},
+    {"query": "paint the gramble", "should_trigger": False},
+]
+
+
+def test_phrases_are_suggested_with_figures_and_the_yaml_to_paste(prowess, evals, office):
+    evals(MISSED)
+    ran = prowess("eval", "triggers", "invoice-reader")
+    assert ran.code == 1
+    assert "1 → 3 of 3" in ran.out
+    _, yaml = ran.out.split("Write this in agents/prowess.yaml", 1)
+    lines = [line.removeprefix("      ") for line in yaml.splitlines()[1:] if line.startswith("      ")]
+    file = office / ".agents/skills/invoice-reader/agents/prowess.yaml"
+    file.parent.mkdir()
+    file.write_text("\n".join(lines))
+    again = prowess("eval", "triggers", "invoice-reader")
+    assert again.code == 0, again.out
+    assert "3 of 3 found, 0 of 1 drawn in wrongly" in again.out
+    assert "would help" not in again.out
+
+
+def test_the_yaml_holds_the_phrases_that_a_skill_has_already(prowess, evals, office):
+    evals(MISSED)
+    file = office / ".agents/skills/invoice-reader/SKILL.md"
+    file.write_text(file.read_text().replace("metadata:\n", "metadata:\n  triggers: read a bill, bill totals\n"))
+    out = prowess("eval", "triggers", "invoice-reader").out
+    assert "      triggers:\n        - read a bill\n        - bill totals\n        - " in out
+
+
+def test_a_phrase_that_takes_a_neighbours_message_is_shown_with_a_warning_and_not_to_be_pasted(prowess, evals):
+    evals([{"query": "quixling gramble", "should_trigger": True}])
+    evals([{"query": "the quixling gramble of this slow SQL query", "should_trigger": True}], skill="sql-tuner")
+    out = prowess("eval", "triggers", "invoice-reader").out
+    assert '"quixling gramble" takes a message from sql-tuner: "the quixling gramble of this slow SQL query"' in out
+    assert "triggers:" not in out
+    [skill] = prowess("eval", "triggers", "invoice-reader", "--json").json["skills"]
+    assert [one["phrase"] for one in skill["suggestions"]] == ["quixling gramble"]
+    assert skill["suggestions"][0]["taken"] == [
+        {"slug": "sql-tuner", "message": "the quixling gramble of this slow SQL query"}
+    ]
+
+
+def test_suggestions_in_json_have_the_caught_messages_and_the_figures(prowess, evals):
+    evals(MISSED)
+    [skill] = prowess("eval", "triggers", "invoice-reader", "--json").json["skills"]
+    [first, *_] = skill["suggestions"]
+    assert first["caught"] == [case["query"] for case in MISSED[1:3]]
+    assert first["before"]["found"] == 1
+    assert first["after"]["found"] == 3
+    assert (first["before"]["false_triggers"], first["after"]["false_triggers"]) == (0, 0)
+    [skill] = prowess("eval", "triggers", "invoice-reader", "--json", "--no-suggest").json["skills"]
+    assert skill["suggestions"] == []
+
+
+def test_skills_of_one_folder_are_neighbours_before_they_are_kept(prowess, workspace, tmp_path):
+    skills = {
+        "alpha": ("Reads supplier invoices.", "quixling gramble"),
+        "beta": ("Waters plants.", "a quixling gramble"),
+    }
+    for name, (description, query) in skills.items():
+        (tmp_path / "more" / name / "evals").mkdir(parents=True)
+        (tmp_path / "more" / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: {description}\n---\nx\n")
+        cases = [{"query": query, "should_trigger": True}]
+        (tmp_path / "more" / name / "evals/triggers.json").write_text(json.dumps(cases))
+    told = prowess("eval", "triggers", tmp_path / "more", "--json").json
+    assert [skill["suggestions"][0]["taken"][0]["slug"] for skill in told["skills"]] == ["beta", "alpha"]
+
+
+def test_apply_adds_the_phrases_as_a_new_version(prowess, evals, office, approver):
+    evals(MISSED)
+    ran = prowess("eval", "triggers", "invoice-reader", "--apply")
+    assert ran.code == 1, ran.err
+    assert "Added 1 trigger phrase to invoice-reader" in ran.out
+    assert prowess("eval", "triggers", "invoice-reader").code == 0
+    shown = prowess("show", "invoice-reader", "--json").json
+    assert "quixling" in shown["trigger_phrases"][0]
+    changed = prowess("diff", "invoice-reader").out
+    assert [line for line in changed.splitlines() if line.startswith("-") and not line.startswith("---")] == []
+    assert "Add trigger phrases" in prowess("history", "invoice-reader").out
+
+
+def test_apply_keeps_the_phrases_that_are_there(prowess, evals, office, approver):
+    file = office / ".agents/skills/invoice-reader/SKILL.md"
+    file.write_text(file.read_text().replace("metadata:\n", "metadata:\n  triggers: read a bill, bill totals\n"))
+    evals(MISSED)
+    assert "Added 1 trigger phrase" in prowess("eval", "triggers", "invoice-reader", "--apply").out
+    phrases = prowess("show", "invoice-reader", "--json").json["trigger_phrases"]
+    assert phrases[:2] == ["read a bill", "bill totals"]
+    assert len(phrases) == 3
+
+
+def test_apply_asks_a_person_and_takes_no_for_an_answer(terminal, evals, prowess, office):
+    evals(MISSED)
+    file = office / ".agents/skills/invoice-reader/agents/prowess.yaml"
+    assert prowess("eval", "triggers", "invoice-reader", "--apply").code == 5
+    said = terminal("eval", "triggers", "invoice-reader", "--apply", answers=["n\n"])
+    assert "Add 1 trigger phrase to invoice-reader?" in said.seen
+    assert not file.exists()
+    said = terminal("eval", "triggers", "invoice-reader", "--apply", answers=["y\n"])
+    assert "Added 1 trigger phrase" in said.seen
+    assert "quixling" in file.read_text()
+
+
+def test_apply_does_not_accept_a_skill_that_nobody_has_looked_at(prowess, evals, office, approver, monkeypatch):
+    monkeypatch.delenv("PROWESS_TRUSTED_FOLDERS")
+    evals(MISSED)
+    ran = prowess("eval", "triggers", "invoice-reader", "--apply")
+    assert ran.code == 5
+    assert "prowess trust invoice-reader" in ran.err
+    assert not (office / ".agents/skills/invoice-reader/agents").exists()
+    assert prowess("trust", "invoice-reader").code == 0
+    assert "Added 1 trigger phrase" in prowess("eval", "triggers", "invoice-reader", "--apply").out
+    assert "[found]" not in prowess("match", "feed the quixling behind the gramble").out
+
+
+def test_apply_refuses_a_skill_out_of_reach(prowess, workspace, tmp_path, approver):
+    folder = tmp_path / "elsewhere/alpha"
+    (folder / "evals").mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: alpha\ndescription: Reads supplier invoices.\n---\nx\n")
+    (folder / "evals/triggers.json").write_text(json.dumps([{"query": "quixling gramble", "should_trigger": True}]))
+    ran = prowess("eval", "triggers", folder, "--apply")
+    assert ran.code == 5
+    assert "Write the lines" in ran.err
+    for option in ("--json", "--no-suggest"):
+        assert prowess("eval", "triggers", folder, "--apply", option).code == 2

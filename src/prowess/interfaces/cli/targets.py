@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prowess.errors import Invalid, NotFound
+from prowess.errors import Invalid, NotFound, ProwessError
 from prowess.skill.evals import EVAL_EXAMPLE, MAX_EVAL_BYTES, TriggerSet, find_eval_paths, read_trigger_set
 from prowess.skill.filenames import has_marker, is_marker, looks_like_skill
 from prowess.skill.model import SCOPES
@@ -91,6 +92,26 @@ async def _from_catalog(prowess: Prowess, address: str) -> SkillTarget:
     # `SCOPE:SLUG` may name a skill that a nearer scope hides, and the matcher knows only the nearer one.
     hidden = address.partition(":")[0] in SCOPES and ":" in address
     return SkillTarget(skill=skill, evals=read_trigger_set(files), joins=hidden)
+
+
+async def read_messages(
+    prowess: Prowess, slugs: Iterable[str], subjects: Iterable[SkillTarget]
+) -> dict[str, list[str]]:
+    """Return the messages that these skills are for, by slug; those among the subjects are not read again.
+
+    A skill that ships no queries is for what its own triggers and description say. One that cannot be read is left out.
+    """
+    from prowess.catalog.store import SearchDocument
+    from prowess.match.collisions import sample_messages
+
+    known = {subject.skill.slug: subject for subject in subjects}
+    found: dict[str, list[str]] = {}
+    for slug in slugs:
+        with suppress(ProwessError):
+            target = known.get(slug) or await _from_catalog(prowess, slug)
+            shipped = [case.query for case in target.evals.cases if case.should_trigger]
+            found[slug] = shipped or sample_messages(SearchDocument.of(target.skill))
+    return found
 
 
 async def _from_path(prowess: Prowess, path: Path) -> list[SkillTarget]:

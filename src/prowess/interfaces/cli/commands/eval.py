@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,18 +11,21 @@ from xml.etree import ElementTree as ET
 
 import click
 
-from prowess.interfaces.cli.engine import common_options, open_matcher, spinner, with_engine
+from prowess.interfaces.cli.engine import common_options, open_matcher, progress_bar, spinner, with_engine
 from prowess.interfaces.cli.error_output import print_problems
 from prowess.interfaces.cli.options import Fraction, Limit
 from prowess.interfaces.cli.output import one_line, print_wrapped
+from prowess.interfaces.cli.person import require_person, token_option
 from prowess.view import evaluation_json
 
 if TYPE_CHECKING:
+    from prowess.catalog.store import SearchDocument
     from prowess.errors import Problem
     from prowess.interfaces.cli.targets import SkillTarget
+    from prowess.match.matcher import Matcher
     from prowess.match.trigger_eval import TriggerReport
+    from prowess.match.trigger_phrases import Suggestion
     from prowess.open import Prowess
-    from prowess.skill.evals import TriggerSet
 
 
 MAX_FAILED_QUERIES = 20
@@ -31,17 +34,18 @@ MAX_FAILED_QUERIES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """The results of one skill's queries, and the precision and recall it must reach."""
+    """The results of one skill's queries, the phrases that would help, and the precision and recall it must reach."""
 
+    subject: SkillTarget
     report: TriggerReport
-    evals: TriggerSet
+    suggestions: Sequence[Suggestion] = ()
     min_precision: float
     min_recall: float
 
     @property
     def ok(self) -> bool:
         """True if precision and recall reach their minimum and every query could be read."""
-        readable = all(problem.severity != "error" for problem in self.evals.problems)
+        readable = all(problem.severity != "error" for problem in self.subject.evals.problems)
         return readable and self.report.precision >= self.min_precision and self.report.recall >= self.min_recall
 
 
@@ -51,7 +55,7 @@ def _print_evaluation(evaluation: Evaluation) -> None:
     mark = click.style("✓", fg="green") if evaluation.ok else click.style("✗", fg="red")
     figures = f"precision {report.precision:.2f}  recall {report.recall:.2f}  F1 {report.f1:.2f}"
     click.echo(f"{mark} {click.style(report.slug, bold=True)}  {figures}  ({_format_counts(report)})")
-    print_problems(evaluation.evals.problems)
+    print_problems(evaluation.subject.evals.problems)
     failed = [*report.missed, *report.false_triggers]
     for outcome in failed[:MAX_FAILED_QUERIES]:
         print_wrapped(f'"{one_line(outcome.case.query, 100)}"', 4)
@@ -59,6 +63,13 @@ def _print_evaluation(evaluation: Evaluation) -> None:
     if len(failed) > MAX_FAILED_QUERIES:
         click.echo(f"    … and {len(failed) - MAX_FAILED_QUERIES} more; --json lists them all.")
     _print_advice(report)
+    if evaluation.suggestions:
+        from prowess.interfaces.cli.suggested_phrases import print_suggestions
+
+        print_suggestions(evaluation.subject.skill, report, evaluation.suggestions)
+    elif report.add:
+        words = _format_words(report.add)
+        print_wrapped(f"Missed queries have words that it never says: {words}. Say them in its description.", 4)
 
 
 def _format_counts(report: TriggerReport) -> str:
@@ -71,14 +82,6 @@ def _print_advice(report: TriggerReport) -> None:
     if report.confusions:
         taken = ", ".join(f"{slug} ({count})" for slug, count in report.confusions.items())
         print_wrapped(f"Confused with: {taken}.", 4)
-    if report.add:
-        print_wrapped(
-            f"Missed queries have words that it never says: {_format_words(report.add)}. "
-            "Add them to the description, or as trigger phrases.",
-            4,
-        )
-    elif report.missed:
-        print_wrapped("It says every word of the missed queries; give it trigger phrases that are worded like them.", 4)
     if report.drop:
         print_wrapped(
             f"Drawn in wrongly by: {_format_words(report.drop)}. "
@@ -113,7 +116,7 @@ def junit_xml(evaluations: Sequence[Evaluation]) -> bytes:
 
 
 def _evaluation_errors(evaluation: Evaluation) -> list[Problem]:
-    return [problem for problem in evaluation.evals.problems if problem.severity == "error"]
+    return [problem for problem in evaluation.subject.evals.problems if problem.severity == "error"]
 
 
 def _suite_counts(evaluations: Sequence[Evaluation]) -> dict[str, str]:
@@ -154,6 +157,11 @@ def eval_command() -> None:
     "--min-recall", type=Fraction(), default=DEFAULT_MINIMUM, show_default=True, help="Fail below this recall."
 )
 @click.option("--junit", metavar="FILE", help="Write JUnit XML to this file as well.")
+@click.option(
+    "--no-suggest", "suggest", flag_value=False, default=True, type=bool, help="Do not look for trigger phrases."
+)
+@click.option("--apply", "applies", is_flag=True, help="Add the suggested phrases to the skills, after asking.")
+@token_option
 @common_options
 def triggers(
     target: str,
@@ -163,6 +171,9 @@ def triggers(
     min_precision: float,
     min_recall: float,
     junit: str | None,
+    suggest: bool,
+    applies: bool,
+    token_file: Path | None,
     workspace: str | None,
     as_json: bool,
 ) -> None:
@@ -170,33 +181,43 @@ def triggers(
 
     SLUG is a skill in reach. PATH is a skill, a folder with skills, or an eval file; a skill that is not in reach is
     matched together with those that are.
+
+    For messages that do not find the skill, or only as a maybe, it tries trigger phrases and shows those that help.
     """
     from prowess.interfaces.cli.output import print_json
 
+    if applies and (as_json or not suggest):
+        raise click.UsageError("--apply does not go with --json or --no-suggest.")
+    proof = require_person("change skills", token_file) if applies else None
     with spinner("Reading skills …"):
         subjects = with_engine(workspace, lambda prowess: _find_targets(prowess, target, skill))
     done = [
-        Evaluation(report=report, evals=subject.evals, min_precision=min_precision, min_recall=min_recall)
-        for report, subject in zip(_evaluate(subjects, workspace, limit, at), subjects, strict=True)
+        Evaluation(
+            subject=subject,
+            report=report,
+            suggestions=suggestions,
+            min_precision=min_precision,
+            min_recall=min_recall,
+        )
+        for subject, report, suggestions in _evaluate(subjects, workspace, limit, at, suggest=suggest)
     ]
     if junit is not None:
         Path(junit).write_bytes(junit_xml(done))
     low = sum(not evaluation.ok for evaluation in done)
     if as_json:
         wanted = {"at": at, "limit": limit, "min_precision": min_precision, "min_recall": min_recall}
-        print_json(
-            {
-                "ok": not low,
-                **wanted,
-                "skills": [
-                    evaluation_json(evaluation.report, evaluation.evals, ok=evaluation.ok) for evaluation in done
-                ],
-            }
-        )
+        skills = [evaluation_json(one.report, one.subject.evals, one.suggestions, ok=one.ok) for one in done]
+        print_json({"ok": not low, **wanted, "skills": skills})
     else:
         for evaluation in done:
             _print_evaluation(evaluation)
         _print_verdict(len(done), low, min_precision, min_recall)
+    if proof is not None:
+        from prowess.interfaces.cli.suggested_phrases import apply_phrases, harmless_phrases
+
+        for evaluation in done:
+            if phrases := harmless_phrases(evaluation.suggestions):
+                apply_phrases(evaluation.subject.skill, phrases, workspace, proof)
     if low:
         raise click.exceptions.Exit(1)
 
@@ -219,18 +240,55 @@ async def _find_targets(prowess: Prowess, target: str, skill: str | None) -> lis
     raise NotFound(f"{whose} has {'no ' if len(found) == 1 else ''}trigger queries.", hint=EVALS_HELP)
 
 
-def _evaluate(subjects: list[SkillTarget], workspace: str | None, limit: int, at: Any) -> list[TriggerReport]:
+def _evaluate(
+    subjects: list[SkillTarget], workspace: str | None, limit: int, at: Any, *, suggest: bool
+) -> Iterator[tuple[SkillTarget, TriggerReport, Sequence[Suggestion]]]:
+    """Yield each skill with its results and the phrases that would help."""
+    from prowess.catalog.importer import Progress
     from prowess.catalog.store import SearchDocument
     from prowess.match.trigger_eval import evaluate_triggers
+    from prowess.match.trigger_phrases import suggest_phrases
 
     documents = [SearchDocument.of(subject.skill) for subject in subjects]
-    with open_matcher(workspace) as matcher, spinner("Asking …"):
+    with open_matcher(workspace) as matcher:
         joining = [document for document, subject in zip(documents, subjects, strict=True) if subject.joins]
         ranker = matcher.with_documents(joining)
-        return [
-            evaluate_triggers(ranker, document, subject.evals.cases, limit=limit, at=at)
-            for document, subject in zip(documents, subjects, strict=True)
-        ]
+        with spinner("Asking …"):
+            reports = [
+                evaluate_triggers(ranker, document, subject.evals.cases, limit=limit, at=at)
+                for document, subject in zip(documents, subjects, strict=True)
+            ]
+        messages = _read_neighbours(ranker, documents, reports, subjects, workspace) if suggest else {}
+        with progress_bar("Trying phrases") as watch:
+            for done, (subject, document, report) in enumerate(zip(subjects, documents, reports, strict=True)):
+                near = messages.get(document.slug)
+                found = [] if near is None else suggest_phrases(ranker, document, report, near, limit=limit, at=at)
+                watch(Progress(done=done + 1, total=len(subjects)))
+                yield subject, report, found
+
+
+def _read_neighbours(
+    ranker: Matcher,
+    documents: Sequence[SearchDocument],
+    reports: Sequence[TriggerReport],
+    subjects: Sequence[SkillTarget],
+    workspace: str | None,
+) -> dict[str, dict[str, list[str]]]:
+    """Return the messages of each neighbour, by slug, for every skill that phrases could help."""
+    from prowess.interfaces.cli.targets import read_messages
+    from prowess.match.trigger_phrases import find_neighbours, needs_phrases
+
+    near = {
+        document.slug: find_neighbours(ranker, document, report)
+        for document, report in zip(documents, reports, strict=True)
+        if needs_phrases(report)
+    }
+    if not near:
+        return {}
+    slugs = sorted({slug for found in near.values() for slug in found})
+    with spinner("Reading neighbours …"):
+        messages = with_engine(workspace, lambda prowess: read_messages(prowess, slugs, subjects))
+    return {slug: {other: messages[other] for other in found if other in messages} for slug, found in near.items()}
 
 
 def _print_verdict(total: int, low: int, min_precision: float, min_recall: float) -> None:

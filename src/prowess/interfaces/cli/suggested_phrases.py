@@ -1,0 +1,93 @@
+"""Print the trigger phrases that would help a skill, with the YAML to paste, and add them to the skill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from prowess.interfaces.cli.engine import with_engine
+from prowess.interfaces.cli.output import clean, one_line, print_table, print_wrapped
+from prowess.interfaces.cli.person import TYPED
+from prowess.skill.filenames import SIDECAR, is_skill_md
+from prowess.skill.text.yaml_writer import dump
+
+if TYPE_CHECKING:
+    from prowess.interfaces.cli.person import Proof
+    from prowess.match.trigger_eval import TriggerReport
+    from prowess.match.trigger_phrases import Suggestion
+    from prowess.open import Prowess
+    from prowess.skill.model import Skill
+
+_MESSAGE = 60
+
+
+def harmless_phrases(suggestions: Sequence[Suggestion]) -> list[str]:
+    """Return the phrases that take no message from a neighbour."""
+    return [one.phrase for one in suggestions if not one.taken]
+
+
+def print_suggestions(skill: Skill, report: TriggerReport, suggestions: Sequence[Suggestion]) -> None:
+    """Print a table of phrases with what each changes, a warning where one takes messages, and the YAML to paste."""
+    wanted = report.hits + len(report.missed)
+    rows = [
+        (
+            f"  {'!' if one.taken else ' '} {one_line(one.phrase, 40)}",
+            f"{one.before.found} → {one.after.found} of {wanted}",
+            f"{one.before.offered} → {one.after.offered}",
+            f"{_quote(one.caught[0])}{f' and {len(one.caught) - 1} more' if len(one.caught) > 1 else ''}",
+        )
+        for one in suggestions
+    ]
+    print_wrapped("These trigger phrases would help; each figure is measured with the phrases above it in place.", 4)
+    print_table(("    phrase", "found", "offered", "catches"), rows, flexible=3)
+    for one in suggestions:
+        for taken in one.taken:
+            what = f'"{one_line(one.phrase)}" takes a message from {one_line(taken.slug, 48)}: {_quote(taken.message)}'
+            print_wrapped(f"{click.style('!', fg='yellow')} {what}. Left out below.", 4)
+    phrases = harmless_phrases(suggestions)
+    if phrases:
+        print_wrapped(f"Write this in {_file_of(skill)}, or add --apply to this command:", 4)
+        for line in clean(dump({"triggers": [*skill.trigger_phrases, *phrases]})).splitlines():
+            click.echo(f"      {line}")
+
+
+def _file_of(skill: Skill) -> str:
+    """Return where trigger phrases are written by hand: a folder's sidecar counts more than its SKILL.md."""
+    return SIDECAR if any(is_skill_md(entry.path) for entry in skill.manifest) else "its frontmatter"
+
+
+def _quote(message: str) -> str:
+    return f'"{one_line(message, _MESSAGE)}"'
+
+
+def apply_phrases(skill: Skill, phrases: Sequence[str], workspace: str | None, proof: Proof) -> None:
+    """Add phrases to a skill as a new version, after asking the person at the terminal."""
+    count = f"{len(phrases)} trigger phrase{'s' if len(phrases) != 1 else ''}"
+    if proof is TYPED and not click.confirm(f"Add {count} to {skill.slug}?", default=False):
+        click.echo(f"{skill.slug} was not changed.")
+        return
+    with_engine(workspace, lambda prowess: _add_phrases(prowess, skill, phrases), channel=proof.channel)
+    click.echo(f"Added {count} to {skill.slug}. `prowess diff {skill.slug}` shows the change.")
+
+
+async def _add_phrases(prowess: Prowess, skill: Skill, phrases: Sequence[str]) -> Skill:
+    """Change the skill in reach that has exactly the bytes that were evaluated."""
+    from prowess.errors import Refused
+
+    card = next((card for card in await prowess.skills.cards() if card.slug == skill.slug), None)
+    if card is None or card.digest != skill.digest:
+        raise Refused(
+            f"{skill.slug!r} was not changed: it is not the skill of that name in reach, or it changed meanwhile.",
+            hint="Write the lines into its files yourself, or import it and run the command with its slug.",
+        )
+    # A change by a person accepts the whole skill, so it must not be the first that the person sees of it.
+    if card.trust != "local":
+        raise Refused(
+            f"{skill.slug!r} was not changed: nobody has accepted it yet.",
+            hint=f"Run `prowess trust {skill.slug}` first.",
+        )
+    kept = await prowess.skills.get(skill.slug)
+    changed = kept.model_copy(update={"trigger_phrases": (*kept.trigger_phrases, *phrases)})
+    return await prowess.skills.update(changed, note="Add trigger phrases that `prowess eval triggers` suggested")
