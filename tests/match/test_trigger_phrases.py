@@ -152,6 +152,11 @@ def test_quotes_paths_and_numbers_are_not_part_of_a_phrase():
     assert not any(word in phrase for phrase in phrases for word in ("hello", "docs", "guide", "20"))
 
 
+def test_a_single_word_is_a_phrase_only_if_it_looks_like_a_name():
+    phrases = propose_phrases(INVOICES, ["shrink my mp4 before the weekend", "a PDF for the weekend", "rewrite in C++"])
+    assert {phrase for phrase in phrases if " " not in phrase} == {"mp4", "PDF", "C++"}
+
+
 def test_the_number_of_phrases_is_bounded_and_every_message_has_its_turn():
     messages = [" ".join(f"quix{row}x{column}" for column in range(50)) for row in range(30)]
     phrases = propose_phrases(INVOICES, messages)

@@ -34,6 +34,7 @@ _MAX_WORDS, _MAX_TOKENS = 4, 8
 _LITERAL = re.compile(r"```.*?```|`[^`]*`|\"[^\"]*\"|“[^”]*”|«[^»]*»|\S*[/\\@]\S*", re.DOTALL)
 """Quoted text, code, paths and addresses: they belong to one message, not to what the skill is for."""
 _TOKEN = re.compile(rf"{CJK_RUN.pattern}|[^\W_](?:[\w.+#'’-]*[\w+#])?")
+_IDENTIFIER = re.compile(r"\d|[+#.]|\w[A-Z]")
 _CJK_STOP = re.compile(rf"(?:(?={'|'.join(sorted(word for word in STOP_WORDS if is_cjk_pair(word)))}).)+.")
 """Grammatical pairs of characters, which may overlap."""
 
@@ -271,7 +272,8 @@ class _Part:
 def propose_phrases(document: SearchDocument, messages: Sequence[str]) -> list[str]:
     """Return at most `MAX_PHRASES` phrases that may stand for these messages, the most promising of each message first.
 
-    A phrase is two to four informative words with what stands between them, or words that two messages share.
+    A phrase is two to four informative words with what stands between them, words that two messages share, or one
+    identifier.
     """
     messages = messages[:_MAX_MESSAGES]
     runs = [_split_runs(message) for message in messages]
@@ -295,8 +297,9 @@ def propose_phrases(document: SearchDocument, messages: Sequence[str]) -> list[s
             windows = [part for part in windows if part.words == 1 or not part.cuts]
         chosen: list[str] = []
         for part in sorted([*windows, *(together.get(part.stems, part) for part in shared)], key=prefer):
-            lonely = part.words == 1 and sharing[part.stems] == 1 and len(stems[place]) > 1
-            if part.stems not in said and not lonely:
+            # One everyday word would attract too much. A format, a product or a language may stand alone.
+            stands = part.words > 1 or len(stems[place]) == 1 or _IDENTIFIER.search(part.text)
+            if stands and part.stems not in said:
                 said.add(part.stems)
                 chosen.append(part.text)
         queues.append(chosen)

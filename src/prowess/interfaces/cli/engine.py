@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from prowess.errors import Unavailable
 from prowess.interfaces.cli.output import can_animate
 from prowess.interfaces.cli.signals import run_async
 
@@ -71,9 +72,10 @@ def _limit_blas_threads() -> None:
 
 
 @contextmanager
-def open_matcher(workspace: str | None) -> Generator[Matcher]:
+def open_matcher(workspace: str | None, *, complete: bool = False) -> Generator[Matcher]:
     """Yield a matcher over the available skills. It opens much faster than the engine, which it does not need.
 
+    With `complete`, the vectors of all skills are computed first, so that figures do not depend on the time of the call.
     If a source of skills could not be read, print a warning on stderr at the end.
     """
     _limit_blas_threads()
@@ -82,6 +84,9 @@ def open_matcher(workspace: str | None) -> Generator[Matcher]:
     with open_matcher(workspace=choose_workspace(workspace)) as matcher:
         with spinner("Reading skills …"):
             matcher.index()
+            if complete:
+                with suppress(Unavailable):  # the matcher has warned, and works without
+                    matcher.prepare()
         yield matcher
         if matcher.away:
             places = "1 place is" if len(matcher.away) == 1 else f"{len(matcher.away)} places are"

@@ -250,7 +250,7 @@ def _evaluate(
     from prowess.match.trigger_phrases import suggest_phrases
 
     documents = [SearchDocument.of(subject.skill) for subject in subjects]
-    with open_matcher(workspace) as matcher:
+    with open_matcher(workspace, complete=True) as matcher:
         joining = [document for document, subject in zip(documents, subjects, strict=True) if subject.joins]
         ranker = matcher.with_documents(joining)
         with spinner("Asking …"):

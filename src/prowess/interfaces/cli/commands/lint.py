@@ -45,7 +45,7 @@ def lint_command(
 
     with spinner("Reading skills …"):
         documents, joining, among = with_engine(workspace, lambda prowess: _documents(prowess, targets))
-    with open_matcher(workspace) as matcher, progress_bar("Comparing") as watch:
+    with open_matcher(workspace, complete=True) as matcher, progress_bar("Comparing") as watch:
         found = find_collisions(
             matcher.with_documents(joining),
             documents,
