@@ -196,14 +196,16 @@ class _Trial:
     def _order(self, phrases: Iterable[str]) -> list[str]:
         """Return the phrases that catch a message which shares a word with them, best first."""
         weak = [(one, content_words(one.case.query).keys()) for one in self._outcomes if _is_weak(one)]
-        keys: dict[str, tuple[int, int, float]] = {}
+        keys: dict[str, tuple[int, int, bool, float]] = {}
         for phrase in phrases:
             ranker, stems = self._add(phrase), content_words(phrase).keys()
             pairs = [(one, self._ask(ranker, one)) for one, said in weak if said & stems]
+            # Its own message was caught by another phrase, so this one says more than the messages that are left.
+            spent = not any(stems <= said for _, said in weak)
             triggered = sum(after.triggered > before.triggered for before, after in pairs)
             risen = sum(_rise(before, after) for before, after in pairs)
             if risen > 0:
-                keys[phrase] = (-triggered, -risen, -self._margin(phrase))
+                keys[phrase] = (-triggered, -risen, spent, -self._margin(phrase))
         # Equal ones stay in the order in which they were proposed.
         return sorted(keys, key=keys.__getitem__)
 
