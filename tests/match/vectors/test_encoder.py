@@ -11,7 +11,8 @@ import pytest
 
 from prowess.errors import Unavailable
 from prowess.match.vectors.embedder import SCALE
-from prowess.match.vectors.encoder import BRANCHES, CARD_TOKENS, ENCODER_FILE, MESSAGE_TOKENS, Encoder
+from prowess.match.vectors.encoder import CARD_TOKENS, ENCODER_FILE, MESSAGE_TOKENS, Encoder
+from prowess.match.vectors.network import BRANCHES
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "encoder" / "pack.py"
 WORDS = [f"w{number}" for number in range(300)]
