@@ -92,6 +92,8 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("PROWESS_HOME", str(folder / ".prowess"))
     monkeypatch.setenv("PROWESS_SYSTEM_SKILLS", "off")
+    # No test leaves a process behind.
+    monkeypatch.setenv("PROWESS_BACKGROUND", "off")
     # What tests write into folders counts as written by the person who runs them; tests of trust take this away.
     monkeypatch.setenv("PROWESS_TRUSTED_FOLDERS", str(tmp_path_factory.getbasetemp()))
     for name in ("PROWESS_WORKSPACE", "PROWESS_DATABASE_URL", "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR"):
@@ -285,7 +287,7 @@ def _place(folder: Path, home: Path, url: str) -> Place:
     workspace = folder / "workspace"
     workspace.mkdir()
     environment = {"HOME": str(home), "PROWESS_HOME": str(home / ".prowess"), "PROWESS_WORKSPACE": str(workspace)}
-    environment |= {"PROWESS_SYSTEM_SKILLS": "off", "PROWESS_DATABASE_URL": url}
+    environment |= {"PROWESS_SYSTEM_SKILLS": "off", "PROWESS_BACKGROUND": "off", "PROWESS_DATABASE_URL": url}
     return Place(workspace, {**environment, "PROWESS_TRUSTED_FOLDERS": os.environ["PROWESS_TRUSTED_FOLDERS"]})
 
 

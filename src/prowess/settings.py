@@ -30,6 +30,7 @@ class Settings:
     embedder: str = "static"
     embedder_url: str = ""
     embedder_key: str = field(default="", repr=False)
+    background: bool = True
     model: str = ""
     evaluation_model: str = ""
     model_url: str = ""
@@ -80,6 +81,7 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         embedder=env.get("PROWESS_EMBEDDER") or "static",
         embedder_url=env.get("PROWESS_EMBEDDER_URL", ""),
         embedder_key=env.get("PROWESS_EMBEDDER_KEY", ""),
+        background=_switch(env, "PROWESS_BACKGROUND", default=True),
         model=env.get("PROWESS_MODEL", "").strip(),
         evaluation_model=env.get("PROWESS_EVALUATION_MODEL", "").strip(),
         model_url=env.get("PROWESS_MODEL_URL", "").strip(),

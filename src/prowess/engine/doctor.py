@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prowess.catalog.catalog import Catalog
 from prowess.catalog.diagnosis import Finding, examine_stores
@@ -15,8 +16,11 @@ from prowess.errors import Invalid, ProwessError, Unavailable
 from prowess.sandbox.commands.command import Command, CommandSandbox
 from prowess.sandbox.protocol import Sandbox
 from prowess.sandbox.script import Language, script_from_function
-from prowess.settings import read_settings
+from prowess.settings import Settings, read_settings
 from prowess.storage.database import open_database
+
+if TYPE_CHECKING:
+    from prowess.match.index import Index
 
 _NOOP_SOURCE: dict[Language, str] = {
     "python": "def execute(args, ctx):\n    return 1\n",
@@ -134,7 +138,7 @@ def run_checks(workspace: str | Path | None = None) -> list[Finding]:
             *findings,
             *_check_plugins(),
             *_check_models(stores),
-            _check_index(stores),
+            *_check_index(stores),
             *check_sandboxes(stores.settings.home),
         ]
     finally:
@@ -182,23 +186,56 @@ def _check_models(stores: Stores) -> list[Finding]:
     return found
 
 
-def _check_index(stores: Stores) -> Finding:
-    """Report where the match index is and whether it is current. Wrong settings and missing models show here too."""
-    from prowess.engine.matcher import open_embedder, snapshot_folder
+def _check_index(stores: Stores) -> list[Finding]:
+    """Report where the match index is, whether it is current, and how many skills have vectors.
+
+    Wrong settings and missing models show here too.
+    """
+    from prowess.engine.matcher import open_card_vectors, open_embedder, snapshot_folder
     from prowess.match.snapshot import Snapshot
 
     name, folder = "match index", snapshot_folder(stores.settings)
     try:
         saved = Snapshot(folder).load(open_embedder(stores.settings))
+        cards = open_card_vectors(stores.settings)
     except ProwessError as error:
         status = "error" if isinstance(error, Invalid) else "warning"
-        return Finding(name=name, status=status, detail=error.message, hint=error.hint)
+        return [Finding(name=name, status=status, detail=error.message, hint=error.hint)]
     if saved is None:
-        return Finding(name=name, status="ok", detail=f"{folder} (made by the next match)")
+        return [Finding(name=name, status="ok", detail=f"{folder} (made by the next match)")]
     size = 0
     for file in folder.iterdir():
         with suppress(OSError):  # another process may just have replaced it
             size += file.stat().st_size
     count = f"{saved.index.size:,} skill{'s' * (saved.index.size != 1)}, {size:,} bytes"
     state = "current" if stores.holds(saved.record) else "brought up to date by the next match"
-    return Finding(name=name, status="ok", detail=f"{folder}: {count}, {state}")
+    found = Finding(name=name, status="ok", detail=f"{folder}: {count}, {state}")
+    return [found, _check_vectors(stores.settings, saved.index.with_vectors(cards))]
+
+
+def _check_vectors(settings: Settings, index: Index) -> Finding:
+    """Report how many skills have vectors, and what becomes of the others."""
+    from prowess.engine.vector_worker import is_running, last_failure
+    from prowess.match.matcher import IN_PLACE
+
+    name, now = "match vectors", "Compute them now: `prowess doctor --index`."
+    detail = f"{index.size - index.missing:,} of {index.size:,} skills"
+    if not index.missing:
+        return Finding(name=name, status="ok", detail=detail)
+    if is_running(settings):
+        return Finding(name=name, status="ok", detail=f"{detail}; the others are being computed in the background")
+    if failure := last_failure(settings):
+        detail = f"{detail}; the others are compared by words only. Computing them failed: {failure}"
+        return Finding(name=name, status="warning", detail=detail, hint=now)
+    if settings.background or index.missing <= IN_PLACE:
+        return Finding(name=name, status="ok", detail=f"{detail}; the next match computes the others")
+    detail = f"{detail}; the others are compared by words only, because PROWESS_BACKGROUND is off"
+    return Finding(name=name, status="warning", detail=detail, hint=now)
+
+
+def prepare_index(workspace: str | Path | None = None) -> None:
+    """Bring the match index up to date and compute all missing vectors."""
+    from prowess.engine.matcher import open_matcher
+
+    with open_matcher(workspace) as matcher:
+        matcher.prepare()

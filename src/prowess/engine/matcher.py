@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prowess.engine.places import Places
+from prowess.engine.vector_worker import start_worker, vectors_folder
 from prowess.errors import Invalid
+from prowess.match import vectors
 from prowess.match.lexicon import static_embedder
 from prowess.match.matcher import Matcher
 from prowess.match.snapshot import Snapshot
+from prowess.match.vectors.card_vectors import CardVectors
 from prowess.plugins import working_plugins
 from prowess.settings import Settings, read_settings
 from prowess.storage.accepted import Accepted, read_sqlite_file
@@ -66,6 +69,18 @@ def _open_embedder(named: str, url: str, key: str, home: str) -> Embedder:
 
 
 CACHE_FOLDER = "cache"
+PACK_VECTORS = Path(vectors.__file__).with_name("packs.vectors")
+"""The vectors of the skills that come with Prowess, made by `scripts/pack_vectors.py`."""
+
+
+def open_card_vectors(settings: Settings) -> CardVectors:
+    """Return the card vectors of the embedder that these settings name, opened once; raise `Unavailable` without it."""
+    return _open_card_vectors(settings.embedder, settings.embedder_url, settings.embedder_key, settings.home)
+
+
+@lru_cache(maxsize=8)
+def _open_card_vectors(named: str, url: str, key: str, home: Path) -> CardVectors:
+    return CardVectors(vectors_folder(home), _open_embedder(named, url, key, str(home)), shipped=[PACK_VECTORS])
 
 
 def open_matcher(workspace: str | Path | None = None, *, settings: Settings | None = None) -> Matcher:
@@ -105,6 +120,8 @@ def make_matcher(
         watch,
         snapshot=Snapshot(snapshot_folder(settings, organization)),
         embedder=lambda: open_embedder(settings),
+        cards=lambda: open_card_vectors(settings),
+        background=(lambda: start_worker(settings)) if settings.background else None,
         close=close,
     )
 
@@ -156,4 +173,9 @@ def snapshot_folder(settings: Settings, organization: str = "") -> Path:
     parts = [settings.workspace, settings.user_home, settings.database_url, settings.embedder]
     parts += [organization] if organization else []
     name = hashlib.sha256("\0".join(map(str, parts)).encode(errors="surrogateescape")).hexdigest()[:20]
-    return settings.home / CACHE_FOLDER / "match" / name
+    return snapshots_folder(settings) / name
+
+
+def snapshots_folder(settings: Settings) -> Path:
+    """Return the folder with all saved indexes."""
+    return settings.home / CACHE_FOLDER / "match"

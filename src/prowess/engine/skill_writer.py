@@ -8,6 +8,7 @@ ends in between leaves a skill that nobody has accepted, never the other way rou
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -15,10 +16,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from prowess.catalog.catalog import Catalog
-from prowess.catalog.importer import ImportResult, ProgressCallback, import_path
+from prowess.catalog.importer import ImportResult, Progress, ProgressCallback, import_path
 from prowess.catalog.store import Store
 from prowess.engine.context import Context
-from prowess.errors import Conflict, ProwessError, Refused
+from prowess.errors import Conflict, ProwessError, Refused, Unavailable
 from prowess.policy.acceptance import make_acceptance
 from prowess.policy.actor import Action, Actor
 from prowess.policy.gate import Admission
@@ -32,6 +33,13 @@ from prowess.skill.package import Package
 from prowess.storage.trust import Acceptance
 
 T = TypeVar("T")
+
+MANY_SKILLS = 32
+"""If more are imported, they are indexed at once; fewer are left to the next match."""
+PREPARE_SECONDS = 2.0
+"""How long an import computes vectors before it leaves them to the background."""
+
+_log = logging.getLogger(__name__)
 
 
 class SkillWriter:
@@ -114,7 +122,18 @@ class SkillWriter:
             path, store, replace=replace_existing, actor=actor.label, limits=resources.limits, watch=step
         )
         self._audited(lambda: imported.extend(results), end)
+        if sum(result.error is None and result.changed for result in imported) > MANY_SKILLS:
+            done = Progress(done=len(imported), total=len(imported))
+            self._prepare_matching(lambda: step(done))
         return imported
+
+    def _prepare_matching(self, step: Callable[[], None]) -> None:
+        """Index what was imported, and compute vectors for a while, so that the first match is fast and complete."""
+        try:
+            self._context.resources.matcher.prepare(PREPARE_SECONDS, step=step)
+        # The skills are stored, and matching tries again.
+        except Unavailable as error:
+            _log.warning("Vectors for matching could not be computed: %s", error.message)
 
     def _keep(
         self, action: Action, subject: Subject, write: Callable[[], Skill], *, diff: str = "", accept: bool = True

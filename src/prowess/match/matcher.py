@@ -36,6 +36,9 @@ _SAVE_SECONDS = 60.0
 IN_PLACE, IN_PLACE_SECONDS = 32, 0.15
 """The most missing vectors that a query computes itself, and how long it may take; more are left to the background."""
 
+BATCH = 64
+"""The number of skills whose vectors are computed and kept at a time."""
+
 _SHARE = 20
 """Checks take at most 1/20 of the time, however large the catalog is."""
 
@@ -78,8 +81,8 @@ class Matcher:
     """Finds skills for messages. Thread-safe; one thread at a time updates the index.
 
     `catalog` is called only when something may have changed: opening a catalog takes longer than matching. `cards` returns
-    the store of vectors; the default keeps them in memory. `background` is called when many vectors are missing and returns
-    False if they cannot be computed in the background.
+    the store of vectors; the default keeps them in memory. `background` is called when many vectors are missing, to compute
+    them elsewhere, and returns False if that is impossible; without it they stay missing until `prepare` is called.
     """
 
     def __init__(
@@ -90,7 +93,7 @@ class Matcher:
         snapshot: Snapshot | None = None,
         embedder: Callable[[], Embedder] = static_embedder,
         cards: Callable[[], CardVectors] | None = None,
-        background: Callable[[], bool] = lambda: False,
+        background: Callable[[], bool] | None = None,
         freshness: float = FRESHNESS_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         close: Callable[[], None] = lambda: None,
@@ -222,17 +225,23 @@ class Matcher:
             return saved
         return self._followed(saved)
 
-    def prepare(self, seconds: float | None = None) -> Index:
-        """Return the current index after computing missing vectors for about `seconds`, or all. Leave the rest to the background.
+    def prepare(self, seconds: float | None = None, *, step: Callable[[], None] = lambda: None) -> Index:
+        """Return the current index after computing missing vectors, and leave to the background what takes longer than `seconds`.
 
-        Raises `Unavailable` if the embedder does.
+        Without a background, all are computed. `step` is called after each batch; it may raise to stop. Raises `Unavailable`
+        if the embedder does.
         """
         index = self.index()
-        if index.missing and index.cards is not None:
-            index.with_all_vectors(index.cards, seconds=seconds)
+        left = index.missing
+        limit = float("inf") if seconds is None or self._background is None else self._clock() + seconds
+        while index.cards is not None and left:
+            index = index.with_all_vectors(index.cards, count=BATCH)
             self.look_again()
-            index = self.index()
-        return index
+            step()
+            if self._clock() >= limit or index.missing == left:
+                break
+            left = index.missing
+        return self.index()
 
     def _with_vectors(self, saved: SavedIndex) -> SavedIndex:
         """Return the index with the vectors there are by now. Compute a few missing ones, leave many to the background."""
@@ -247,12 +256,18 @@ class Matcher:
             index = index.with_vectors(cards)
             if cards.folder is None:
                 index = index.with_all_vectors(cards)
-            elif index.missing and (index.missing <= IN_PLACE or not self._watch.shared() or not self._background()):
+            elif index.missing and not self._is_left_to_background(index.missing):
                 index = index.with_all_vectors(cards, count=IN_PLACE, seconds=IN_PLACE_SECONDS)
         except Unavailable as error:
             self._without_embedder(error)
             return saved
         return saved if index is saved.index else replace(saved, index=index)
+
+    def _is_left_to_background(self, missing: int) -> bool:
+        # Another process knows only skills in indexes that are saved.
+        if missing <= IN_PLACE or not self._watch.shared():
+            return False
+        return self._background is None or self._background()
 
     def _holds(self, saved: SavedIndex) -> bool:
         """Return True if nothing has changed, and remember how long the check took."""

@@ -82,3 +82,21 @@ async def test_what_cannot_run_is_a_warning_that_says_why(tmp_path):
 async def test_the_interpreter_is_tried_where_it_is_built(sandbox_home):
     found = await check_functions("sandbox", WasmSandbox(sandbox_home, spares=0), "CPython")
     assert (found.status, found.detail.startswith("CPython, confined by ")) == ("ok", True), found.detail
+
+
+def vectors(prowess, *options: str) -> dict[str, str]:
+    ran = prowess("doctor", *options, "--json")
+    return next(check for check in ran.json["checks"] if check["name"] == "match vectors")
+
+
+def test_doctor_counts_the_skills_that_have_vectors_and_computes_them_on_request(prowess, write_skill, monkeypatch):
+    for number in range(40):
+        write_skill(f"skill-{number}")
+    prowess("match", "skill 7")
+    told = vectors(prowess)
+    assert (told["status"], told["detail"].partition(";")[0]) == ("warning", "0 of 40 skills")
+    assert "prowess doctor --index" in told["hint"]
+    monkeypatch.setenv("PROWESS_BACKGROUND", "on")
+    assert vectors(prowess)["status"] == "ok"
+    monkeypatch.setenv("PROWESS_BACKGROUND", "off")
+    assert (vectors(prowess, "--index")["status"], vectors(prowess)["detail"]) == ("ok", "40 of 40 skills")

@@ -30,6 +30,18 @@ def test_every_form_in_a_folder_is_imported_at_once(prowess, sample):
     assert "sre.on-call-handover" in slugs
 
 
+def test_after_an_import_of_many_skills_their_vectors_are_there(prowess, workspace, tmp_path):
+    for number in range(40):
+        folder = tmp_path / "many" / f"skill-{number}"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(
+            f"---\nname: skill-{number}\ndescription: Handles part {number}.\n---\nDo it.\n"
+        )
+    assert prowess("import", tmp_path / "many").code == 0
+    checks = {check["name"]: check["detail"] for check in prowess("doctor", "--json").json["checks"]}
+    assert checks["match vectors"] == "40 of 40 skills"
+
+
 def test_importing_twice_changes_nothing(prowess, sample):
     prowess("import", "../more")
     again = prowess("import", "../more", "--json")

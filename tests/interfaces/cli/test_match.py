@@ -63,6 +63,21 @@ def test_explain_shows_fields_and_figures(prowess, office):
     assert "signals:" in out
 
 
+def test_explain_says_how_many_skills_are_compared_by_words_only(prowess, write_skill):
+    for number in range(40):
+        write_skill(f"skill-{number}")
+    said = "meaning: 40 of 40 skills are compared by words only until their vectors are ready\n"
+    assert prowess("match", "skill 7", "--explain").err == said
+    assert prowess("match", "skill 7", "--explain", "--json").err == said
+    assert prowess("match", "skill 7").err == ""
+    prowess("doctor", "--index")
+    assert prowess("match", "skill 7", "--explain").err == ""
+
+
+def test_a_few_skills_are_compared_by_meaning_at_once(prowess, office):
+    assert prowess("match", INVOICE, "--explain").err == ""
+
+
 def test_explain_shows_the_best_that_was_refused(prowess, office):
     out = prowess("match", "xyzzy plugh", "--explain").out
     assert "No skill fits" in out

@@ -23,15 +23,21 @@ _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "
 @click.option(
     "--adopt-database", is_flag=True, help="Use the workspace's database, which was not made on this machine."
 )
+@click.option("--index", is_flag=True, help="First update the match index and compute all missing vectors.")
 @token_option
 @common_options
-def doctor_command(workspace: str | None, as_json: bool, adopt_database: bool, token_file: Path | None) -> None:
+def doctor_command(
+    workspace: str | None, as_json: bool, adopt_database: bool, index: bool, token_file: Path | None
+) -> None:
     """Check the set-up, the databases and every skill folder, and clear away what an interrupted write left."""
-    from prowess.engine.doctor import run_checks
+    from prowess.engine.doctor import prepare_index, run_checks
     from prowess.interfaces.cli.output import clean, print_json, print_wrapped
 
     if adopt_database:
         _adopt_database(workspace, token_file)
+    if index:
+        with spinner("Computing vectors …"):
+            prepare_index(workspace=choose_workspace(workspace))
     with spinner("Looking at everything …"):
         findings = run_checks(workspace=choose_workspace(workspace))
     worst = any(finding.status == "error" for finding in findings)

@@ -196,6 +196,8 @@ def match_command(
                 matcher.rank(text, limit=REFUSED_SHOWN, tags=tags, context=context) if explain and not results else []
             )
             _print_results(matcher, results, refused, explain=explain)
+        if explain:
+            _print_missing_vectors(matcher)
         if tags and not results:
             warn_unknown_tags(matcher, tags)
 
@@ -212,6 +214,14 @@ def _print_results(
     if refused:
         click.echo("\nThe best that were refused:")
         print_recommendations(refused, explain=True)
+
+
+def _print_missing_vectors(matcher: Matcher) -> None:
+    """Say on stderr how many skills are compared by words only."""
+    index = matcher.index()
+    if index.missing:
+        skills = f"{index.missing:,} of {index.size:,} skill{'s' * (index.size != 1)}"
+        click.echo(f"meaning: {skills} are compared by words only until their vectors are ready", err=True)
 
 
 @click.command("search")
