@@ -192,7 +192,7 @@ def main() -> None:
         arrays, pieces = stock_weights(chosen.weights)
     else:
         arrays = dict(np.load(chosen.weights))
-        keep = arrays.pop("keep") if chosen.keep is None else np.load(chosen.keep)
+        keep: list[int] = (arrays["keep"] if chosen.keep is None else np.load(chosen.keep)).tolist()
         every = read_pieces(chosen.pieces.read_bytes())
         pieces = [every[number] for number in keep]
     pack_weights(arrays, pieces, chosen.output, dimensions=chosen.dimensions, model=chosen.model)

@@ -1,4 +1,4 @@
-"""A server of embeddings on this machine and a sentence model of four words, for the members that need them."""
+"""A server of embeddings on this machine, a sentence model of four words and a small encoder."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from threading import Event, Thread
 
 import numpy as np
 import pytest
+
+from .tiny_encoder import random_weights, write_encoder
 
 WORDS = {"[PAD]": 0, "[UNK]": 1, "cats": 2, "dogs": 3, "taxes": 4}
 VECTORS = np.array([[9, 9, 9], [0, 0, 1], [1, 0, 0], [1, 0.5, 0], [-1, 1, 0]], dtype=np.float32)
@@ -116,3 +118,11 @@ def sentence_model(tmp_path: Path) -> Callable[..., Path]:
         return tmp_path
 
     return make
+
+
+@pytest.fixture(scope="session")
+def encoder_file(tmp_path_factory) -> Path:
+    """An encoder of a few words with random weights."""
+    path = tmp_path_factory.mktemp("encoder") / "encoder.bin"
+    write_encoder(path, random_weights())
+    return path

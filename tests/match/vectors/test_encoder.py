@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import runpy
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,53 +12,17 @@ from prowess.match.vectors.embedder import SCALE
 from prowess.match.vectors.encoder import CARD_TOKENS, ENCODER_FILE, MESSAGE_TOKENS, Encoder
 from prowess.match.vectors.network import BRANCHES
 
-SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "encoder" / "pack.py"
-WORDS = [f"w{number}" for number in range(300)]
-PIECES = ["<unk>", "<s>", "</s>", "▁.", "▁:", *(f"▁{word}" for word in WORDS)]
-SHAPES = {
-    **{f"proj{width}": (512, 256) for width, _ in BRANCHES},
-    **{f"w{layer}_{width}": (width * 256, 256) for layer in (1, 2) for width, _ in BRANCHES},
-    "cnn_W": (1280, 512),
-    "d0": (512, 320),
-    "d1": (320, 320),
-    "p1": (512, 320),
-    "d2": (320, 512),
-    "p3": (320, 256),
-    "d3": (512, 256),
-}
+from .tiny_encoder import PIECES, SHAPES, WORDS, random_weights, write_encoder
 
 
 @pytest.fixture(scope="module")
 def weights() -> dict[str, np.ndarray]:
-    """Random weights with the shapes and scales of real ones."""
-    random = np.random.default_rng(7)
-    found = {
-        name: random.normal(0, shape[0] ** -0.5, shape).astype(np.float32) for name, shape in sorted(SHAPES.items())
-    }
-    for name, size in [("ln_g", 1280), ("ln_b", 1280), ("cnn_b", 512)]:
-        found[name] = random.normal(1 if name == "ln_g" else 0, 0.1, size).astype(np.float32)
-    for width, _ in BRANCHES:
-        for name in (f"proj_b{width}", f"b1_{width}", f"b2_{width}", f"ln_b{width}"):
-            found[name] = random.normal(0, 0.1, 256).astype(np.float32)
-        found[f"ln_g{width}"] = random.normal(1, 0.1, 256).astype(np.float32)
-    found["table"] = random.integers(-16, 16, (len(PIECES) + 1, 512)).astype(np.int8)
-    found["scale"] = random.uniform(0.01, 0.02, (len(PIECES) + 1, 1)).astype(np.float16)
-    return found
+    return random_weights()
 
 
-@pytest.fixture(scope="module")
-def file(weights, tmp_path_factory) -> Path:
-    script = runpy.run_path(str(SCRIPT))
-    path = tmp_path_factory.mktemp("encoder") / "encoder.bin"
-    scores = [0.0] * 3 + [-8.0] * (len(PIECES) - 3)
-    pieces = [script["Piece"](text, score) for text, score in zip(PIECES, scores, strict=True)]
-    script["pack_weights"](weights, pieces, path, model="tiny")
-    return path
-
-
-@pytest.fixture(scope="module")
-def encoder(file) -> Encoder:
-    return Encoder(file)
+@pytest.fixture
+def encoder(encoder_file) -> Encoder:
+    return Encoder(encoder_file)
 
 
 def normalized(rows, gain, shift):
@@ -137,9 +99,9 @@ def test_a_card_has_the_same_rows_alone_and_in_any_batch(encoder):
         assert rows.shape == (len(card), encoder.dimensions)
 
 
-def test_more_pieces_than_are_remembered_change_nothing(file):
+def test_more_pieces_than_are_remembered_change_nothing(encoder_file):
     texts = [sentence(seed, 40) for seed in range(20)]
-    used, fresh = Encoder(file), Encoder(file)
+    used, fresh = Encoder(encoder_file), Encoder(encoder_file)
     used.embed([sentence(seed, 100) for seed in range(100, 140)])
     assert (used.embed(texts) == fresh.embed(texts)).all()
 
@@ -174,20 +136,28 @@ def test_many_threads_may_ask_at_once(encoder):
         assert all((found == expected).all() for found in pool.map(lambda _: encoder.embed(texts), range(8)))
 
 
-def test_the_output_may_be_cut_to_its_first_values(weights, file, tmp_path):
-    script = runpy.run_path(str(SCRIPT))
-    pieces = [script["Piece"](text, -8.0) for text in PIECES]
-    script["pack_weights"](weights, pieces, tmp_path / "short.bin", dimensions=128)
+def test_weights_may_be_quantized_before_they_are_packed(weights, encoder, tmp_path):
+    quantized = dict(weights)
+    for name in SHAPES:
+        scale = np.abs(weights[name]).max(axis=0, keepdims=True) / 127
+        quantized[name], quantized[f"{name}.scale"] = np.rint(weights[name] / scale).astype(np.int8), scale
+    write_encoder(tmp_path / "quantized.bin", quantized)
+    text = [sentence(1, 20)]
+    assert (Encoder(tmp_path / "quantized.bin").embed(text) == encoder.embed(text)).all()
+
+
+def test_the_output_may_be_cut_to_its_first_values(weights, encoder_file, tmp_path):
+    write_encoder(tmp_path / "short.bin", weights, 128)
     short = Encoder(tmp_path / "short.bin")
-    row, longer = short.embed(["w1 w2"])[0].astype(float), Encoder(file).embed(["w1 w2"])[0][:128].astype(float)
+    row, longer = short.embed(["w1 w2"])[0].astype(float), Encoder(encoder_file).embed(["w1 w2"])[0][:128].astype(float)
     assert short.dimensions == 128
     assert row @ longer / np.linalg.norm(row) / np.linalg.norm(longer) > 0.99
 
 
 @pytest.mark.parametrize("damage", [lambda _: b"", lambda content: content[:-1], lambda content: b"x" + content[1:]])
-def test_a_damaged_file_is_unavailable_with_a_hint(file, tmp_path, damage):
+def test_a_damaged_file_is_unavailable_with_a_hint(encoder_file, tmp_path, damage):
     path = tmp_path / "encoder.bin"
-    path.write_bytes(damage(file.read_bytes()))
+    path.write_bytes(damage(encoder_file.read_bytes()))
     with pytest.raises(Unavailable, match=r"encoder\.bin") as caught:
         Encoder(path)
     assert caught.value.hint

@@ -30,9 +30,11 @@ _GAP = 2
 """Empty rows between texts, as many as a convolution reaches to either side."""
 
 BLOCK_HEIGHT, BLOCK_WIDTH, ROW_UNIT = 320, 64, 4
+"""How weights are stored in the file, and what the number of rows in a product is a multiple of."""
+
 _SMALL_PRODUCT = 500_000
-_ROWS = 384
-"""Rows computed in one go: more would leave the processor's cache."""
+_ROWS = 768
+"""Rows computed in one go; more take more memory and gain nothing."""
 
 _MESSAGE_PIECES, _CARD_PIECES = 1_024, 4_096
 """How many pieces' features are kept; each takes 15 kB."""
@@ -307,7 +309,8 @@ class _PieceCache:
         slots = self._slots
         missing = [number for number in numbers if number not in slots]
         if len(slots) + len(missing) >= self._size:
-            slots = self._slots = dict(islice(slots.items(), self._size - _ROWS))
+            kept = min(self._size * 3 // 4, self._size - len(numbers) - 1)
+            slots = self._slots = dict(islice(slots.items(), kept))
             missing = [number for number in numbers if number not in slots]
         if missing:
             first = len(slots) + 1

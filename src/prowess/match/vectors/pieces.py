@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,15 @@ LONGEST_TEXT = 8_192
 
 _WORD_START = "▁"
 _UNKNOWN_PENALTY = 10.0
+_SCORE_UNITS = 2_000
+"""Scores, logarithms of probabilities, are stored in units of -1/2000 and added exactly."""
 _BASE = 0x9E37_79B9_7F4A_7C15
 _MASK = (1 << 64) - 1
 _CACHED_WORDS = 20_000
 _LONGEST_CACHED = 32
 """Longer words are mostly whole sentences in a language without spaces, which do not recur."""
 
+_WORST = 1 << 62
 _ROUND = 100_000
 """Characters segmented in one go, which bounds the memory for their substrings."""
 
@@ -48,7 +51,7 @@ class Pieces:
     def __init__(self, arrays: Mapping[str, Array]) -> None:
         self._hashes: NDArray[np.uint64] = arrays["piece_hashes"]
         self._rows: NDArray[np.uint16] = arrays["piece_rows"]
-        self._scores: NDArray[np.float32] = arrays["piece_scores"]
+        self._scores: NDArray[np.uint16] = arrays["piece_scores"]
         self._words: dict[str, tuple[int, ...]] = {}
         (self._bare_start,) = self._segment([""])[0]
 
@@ -60,12 +63,12 @@ class Pieces:
         order = np.argsort(hashes)
         if (np.diff(hashes[order]) == 0).any():
             raise ValueError("two pieces have the same hash")
-        values = np.array(scores, np.float32)
-        values[UNKNOWN] = values.min() - _UNKNOWN_PENALTY
+        rarity = -np.array(scores)
+        rarity[UNKNOWN] = rarity.max() + _UNKNOWN_PENALTY
         return {
             "piece_hashes": hashes[order],
             "piece_rows": np.array(numbers, np.uint16)[order],
-            "piece_scores": values,
+            "piece_scores": np.rint(rarity * _SCORE_UNITS).astype(np.uint16),
         }
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -99,8 +102,8 @@ class Pieces:
         numbers = self.encode(words)
         scores, bare = self._scores, self._bare_start
         # A word start of its own, as before Chinese words, says nothing.
-        rarity = [-sum(float(scores[number]) for number in some if number != bare) for some in numbers]
-        share = (np.array(rarity, np.float64) - EVERYDAY) / (INFORMATIVE - EVERYDAY)
+        rarity = [sum(int(scores[number]) for number in some if number != bare) for some in numbers]
+        share = (np.array(rarity, np.float64) / _SCORE_UNITS - EVERYDAY) / (INFORMATIVE - EVERYDAY)
         return np.rint(np.clip(share, 0.0, 1.0) * FULL_WEIGHT).astype(np.int64)
 
     def _segment(self, words: Sequence[str]) -> list[tuple[int, ...]]:
@@ -119,42 +122,39 @@ class Pieces:
     def _segment_batch(self, words: Sequence[str]) -> list[tuple[int, ...]]:
         # One string of all words. No piece has a word start inside, so no piece reaches over the end of a word.
         text = _WORD_START + _WORD_START.join(words)
-        starts, lengths, numbers = self._find_pieces(text)
-        scores = self._scores[numbers].astype(np.float64)
-        # Each word starts from 0: a sum over thousands of words would lose digits.
-        word_starts = set(accumulate((len(word) + 1 for word in words), initial=0))
-        best = [-np.inf] * (len(text) + 1)
+        starts, ends, numbers = self._find_pieces(text)
+        scores = self._scores[numbers].tolist()
+        best: list[int] = [_WORST] * (len(text) + 1)
         before = [0] * (len(text) + 1)
         number_at = [UNKNOWN] * (len(text) + 1)
-        for start, length, number, score in zip(
-            starts.tolist(), lengths.tolist(), numbers.tolist(), scores.tolist(), strict=True
-        ):
-            end = start + length
-            total = score if start in word_starts else best[start] + score
-            if total > best[end]:
+        best[0] = 0
+        candidates: Iterable[tuple[int, int, int, int]]
+        candidates = zip(starts.tolist(), ends.tolist(), numbers.tolist(), scores, strict=True)
+        for start, end, number, score in candidates:
+            total = best[start] + score
+            if total < best[end]:
                 best[end], before[end], number_at[end] = total, start, number
         return _trace_back(words, before, number_at)
 
-    def _find_pieces(self, text: str) -> tuple[Array, Array, NDArray[np.uint16]]:
-        """Return start, length and number of all pieces in a text, by start and length; other characters are `UNKNOWN`."""
-        codes = np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.uint64)
+    def _find_pieces(self, text: str) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.uint16]]:
+        """Return start, end and number of all pieces in a text, by start and length; other characters are `UNKNOWN`."""
+        codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
         size = len(codes)
         word_starts = np.flatnonzero(codes == ord(_WORD_START))
         ends = np.append(word_starts[1:], size)
         left = np.repeat(ends, ends - word_starts) - np.arange(size)
-        longest = min(int(left.max()), LONGEST_PIECE)
-        hashes = np.zeros((size, longest), np.uint64)
-        running = np.zeros(size, np.uint64)
-        for length in range(longest):
-            running[: size - length] *= np.uint64(_BASE)
-            running[: size - length] += codes[length:] + np.uint64(1)
-            hashes[:, length] = running
-        inside = np.arange(longest) < left[:, np.newaxis]
-        starts, lengths = np.nonzero(inside)
-        places, is_piece = find_sorted(self._hashes, hashes[inside])
+        inside = np.arange(min(int(left.max()), LONGEST_PIECE)) < left[:, np.newaxis]
+        starts, lengths = inside.nonzero()
+        lengths += 1
+        # The hash of a substring follows from the sums up to its start and its end, divided by the power at its start.
+        powers, inverse = _powers(size)
+        sums = np.zeros(size + 1, np.uint64)
+        np.cumsum((codes + np.uint64(1)) * powers, out=sums[1:])
+        hashes = (sums[starts + lengths] - sums[starts]) * inverse[starts]
+        places, is_piece = find_sorted(self._hashes, hashes)
         numbers = np.where(is_piece, self._rows[places], np.uint16(UNKNOWN))
-        kept = is_piece | (lengths == 0)
-        return starts[kept], lengths[kept] + 1, numbers[kept]
+        kept = is_piece | (lengths == 1)
+        return starts[kept], (starts + lengths)[kept], numbers[kept]
 
 
 def normalize(text: str) -> str:
@@ -187,7 +187,24 @@ def _trace_back(words: Sequence[str], before: list[int], number_at: list[int]) -
 
 
 def _hash(piece: str) -> int:
+    """Return a polynomial in the characters, modulo 2⁶⁴."""
     number = 0
-    for character in piece:
+    for character in reversed(piece):
         number = (number * _BASE + ord(character) + 1) & _MASK
     return number
+
+
+def _powers(size: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return the powers of the base and of its inverse modulo 2⁶⁴."""
+    powers, inverse = _some_powers(max(1 << size.bit_length(), 1_024))
+    return powers[:size], inverse[:size]
+
+
+@lru_cache(maxsize=2)
+def _some_powers(size: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    found: list[NDArray[np.uint64]] = []
+    for base in (_BASE, pow(_BASE, -1, 1 << 64)):
+        factors = np.full(size, base, np.uint64)
+        factors[0] = 1
+        found.append(np.cumprod(factors))
+    return found[0], found[1]
