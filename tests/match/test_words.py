@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prowess.match.lexicon import Vocabulary
 from prowess.match.words import LONGEST_WORD, extract_words, slug_words, split_words, stem_words
 
 ANY_TEXT = st.text(st.characters(codec=None))
@@ -80,3 +83,11 @@ def test_any_text_gives_the_same_list_of_short_words_each_time(text):
 def test_a_very_long_text_is_read_as_far_as_it_may_count(text):
     assert all(len(word) <= LONGEST_WORD for word in extract_words(text))
     assert extract_words(text) == extract_words(text + text)
+
+
+@given(st.lists(st.text(st.characters(codec=None)) | st.text("ab C+#_'s\x01é中文-", max_size=40), max_size=6))
+def test_many_texts_at_once_have_the_words_that_each_has_alone(texts):
+    vocabulary = Vocabulary()
+    words, starts = vocabulary.read(texts)
+    found = vocabulary.texts(words)
+    assert [found[begin:end] for begin, end in pairwise(starts)] == [extract_words(text) for text in texts]

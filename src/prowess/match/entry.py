@@ -1,21 +1,23 @@
-"""Prepare one skill for the index: its words by field and phrase, and the key terms of its body.
+"""Prepare skills for the index: their words by field and phrase, and the key terms of their bodies.
 
-An entry depends on its own skill alone, so skills can be indexed in any order and in any grouping.
+All texts of many skills are split at once. What comes of a skill depends on that skill alone, so skills can be indexed in
+any order and in any grouping.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from prowess.match.arrays import Array, expand_slices, offsets_of
 from prowess.match.card import card_key, make_card, name_words
 from prowess.match.lexicon import Vocabulary
 from prowess.match.recommendation import FIELD_NAMES, FieldName
-from prowess.match.words import extract_words, remove_exclusions, split_clauses
+from prowess.match.words import remove_exclusions, split_clauses
 
 if TYPE_CHECKING:
     from prowess.catalog.store import SearchDocument
@@ -25,28 +27,6 @@ MAX_KEY_TERMS = 30
 lose some."""
 BODY_CHARACTERS = 4_000
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
-
-
-def count_words(body: str) -> dict[str, int]:
-    """Count the words of a body that may be key terms; code does not count."""
-    text = body[:BODY_CHARACTERS]
-    if "```" in text or "~~~" in text:
-        text = _FENCE.sub(" ", text)
-    counts = Counter(extract_words(text))
-    return {word: count for word, count in counts.items() if len(word) > 2 and not word.isdigit()}
-
-
-def pick_key_terms(counts: Mapping[str, int], weights: Mapping[str, int]) -> list[str]:
-    """Return at most thirty words by frequency times general weight, best first.
-
-    The choice depends on this body alone, so a change to another skill never changes it.
-    """
-    if len(counts) <= MAX_KEY_TERMS:
-        return sorted(counts)
-    # √count × weight, squared: whole numbers, so that the order is the same everywhere.
-    ordered = sorted([(-count * weights[word] ** 2, word) for word, count in counts.items()])
-    return [word for _, word in ordered[:MAX_KEY_TERMS]]
-
 
 FIELD_WEIGHTS: dict[FieldName, tuple[float, float]] = {
     "name": (3.0, 3.0),
@@ -70,61 +50,102 @@ MAX_FIELD_WORDS = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexEntry:
-    """The words of a skill. A skill without a description is indexed but never ranked: it does not say what it is for."""
+class Entries:
+    """Skills in the order of their slugs, with their words."""
 
-    document: SearchDocument
-    phrases: list[list[str]]
-    """The words of each phrase; the body is the last one."""
-    fields: list[int]
+    documents: Sequence[SearchDocument]
+    texts: list[str]
+    """The text of each for the embedder: name and description."""
+    vector_keys: list[tuple[int, int]]
+    """The key of the vectors of each one's card."""
+    phrase_start: Array
+    """Where the phrases of each begin. The key terms of its body are its last phrase."""
+    fields: Array
     """The field of each phrase."""
-    text: str
-    """The text for the embedder: name and description."""
-    vector_key: tuple[int, int]
-    """The key of its card's vectors."""
-
-    @property
-    def ranks(self) -> bool:
-        """True if the skill may be recommended."""
-        return bool(self.document.description.strip())
+    word_start: Array
+    """Where the words of each phrase begin. There are no empty phrases."""
+    words: Array
+    """The words, as positions in the vocabulary."""
 
 
-def build_entries(documents: Sequence[SearchDocument], vocabulary: Vocabulary) -> list[IndexEntry]:
-    """Return the entries of some documents; the vocabulary learns the words of all bodies in one batch."""
-    bodies = [count_words(document.body) for document in documents]
-    vocabulary.learn(chain.from_iterable(bodies))
-    return [
-        _build_entry(document, pick_key_terms(body, vocabulary.word_weights))
-        for document, body in zip(documents, bodies, strict=True)
-    ]
-
-
-def _build_entry(document: SearchDocument, body: list[str]) -> IndexEntry:
-    # A clause such as "not for spreadsheets" would attract messages about spreadsheets.
-    called, description = name_words(document.slug, document.title), remove_exclusions(document.description)
-    clauses = split_clauses(description)
-    phrases: list[list[str]] = []
+def read_entries(documents: Sequence[SearchDocument], vocabulary: Vocabulary) -> Entries:
+    """Return the entries of some documents."""
+    ordered = sorted(documents, key=lambda document: document.slug)
+    lines: list[str] = []
     fields: list[int] = []
-    for field, words in _split_phrases(document, called, clauses, body):
-        if words:
-            phrases.append(words)
-            fields.append(field)
-    text = " . ".join((called, description, " ".join(document.tags)))
-    key = card_key(make_card(called, clauses, document.triggers[:MAX_TRIGGERS]))
-    return IndexEntry(document=document, phrases=phrases, fields=fields, text=text, vector_key=key)
+    counts: list[int] = []
+    texts: list[str] = []
+    keys: list[tuple[int, int]] = []
+    for document in ordered:
+        # A clause such as "not for spreadsheets" would attract messages about spreadsheets.
+        called, description = name_words(document.slug, document.title), remove_exclusions(document.description)
+        clauses, triggers = split_clauses(description), document.triggers[:MAX_TRIGGERS]
+        tags, keywords = " ".join(document.tags), " ".join(document.keywords)
+        own = [called, *clauses, tags, *triggers, keywords]
+        lines += own
+        fields += [_NAME, *[_DESCRIPTION] * len(clauses), _TAGS, *[_TRIGGERS] * len(triggers), _KEYWORDS]
+        counts.append(len(own))
+        texts.append(f"{called} . {description} . {tags}")
+        keys.append(card_key(make_card(called, clauses, triggers)))
+    words, starts = vocabulary.read(lines)
+    owners = np.repeat(np.arange(len(ordered)), counts)
+    words, starts = _limit_fields(words, starts, owners, np.array(fields, np.uint8))
+    key_terms, key_starts = pick_key_terms([document.body for document in ordered], vocabulary)
+    # The key terms of each document come after its lines.
+    order = np.argsort(np.append(owners, np.arange(len(ordered))), kind="stable")
+    begins = np.append(starts[:-1], key_starts[:-1] + len(words))[order]
+    ends = np.append(starts[1:], key_starts[1:] + len(words))[order]
+    is_used = ends > begins
+    places, _ = expand_slices(begins[is_used], ends[is_used])
+    owner = np.append(owners, np.arange(len(ordered)))[order][is_used]
+    return Entries(
+        documents=ordered,
+        texts=texts,
+        vector_keys=keys,
+        phrase_start=offsets_of(np.bincount(owner, minlength=len(ordered))),
+        fields=np.append(np.array(fields, np.uint8), np.full(len(ordered), _BODY, np.uint8))[order][is_used],
+        word_start=offsets_of((ends - begins)[is_used]),
+        words=np.append(words, key_terms)[places],
+    )
 
 
-def _split_phrases(
-    document: SearchDocument, called: str, clauses: Sequence[str], body: list[str]
-) -> Iterator[tuple[int, list[str]]]:
-    yield _NAME, extract_words(called)[:MAX_FIELD_WORDS]
-    left = MAX_FIELD_WORDS
-    for part in clauses:
-        words = extract_words(part)[:left]
-        left -= len(words)
-        yield _DESCRIPTION, words
-    yield _TAGS, extract_words(" ".join(document.tags))[:MAX_FIELD_WORDS]
-    for trigger in document.triggers[:MAX_TRIGGERS]:
-        yield _TRIGGERS, extract_words(trigger)[:MAX_FIELD_WORDS]
-    yield _KEYWORDS, extract_words(" ".join(document.keywords))[:MAX_FIELD_WORDS]
-    yield _BODY, body
+def _limit_fields(words: Array, starts: Array, owners: Array, fields: Array) -> tuple[Array, Array]:
+    """Return the first `MAX_FIELD_WORDS` words of each field, and of each trigger phrase, with the start of each line."""
+    if not len(fields):
+        return words, starts
+    is_new = (owners[1:] != owners[:-1]) | (fields[1:] != fields[:-1]) | (fields[1:] == _TRIGGERS)
+    firsts = starts[:-1][np.append(True, is_new)][np.append(0, is_new.cumsum())]
+    sizes = np.diff(starts)
+    kept = np.clip(firsts + MAX_FIELD_WORDS - starts[:-1], 0, sizes)
+    if (kept == sizes).all():
+        return words, starts
+    places, _ = expand_slices(starts[:-1], starts[:-1] + kept)
+    return words[places], offsets_of(kept)
+
+
+def pick_key_terms(bodies: Sequence[str], vocabulary: Vocabulary) -> tuple[Array, Array]:
+    """Return at most thirty words of each body, by frequency and general weight, and where those of each body begin.
+
+    The choice depends on a body alone, so a change to another skill never changes it.
+    """
+    words, starts = vocabulary.read([_strip_code(body[:BODY_CHARACTERS]) for body in bodies])
+    owners = np.repeat(np.arange(len(bodies)), np.diff(starts))
+    may = vocabulary.may_be_key_term[words]
+    # Body and word as the halves of one number: one sort counts the words of every body.
+    pairs = np.sort(owners[may].astype(np.uint64) << np.uint64(32) | words[may])
+    firsts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])) if len(pairs) else np.zeros(0, np.int64)
+    counts = np.diff(np.append(firsts, len(pairs)))
+    owners = (pairs[firsts] >> np.uint64(32)).astype(np.int64)
+    words = (pairs[firsts] & np.uint64(0xFFFF_FFFF)).astype(np.uint32)
+    sizes = np.bincount(owners, minlength=len(bodies))
+    is_long = sizes[owners] > MAX_KEY_TERMS
+    vocabulary.weigh(words[is_long])
+    # Frequency × √weight, squared: whole numbers, so that the order is the same everywhere.
+    worth = np.where(is_long, counts**2 * vocabulary.weights[words].astype(np.int64), 0)
+    order = np.lexsort((vocabulary.numbers[words], -worth, owners))
+    ranks = np.arange(len(order)) - np.repeat(sizes.cumsum() - sizes, sizes)
+    return words[order[ranks < MAX_KEY_TERMS]], offsets_of(np.minimum(sizes, MAX_KEY_TERMS))
+
+
+def _strip_code(body: str) -> str:
+    return _FENCE.sub(" ", body) if "```" in body or "~~~" in body else body

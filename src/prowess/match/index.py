@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from prowess.match.arrays import sort_unique
 from prowess.match.card import card_of
-from prowess.match.entry import build_entries
+from prowess.match.entry import read_entries
 from prowess.match.lexicon import Vocabulary, static_embedder
 from prowess.match.merge import merge_segments
 from prowess.match.segment import Segment, build_segment
@@ -243,7 +243,7 @@ def _build_segments(documents: Iterable[SearchDocument], embedder: Embedder) -> 
     while portion := list(islice(rest, SEGMENT_SIZE)):
         if vocabulary.is_full:
             vocabulary = Vocabulary()
-        yield build_segment(build_entries(portion, vocabulary), embedder, vocabulary)
+        yield build_segment(read_entries(portion, vocabulary), embedder, vocabulary)
 
 
 def _missing_cards(part: LiveSegment) -> Iterator[list[str]]:

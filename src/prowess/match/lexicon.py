@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prowess.match.arrays import Array, expand_slices
 from prowess.match.vectors.embedder import SCALE
 from prowess.match.vectors.static import StaticEmbedder
-from prowess.match.words import stem_words
+from prowess.match.words import SEPARATOR, STOP_WORDS, split_token, split_tokens, stem_words
 
 # 2⁶⁴ divided by the golden ratio, a common multiplier for hashes.
 _BASE = 0x9E37_79B9_7F4A_7C15
@@ -89,6 +91,8 @@ def _powers() -> Hashes:
 
 
 DIMENSIONS = 256
+_LONGEST_UNTELLING = 2
+"""Words up to this length are not key terms of a body."""
 _SMALL_PRODUCT = 500_000
 _CACHE_SIZE = 20_000
 _MAX_EXACT_WEIGHT = 1 << 20
@@ -178,36 +182,102 @@ MAX_VOCABULARY = 200_000
 """About 80 MB."""
 
 
+class _Numbers(dict[str, int]):
+    """Numbers texts in the order in which they are first asked for."""
+
+    def __init__(self, *known: str) -> None:
+        super().__init__(zip(known, range(len(known)), strict=True))
+        self._new: list[str] = []
+
+    def __missing__(self, text: str) -> int:
+        number = self[text] = len(self)
+        self._new.append(text)
+        return number
+
+    def take_new(self) -> list[str]:
+        """Return the texts that have been added since the last call."""
+        new, self._new = self._new, []
+        return new
+
+
 class Vocabulary:
-    """The words of many skills as arrays, each looked up once. Not thread-safe."""
+    """The words of many skills as arrays, each looked up once. Not thread-safe.
+
+    A word is a position in these arrays. `weights` and `vectors` are filled in by `weigh`.
+    """
 
     def __init__(self) -> None:
-        self._places: dict[str, int] = {}
-        self.word_weights: dict[str, int] = {}
+        self._tokens = _Numbers(SEPARATOR)
+        self._token_words: Array = np.zeros(0, np.uint32)
+        self._token_starts: Array = np.zeros(2, np.int64)
+        self._words = _Numbers()
+        self._texts: list[str] = []
+        self._weighed: Array = np.zeros(0, np.bool_)
         self.numbers: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self.terms: NDArray[np.uint64] = np.zeros(0, np.uint64)
+        self.is_stop_word: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.may_be_key_term: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.weights: NDArray[np.uint16] = np.zeros(0, np.uint16)
         self.vectors: NDArray[np.int8] = np.zeros((0, DIMENSIONS), np.int8)
 
     @property
     def is_full(self) -> bool:
         """True if it is time to start a new one."""
-        return len(self._places) > MAX_VOCABULARY
+        return len(self._texts) > MAX_VOCABULARY
 
-    def learn(self, words: Iterable[str]) -> None:
-        """Look up all new words in one batch."""
-        new = [word for word in dict.fromkeys(words) if word not in self._places]
-        if not new:
-            return
-        vectors, weights = static_embedder().weighed(new)
-        self._places.update(zip(new, range(len(self._places), len(self._places) + len(new)), strict=True))
-        self.word_weights.update(zip(new, weights.tolist(), strict=True))
-        self.numbers = np.concatenate((self.numbers, hash_words(new)))
-        self.terms = np.concatenate((self.terms, hash_words(stem_words(new))))
-        self.weights = np.concatenate((self.weights, weights.astype(np.uint16)))
-        self.vectors = np.concatenate((self.vectors, vectors))
+    def read(self, texts: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Return the words of texts as `extract_words` does, concatenated, and the start of each text among them."""
+        tokens = split_tokens(texts)
+        numbers = np.fromiter(map(self._tokens.__getitem__, tokens), np.int64, len(tokens))
+        self._learn_tokens(self._tokens.take_new())
+        begins = self._token_starts[numbers]
+        ends = self._token_starts[numbers + 1]
+        places, _ = expand_slices(begins, ends)
+        words = self._token_words[places]
+        lasts = (ends - begins).cumsum()
+        starts = np.append(0, lasts[numbers == 0])
+        is_telling = ~self.is_stop_word[words]
+        counts = np.append(0, is_telling.cumsum())
+        # A text of stop words alone keeps them.
+        silent = np.flatnonzero((counts[starts[1:]] == counts[starts[:-1]]) & (starts[1:] > starts[:-1]))
+        for first, last in zip(starts[silent].tolist(), starts[silent + 1].tolist(), strict=True):
+            is_telling[first:last] = True
+        counts = np.append(0, is_telling.cumsum())
+        return words[is_telling], counts[starts]
 
-    def places(self, words: Sequence[str]) -> NDArray[np.uint32]:
-        """Return the positions of these words, learning new ones."""
-        self.learn(words)
-        return np.fromiter(map(self._places.__getitem__, words), np.uint32, len(words))
+    def weigh(self, words: Array) -> None:
+        """Fill in weights and vectors of words."""
+        is_wanted = ~self._weighed
+        is_used = np.zeros(len(is_wanted), np.bool_)
+        is_used[words] = True
+        places = np.flatnonzero(is_wanted & is_used)
+        if len(places):
+            vectors, weights = static_embedder().weighed([self._texts[place] for place in places.tolist()])
+            self.weights[places], self.vectors[places] = weights, vectors
+            self._weighed[places] = True
+
+    def texts(self, words: Array) -> list[str]:
+        """Return words as text."""
+        return [self._texts[place] for place in words.tolist()]
+
+    def _learn_tokens(self, tokens: Sequence[str]) -> None:
+        split = [split_token(token) for token in tokens]
+        sizes = list(map(len, split))
+        words = np.fromiter(map(self._words.__getitem__, chain.from_iterable(split)), np.uint32, sum(sizes))
+        self._token_starts = np.append(self._token_starts, self._token_starts[-1] + np.cumsum(sizes, dtype=np.int64))
+        self._token_words = np.append(self._token_words, words)
+        self._learn_words(self._words.take_new())
+
+    def _learn_words(self, words: Sequence[str]) -> None:
+        size = len(words)
+        self._texts += words
+        self.numbers = np.concatenate((self.numbers, hash_words(words)))
+        self.terms = np.concatenate((self.terms, hash_words(stem_words(words))))
+        self.is_stop_word = np.append(
+            self.is_stop_word, np.fromiter(map(STOP_WORDS.__contains__, words), np.bool_, size)
+        )
+        keys = [len(word) > _LONGEST_UNTELLING and not word.isdigit() for word in words]
+        self.may_be_key_term = np.append(self.may_be_key_term, np.array(keys, np.bool_))
+        self._weighed = np.append(self._weighed, np.zeros(size, np.bool_))
+        self.weights = np.append(self.weights, np.zeros(size, np.uint16))
+        self.vectors = np.concatenate((self.vectors, np.zeros((size, DIMENSIONS), np.int8)))

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prowess.match.arrays import Array, count_documents, expand_slices, offsets_of, sort_unique, weighted_sums
-from prowess.match.entry import FIELD_WEIGHTS, MAX_TRIGGERS, PURPOSE_FIELDS, IndexEntry
+from prowess.match.entry import FIELD_WEIGHTS, MAX_TRIGGERS, PURPOSE_FIELDS, Entries
 from prowess.match.lexicon import Vocabulary, hash_word, hash_words
 from prowess.match.recommendation import FIELD_NAMES
 from prowess.match.vectors.embedder import Embedder
 from prowess.skill.limits import MAX_INTENT_PATTERNS
+
+if TYPE_CHECKING:
+    from prowess.catalog.store import SearchDocument
 
 IMPACT_SCALE = 100
 """The impact of a term on a skill runs from 1 to this."""
@@ -103,25 +105,25 @@ class Segment:
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
-def build_segment(entries: Sequence[IndexEntry], embedder: Embedder, vocabulary: Vocabulary) -> Segment:
+def build_segment(entries: Entries, embedder: Embedder, vocabulary: Vocabulary) -> Segment:
     """Return the segment of these entries."""
-    ordered = sorted(entries, key=lambda entry: entry.document.slug)
-    vectors = embedder.embed([entry.text for entry in ordered])
-    phrases = [phrase for entry in ordered for phrase in entry.phrases]
-    phrase_start = offsets_of([len(entry.phrases) for entry in ordered])
-    fields = np.array([field for entry in ordered for field in entry.fields], np.uint8)
-    table = _WordTable(vocabulary, [word for phrase in phrases for word in phrase])
-    said = _PhraseWords(offsets_of(list(map(len, phrases))), phrase_start, fields, table)
-    metas = [_encode_metadata(entry) for entry in ordered]
+    documents, fields, phrase_start = entries.documents, entries.fields, entries.phrase_start
+    vectors = embedder.embed(entries.texts)
+    vocabulary.weigh(entries.words)
+    table = _WordTable(vocabulary, entries.words)
+    said = _PhraseWords(entries.word_start, phrase_start, fields, table)
+    metas = [_encode_metadata(document) for document in documents]
+    has_body = np.zeros(len(fields) + 1, np.bool_)
+    has_body[1:] = fields == FIELD_NAMES.index("body")
     return Segment(
-        slugs=hash_words([entry.document.slug for entry in ordered]),
-        keys=np.array([_document_key(entry) for entry in ordered], np.uint64).reshape(-1, 4),
-        ranks=np.array([entry.ranks for entry in ordered], np.bool_),
+        slugs=hash_words([document.slug for document in documents]),
+        keys=np.frombuffer(b"".join(map(_document_key, documents)), "<u8").astype(np.uint64).reshape(-1, 4),
+        ranks=np.array([bool(document.description.strip()) for document in documents], np.bool_),
         vectors=vectors,
-        vector_keys=np.array([entry.vector_key for entry in ordered], np.uint64).reshape(-1, 2),
+        vector_keys=np.array(entries.vector_keys, np.uint64).reshape(-1, 2),
         codes=sign_codes(vectors),
         phrase_start=phrase_start,
-        said_end=phrase_start[1:] - np.array([_has_body(entry) for entry in ordered], np.int64),
+        said_end=phrase_start[1:] - has_body[phrase_start[1:]],
         phrase_field=fields,
         phrase_length=said.lengths(),
         word_start=said.word_start,
@@ -133,18 +135,17 @@ def build_segment(entries: Sequence[IndexEntry], embedder: Embedder, vocabulary:
         word_documents=count_documents(table.places, said.documents, len(table.numbers)),
         terms=table.terms,
         **said.postings(),
-        patterned=np.flatnonzero([bool(entry.document.patterns) for entry in ordered]).astype(np.uint32),
-        **_group_by_tag(ordered),
-        meta_start=offsets_of([len(meta) for meta in metas]),
+        patterned=np.flatnonzero([bool(document.patterns) for document in documents]).astype(np.uint32),
+        **_group_by_tag(documents),
+        meta_start=offsets_of(list(map(len, metas))),
         meta=np.frombuffer(b"".join(metas), np.uint8),
     )
 
 
 class _WordTable:
-    """Distinct words in order of their hashes, and the position of every given word among them."""
+    """Distinct words in order of their hashes, and the position of every word of the vocabulary that is given."""
 
-    def __init__(self, vocabulary: Vocabulary, words: Sequence[str]) -> None:
-        learnt = vocabulary.places(words)
+    def __init__(self, vocabulary: Vocabulary, learnt: Array) -> None:
         is_used = np.zeros(len(vocabulary.numbers), np.bool_)
         is_used[learnt] = True
         used = np.flatnonzero(is_used)
@@ -211,9 +212,9 @@ class _PhraseWords:
         return weight / (1 - _LENGTH_PENALTY + _LENGTH_PENALTY * relative)
 
 
-def _group_by_tag(entries: Sequence[IndexEntry]) -> dict[str, Array]:
-    numbers = {tag: hash_tag(tag) for tag in {tag for entry in entries for tag in entry.document.tags}}
-    pairs = sorted({(numbers[tag], place) for place, entry in enumerate(entries) for tag in entry.document.tags})
+def _group_by_tag(documents: Sequence[SearchDocument]) -> dict[str, Array]:
+    numbers = {tag: hash_tag(tag) for tag in {tag for document in documents for tag in document.tags}}
+    pairs = sorted({(numbers[tag], place) for place, document in enumerate(documents) for tag in document.tags})
     tags, starts = np.unique(np.array([tag for tag, _ in pairs], np.uint64), return_index=True)
     return {
         "tags": tags,
@@ -237,18 +238,12 @@ def sign_codes(vectors: NDArray[np.int8]) -> NDArray[np.uint64]:
     return np.ascontiguousarray(packed.T)
 
 
-def _has_body(entry: IndexEntry) -> bool:
-    return bool(entry.fields) and FIELD_NAMES[entry.fields[-1]] == "body"
-
-
-def _document_key(entry: IndexEntry) -> tuple[int, ...]:
-    document = entry.document
+def _document_key(document: SearchDocument) -> bytes:
     told = "\0".join((document.slug, document.scope, document.digest)).encode("utf-8", "replace")
-    return struct.unpack("<4Q", hashlib.sha256(told).digest())
+    return hashlib.sha256(told).digest()
 
 
-def _encode_metadata(entry: IndexEntry) -> bytes:
-    document = entry.document
+def _encode_metadata(document: SearchDocument) -> bytes:
     shown = {
         "slug": document.slug,
         "title": document.title,
