@@ -29,9 +29,8 @@ IMPACT_SCALE = 100
 """The impact of a term on a skill runs from 1 to this."""
 SIGN_BITS = 128
 """The number of dimensions whose signs are stored for the first pass."""
-# The parameters k1 and b of BM25F.
+# The parameter k1 of BM25F.
 _SATURATION = 1.2
-_LENGTH_PENALTY = 0.75
 _JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
 _BATCH = 4_096
 
@@ -204,12 +203,11 @@ class _PhraseWords:
 
     def _shares(self) -> Array:
         """Return what one word of each phrase adds to the impact."""
-        weights, usual = np.array([FIELD_WEIGHTS.get(name, (0.0, 0.0)) for name in FIELD_NAMES]).T
+        weights, usual, penalties = np.array([FIELD_WEIGHTS.get(name, (0.0, 1.0, 0.0)) for name in FIELD_NAMES]).T
         kinds = self._owners * len(FIELD_NAMES) + self._fields
-        lengths = np.bincount(kinds, weights=self._sizes)[kinds]
-        weight, usual = weights[self._fields], usual[self._fields]
-        relative = np.divide(lengths, usual, out=np.ones_like(lengths), where=usual > 0)
-        return weight / (1 - _LENGTH_PENALTY + _LENGTH_PENALTY * relative)
+        relative = np.bincount(kinds, weights=self._sizes)[kinds] / usual[self._fields]
+        penalty = penalties[self._fields]
+        return weights[self._fields] / (1 - penalty + penalty * relative)
 
 
 def _group_by_tag(documents: Sequence[SearchDocument]) -> dict[str, Array]:
