@@ -51,9 +51,9 @@ def card_key(card: Sequence[str]) -> tuple[int, int]:
     if not card:
         return NO_KEY
     parts = [part.encode("utf-8", "surrogatepass") for part in card]
-    # The lengths as well, so that text moved from one part to the next gives another key.
-    lengths = struct.pack(f"<{len(parts)}Q", *map(len, parts))
-    return struct.unpack_from("<2Q", hashlib.sha256(b"".join([lengths, *parts])).digest())
+    # The length first, so that text moved from one part to the next gives another key.
+    told = b"".join([len(part).to_bytes(8, "little") + part for part in parts])
+    return struct.unpack_from("<2Q", hashlib.sha256(told).digest())
 
 
 def _joined(texts: Sequence[str], count: int) -> list[str]:
