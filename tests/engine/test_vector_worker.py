@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import signal
 import subprocess
@@ -165,13 +164,15 @@ def test_killed_at_any_moment_it_keeps_what_it_has_and_another_goes_on(settings)
     assert missing(settings) == 0
 
 
-def test_after_one_was_killed_none_is_started_for_a_while(settings) -> None:
-    folder = vectors_folder(settings.home)
-    folder.mkdir(parents=True)
-    note = {"embedder": settings.embedder, "until": time.time() + 50, "failure": ""}
-    (folder / "worker").write_text(json.dumps(note))
-    assert start_worker(settings)
-    assert not is_running(settings)
+def test_one_that_cannot_begin_is_not_started_again_at_once(settings, monkeypatch, tmp_path) -> None:
+    started = tmp_path / "started"
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\necho >> {started}\nexit 1\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    assert [start_worker(settings) for _ in range(5)] == [True] * 5
+    wait_until(started.exists)
+    assert started.read_text() == "\n"
     assert missing(settings) == MANY
 
 

@@ -29,7 +29,7 @@ _NICENESS = 19
 _BATCH_SECONDS, _WHOLE_SECONDS = 180, 1_800.0
 """The process is killed if a batch takes longer, and takes no new batch after the whole time."""
 _PAUSE_SECONDS, _FAILURE_PAUSE_SECONDS = 60.0, 300.0
-"""How long no other process is started after one that was killed, and after one whose embedder failed."""
+"""How long no other process is started after one that did not end by itself, and after one whose embedder failed."""
 _LARGEST_NOTE, _LARGEST_FAILURE = 10_000, 1_000
 _ATTEMPTS, _ATTEMPT_SECONDS = 5, 0.02
 
@@ -48,7 +48,11 @@ def start_worker(settings: Settings) -> bool:
         return False
     if folder.is_symlink() or not os.access(folder, os.W_OK) or not sys.executable or hasattr(sys, "frozen"):
         return False
-    return is_running(settings) or _is_paused(settings) or _spawn(settings)
+    if is_running(settings) or _is_paused(settings):
+        return True
+    # Until the process ends as it should, no other one is started for a while, also if it cannot even begin.
+    _write_note(settings, _PAUSE_SECONDS)
+    return _spawn(settings)
 
 
 def is_running(settings: Settings) -> bool:
@@ -62,8 +66,7 @@ def is_running(settings: Settings) -> bool:
 
 def last_failure(settings: Settings) -> str:
     """Return why the process failed the last time, or ''."""
-    note = _read_note(settings)
-    return str(note.get("failure", ""))
+    return str(_read_note(settings).get("failure", ""))
 
 
 def _is_paused(settings: Settings) -> bool:
@@ -140,7 +143,8 @@ def _write_note(settings: Settings, pause: float, failure: str = "") -> None:
     with suppress(OSError):
         # Written in place: the file is the lock, and replacing it would let in a second process.
         path = vectors_folder(settings.home) / _LOCK_FILE
-        descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC)
+        how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(path, how, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(json.dumps(note).encode())
 
@@ -167,26 +171,28 @@ def _work(settings: Settings) -> None:
     from prowess.errors import ProwessError
     from prowess.plugins import working_plugins
 
-    # If this process is killed, the note stays, and for a while no other one is started.
-    _write_note(settings, _PAUSE_SECONDS)
     try:
         # Plugins add embedders, and are part of what a saved index is checked against.
         working_plugins()
-        compute_missing(settings, open_card_vectors(settings))
+        computed = compute_missing(settings, open_card_vectors(settings))
     except ProwessError as error:
         _write_note(settings, _FAILURE_PAUSE_SECONDS, error.message)
     else:
-        _write_note(settings, 0.0)
+        # Without anything to do, the skills that somebody missed are in no saved index: starting again would not help.
+        _write_note(settings, 0.0 if computed else _PAUSE_SECONDS)
 
 
-def compute_missing(settings: Settings, cards: CardVectors) -> None:
-    """Compute the vectors that saved indexes lack, those of the latest index first, then drop those that none uses."""
+def compute_missing(settings: Settings, cards: CardVectors) -> int:
+    """Compute the vectors that saved indexes lack, those of the latest index first, then drop those that none uses.
+
+    Return the number of cards computed.
+    """
     import numpy as np
 
     from prowess.match.matcher import BATCH
 
     end = time.monotonic() + _WHOLE_SECONDS
-    done = 1
+    total, done = 0, 1
     # Once more after the last one was computed: meanwhile there may be other skills.
     while done and time.monotonic() < end:
         done = 0
@@ -196,11 +202,13 @@ def compute_missing(settings: Settings, cards: CardVectors) -> None:
             missing = list(index.missing_cards())
             for first in range(0, len(missing), BATCH):
                 if time.monotonic() >= end:
-                    return
+                    return total + done
                 signal.alarm(_BATCH_SECONDS)
                 done += cards.add(missing[first : first + BATCH])
+        total += done
         if not done:
             cards.drop_unused(np.concatenate(used))
+    return total
 
 
 def _saved_indexes(settings: Settings, cards: CardVectors) -> Iterator[Index]:
