@@ -154,6 +154,15 @@ def test_a_copy_in_memory_begins_with_the_same_vectors_and_keeps_nothing_on_disk
     assert vectors.find(keys_of([card(90)])).missing.all()
 
 
+def test_a_copy_in_memory_copies_no_rows(tmp_path: Path) -> None:
+    vectors = filled(tmp_path)
+    copy = vectors.in_memory()
+    for number in range(100, 130):
+        copy.add([card(number)])
+    assert copy.tables()[0] is vectors.tables()[0]
+    assert len(copy.tables()) <= 1 + MAX_FILES
+
+
 def test_an_embedder_that_does_not_answer_leaves_everything_as_it_was(tmp_path: Path) -> None:
     vectors = filled(tmp_path)
 

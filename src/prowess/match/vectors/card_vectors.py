@@ -65,14 +65,15 @@ class CardVectors:
         self._lock = threading.Lock()
         self._files: dict[str, VectorTable] = {}
         self._damaged: set[str] = set()
-        self._memory = [table for path in shipped if (table := self._read_shipped(path)) is not None]
-        self._tables = tuple(self._memory)
+        self._given = [table for path in shipped if (table := self._read_shipped(path)) is not None]
+        self._added: list[VectorTable] = []
+        self._tables = tuple(self._given)
 
     def in_memory(self) -> CardVectors:
         """Return vectors that begin with these; more can be added to them without being kept on disk."""
         copy = CardVectors(None, self.embedder)
-        copy._memory = list(self.tables())
-        copy._tables = tuple(copy._memory)
+        copy._given = list(self.tables())
+        copy._tables = tuple(copy._given)
         return copy
 
     def tables(self) -> tuple[VectorTable, ...]:
@@ -123,10 +124,10 @@ class CardVectors:
             if self.folder is not None and self._write(self.folder, table):
                 self._merge_small(self.folder)
                 return
-            self._memory.append(table)
-            if len(self._memory) > MAX_FILES:
-                self._memory = [merge_tables(self._memory)]
-            self._tables = (*self._memory, *self._files.values())
+            self._added.append(table)
+            if len(self._added) > MAX_FILES:
+                self._added = [merge_tables(self._added)]
+            self._collect()
 
     def _write(self, folder: Path, table: VectorTable) -> bool:
         try:
@@ -160,7 +161,10 @@ class CardVectors:
             if not gone:
                 break
         if self._files.keys() != before.keys():
-            self._tables = (*self._memory, *self._files.values())
+            self._collect()
+
+    def _collect(self) -> None:
+        self._tables = (*self._given, *self._files.values(), *self._added)
 
     def _read(self, path: Path) -> VectorTable:
         if path.name in self._damaged:
