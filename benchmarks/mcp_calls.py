@@ -103,6 +103,7 @@ def command(peer: str, transport: str, workspace: Path) -> list[str]:
 @asynccontextmanager
 async def started(peer: str, transport: str, workspace: Path, home: Path) -> AsyncGenerator[asyncio.subprocess.Process]:
     environment = {**os.environ, "HOME": str(home), "PROWESS_HOME": str(home / ".prowess"), "OPENBLAS_NUM_THREADS": "1"}
+    environment["PROWESS_BACKGROUND"] = "off"  # a process beside the server would be measured with it
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *command(peer, transport, workspace), env=environment, stdin=pipe, stdout=pipe, stderr=pipe, limit=2**24

@@ -20,6 +20,7 @@ from prowess.engine.places import PACKS
 from prowess.engine.stores import Stores
 from prowess.engine.vector_worker import compute_missing, is_running, last_failure, start_worker, vectors_folder
 from prowess.match.index import Index
+from prowess.match.matcher import BATCH
 from prowess.match.snapshot import Snapshot
 from prowess.match.vectors.card_vectors import KEPT_DAYS, CardVectors
 from prowess.match.vectors.vector_table import current_day, write_table
@@ -221,6 +222,14 @@ def test_it_drops_what_no_index_uses_any_more(settings) -> None:
     signal.alarm(0)
     assert missing(settings) == 0
     assert cards.find(aged.keys.T).missing.all()
+
+
+def test_it_stops_before_the_next_batch_when_its_folder_is_deleted(settings) -> None:
+    asked = iter([True, False])
+    cards = CardVectors(vectors_folder(settings.home), open_embedder(settings))
+    assert compute_missing(settings, cards, go_on=lambda: next(asked)) == BATCH
+    signal.alarm(0)
+    assert missing(settings) == MANY - BATCH
 
 
 def test_where_the_background_is_off_none_is_started(settings) -> None:

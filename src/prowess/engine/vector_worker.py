@@ -11,8 +11,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,16 +158,25 @@ def main() -> None:
     with suppress(OSError):
         os.nice(_NICENESS)
     settings = read_settings()
+    lock = vectors_folder(settings.home) / _LOCK_FILE
     for _ in range(_ATTEMPTS):
-        with _hold_lock(vectors_folder(settings.home)) as free:
+        with _hold_lock(lock.parent) as free:
             if free:
-                _work(settings)
+                _work(settings, partial(_is_same_file, lock, lock.stat()))
                 return
         # Somebody may have held the lock for a moment, to see whether this process is running.
         time.sleep(_ATTEMPT_SECONDS)
 
 
-def _work(settings: Settings) -> None:
+def _is_same_file(path: Path, before: os.stat_result) -> bool:
+    """Return False if the folder was deleted: going on would make it again, perhaps beside another process."""
+    try:
+        return os.path.samestat(path.stat(), before)
+    except OSError:
+        return False
+
+
+def _work(settings: Settings, go_on: Callable[[], bool]) -> None:
     from prowess.engine.matcher import open_card_vectors
     from prowess.errors import ProwessError
     from prowess.plugins import working_plugins
@@ -174,7 +184,7 @@ def _work(settings: Settings) -> None:
     try:
         # Plugins add embedders, and are part of what a saved index is checked against.
         working_plugins()
-        computed = compute_missing(settings, open_card_vectors(settings))
+        computed = compute_missing(settings, open_card_vectors(settings), go_on=go_on)
     except ProwessError as error:
         _write_note(settings, _FAILURE_PAUSE_SECONDS, error.message)
     else:
@@ -182,10 +192,10 @@ def _work(settings: Settings) -> None:
         _write_note(settings, 0.0 if computed else _PAUSE_SECONDS)
 
 
-def compute_missing(settings: Settings, cards: CardVectors) -> int:
+def compute_missing(settings: Settings, cards: CardVectors, *, go_on: Callable[[], bool] = lambda: True) -> int:
     """Compute the vectors that saved indexes lack, those of the latest index first, then drop those that none uses.
 
-    Return the number of cards computed.
+    Return the number of cards computed. `go_on` is asked before each batch.
     """
     import numpy as np
 
@@ -201,7 +211,7 @@ def compute_missing(settings: Settings, cards: CardVectors) -> int:
             used += [part.segment.vector_keys[part.alive] for part in index.parts]
             missing = list(index.missing_cards())
             for first in range(0, len(missing), BATCH):
-                if time.monotonic() >= end:
+                if time.monotonic() >= end or not go_on():
                     return total + done
                 signal.alarm(_BATCH_SECONDS)
                 done += cards.add(missing[first : first + BATCH])
