@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 from prowess.catalog.scans import Scans
-from prowess.catalog.store import Fault, SearchDocument, Store, fault_problem, slug_conflict, store_key
+from prowess.catalog.store import Fault, FileReader, SearchDocument, Store, fault_problem, slug_conflict, store_key
 from prowess.catalog.store_rules import suggest_names
 from prowess.errors import Invalid, NotFound, ProwessError
 from prowess.skill.kinds import Kind
@@ -144,6 +144,16 @@ class Catalog:
             except (ProwessError, OSError):
                 away(key)
             seen |= own
+
+    def documents_at(self, key: str, locations: Collection[str]) -> list[SearchDocument]:
+        """Return the documents of the valid skills at these locations of one store, by its key; [] if it keeps no files.
+
+        Nothing else is read, so it is unknown whether these skills are served.
+        """
+        for known, store in self._stores_by_key():
+            if known == key and isinstance(store, FileReader):
+                return list(store.documents_at(locations))
+        return []
 
     def _stores_by_key(self) -> Iterator[tuple[str, Store]]:
         """Yield the stores in order, each with a unique key that stays the same as long as the stores do."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from prowess.catalog.editable_store import EditableStore, EditChange
 from prowess.catalog.folder_cache import FolderCache
-from prowess.catalog.folder_index import DiskSkill
+from prowess.catalog.folder_index import DiskSkill, scan_skill
 from prowess.catalog.folder_tree import FolderTree
 from prowess.catalog.store import Changes, Fault, ReadCache, SaveResult, SearchDocument
 from prowess.catalog.store_rules import accepted_skill, decide_save, digest_conflict, unknown_id
@@ -136,7 +136,23 @@ class DirectoryStore(EditableStore):
         for disk_skill in wanted:
             skill = read_cache.give(disk_skill.location, disk_skill.digest) or self._read_current(disk_skill.slug)
             if skill is not None:
-                yield replace(SearchDocument.of(skill), scope=self.scope)
+                yield replace(SearchDocument.of(skill), scope=self.scope, location=disk_skill.location)
+
+    def documents_at(self, locations: Iterable[str]) -> Iterator[SearchDocument]:
+        """Yield the documents of the valid skills at these locations. No other file is looked at."""
+        for location in locations:
+            read: list[Skill] = []
+            scan_skill(
+                location,
+                self.location,
+                self.scope,
+                self.limits,
+                lone=not Path(location).is_dir(),
+                known=None,
+                on_read=lambda _, skill, read=read: read.append(skill),
+            )
+            for skill in read:
+                yield replace(SearchDocument.of(skill), scope=self.scope, location=location)
 
     def _read_current(self, slug: str) -> Skill | None:
         """Return a skill from its current files, or None if it is gone or broken."""

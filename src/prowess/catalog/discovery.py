@@ -9,10 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from prowess.storage.files.skill_paths import IGNORED_FOLDERS, find_skills
+from prowess.storage.files.skill_paths import IGNORED_FOLDERS, TEMP_PREFIX, find_skills
+
+_GLANCED_AT = 16
 
 
 class AgentFolders(NamedTuple):
@@ -152,6 +155,15 @@ def _roots_in(base: str) -> Iterator[str]:
 
 
 def _holds_skills(folder: str) -> bool:
+    # Most folders show it by their first entries, in any order; `find_skills` sorts them all.
+    try:
+        with os.scandir(folder) as listing:
+            for entry in islice(listing, _GLANCED_AT):
+                inner = not entry.is_symlink() and entry.name not in IGNORED_FOLDERS
+                if inner and not entry.name.startswith(TEMP_PREFIX) and os.path.exists(f"{entry.path}/SKILL.md"):
+                    return True
+    except OSError:
+        pass
     return next(find_skills(Path(folder)), None) is not None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from prowess.errors import Problem, ProwessError
 from prowess.skill.kinds import Artifact, Kind
@@ -60,6 +60,8 @@ class SearchDocument:
     version: str = ""
     scope: str = "workspace"
     digest: str = ""
+    location: str = ""
+    """The path of a skill that is kept in files, else ''."""
 
     @classmethod
     def of(cls, skill: Skill) -> Self:
@@ -283,6 +285,15 @@ class Store(Protocol):
 
     def rollback(self, slug: str, number: int, *, actor: str = "", note: str = "") -> Skill:
         """Make the files of an earlier version current again, as a new version. Also revives a deleted skill."""
+        ...
+
+
+@runtime_checkable
+class FileReader(Protocol):
+    """A store of files that can read single skills by their paths."""
+
+    def documents_at(self, locations: Iterable[str]) -> Iterator[SearchDocument]:
+        """Yield the documents of the valid skills at these locations."""
         ...
 
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prowess.engine.changed_folders import read_changed_folders
 from prowess.engine.places import Places
 from prowess.engine.vector_worker import start_worker, vectors_folder
 from prowess.errors import Invalid
@@ -121,6 +122,7 @@ def make_matcher(
         snapshot=Snapshot(snapshot_folder(settings, organization)),
         embedder=lambda: open_embedder(settings),
         cards=lambda: open_card_vectors(settings),
+        changed_folders=lambda saved: read_changed_folders(saved, Places(settings), catalog),
         background=(lambda: start_worker(settings)) if settings.background else None,
         close=close,
     )

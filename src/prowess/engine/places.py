@@ -5,7 +5,7 @@ Every start needs this, so it imports nothing slow: no skill model, no database.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -13,7 +13,13 @@ from prowess.catalog.discovery import FolderOwners, user_roots, workspace_roots
 from prowess.plugins import working_plugins
 from prowess.settings import DATABASE, FOLDER, Settings
 from prowess.storage.database_url import SQLITE_PREFIX, database_exists, display_url, sqlite_path
-from prowess.storage.files.freshness import fingerprint_folders, fingerprint_matches, fingerprint_sqlite
+from prowess.storage.files.freshness import (
+    TreeChanges,
+    fingerprint_changes,
+    fingerprint_folders,
+    fingerprint_matches,
+    fingerprint_sqlite,
+)
 
 if TYPE_CHECKING:
     from prowess.skill.model import Scope
@@ -122,6 +128,19 @@ class Places:
         """
         head = self._head(self.present())
         return head != b"" and record.startswith(head) and fingerprint_matches(record[len(head) :])
+
+    def changes(self, record: bytes) -> tuple[TreeChanges, dict[str, str]] | None:
+        """Return what has changed in folders since a record, and the record's keys of these folders by their paths.
+
+        None if it is unknown, or if anything else has changed. The fingerprint in the result is a record, or b''.
+        """
+        places = self.present()
+        head = self._head(places)
+        found = fingerprint_changes(record[len(head) :]) if head and record.startswith(head) else None
+        if found is None:
+            return None
+        now = head + found.fingerprint if found.fingerprint else b""
+        return replace(found, fingerprint=now), {place.address: place.key for place in places if place.kind == "folder"}
 
     def shared(self) -> bool:
         """Return True: other processes can see all skills of folders and databases."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -196,6 +196,18 @@ class Index:
                 shown = part.segment.shown(place)
                 found[shown["slug"]] = (shown["scope"], shown["digest"])
         return found
+
+    def at(self, location: str) -> dict[str, Any] | None:
+        """Return the public fields of the skill at a path, or None."""
+        for part in self.parts:
+            for place in part.segment.find_location(location):
+                if part.alive[place]:
+                    return part.segment.shown(place)
+        return None
+
+    def has(self, slug: str) -> bool:
+        """Return True if there is a skill with this slug."""
+        return any(part.find(slug) is not None for part in self.parts)
 
     def count(self, term: int) -> int:
         """Return the number of skills with a term."""

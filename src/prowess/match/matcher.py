@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, Self
 
 from prowess.errors import Unavailable
@@ -56,9 +56,21 @@ class CatalogReader(Protocol):
         """Yield the served skills with these slugs, or all."""
         ...
 
+    def documents_at(self, key: str, locations: Collection[str]) -> list[SearchDocument]:
+        """Return the valid skills at some paths of the store with this key."""
+        ...
+
     def served(self) -> dict[str, tuple[str, str]]:
         """Return scope and digest of every served skill, by slug."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderUpdate:
+    """The skills in folders that are new or have changed. `record` is b'' if they may still be changing."""
+
+    documents: Sequence[SearchDocument]
+    record: bytes
 
 
 class ChangeWatch(Protocol):
@@ -94,6 +106,7 @@ class Matcher:
         embedder: Callable[[], Embedder] = static_embedder,
         cards: Callable[[], CardVectors] | None = None,
         background: Callable[[], bool] | None = None,
+        changed_folders: Callable[[SavedIndex], FolderUpdate | None] | None = None,
         freshness: float = FRESHNESS_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         close: Callable[[], None] = lambda: None,
@@ -105,6 +118,7 @@ class Matcher:
         self._open_cards = cards or (lambda: CardVectors(None, self._embedder()))
         self._cards: CardVectors | None = None
         self._background = background
+        self._changed_folders = changed_folders
         self._freshness = freshness
         self._clock = clock
         self._close = close
@@ -287,6 +301,9 @@ class Matcher:
 
     def _followed(self, saved: SavedIndex | None) -> SavedIndex:
         """Return an index updated from the catalog, or a new one, and save it."""
+        found = self._with_changed_folders(saved) if saved is not None else None
+        if found is not None:
+            return found
         # Before the catalog is read: a change in between then differs from the record and is noticed next time.
         record = self._watch.record()
         catalog = self._catalog()
@@ -297,22 +314,31 @@ class Matcher:
         positions.update(dict.fromkeys(away, ""))
         # Without a record while a store is away, so that the next check asks the catalog again.
         found = SavedIndex(index=index, positions=positions, record=b"" if "" in positions.values() else record)
-        if self._is_worth_saving(saved, found):
-            self._save(found)
+        self._save(saved, found)
         return found
 
-    def _save(self, found: SavedIndex) -> None:
-        if self._snapshot is not None:
-            self._snapshot.save(found)
+    def _with_changed_folders(self, saved: SavedIndex) -> SavedIndex | None:
+        """Return an index with the few skills in folders that changed, and save it; None if the catalog must be asked."""
+        # Skills that are private to this process are in no record.
+        if self._changed_folders is None or not saved.record or not self._watch.shared():
+            return None
+        update = self._changed_folders(saved)
+        if update is None:
+            return None
+        index = self._replaced(saved.index, update.documents, ()) if update.documents else saved.index
+        found = replace(saved, index=index, record=update.record or saved.record)
+        self._save(saved, found)
+        return found
 
-    def _is_worth_saving(self, before: SavedIndex | None, now: SavedIndex) -> bool:
-        """Return True if saving is worthwhile: not without the embedder's vectors, and not too often for new positions alone."""
+    def _save(self, before: SavedIndex | None, now: SavedIndex) -> None:
+        """Save the index if that is worthwhile: not without the embedder's vectors, and not too often for new positions alone."""
         if self._snapshot is None or self._retry != float("inf") or not self._watch.shared():
-            return False
+            return
         if before is not None and before.index is now.index and not now.record and self._clock() < self._save_again:
-            return False
+            return
         self._save_again = self._clock() + _SAVE_SECONDS
-        return now != before
+        if now != before:
+            self._snapshot.save(now)
 
     def _updated(
         self, catalog: CatalogReader, index: Index | None, slugs: Collection[str] | None, away: Callable[[str], None]
@@ -325,7 +351,9 @@ class Matcher:
         if not slugs:
             return index
         documents = list(catalog.documents(slugs, away=away))
-        gone = set(slugs) - {document.slug for document in documents}
+        return self._replaced(index, documents, set(slugs) - {document.slug for document in documents})
+
+    def _replaced(self, index: Index, documents: Sequence[SearchDocument], gone: Collection[str]) -> Index:
         try:
             return index.updated(documents, gone)
         except Unavailable as error:

@@ -51,6 +51,7 @@ def merge_segments(parts: Sequence[SegmentPart]) -> Segment:
     moved = _new_documents(segments, kept)
     return Segment(
         slugs=_concat(segments, kept, "slugs"),
+        locations=_concat(segments, kept, "locations"),
         keys=_concat(segments, kept, "keys"),
         ranks=_concat(segments, kept, "ranks"),
         vectors=vectors,

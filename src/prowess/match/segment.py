@@ -40,6 +40,7 @@ class Segment:
     """The arrays. Offset arrays (`…_start`) have one item more than there are lists."""
 
     slugs: Array  # hash of the slug of each document
+    locations: Array  # hash of the path of each document, 0 if it has none
     keys: Array  # SHA-256 of slug, scope and digest of each document, as four numbers
     ranks: Array  # whether the document may be recommended
     vectors: Array  # one row per document, from the embedder
@@ -83,6 +84,11 @@ class Segment:
         places = np.flatnonzero(self.slugs == number)
         return next((place for place in places.tolist() if self.shown(place)["slug"] == slug), None)
 
+    def find_location(self, location: str) -> list[int]:
+        """Return the positions of the documents at a path."""
+        places = np.flatnonzero(self.locations == np.uint64(hash_word(location)))
+        return [place for place in places.tolist() if self.shown(place)["location"] == location]
+
     def words_of(self, document: int) -> Array:
         """Return the distinct words of a document."""
         first, last = self.phrase_start[document], self.phrase_start[document + 1]
@@ -116,6 +122,7 @@ def build_segment(entries: Entries, embedder: Embedder, vocabulary: Vocabulary) 
     has_body[1:] = fields == FIELD_NAMES.index("body")
     return Segment(
         slugs=hash_words([document.slug for document in documents]),
+        locations=hash_words([document.location for document in documents]),
         keys=np.frombuffer(b"".join(map(_document_key, documents)), "<u8").astype(np.uint64).reshape(-1, 4),
         ranks=np.array([bool(document.description.strip()) for document in documents], np.bool_),
         vectors=vectors,
@@ -249,6 +256,7 @@ def _encode_metadata(document: SearchDocument) -> bytes:
         "tags": document.tags,
         "scope": document.scope,
         "digest": document.digest,
+        "location": document.location,
         "version": document.version,
         "chars": len(document.body),
         "patterns": document.patterns[:MAX_INTENT_PATTERNS],

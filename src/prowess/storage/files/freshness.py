@@ -7,9 +7,11 @@ takes one `lstat` per file and folder, and no listing. Imports nothing slow and 
 from __future__ import annotations
 
 import os
+import stat
 import time
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from prowess.skill.filenames import IGNORED_NAMES
 from prowess.storage.files.skill_paths import MAX_ENTRIES, TEMP_PREFIX
@@ -68,7 +70,7 @@ def fingerprint_folders(roots: Iterable[str]) -> bytes:
     through links either.
     """
     trace = _Fingerprint()
-    folders = [f"{root}/." for root in roots]  # the dot makes lstat follow a link
+    folders = [f"{root}{_ROOT_MARK}" for root in roots]  # the dot makes lstat follow a link
     try:
         while folders:
             folders += trace.folder(folders.pop())
@@ -113,6 +115,10 @@ class _Fingerprint:
         self.places.append(place)
         # Without the mode, because changing that changes the change time.
         self.figures.extend((now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_ino))
+        self.check_settled(now)
+
+    def check_settled(self, now: os.stat_result) -> None:
+        """Note if a file could change again and keep its stamp."""
         # The first comparison is cheap and true for few files.
         if now.st_ctime_ns >= self._recent and not is_settled(make_stamp(now), self._began):
             self.settled = False
@@ -120,15 +126,10 @@ class _Fingerprint:
 
 def fingerprint_matches(trace: bytes) -> bool:
     """Return True if nothing has changed; an empty or malformed fingerprint never matches."""
-    size, _, rest = trace.partition(b":")
-    if not size.isdigit():
+    parsed = _parse(trace)
+    if parsed is None:
         return False
-    end = int(size)
-    places = rest[:end].decode(errors="surrogateescape").split("\0") if end else []
-    figures = array("q")
-    if (len(rest) - end) != len(places) * _NUMBERS_PER_PATH * figures.itemsize:
-        return False
-    figures.frombytes(rest[end:])
+    places, figures = parsed
     four = iter(figures)
     lstat = os.lstat
     try:
@@ -140,6 +141,117 @@ def fingerprint_matches(trace: bytes) -> bool:
     except (OSError, ValueError):
         return False
     return True
+
+
+MAX_FEW_CHANGES = 256
+"""If more files and folders have changed, looking at each is not worthwhile."""
+_ROOT_MARK = "/."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeChanges:
+    """What is different from a fingerprint. Paths are given as root and path below it, '' for the root itself."""
+
+    changed: frozenset[tuple[str, str]]
+    """Files and folders that have changed or are gone."""
+    added: frozenset[tuple[str, str]]
+    fingerprint: bytes
+    """The fingerprint now; b'' if a later change could go unnoticed, so that the old one must be kept."""
+
+
+def fingerprint_changes(trace: bytes) -> TreeChanges | None:
+    """Return what has changed since a fingerprint was made, with one `lstat` per path; None if that is too much, or unknown.
+
+    Only folders that have changed are listed.
+    """
+    parsed = _parse(trace)
+    if parsed is None:
+        return None
+    places, figures = parsed
+    try:
+        found = _Differences(places, figures)
+    except (OSError, OverflowError):
+        return None
+    if found.overflow:
+        return None
+    kept = [place for place in range(len(places)) if place not in found.gone]
+    new = found.new
+    text = "\0".join([*(places[place] for place in kept), *new.places]).encode(errors="surrogateescape")
+    if found.gone:
+        rows = [figures[_NUMBERS_PER_PATH * place : _NUMBERS_PER_PATH * (place + 1)] for place in kept]
+        figures = array("q", b"".join([row.tobytes() for row in rows]))
+    return TreeChanges(
+        changed=frozenset(map(_split_root, [places[place] for place in (*found.changed, *found.gone)])),
+        added=frozenset(map(_split_root, new.places)),
+        fingerprint=b"%d:%b%b" % (len(text), text, figures.tobytes() + new.figures.tobytes()) if new.settled else b"",
+    )
+
+
+class _Differences:
+    """The paths of a fingerprint that are different now; `figures` is updated in place."""
+
+    def __init__(self, places: Sequence[str], figures: array[int]) -> None:
+        self.changed: list[int] = []
+        self.gone: set[int] = set()
+        self.new = _Fingerprint()
+        """What is there now and was not before."""
+        folders: list[str] = []
+        four = iter(figures.tolist())
+        for number, (place, *before) in enumerate(zip(places, four, four, four, four, strict=True)):
+            try:
+                now = os.lstat(place)
+            except (FileNotFoundError, NotADirectoryError):
+                self.gone.add(number)
+                continue
+            if [now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_ino] != before:
+                self.changed.append(number)
+                figures[_NUMBERS_PER_PATH * number : _NUMBERS_PER_PATH * (number + 1)] = array(
+                    "q", (now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_ino)
+                )
+                self.new.check_settled(now)
+                if stat.S_ISDIR(now.st_mode):
+                    folders.append(place)
+            if self.overflow:
+                return
+        self._list(folders, set(places) if folders else set())
+
+    @property
+    def overflow(self) -> bool:
+        """True if there are too many."""
+        return len(self.changed) + len(self.gone) + len(self.new.places) > MAX_FEW_CHANGES
+
+    def _list(self, folders: list[str], known: set[str]) -> None:
+        while folders and not self.overflow:
+            listed = _Fingerprint()
+            # A folder in place of a file, or the other way round, has another inode and is in `changed`.
+            folders += [inner for inner in listed.folder(folders.pop()) if inner not in known]
+            for number, place in enumerate(listed.places):
+                if place not in known:
+                    known.add(place)
+                    self.new.places.append(place)
+                    self.new.figures.extend(
+                        listed.figures[_NUMBERS_PER_PATH * number : _NUMBERS_PER_PATH * (number + 1)]
+                    )
+            self.new.settled = self.new.settled and listed.settled
+
+
+def _split_root(place: str) -> tuple[str, str]:
+    root, _, path = place.partition(f"{_ROOT_MARK}/")
+    return (root, path) if path else (place.removesuffix(_ROOT_MARK), "")
+
+
+def _parse(trace: bytes) -> tuple[list[str], array[int]] | None:
+    """Return the paths of a fingerprint and four numbers for each, or None if it is malformed."""
+    size, _, rest = trace.partition(b":")
+    if not size.isdigit():
+        return None
+    end = int(size)
+    places = rest[:end].decode(errors="surrogateescape").split("\0") if end else []
+    figures = array("q")
+    if (len(rest) - end) != len(places) * _NUMBERS_PER_PATH * figures.itemsize:
+        return None
+    figures.frombytes(rest[end:])
+    return places, figures
 
 
 def fingerprint_sqlite(path: str) -> str:
