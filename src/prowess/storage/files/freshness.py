@@ -197,22 +197,27 @@ class _Differences:
         """What is there now and was not before."""
         folders: list[str] = []
         four = iter(figures.tolist())
-        for number, (place, *before) in enumerate(zip(places, four, four, four, four, strict=True)):
+        lstat = os.lstat
+        for number, (place, written, changed, length, inode) in enumerate(
+            zip(places, four, four, four, four, strict=True)
+        ):
             try:
-                now = os.lstat(place)
+                now = lstat(place)
             except (FileNotFoundError, NotADirectoryError):
                 self.gone.add(number)
                 continue
-            if [now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_ino] != before:
+            # Inlined, as in `fingerprint_matches`.
+            if now.st_ctime_ns != changed or now.st_mtime_ns != written or now.st_size != length or now.st_ino != inode:
                 self.changed.append(number)
-                figures[_NUMBERS_PER_PATH * number : _NUMBERS_PER_PATH * (number + 1)] = array(
+                first = _NUMBERS_PER_PATH * number
+                figures[first : first + _NUMBERS_PER_PATH] = array(
                     "q", (now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_ino)
                 )
                 self.new.check_settled(now)
                 if stat.S_ISDIR(now.st_mode):
                     folders.append(place)
-            if self.overflow:
-                return
+                if self.overflow:
+                    return
         self._list(folders, set(places) if folders else set())
 
     @property
