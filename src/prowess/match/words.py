@@ -87,7 +87,7 @@ def split_tokens(texts: Sequence[str]) -> list[str]:
 
     The words are those of `split_words`, which takes three times as long for texts one by one.
     """
-    bare = [_to_ascii(text[:LONGEST_TEXT]) for text in texts]
+    bare = [text[:LONGEST_TEXT] if text.isascii() else _to_ascii(text[:LONGEST_TEXT]) for text in texts]
     tokens: list[str] = []
     before = 0
     # Few texts need more than a byte translation. Their words stand for themselves as tokens.
@@ -101,8 +101,6 @@ def split_tokens(texts: Sequence[str]) -> list[str]:
 
 def _to_ascii(text: str) -> str:
     """Return a text without accents and symbols, or as it is if letters of other scripts are left."""
-    if text.isascii():
-        return text
     bare = _NOT_ASCII.sub(_strip_accents, unicodedata.normalize("NFKC", text))
     return bare if bare.isascii() else text
 
@@ -259,7 +257,7 @@ _CLAUSE_REST = r"(?:\b(?:e\.g|i\.e)\.|[^.;!?\n]|\.(?=(?-i:[a-z0-9])))*(?:[.;!?\n
 """A dot inside a name or a number (`.docx`, `2.0`) does not end a clause."""
 
 _EXCLUSION = re.compile(rf"{_CLAUSE_START}{_SUBJECT}(?:{'|'.join(_EXCLUDES)})\b{_CLAUSE_REST}", re.IGNORECASE)
-_EXCLUSION_WORDS = ("not ", "n't ", "dont ", "doesnt ", "never ", "avoid ", "skip ", "unsuitable ")
+_EXCLUSION_WORDS = ("not ", "n't ", "n’t ", "dont ", "doesnt ", "never ", "avoid ", "skip ", "unsuitable ")
 """Every exclusion contains one of these: a fast test before the slow pattern."""
 
 _CLAUSE_BREAK = re.compile(r"[\s,:](?:(?<=[.;!?]\s)\s*|(?<=\n)\n*|(?<=,)\s+|(?<=\s)[—–-]\s|(?<=:)\s+)")
@@ -270,10 +268,9 @@ MAX_CLAUSES = 24
 
 def remove_exclusions(text: str) -> str:
     """Return the text without its "not for …" clauses."""
-    if text.isascii():
-        lower = text.lower()
-        if not any(word in lower for word in _EXCLUSION_WORDS):
-            return text
+    lower = text.lower()
+    if not any(word in lower for word in _EXCLUSION_WORDS):
+        return text
     return _EXCLUSION.sub(" ", text)
 
 
