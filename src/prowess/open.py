@@ -147,6 +147,7 @@ class Prowess(Engine):
                 records_url=stores.settings.account_database,
                 has_records=stores.has_records,
                 snapshot=stores.snapshot,
+                release=stores.release,
                 feed=feeds.feed,
                 wake=feeds.wake,
                 recorder=feeds.recorder,

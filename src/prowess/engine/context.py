@@ -65,6 +65,8 @@ class Resources:
     has_records: Callable[[], bool]
     snapshot: Callable[[], AbstractContextManager[None]]
     """Let the reads that a thread makes inside the block share one transaction for each database."""
+    release: Callable[[], None]
+    """Close idle connections to databases, so that their files stay as they are until the next write."""
     feed: Callable[[str], EventFeed]
     """Return the event feed of an organization."""
     wake: Callable[[str], None]

@@ -129,6 +129,7 @@ class SkillWriter:
 
     def _prepare_matching(self, step: Callable[[], None]) -> None:
         """Index what was imported, and compute vectors for a while, so that the first match is fast and complete."""
+        self._context.resources.release()
         try:
             self._context.resources.matcher.prepare(PREPARE_SECONDS, step=step)
         # The skills are stored, and matching tries again.

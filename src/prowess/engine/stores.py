@@ -123,6 +123,15 @@ class Stores:
                     stack.enter_context(database.snapshot())
             yield
 
+    def release(self) -> None:
+        """Close all idle connections; databases are opened again when they are used.
+
+        The last connection moves the write-ahead log into the file of a SQLite database. Done when this process ends, that
+        would look like a change to what it has indexed.
+        """
+        for database in tuple(self._opened.databases.values()):
+            database.close()
+
     def close(self) -> None:
         """Close every database."""
         with self._opened.lock:

@@ -5,10 +5,17 @@ from __future__ import annotations
 import json
 import os
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from prowess.engine.matcher import open_embedder, snapshot_folder
+from prowess.engine.places import Places
+from prowess.match.snapshot import Snapshot
+from prowess.settings import read_settings
+from prowess.storage.files import freshness
 
 
 def files_below(folder: Path) -> dict[str, bytes]:
@@ -30,14 +37,35 @@ def test_every_form_in_a_folder_is_imported_at_once(prowess, sample):
     assert "sre.on-call-handover" in slugs
 
 
-def test_after_an_import_of_many_skills_their_vectors_are_there(prowess, workspace, tmp_path):
+@pytest.fixture
+def many(tmp_path):
+    """A folder of forty skills."""
     for number in range(40):
         folder = tmp_path / "many" / f"skill-{number}"
         folder.mkdir(parents=True)
         (folder / "SKILL.md").write_text(
             f"---\nname: skill-{number}\ndescription: Handles part {number}.\n---\nDo it.\n"
         )
-    assert prowess("import", tmp_path / "many").code == 0
+    return tmp_path / "many"
+
+
+def test_after_an_import_of_many_skills_the_next_match_finds_them_without_opening_a_database(
+    prowess, workspace, many, monkeypatch
+):
+    now = time.time_ns
+    # An hour later by the clock, so that the databases count as settled.
+    monkeypatch.setattr(freshness.time, "time_ns", lambda: now() + 3_600_000_000_000)
+    assert prowess("import", many).code == 0
+
+    settings = read_settings(workspace=workspace)
+    saved = Snapshot(snapshot_folder(settings)).load(open_embedder(settings))
+    assert saved is not None
+    assert set(saved.index.known()) == {f"skill-{number}" for number in range(40)}
+    assert Places(settings).holds(saved.record)
+
+
+def test_after_an_import_of_many_skills_their_vectors_are_there(prowess, workspace, many):
+    assert prowess("import", many).code == 0
     checks = {check["name"]: check["detail"] for check in prowess("doctor", "--json").json["checks"]}
     assert checks["match vectors"] == "40 of 40 skills"
 
