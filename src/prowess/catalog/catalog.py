@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
@@ -123,7 +124,13 @@ class Catalog:
 
     def served(self) -> dict[str, tuple[str, str]]:
         """Return the scope and digest of every served skill by slug."""
-        return {card.slug: (card.scope, card.digest) for card in self.cards()}
+        found: dict[str, tuple[str, str]] = {}
+        for store in self.stores():
+            # What a store cannot serve does not matter here, and asking for it would scan a folder once more.
+            with suppress(ProwessError, OSError):
+                for card in store.list_skills():
+                    found.setdefault(card.slug, (card.scope, card.digest))
+        return found
 
     def documents(
         self, slugs: Collection[str] | None = None, *, away: Callable[[str], None] = lambda _: None
