@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from prowess.errors import Problem, ProwessError
@@ -60,8 +60,8 @@ class SearchDocument:
     version: str = ""
     scope: str = "workspace"
     digest: str = ""
-    location: str = ""
-    """The path of a skill that is kept in files, else ''."""
+    location: str = field(default="", compare=False)
+    """The path of a skill that is kept in files, else ''. It is not searched."""
 
     @classmethod
     def of(cls, skill: Skill) -> Self:
