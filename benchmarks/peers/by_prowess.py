@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
+import numpy as np
 from material.sets import Card
+from numpy.typing import NDArray
 
 from prowess.catalog.store import SearchDocument
 from prowess.match.index import Index
@@ -14,6 +16,7 @@ from prowess.match.lexicon import static_embedder
 from prowess.match.matcher import Matcher
 from prowess.match.recommendation import Recommendation
 from prowess.match.snapshot import SavedIndex, Snapshot
+from prowess.match.vectors.card_vectors import CardVectors
 from prowess.match.vectors.embedder import Embedder
 from prowess.skill.slug import slugify
 
@@ -35,27 +38,40 @@ class ProwessPeer:
 
 
 class KeptProwess:
-    """The same with its snapshot; the ids of the cards are their numbers."""
+    """The same with its snapshot; the ids of the cards are their numbers. The vectors of cards are computed apart."""
 
     def __init__(self, snapshot: Snapshot, index: Index) -> None:
         self.snapshot = snapshot
         self.matcher = Matcher.of(index)
 
     @classmethod
+    def embedder(cls) -> Embedder:
+        """The embedder of the default install."""
+        return static_embedder()
+
+    @classmethod
     def build(cls, cards: Iterable[Card], folder: Path) -> Self:
         """Index the cards and save the snapshot."""
-        kept = cls(Snapshot(folder), Index.build(documents_of(cards)))
+        chosen = cls.embedder()
+        index = Index.build(documents_of(cards), chosen, cards=CardVectors(folder / "vectors", chosen))
+        kept = cls(Snapshot(folder), index)
         kept.save()
         return kept
 
+    def prepare(self) -> None:
+        """Compute the vectors of all cards."""
+        index = self.matcher.index()
+        if index.cards is not None:
+            index.with_all_vectors(index.cards)
+
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Map the snapshot."""
-        snapshot = Snapshot(folder)
-        saved = snapshot.load(static_embedder())
+        """Map the snapshot and the vectors."""
+        snapshot, chosen = Snapshot(folder), cls.embedder()
+        saved = snapshot.load(chosen)
         if saved is None:
             raise SystemExit("the snapshot cannot be loaded")
-        return cls(snapshot, saved.index)
+        return cls(snapshot, saved.index.with_vectors(CardVectors(folder / "vectors", chosen)))
 
     def rank(self, message: str, limit: int = 5) -> list[int]:
         """The whole ranking."""
@@ -63,13 +79,32 @@ class KeptProwess:
 
     def update(self, number: int, card: Card) -> None:
         """Take in one changed skill and save the snapshot."""
-        self.matcher = self.matcher.with_documents(documents_of([card._replace(id=str(number))]))
+        self.matcher = Matcher.of(self.matcher.index().updated(documents_of([card._replace(id=str(number))])))
         self.save()
 
     def save(self) -> None:
         """Keep the index as it is."""
         if not self.snapshot.save(SavedIndex(index=self.matcher.index(), positions={}, record=b"")):
             raise SystemExit("the snapshot cannot be saved")
+
+
+class KeptWords(KeptProwess):
+    """Prowess with an embedder that is of no use, so that words alone decide."""
+
+    @classmethod
+    def embedder(cls) -> Embedder:
+        """Zeros for every text."""
+        return _NoEmbedder()
+
+    def prepare(self) -> None:
+        """Nothing: there are no vectors."""
+
+
+class _NoEmbedder:
+    name, dimensions = "none", 1
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.int8]:
+        return np.zeros((len(texts), self.dimensions), np.int8)
 
 
 def documents_of(cards: Iterable[Card]) -> Iterator[SearchDocument]:
