@@ -236,3 +236,15 @@ def test_a_large_catalog_gives_the_same_answers_in_one_segment_and_in_several():
     for message in MESSAGES:
         for limit in (5, 100):
             assert rank(whole, message, limit=limit) == rank(several, message, limit=limit)
+
+
+def test_many_skills_that_change_at_once_are_each_there_once():
+    documents = [
+        SearchDocument(slug=f"part-{number}", description=f"Handles part {number} of many.", digest="old")
+        for number in range(60)
+    ]
+    changed = [replace(document, digest="new") for document in documents[10:50]]
+    index = Index.build(documents).updated(changed, [document.slug for document in documents[50:]])
+    expected = {document.slug: ("workspace", document.digest) for document in [*documents[:10], *changed]}
+    assert index.known() == expected
+    assert index.size == len(expected)

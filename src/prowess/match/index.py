@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from prowess.match.arrays import sort_unique
 from prowess.match.card import card_of
 from prowess.match.entry import read_entries
-from prowess.match.lexicon import Vocabulary, static_embedder
+from prowess.match.lexicon import Vocabulary, hash_words, static_embedder
 from prowess.match.merge import merge_segments
 from prowess.match.segment import Segment, build_segment
 from prowess.match.vectors.card_vectors import CardVectors
@@ -33,6 +33,8 @@ MAX_SEGMENTS = 8
 """If there are more segments, all but the largest are merged."""
 MAX_DEAD_SHARE = 0.25
 """The largest segment is merged, too, when this share of it has changed."""
+_FEW_SLUGS = 20
+"""Up to this many slugs are looked up one by one, each in a pass over all of them."""
 SEGMENT_SIZE = 5_000
 """The number of skills indexed at a time, which bounds the memory of a build."""
 
@@ -220,7 +222,11 @@ class Index:
         return found
 
     def _without(self, part: LiveSegment, slugs: Collection[str]) -> LiveSegment:
-        return part.without([place for slug in slugs if (place := part.find(slug)) is not None])
+        if len(slugs) <= _FEW_SLUGS:
+            return part.without([place for slug in slugs if (place := part.find(slug)) is not None])
+        is_named = np.isin(part.segment.slugs, hash_words(list(slugs)))
+        places = np.flatnonzero(is_named & part.alive).tolist()
+        return part.without([place for place in places if part.segment.shown(place)["slug"] in slugs])
 
     def _compacted(self, parts: Sequence[LiveSegment]) -> tuple[LiveSegment, ...]:
         """Merge the small segments into one, and all of them if much has changed."""
