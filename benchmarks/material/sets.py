@@ -1,4 +1,8 @@
-"""The retrieval sets: cards, and queries with the cards that answer them."""
+"""The retrieval sets: cards, and queries with the cards that answer them.
+
+Three sets are our own: requests as people write them to an agent, in five languages, over skills of the shared corpus, and
+requests that none of these skills fits.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from prowess.catalog.store import SearchDocument
+from prowess.skill.forms.conversion import read_package
+from prowess.skill.package import Package
+
 SHARED = Path(__file__).resolve().parents[3] / "shared"
-SET_NAMES = ("sfskills", "metatool", "author-phrases")
+REQUEST_SETS = ("coding", "office", "research")
+SET_NAMES = ("sfskills", "metatool", "author-phrases", *REQUEST_SETS)
+REQUESTS = Path(__file__).with_name("requests")
 
 
 class Card(NamedTuple):
@@ -29,19 +39,22 @@ class Card(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A message, and the ids of the cards that it should find."""
+    """A message, and the ids of the cards that it should find; none where nothing fits."""
 
     id: str
     text: str
     relevant: frozenset[str]
+    kind: str = ""
+    language: str = "en"
 
 
 class RetrievalSet(NamedTuple):
-    """One set, whole."""
+    """One set, whole. `strangers` are messages that no card fits."""
 
     name: str
     cards: list[Card]
     queries: list[Query]
+    strangers: tuple[Query, ...] = ()
 
 
 class Absent(Exception):
@@ -50,6 +63,8 @@ class Absent(Exception):
 
 def read_set(name: str, folder: Path = SHARED / "bench") -> RetrievalSet:
     """Read one set. Queries that equal a trigger word for word are left out: the triggers are indexed."""
+    if name in REQUEST_SETS:
+        return read_requests(name)
     if not (folder / name).is_dir():
         raise Absent(f"{name}: there is no folder of that name in {folder}")
     cards = [card_of(row) for row in rows_of(folder / name / "corpus.jsonl.gz")]
@@ -59,6 +74,47 @@ def read_set(name: str, folder: Path = SHARED / "bench") -> RetrievalSet:
         if not row.get("verbatim_trigger")
     ]
     return RetrievalSet(name, cards, queries)
+
+
+def read_requests(name: str) -> RetrievalSet:
+    """Read one of our own sets; its cards are skills of the shared corpus, named by repository and path."""
+    corpus = SHARED / "corpus" / "skills.jsonl.gz"
+    if not corpus.is_file():
+        raise Absent(f"{name}: there is no file {corpus}")
+    places = (REQUESTS / f"{name}.cards.txt").read_text(encoding="utf-8").splitlines()
+    wanted = set(places)
+    found = {place: row for row in rows_of(corpus) if (place := f"{row['repo']} {row['path']}") in wanted}
+    queries = [
+        Query(
+            f"{name}-{number}",
+            row["text"],
+            frozenset(map(places.__getitem__, row["cards"])),
+            row["kind"],
+            row["language"],
+        )
+        for number, row in enumerate(request_rows(name))
+    ]
+    return RetrievalSet(
+        name,
+        [skill_card(place, found[place]) for place in places],
+        [query for query in queries if query.relevant],
+        tuple(query for query in queries if not query.relevant),
+    )
+
+
+def request_rows(name: str) -> Iterator[dict[str, Any]]:
+    """The messages of one of our own sets."""
+    for line in (REQUESTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
+        yield json.loads(line)
+
+
+def skill_card(place: str, row: dict[str, Any]) -> Card:
+    """Return a skill of the corpus as a card."""
+    skill = read_package(Package.of_texts(row["path"].split("/")[-2], {"SKILL.md": row["text"]})).skill
+    if skill is None:
+        raise Absent(f"{place} is not a skill")
+    said = SearchDocument.of(skill)
+    return Card(place, said.slug, said.description, said.tags, (*said.triggers, *said.keywords), said.body)
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:

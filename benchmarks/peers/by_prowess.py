@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from prowess.catalog.store import SearchDocument
 from prowess.match.index import Index
-from prowess.match.lexicon import static_embedder
 from prowess.match.matcher import Matcher
 from prowess.match.recommendation import Recommendation
 from prowess.match.snapshot import SavedIndex, Snapshot
 from prowess.match.vectors.card_vectors import CardVectors
 from prowess.match.vectors.embedder import Embedder
+from prowess.match.vectors.encoder import default_encoder
 from prowess.skill.slug import slugify
 
 
@@ -47,7 +47,7 @@ class KeptProwess:
     @classmethod
     def embedder(cls) -> Embedder:
         """The embedder of the default install."""
-        return static_embedder()
+        return default_encoder()
 
     @classmethod
     def build(cls, cards: Iterable[Card], folder: Path) -> Self:

@@ -27,7 +27,7 @@ class Settings:
     database_url: str = field(default="", repr=False)
     system_skills: bool = True
     trusted_folders: tuple[str, ...] = ()
-    embedder: str = "static"
+    embedder: str = "default"
     embedder_url: str = ""
     embedder_key: str = field(default="", repr=False)
     background: bool = True
@@ -78,7 +78,7 @@ def read_settings(environment: Mapping[str, str] | None = None, *, workspace: st
         database_url=env.get("PROWESS_DATABASE_URL", ""),
         trusted_folders=_folders(env.get("PROWESS_TRUSTED_FOLDERS", "")),
         system_skills=_switch(env, "PROWESS_SYSTEM_SKILLS", default=True),
-        embedder=env.get("PROWESS_EMBEDDER") or "static",
+        embedder=env.get("PROWESS_EMBEDDER") or "default",
         embedder_url=env.get("PROWESS_EMBEDDER_URL", ""),
         embedder_key=env.get("PROWESS_EMBEDDER_KEY", ""),
         background=_switch(env, "PROWESS_BACKGROUND", default=True),

@@ -19,8 +19,8 @@ from typing import Any
 
 from prowess.catalog.store import SearchDocument
 from prowess.match.index import Index
-from prowess.match.lexicon import static_embedder
 from prowess.match.snapshot import SavedIndex, Snapshot
+from prowess.match.vectors.encoder import default_encoder
 
 STEPS = ("fsync", "mkdir", "rename", "replace", "unlink")
 
@@ -41,7 +41,7 @@ def saved(number: int) -> SavedIndex:
 
 def state(folder: Path) -> dict[str, Any]:
     """What a reader finds."""
-    found = Snapshot(folder).load(static_embedder())
+    found = Snapshot(folder).load(default_encoder())
     if found is None:
         return {"number": None, "whole": True}
     number = int(found.positions["number"])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prowess.match.arrays import count_documents, offsets_of, sort_unique, take_slices, weighted_sums
+from prowess.match.arrays import count_documents, offsets_of, sort_unique, take_slices
 
 LISTS = st.lists(st.lists(st.integers(0, 9), max_size=12), max_size=8)
 
@@ -33,13 +32,3 @@ def test_a_word_counts_once_for_each_document_it_is_in(lists):
     documents = np.repeat(np.arange(len(lists)), [len(some) for some in lists])
     counts = count_documents(flat(lists), documents, 10)
     assert counts.tolist() == [sum(word in some for some in lists) for word in range(10)]
-
-
-@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
-@given(lists=LISTS)
-def test_sums_of_weighed_vectors_are_exact(kind, lists):
-    vectors = np.random.default_rng(5).integers(-128, 128, (10, 4), np.int8)
-    weights = np.array([255, 0, 1, 254, 255, 128, 127, 2, 200, 255], kind)
-    found = weighted_sums(vectors, weights, flat(lists), offsets_of([len(some) for some in lists]))
-    expected = [sum((vectors[n].astype(int) * int(weights[n]) for n in some), np.zeros(4, int)) for some in lists]
-    assert found.tolist() == [row.tolist() for row in expected]

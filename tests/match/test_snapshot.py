@@ -19,11 +19,11 @@ from prowess.catalog.catalog import CatalogChanges
 from prowess.catalog.store import SearchDocument
 from prowess.match import snapshot as module
 from prowess.match.index import Index
-from prowess.match.lexicon import static_embedder
 from prowess.match.matcher import Matcher
 from prowess.match.ranking import rank
 from prowess.match.snapshot import SavedIndex, Snapshot
-from prowess.match.vectors.static import StaticEmbedder
+from prowess.match.vectors.embedder import Embedder, WordsOnly
+from prowess.match.vectors.encoder import default_encoder
 
 MESSAGE = "extract the totals from this supplier invoice"
 SMALL = (
@@ -66,11 +66,11 @@ class Fixed:
         return True
 
 
-def answered(folder: Path, catalog: Fixed | None = None, embedder: StaticEmbedder | None = None) -> int:
+def answered(folder: Path, catalog: Fixed | None = None, embedder: Embedder | None = None) -> int:
     """Ask a new matcher over a snapshot folder; how often it read the whole catalog for a right answer."""
     catalog = catalog or Fixed()
     matcher = Matcher(
-        lambda: catalog, catalog, snapshot=Snapshot(folder), embedder=lambda: embedder or static_embedder()
+        lambda: catalog, catalog, snapshot=Snapshot(folder), embedder=lambda: embedder or default_encoder()
     )
     expected = rank(Index.build(catalog.given, embedder), MESSAGE, limit=10)
     assert matcher.rank(MESSAGE) == expected
@@ -126,7 +126,7 @@ def test_a_file_with_more_than_was_written_is_replaced(kept, name):
 
 
 def test_no_flipped_bit_goes_unnoticed_and_none_raises(kept):
-    before = Snapshot(kept).load(static_embedder())
+    before = Snapshot(kept).load(default_encoder())
     assert before is not None
     expected = rank(before.index, MESSAGE, limit=10)
     for path in (kept / "current", segment_of(kept)):
@@ -134,7 +134,7 @@ def test_no_flipped_bit_goes_unnoticed_and_none_raises(kept):
         places = {*range(min(len(content), 200)), *range(0, len(content), max(1, len(content) // 300))}
         for place in sorted(places):
             path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
-            loaded = Snapshot(kept).load(static_embedder())
+            loaded = Snapshot(kept).load(default_encoder())
             # Between header and arrays lie bytes that nobody reads.
             assert loaded is None or rank(loaded.index, MESSAGE, limit=10) == expected
         path.write_bytes(content)
@@ -194,7 +194,7 @@ def test_a_segment_that_is_gone_is_written_again(kept):
 
 
 def test_another_embedder_has_another_index(kept):
-    small = StaticEmbedder(dimensions=64)
+    small = WordsOnly()
     assert answered(kept, embedder=small) == 1
     assert answered(kept, embedder=small) == 0
     assert answered(kept) == 1
@@ -236,7 +236,7 @@ def without_privilege() -> Iterator[None]:
 @pytest.fixture
 def open_place() -> Iterator[Path]:
     """A folder that an ordinary user can reach."""
-    static_embedder()
+    default_encoder()
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
         yield Path(place)
@@ -298,7 +298,7 @@ def test_a_change_writes_what_changed_and_leaves_the_rest(tmp_path, office):
     assert snapshot.save(SavedIndex(index=newer, positions={}, record=b""))
     assert first.stat().st_mtime_ns == stamp
     assert len(list(tmp_path.glob("*.segment"))) == 2
-    loaded = Snapshot(tmp_path).load(static_embedder())
+    loaded = Snapshot(tmp_path).load(default_encoder())
     assert loaded is not None
     assert loaded.index.digest == newer.digest
     assert [one.slug for one in rank(loaded.index, "new words", limit=1)] == ["new"]
@@ -306,7 +306,7 @@ def test_a_change_writes_what_changed_and_leaves_the_rest(tmp_path, office):
 
 def test_who_reads_an_older_index_keeps_it(tmp_path, office):
     assert Snapshot(tmp_path).save(SavedIndex(index=Index.build(office), positions={}, record=b""))
-    older = Snapshot(tmp_path).load(static_embedder())
+    older = Snapshot(tmp_path).load(default_encoder())
     assert older is not None
     expected = rank(older.index, MESSAGE, limit=10)
     assert Snapshot(tmp_path).save(SavedIndex(index=Index.build(SMALL[1:]), positions={}, record=b""))

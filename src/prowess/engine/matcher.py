@@ -18,10 +18,11 @@ from prowess.engine.places import Places
 from prowess.engine.vector_worker import start_worker, vectors_folder
 from prowess.errors import Invalid
 from prowess.match import vectors
-from prowess.match.lexicon import static_embedder
 from prowess.match.matcher import Matcher
 from prowess.match.snapshot import Snapshot
 from prowess.match.vectors.card_vectors import CardVectors
+from prowess.match.vectors.embedder import WordsOnly
+from prowess.match.vectors.encoder import default_encoder
 from prowess.plugins import working_plugins
 from prowess.settings import Settings, read_settings
 from prowess.storage.accepted import Accepted, read_sqlite_file
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from prowess.match.vectors.embedder import Embedder
 
 
-STATIC_EMBEDDER = "static"
+DEFAULT_EMBEDDER, NO_EMBEDDER = "default", "none"
 
 
 def open_embedder(settings: Settings) -> Embedder:
@@ -46,8 +47,10 @@ def open_embedder(settings: Settings) -> Embedder:
 @lru_cache(maxsize=8)
 def _open_embedder(named: str, url: str, key: str, home: str) -> Embedder:
     kind, _, which = named.partition(":")
-    if named in ("", STATIC_EMBEDDER):
-        return static_embedder()
+    if named in ("", DEFAULT_EMBEDDER):
+        return default_encoder()
+    if named == NO_EMBEDDER:
+        return WordsOnly()
     if kind == "onnx" and which:
         from prowess.match.vectors.onnx import OnnxEmbedder
 
@@ -65,7 +68,7 @@ def _open_embedder(named: str, url: str, key: str, home: str) -> Embedder:
             return plugin.embedders[named]()
     raise Invalid(
         f"PROWESS_EMBEDDER is {named[:80]!r}.",
-        hint="Give static, onnx:FOLDER, fastembed:NAME, or endpoint:MODEL with PROWESS_EMBEDDER_URL.",
+        hint="Give default, none, onnx:FOLDER, fastembed:NAME, or endpoint:MODEL with PROWESS_EMBEDDER_URL.",
     )
 
 

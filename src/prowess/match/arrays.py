@@ -51,28 +51,6 @@ def count_documents(words: Array, documents: Array, size: int) -> Array:
     return np.bincount((pairs >> np.uint64(32)).astype(np.int64), minlength=size).astype(np.int32)
 
 
-def weighted_sums(vectors: Array, weights: Array, chosen: Array, starts: Array) -> Array:
-    """Return the weighted sum of the chosen vectors for each list, as 32-bit integers.
-
-    Adds the first item of every list at once, then the second of all that have one, and so on: fast for many short lists.
-    """
-    # A row of 8 bits times a weight of 8 bits fits in 16.
-    kind = np.int16 if weights.dtype == np.uint8 else np.int32
-    lengths = np.diff(starts)
-    order = np.argsort(-lengths, kind="stable")
-    begins, longest = starts[:-1][order], int(lengths.max(initial=0))
-    left = np.searchsorted(-lengths[order], -np.arange(longest), side="left")
-    sums = np.zeros((len(lengths), vectors.shape[1]), np.int32)
-    for position in range(longest):
-        some = chosen[begins[: left[position]] + position]
-        rows = vectors.take(some, axis=0).astype(kind)
-        rows *= weights.take(some).astype(kind)[:, np.newaxis]
-        sums[: left[position]] += rows
-    found = np.empty_like(sums)
-    found[order] = sums
-    return found
-
-
 def find_sorted(table: Array, numbers: Array) -> tuple[Array, Array]:
     """Return the positions of numbers in a sorted table, and which of them it contains."""
     if not len(table):

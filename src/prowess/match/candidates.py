@@ -15,37 +15,58 @@ from numpy.typing import NDArray
 
 from prowess.match.arrays import Array
 from prowess.match.index import Index, LiveSegment
-from prowess.match.lexicon import dot_products
-from prowess.match.query import Query
-from prowess.match.segment import IMPACT_SCALE, Segment, sign_codes
+from prowess.match.query import STRENGTH_UNIT, Query
+from prowess.match.segment import IMPACT_SCALE, Segment
 from prowess.match.vectors.embedder import SCALE
+from prowess.match.vectors.vector_table import sign_codes
 
 SHORTLIST_SIZE = 64
 """At least this many full vectors are compared."""
-_WORDS_WEIGHT = 0.8
-"""The weight of all words in the first pass, where all signs of the vector weigh 1; close to their weight in the final score."""
-_LEXICAL_WEIGHT, _COSINE_WEIGHT = 2.0, 1.0
-"""The weights when full vectors are compared."""
+PART_WEIGHT = 0.6
+"""The weight of the nearest part of a card, where the cosine of the whole card weighs 1."""
+UNKNOWN_COSINE = 0.2
+"""Assumed for a skill whose vectors are not computed yet, so that its words decide."""
+# The cosine of two vectors is about this times the share of equal signs, counted from one half.
+_COSINE_PER_SIGN = np.pi
 # The codes are read in chunks of 256 KB.
 _CHUNK = 1 << 15
 # More maxima per wanted document give a bound closer to the exact one, and take longer to partition.
 _MAXIMA = 6
+_SMALL_PRODUCT = 500_000
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Documents of one segment with their lexical score and their cosine to the message."""
+    """Documents of one segment with their figures."""
 
     segment: Segment
     terms: Mapping[int, int]
     """The positions of the message's terms in the segment, without those it lacks."""
     documents: NDArray[np.int64]
     lexical: NDArray[np.float64]
+    """BM25F."""
     cosine: NDArray[np.float64]
+    """The similarity of the whole card to the message."""
+    part: NDArray[np.float64]
+    """The similarity of its most similar part."""
+    compared: NDArray[np.bool_]
+    """False if message or card have no vector, so that only words can be compared."""
 
     def only(self, chosen: Array) -> Candidates:
         """Return a selection by position."""
-        return Candidates(self.segment, self.terms, self.documents[chosen], self.lexical[chosen], self.cosine[chosen])
+        return Candidates(
+            self.segment,
+            self.terms,
+            self.documents[chosen],
+            self.lexical[chosen],
+            self.cosine[chosen],
+            self.part[chosen],
+            self.compared[chosen],
+        )
+
+    def rank(self, query: Query) -> NDArray[np.float64]:
+        """Return the value to rank by, without what the skill declares."""
+        return self.cosine + PART_WEIGHT * self.part + query.lexical_weight * self.lexical
 
 
 def find_candidates(
@@ -71,8 +92,7 @@ def find_candidates(
     worths = [glance.worth[some] for glance, some in zip(glances, places, strict=True)]
     best = _select_best(places, worths, most, segments)
     seen = [glance.compared(some[mine]) for glance, some, mine in zip(glances, places, best, strict=True)]
-    figures = [_LEXICAL_WEIGHT * some.lexical + _COSINE_WEIGHT * some.cosine for some in seen]
-    best = _select_best([some.documents for some in seen], figures, count)
+    best = _select_best([some.documents for some in seen], [some.rank(query) for some in seen], count)
     seen = [some.only(mine) for some, mine in zip(seen, best, strict=True)]
     if any(pinned):
         return [glance.joined(some, named) for glance, some, named in zip(glances, seen, pinned, strict=True)]
@@ -86,32 +106,77 @@ class _FirstPass:
         self, part: LiveSegment, query: Query, terms: Mapping[int, int], tags: Sequence[int], *, by_words: bool
     ) -> None:
         self.segment = segment = part.segment
+        self._vectors = part.vectors
         self._query = query
         self._terms = terms
         self._lexical = _lexical_scores(segment, query, terms)
         self._may = part.ranked & segment.tagged_with(tags) if tags else part.ranked
         if by_words:
             self._may = self._may & (self._lexical > 0)
-        self.worth = _first_pass_scores(segment, query, self._lexical)
+        self.worth = self._first_pass_scores()
         """The score of each document; 0 excludes it."""
         if not self._may.all():
             self.worth[~self._may] = 0
 
     def compared(self, documents: NDArray[np.int64]) -> Candidates:
         """Compare the full vectors of some documents; negative cosines become 0."""
-        near = dot_products(self.segment.vectors.take(documents, axis=0), self._query.embedded[np.newaxis])[:, 0]
-        lexical = self._lexical[documents] / max(self._query.mass * IMPACT_SCALE, 1)
-        cosine = np.maximum(near.astype(np.float64) / (SCALE * SCALE), 0.0)
-        return Candidates(self.segment, self._terms, documents, lexical, cosine)
+        cosine = np.full(len(documents), UNKNOWN_COSINE)
+        part = cosine.copy()
+        has = self._vectors.first[documents] >= 0
+        if not self._query.has_vector:
+            has = np.zeros_like(has)
+        if has.any():
+            rows, starts = self._vectors.take(documents[has])
+            near = np.maximum(_dot_products(rows, self._query.embedded) / float(SCALE * SCALE), 0.0)
+            cosine[has] = near[starts[:-1]]
+            near[starts[:-1]] = 0.0  # the whole card is not one of its parts
+            part[has] = np.maximum.reduceat(near, starts[:-1])
+        return Candidates(self.segment, self._terms, documents, self._lexical[documents], cosine, part, has)
 
     def joined(self, candidates: Candidates, pinned: Collection[int]) -> Candidates:
         """Return the candidates with the pinned documents that are allowed."""
         more = [place for place in pinned if self._may[place]]
         return self.compared(np.union1d(candidates.documents, more).astype(np.int64)) if more else candidates
 
+    def _first_pass_scores(self) -> NDArray[np.float32]:
+        """Return an estimate of the value to rank by, above 0 for each document."""
+        # Above 0, which excludes a document, also for the least similar one.
+        worth = np.multiply(self._lexical, self._query.lexical_weight, dtype=np.float32, casting="same_kind")
+        if not self._query.has_vector or not self._vectors.tables:
+            return worth
+        unit = (1 + PART_WEIGHT) * _COSINE_PER_SIGN
+        wanted = sign_codes(self._query.embedded[np.newaxis])[:, 0]
+        codes, bits = self._vectors.codes, self._vectors.dimensions
+        for first in range(0, self.segment.size, _CHUNK):
+            # In chunks, so that the scores and codes of one stay in the processor's cache.
+            stretch = slice(first, first + _CHUNK)
+            other = np.bitwise_count(codes[0, stretch] ^ wanted[0]).astype(np.uint16)
+            for signs, sought in zip(codes[1:], wanted[1:], strict=True):
+                other += np.bitwise_count(signs[stretch] ^ sought)
+            worth[stretch] += np.float32(unit) - np.float32(unit / bits) * other
+        unknown = self._vectors.first < 0
+        if unknown.any():
+            guess = unit / 2 + (1 + PART_WEIGHT) * UNKNOWN_COSINE
+            worth[unknown] = self._query.lexical_weight * self._lexical[unknown] + guess
+        return worth
+
+
+def _dot_products(rows: NDArray[np.int8], vector: NDArray[np.int8]) -> NDArray[np.float32]:
+    """Return the dot product of every row with a vector.
+
+    The sums stay below 2²⁴, so they are exact in float32 in any order. Large inputs are multiplied in chunks too small for
+    the BLAS library to start threads, which would take longer than the work.
+    """
+    right = vector.astype(np.float32)
+    portion = max(_SMALL_PRODUCT // max(len(right), 1), 16)
+    found = np.empty(len(rows), np.float32)
+    for first in range(0, len(rows), portion):
+        found[first : first + portion] = rows[first : first + portion].astype(np.float32) @ right
+    return found
+
 
 def _lexical_scores(segment: Segment, query: Query, places: Mapping[int, int]) -> NDArray[np.float64]:
-    """Return the sum of strength × impact over the message's terms for each document, as integers."""
+    """Return the sum of strength × impact over the message's terms for each document."""
     documents: list[Array] = []
     amounts: list[Array] = []
     for term, strength in zip(query.terms, query.strengths, strict=True):
@@ -122,26 +187,9 @@ def _lexical_scores(segment: Segment, query: Query, places: Mapping[int, int]) -
             amounts.append(segment.impacts[first:last] * np.float64(strength))
     if not documents:
         return np.zeros(segment.size)
-    return np.bincount(np.concatenate(documents), np.concatenate(amounts), segment.size).astype(np.float64, copy=False)
-
-
-def _first_pass_scores(segment: Segment, query: Query, lexical: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return the first-pass score of each document: each equal sign counts 1."""
-    # Inverted, so that XOR sets the bits of equal signs, which are then counted.
-    wanted = ~sign_codes(query.embedded[np.newaxis])[:, 0]
-    every = _WORDS_WEIGHT * 64 * len(wanted) / max(query.mass * IMPACT_SCALE, 1)
-    worth = np.multiply(lexical, every, dtype=np.float32, casting="same_kind")
-    # Without a vector (the embedder is unavailable, or knows no word of the message), signs mean nothing.
-    if not np.count_nonzero(query.embedded):
-        return worth
-    for first in range(0, segment.size, _CHUNK):
-        # In chunks, so that the scores and codes of one stay in the processor's cache.
-        stretch = slice(first, first + _CHUNK)
-        same = np.bitwise_count(segment.codes[0, stretch] ^ wanted[0])
-        for signs, sought in zip(segment.codes[1:], wanted[1:], strict=True):
-            same += np.bitwise_count(signs[stretch] ^ sought)
-        worth[stretch] += same
-    return worth
+    # Strengths and impacts are integers, so that the sums are exact in any order.
+    sums = np.bincount(np.concatenate(documents), np.concatenate(amounts), segment.size)
+    return sums / float(STRENGTH_UNIT * IMPACT_SCALE)
 
 
 def _top_places(worth: NDArray[np.float32], count: int) -> NDArray[np.int64]:

@@ -55,8 +55,6 @@ class Entries:
     """Skills in the order of their slugs, with their words."""
 
     documents: Sequence[SearchDocument]
-    texts: list[str]
-    """The text of each for the embedder: name and description."""
     vector_keys: list[tuple[int, int]]
     """The key of the vectors of each one's card."""
     phrase_start: Array
@@ -75,18 +73,17 @@ def read_entries(documents: Sequence[SearchDocument], vocabulary: Vocabulary) ->
     lines: list[str] = []
     fields: list[int] = []
     counts: list[int] = []
-    texts: list[str] = []
     keys: list[tuple[int, int]] = []
     for document in ordered:
         # A clause such as "not for spreadsheets" would attract messages about spreadsheets.
         called, description = name_words(document.slug, document.title), remove_exclusions(document.description)
         clauses, triggers = split_clauses(description), document.triggers[:MAX_TRIGGERS]
-        tags, keywords = " ".join(document.tags), " ".join(document.keywords)
-        own = [called, *clauses, tags, *triggers, keywords]
+        tags, keywords = " ".join(document.tags), document.keywords[:MAX_TRIGGERS]
+        own = [called, *clauses, tags, *triggers, *keywords]
         lines += own
-        fields += [_NAME, *[_DESCRIPTION] * len(clauses), _TAGS, *[_TRIGGERS] * len(triggers), _KEYWORDS]
+        fields += [_NAME, *[_DESCRIPTION] * len(clauses), _TAGS]
+        fields += [*[_TRIGGERS] * len(triggers), *[_KEYWORDS] * len(keywords)]
         counts.append(len(own))
-        texts.append(f"{called} . {description} . {tags}")
         keys.append(card_key(make_card(called, clauses, triggers)))
     words, starts = vocabulary.read(lines)
     owners = np.repeat(np.arange(len(ordered)), counts)
@@ -101,7 +98,6 @@ def read_entries(documents: Sequence[SearchDocument], vocabulary: Vocabulary) ->
     owner = np.append(owners, np.arange(len(ordered)))[order][is_used]
     return Entries(
         documents=ordered,
-        texts=texts,
         vector_keys=keys,
         phrase_start=offsets_of(np.bincount(owner, minlength=len(ordered))),
         fields=np.append(np.array(fields, np.uint8), np.full(len(ordered), _BODY, np.uint8))[order][is_used],

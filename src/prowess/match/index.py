@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from prowess.match.arrays import sort_unique
 from prowess.match.card import card_of
 from prowess.match.entry import read_entries
-from prowess.match.lexicon import Vocabulary, hash_words, static_embedder
+from prowess.match.lexicon import Vocabulary, hash_words
 from prowess.match.merge import merge_segments
 from prowess.match.segment import Segment, build_segment
 from prowess.match.vectors.card_vectors import CardVectors
 from prowess.match.vectors.embedder import Embedder
+from prowess.match.vectors.encoder import default_encoder
 from prowess.match.vectors.vector_table import VectorRows, VectorTable, find_rows
 
 if TYPE_CHECKING:
@@ -119,8 +120,8 @@ class Index:
 
         With `cards`, vectors are looked up there and none are computed. Without, all are computed and kept in memory.
         """
-        chosen = embedder or static_embedder()
-        portions = [LiveSegment.whole(segment) for segment in _build_segments(documents, chosen)]
+        chosen = embedder or default_encoder()
+        portions = [LiveSegment.whole(segment) for segment in _build_segments(documents)]
         parts = (merge_segments(portions),) if len(portions) > 1 else tuple(part.segment for part in portions)
         index = cls(parts=tuple(LiveSegment.whole(part) for part in parts), embedder=chosen)
         return index.with_vectors(cards) if cards is not None else index.with_all_vectors(CardVectors(None, chosen))
@@ -135,8 +136,7 @@ class Index:
         new = list(_drop_duplicate_slugs(documents))
         slugs = {document.slug for document in new}
         parts = [self._without(part, slugs.union(removed)) for part in self.parts]
-        embedder = _ZeroEmbedder(self.embedder.name, self.dimensions) if blank else self.embedder
-        added = [LiveSegment.whole(segment) for segment in _build_segments(new, embedder)]
+        added = [LiveSegment.whole(segment) for segment in _build_segments(new)]
         parts += [LiveSegment.whole(merge_segments(added))] if len(added) > 1 else added
         parts = self._compacted([part for part in parts if part.living])
         updated = type(self)(parts=parts, embedder=self.embedder, cards=self.cards)
@@ -170,11 +170,6 @@ class Index:
         """Yield the cards of the skills whose vectors are not computed yet."""
         for part in self.parts:
             yield from _missing_cards(part)
-
-    @property
-    def dimensions(self) -> int:
-        """The dimensions of the vectors, without asking the embedder."""
-        return self.parts[0].segment.vectors.shape[1] if self.parts else 1
 
     @property
     def size(self) -> int:
@@ -243,25 +238,14 @@ class Index:
         return tuple(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class _ZeroEmbedder:
-    """Stands in for an embedder that is unavailable."""
-
-    name: str
-    dimensions: int
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.int8]:
-        return np.zeros((len(texts), self.dimensions), np.int8)
-
-
-def _build_segments(documents: Iterable[SearchDocument], embedder: Embedder) -> Iterator[Segment]:
+def _build_segments(documents: Iterable[SearchDocument]) -> Iterator[Segment]:
     """Yield segments of limited size."""
     vocabulary = Vocabulary()
     rest = _drop_duplicate_slugs(documents)
     while portion := list(islice(rest, SEGMENT_SIZE)):
         if vocabulary.is_full:
             vocabulary = Vocabulary()
-        yield build_segment(read_entries(portion, vocabulary), embedder, vocabulary)
+        yield build_segment(read_entries(portion, vocabulary), vocabulary)
 
 
 def _missing_cards(part: LiveSegment) -> Iterator[list[str]]:

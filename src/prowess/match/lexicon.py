@@ -1,8 +1,7 @@
-"""Look up single words: hash, term, vector and weight, cached because words recur."""
+"""Look up single words: hash, term and weight, cached because words recur."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prowess.match.arrays import Array, expand_slices
-from prowess.match.vectors.embedder import SCALE
-from prowess.match.vectors.static import StaticEmbedder
+from prowess.match.vectors.encoder import default_encoder
 from prowess.match.words import LONGEST_WORD, SEPARATOR, STOP_WORDS, split_token, split_tokens, stem_words
 
 # 2⁶⁴ divided by the golden ratio, a common multiplier for hashes.
@@ -90,13 +88,9 @@ def _powers() -> Hashes:
     return np.array([pow(_BASE, place, 1 << 64) for place in range(LONGEST_HASHED + 2)], np.uint64)
 
 
-DIMENSIONS = 256
 _LONGEST_UNTELLING = 2
 """Words up to this length are not key terms of a body."""
-_SMALL_PRODUCT = 500_000
 _CACHE_SIZE = 20_000
-_MAX_EXACT_WEIGHT = 1 << 20
-"""Up to this total weight, the squares of a sum fit in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +99,6 @@ class Word:
 
     number: int
     term: int
-    vector: NDArray[np.int8]
     weight: int
 
 
@@ -133,49 +126,22 @@ class Lexicon:
 
 def look_up_words(words: Sequence[str]) -> list[Word]:
     """Return the properties of these words, without the cache."""
-    vectors, weights = static_embedder().weighed(words)
+    weights = default_encoder().pieces.weight(words)
     numbers = [hash_word(word) for word in words]
     terms = [hash_word(stem) for stem in stem_words(words)]
-    return [Word(*known) for known in zip(numbers, terms, vectors, weights.tolist(), strict=True)]
+    return [Word(*known) for known in zip(numbers, terms, weights.tolist(), strict=True)]
 
 
-@cache
-def static_embedder() -> StaticEmbedder:
-    """Return the embedder that ships with Prowess; single words are always compared by its vectors."""
-    return StaticEmbedder(dimensions=DIMENSIONS)
+def is_common_word(word: str) -> bool:
+    """Return True if a word, or its stem, is frequent in general, so that it is not a typing error."""
+    knows = default_encoder().pieces.knows
+    return knows(word) or any(knows(stem) for stem in stem_words([word]))
 
 
 @cache
 def shared_lexicon() -> Lexicon:
     """Return the cache of this process."""
     return Lexicon()
-
-
-def weighted_sum(vectors: Sequence[NDArray[np.int8]], weights: Sequence[int]) -> NDArray[np.int8]:
-    """Return the weighted sum of vectors, normalized."""
-    total = np.array(weights, np.int64) @ np.array(vectors, np.int64)
-    if sum(weights) < _MAX_EXACT_WEIGHT:
-        length = math.sqrt(int(total @ total))
-    else:
-        length = math.sqrt(sum(value * value for value in total.tolist()))
-    return np.rint(total * (SCALE / (length or 1.0))).astype(np.int8)
-
-
-def dot_products(rows: NDArray[np.int8], columns: NDArray[np.int8]) -> NDArray[np.float32]:
-    """Return the dot product of every row with every column.
-
-    The sums stay below 2²⁴, so they are exact in float32 in any order. Large inputs are multiplied in chunks too small for
-    the BLAS library to start threads, which would take longer than the work.
-    """
-    right = columns.astype(np.float32).T
-    portion = max(_SMALL_PRODUCT // max(columns.size, 1), 16)
-    if len(rows) <= portion:
-        return rows.astype(np.float32) @ right
-    found = np.empty((len(rows), len(columns)), np.float32)
-    for first in range(0, len(rows), portion):
-        some = rows[first : first + portion].astype(np.float32)
-        np.matmul(some, right, out=found[first : first + portion])
-    return found
 
 
 MAX_VOCABULARY = 200_000
@@ -203,7 +169,7 @@ class _Numbers(dict[str, int]):
 class Vocabulary:
     """The words of many skills as arrays, each looked up once. Not thread-safe.
 
-    A word is a position in these arrays. `weights` and `vectors` are filled in by `weigh`.
+    A word is a position in these arrays. `weights` are filled in by `weigh`.
     """
 
     def __init__(self) -> None:
@@ -218,7 +184,6 @@ class Vocabulary:
         self.is_stop_word: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.may_be_key_term: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.weights: NDArray[np.uint16] = np.zeros(0, np.uint16)
-        self.vectors: NDArray[np.int8] = np.zeros((0, DIMENSIONS), np.int8)
 
     @property
     def is_full(self) -> bool:
@@ -246,14 +211,13 @@ class Vocabulary:
         return words[is_telling], counts[starts]
 
     def weigh(self, words: Array) -> None:
-        """Fill in weights and vectors of words."""
+        """Fill in the weights of words."""
         is_wanted = ~self._weighed
         is_used = np.zeros(len(is_wanted), np.bool_)
         is_used[words] = True
         places = np.flatnonzero(is_wanted & is_used)
         if len(places):
-            vectors, weights = static_embedder().weighed([self._texts[place] for place in places.tolist()])
-            self.weights[places], self.vectors[places] = weights, vectors
+            self.weights[places] = default_encoder().pieces.weight([self._texts[place] for place in places.tolist()])
             self._weighed[places] = True
 
     def texts(self, words: Array) -> list[str]:
@@ -288,4 +252,3 @@ class Vocabulary:
         self.may_be_key_term = np.append(self.may_be_key_term, np.array(keys, np.bool_))
         self._weighed = np.append(self._weighed, np.zeros(size, np.bool_))
         self.weights = np.append(self.weights, np.zeros(size, np.uint16))
-        self.vectors = np.concatenate((self.vectors, np.zeros((size, DIMENSIONS), np.int8)))

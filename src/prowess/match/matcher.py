@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from prowess.errors import Unavailable
 from prowess.match.index import Index
-from prowess.match.lexicon import static_embedder
 from prowess.match.ranking import list_tagged, rank
 from prowess.match.recommendation import Recommendation
 from prowess.match.snapshot import SavedIndex, Snapshot
 from prowess.match.vectors.card_vectors import CardVectors
-from prowess.match.vectors.embedder import Embedder
+from prowess.match.vectors.embedder import Embedder, WordsOnly
+from prowess.match.vectors.encoder import default_encoder
 
 if TYPE_CHECKING:
     from prowess.catalog.catalog import CatalogChanges
@@ -103,7 +103,7 @@ class Matcher:
         watch: ChangeWatch,
         *,
         snapshot: Snapshot | None = None,
-        embedder: Callable[[], Embedder] = static_embedder,
+        embedder: Callable[[], Embedder] = default_encoder,
         cards: Callable[[], CardVectors] | None = None,
         background: Callable[[], bool] | None = None,
         changed_folders: Callable[[SavedIndex], FolderUpdate | None] | None = None,
@@ -366,7 +366,7 @@ class Matcher:
             return Index.build(catalog.documents(away=away), self._embedder(), cards=self._cards)
         except Unavailable as error:
             self._without_embedder(error)
-            return Index.build(catalog.documents(away=away), cards=CardVectors(None, static_embedder()))
+            return Index.build(catalog.documents(away=away), WordsOnly(), cards=CardVectors(None, WordsOnly()))
 
     def _without_embedder(self, error: Unavailable) -> None:
         if self._retry == float("inf"):

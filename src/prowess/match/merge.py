@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prowess.match.arrays import Array, offsets_of, take_slices
-from prowess.match.segment import Segment, sign_codes
+from prowess.match.segment import Segment
 
 
 class SegmentPart(Protocol):
@@ -46,7 +46,6 @@ def merge_segments(parts: Sequence[SegmentPart]) -> Segment:
     stems = [segment.terms[segment.word_term[some]] for segment, some in zip(segments, used, strict=True)]
     terms, word_term = np.unique(_merge_rows(stems, placed, len(words)), return_inverse=True)
 
-    vectors = _concat(segments, kept, "vectors")
     phrase_start = offsets_of(_slice_lengths(segments, kept, "phrase_start"))
     moved = _new_documents(segments, kept)
     return Segment(
@@ -54,18 +53,14 @@ def merge_segments(parts: Sequence[SegmentPart]) -> Segment:
         locations=_concat(segments, kept, "locations"),
         keys=_concat(segments, kept, "keys"),
         ranks=_concat(segments, kept, "ranks"),
-        vectors=vectors,
         vector_keys=_concat(segments, kept, "vector_keys"),
-        codes=sign_codes(vectors),
         phrase_start=phrase_start,
         said_end=phrase_start[1:] - _count_bodies(segments, kept),
         phrase_field=_concat_slices(segments, kept, "phrase_field", "phrase_start"),
-        phrase_length=_concat_slices(segments, kept, "phrase_length", "phrase_start"),
         word_start=offsets_of(_phrase_lengths(segments, kept)),
         phrase_words=_merge_phrase_words(segments, kept, word_places),
         words=words,
         word_term=word_term.astype(np.uint32),
-        word_vectors=_merge_rows(_select(segments, used, "word_vectors"), placed, len(words)),
         word_weight=_merge_rows(_select(segments, used, "word_weight"), placed, len(words)),
         word_documents=_merge_word_counts(parts, used, placed, len(words)),
         terms=terms,

@@ -13,16 +13,16 @@ from prowess.errors import Unavailable
 from prowess.match.arrays import Array, find_sorted
 from prowess.match.index import Index
 from prowess.match.lexicon import (
-    DIMENSIONS,
     LONGEST_HASHED,
     Word,
     hash_neighbours,
     hash_word,
+    is_common_word,
     shared_lexicon,
-    static_embedder,
-    weighted_sum,
 )
-from prowess.match.words import extract_words, is_cjk_pair
+from prowess.match.vectors.embedder import quantize
+from prowess.match.vectors.pieces import FULL_WEIGHT
+from prowess.match.words import extract_words
 
 MAX_MEANINGS = 3
 _SHORTEST_WORD = 4
@@ -39,7 +39,7 @@ def find_meanings(index: Index, word: str) -> list[Word]:
         or not word.isascii()
         or not word.isalpha()
         # A correct word that no skill uses is not a typing error.
-        or static_embedder().knows(word)
+        or is_common_word(word)
     ):
         return []
     # A word of the same length (one letter wrong, or two swapped) is the likelier meaning.
@@ -62,9 +62,7 @@ def _find_known(index: Index, numbers: Array) -> list[Word]:
             places[there & (part.word_count[places] > 0)] if len(segment.words) else places[:0]
         ).tolist():
             term = int(segment.terms[segment.word_term[place]])
-            meaning = Word(
-                int(segment.words[place]), term, segment.word_vectors[place], int(segment.word_weight[place])
-            )
+            meaning = Word(int(segment.words[place]), term, int(segment.word_weight[place]))
             ranked.append((index.count(term), meaning.number, meaning))
     ranked.sort(key=lambda entry: (-entry[0], entry[1]))
     found: dict[int, Word] = {}
@@ -106,8 +104,10 @@ MAX_TERMS = 200
 """Only the rarest terms of a long message are searched for."""
 MAX_COMPARED_WORDS = 64
 """Only the rarest words of a long message are compared individually."""
-ENOUGH_TERMS = 6
-"""A skill with this many of the strongest terms gets the full lexical score."""
+SHORT_MESSAGE, LONG_MESSAGE = 10, 40
+"""Messages with up to so many different words are short; with this many or more, long."""
+SHORT_LEXICAL_WEIGHT, LONG_LEXICAL_WEIGHT = 0.044, 0.066
+"""The weight of BM25F in short and long messages, where the cosine weighs 1."""
 STRENGTH_UNIT = 16
 """Term weights are integers, in this fraction of a unit of rarity."""
 
@@ -115,7 +115,7 @@ STRENGTH_UNIT = 16
 # messages of 200 words, and nothing on short ones.
 _SATURATION = 1.0
 _REPAIR_WEIGHT = 0.7
-_CONTEXT_WEIGHT = 0.3
+_CONTEXT_WEIGHT, _CONTEXT_MEANING = 0.3, 0.5
 _MAX_REPAIRS = 32
 
 
@@ -127,27 +127,23 @@ class Query:
     words: dict[str, int]
     """The distinct words in order of appearance."""
     word_terms: list[int]
-    rarity: NDArray[np.float64]
-    """The rarity of each word among the skills, as integers in thousandths."""
-    rarities: int
-    """The sum of all rarities, at least 1."""
     weight: NDArray[np.float64]
-    """The general weight of each word."""
+    """The general weight of each word, 1 for an informative one."""
+    total: float
+    """The sum of the weights of all words."""
     terms: list[int]
     """The terms to search for, strongest first: from the message, its corrections, and the context."""
     strengths: list[int]
-    mass: int
-    """The sum of the strongest terms."""
+    lexical_weight: float
+    """How much words count beside meaning: more in long messages, of which encoders understand less."""
     meant: dict[int, str]
     """The word of the message behind each term, '' for context."""
     places: list[dict[int, int]]
     """The positions of the terms in each segment that has them."""
-    compared: NDArray[np.int8]
-    """First row: the sum of the words, to compare with phrases; then the words to compare individually."""
-    unspaced: bool
-    """True if it is mostly Chinese, Japanese or Korean, where vectors only detect equality."""
     embedded: NDArray[np.int8]
-    """The vector of the message from the index's embedder, to compare with whole skills."""
+    """The vector of the message from the index's embedder, to compare with cards."""
+    has_vector: bool
+    """False if the embedder is unavailable, or knows nothing in the message."""
 
 
 def build_query(index: Index, message: str, context: str = "") -> Query:
@@ -159,27 +155,32 @@ def build_query(index: Index, message: str, context: str = "") -> Query:
     heard = shared_lexicon().words(list(counts))
     terms = _TermCollector(index, [known.term for known in heard])
     said = [terms.understood(word, known, count) for (word, count), known in zip(counts.items(), heard, strict=True)]
-    before = terms.around(extract_words(context)[-MAX_CONTEXT_WORDS:]) if context.strip() else []
+    if context.strip():
+        terms.around(extract_words(context)[-MAX_CONTEXT_WORDS:])
     strongest = terms.strongest()
-    rarity = [round(1000 * terms.rarity[known.term]) for known in said]
-    chosen = _pick_rarest(rarity)
-    close = [said[place] for place in chosen]
+    close = sorted(said, key=lambda known: -terms.rarity[known.term])[:MAX_COMPARED_WORDS]
+    embedded = _embed(index, message, context)
     return Query(
         message=message,
         words={word: place for place, word in enumerate(counts)},
         word_terms=[known.term for known in close],
-        rarity=np.array([rarity[place] for place in chosen], np.float64),
-        rarities=max(sum(rarity[place] for place in chosen), 1),
-        weight=np.array([known.weight for known in close], np.float64),
+        weight=np.array([known.weight / FULL_WEIGHT for known in close]),
+        total=sum({known.term: known.weight for known in said}.values()) / FULL_WEIGHT,
         terms=[term for term, _ in strongest],
         strengths=[strength for _, strength in strongest],
-        mass=sum(strength for _, strength in strongest[:ENOUGH_TERMS]),
+        lexical_weight=_lexical_weight(len(counts)),
         meant={term: terms.meant[term] for term, _ in strongest},
         places=terms.places,
-        compared=np.array([_sum_vectors(said, counts.values(), before), *(known.vector for known in close)], np.int8),
-        unspaced=not message.isascii() and 2 * sum(map(is_cjk_pair, counts)) > len(counts),
-        embedded=_embed(index, f"{message}\n{context}" if context else message),
+        embedded=embedded,
+        has_vector=bool(np.count_nonzero(embedded)),
     )
+
+
+def _lexical_weight(words: int) -> float:
+    """Return the weight of words beside meaning, between those of short and of long messages."""
+    low, high = math.log(SHORT_MESSAGE), math.log(LONG_MESSAGE)
+    share = min(max((math.log(max(words, 1)) - low) / (high - low), 0.0), 1.0)
+    return round(SHORT_LEXICAL_WEIGHT + share * (LONG_LEXICAL_WEIGHT - SHORT_LEXICAL_WEIGHT), 6)
 
 
 def _trim_middle(message: str) -> str:
@@ -263,28 +264,12 @@ class _TermCollector:
         self.rarity.update((term, compute_rarity(size, count)) for term, count in counts.items())
 
 
-def _sum_vectors(said: list[Word], counts: Iterable[int], before: list[Word]) -> NDArray[np.int8]:
-    """Return the weighted sum of the words; the context counts a third."""
-    words = [*said, *before]
-    if not words:
-        return np.zeros(DIMENSIONS, np.int8)
-    # Integers, so that the sum is exact: three times the message instead of a third of the context.
-    times = [3 * count if before else count for count in counts] + [1] * len(before)
-    weights = [known.weight * count for known, count in zip(words, times, strict=True)]
-    return weighted_sum([known.vector for known in words], weights)
-
-
-def _pick_rarest(rarity: list[int]) -> list[int]:
-    """Return the positions of the words to compare individually, in order."""
-    if len(rarity) <= MAX_COMPARED_WORDS:
-        return list(range(len(rarity)))
-    order = sorted(range(len(rarity)), key=lambda place: (-rarity[place], place))
-    return sorted(order[:MAX_COMPARED_WORDS])
-
-
-def _embed(index: Index, text: str) -> NDArray[np.int8]:
+def _embed(index: Index, message: str, context: str) -> NDArray[np.int8]:
     """Return the message's vector, or zeros if the embedder is unavailable, so that words alone decide."""
     try:
-        return index.embedder.embed([text])[0]
+        if not context.strip():
+            return index.embedder.embed([message])[0]
+        said, before = index.embedder.embed([message, context]).astype(np.float64)
     except Unavailable:
-        return np.zeros(index.dimensions, np.int8)
+        return np.zeros(1, np.int8)
+    return quantize((said + _CONTEXT_MEANING * before)[np.newaxis])[0]

@@ -64,7 +64,7 @@ def _field_evidence(field: FieldName, words: set[str], order: Mapping[str, int])
     )
 
 
-def explain(evidence: Sequence[Evidence], *, mentioned: bool, cosine: float) -> str:
+def explain(evidence: Sequence[Evidence], *, mentioned: bool, near: Signals) -> str:
     """Return a short sentence that says why the skill was found."""
     reasons = ["the message names it"] if mentioned else []
     for item in evidence:
@@ -72,9 +72,9 @@ def explain(evidence: Sequence[Evidence], *, mentioned: bool, cosine: float) -> 
             reasons.append(f"{item.count} word{'s' if item.count > 1 else ''} of its text")
         else:
             reasons.append(f"{_FIELD_LABELS[item.field]}: {', '.join(item.terms[:_MAX_SHOWN])}")
-    if cosine >= CLOSE_COSINE:
+    if near.compared and max(near.cosine, near.part) >= CLOSE_COSINE:
         reasons.append("close in meaning")
-    return "; ".join(reasons) or "a little alike in meaning"
+    return "; ".join(reasons) or "somewhat similar in meaning"
 
 
 MAX_RESULTS = 1_000
@@ -111,7 +111,7 @@ def rank(
         tags=sorted({hash_tag(tag) for tag in tags}),
         pinned=[some.every for some in named],
     )
-    looks = [_SegmentRanking(query, some, called) for some, called in zip(candidates, named, strict=True)]
+    looks = [_SegmentRanking(query, some, called, index.size) for some, called in zip(candidates, named, strict=True)]
     worths = sorted((worth for look in looks for worth in look.worths), reverse=True)
     # The metadata of a skill is JSON, and is decoded only for those that can be among the results.
     cut = worths[limit - 1] if len(worths) > limit else 0.0
@@ -181,16 +181,19 @@ class _Hit(NamedTuple):
 class _SegmentRanking:
     """Scores the candidates of a segment."""
 
-    def __init__(self, query: Query, candidates: Candidates, named: _DirectHits) -> None:
+    def __init__(self, query: Query, candidates: Candidates, named: _DirectHits, crowd: int) -> None:
         explicit = named.every
         self._query = query
         self._named = named
+        self._crowd = crowd
         self._segment, self._terms = candidates.segment, candidates.terms
         self._documents: list[int] = candidates.documents.tolist()
         self._signals = compute_signals(query, candidates)
         self.worths = [
-            compute_rank(signals, explicit=document in explicit)
-            for document, signals in zip(self._documents, self._signals, strict=True)
+            compute_rank(base, signals, explicit=document in explicit)
+            for document, base, signals in zip(
+                self._documents, candidates.rank(query).tolist(), self._signals, strict=True
+            )
         ]
 
     def hits(self, cut: float) -> list[_Hit]:
@@ -211,7 +214,7 @@ class _SegmentRanking:
         mentioned, fitted = document in named.mentioned, named.fitted.get(document, ())
         verbatim = any(contains_phrase(query.message, trigger) for trigger in hit.shown["triggers"])
         explicit = mentioned or document in named.fitted
-        score = compute_score(hit.signals, explicit=explicit, verbatim=verbatim, unspaced=query.unspaced)
+        score = compute_score(hit.signals, crowd=self._crowd, explicit=explicit, verbatim=verbatim)
         score = min(score, at_most)
         evidence = collect_evidence(self._segment, document, self._said, query.words, fitted)
         return _recommend(
@@ -219,6 +222,6 @@ class _SegmentRanking:
             score=score,
             decision=decide(score),
             evidence=evidence,
-            why=explain(evidence, mentioned=mentioned, cosine=hit.signals.cosine),
+            why=explain(evidence, mentioned=mentioned, near=hit.signals),
             signals=hit.signals.rounded(),
         )

@@ -13,13 +13,11 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from prowess.match.arrays import Array, count_documents, expand_slices, offsets_of, sort_unique, weighted_sums
-from prowess.match.entry import FIELD_WEIGHTS, MAX_TRIGGERS, PURPOSE_FIELDS, Entries
+from prowess.match.arrays import Array, count_documents, offsets_of, sort_unique
+from prowess.match.entry import FIELD_WEIGHTS, MAX_TRIGGERS, Entries
 from prowess.match.lexicon import Vocabulary, hash_word, hash_words
 from prowess.match.recommendation import FIELD_NAMES
-from prowess.match.vectors.embedder import Embedder
 from prowess.skill.limits import MAX_INTENT_PATTERNS
 
 if TYPE_CHECKING:
@@ -27,12 +25,9 @@ if TYPE_CHECKING:
 
 IMPACT_SCALE = 100
 """The impact of a term on a skill runs from 1 to this."""
-SIGN_BITS = 128
-"""The number of dimensions whose signs are stored for the first pass."""
 # The parameter k1 of BM25F.
 _SATURATION = 1.2
 _JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
-_BATCH = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -43,18 +38,14 @@ class Segment:
     locations: Array  # hash of the path of each document, 0 if it has none
     keys: Array  # SHA-256 of slug, scope and digest of each document, as four numbers
     ranks: Array  # whether the document may be recommended
-    vectors: Array  # one row per document, from the embedder
     vector_keys: Array  # the key of each document's card, as two numbers; zeros without a card
-    codes: Array  # the signs of the first dimensions as bits: a row per 64 dimensions, a column per document
     phrase_start: Array  # documents → phrases
     said_end: Array  # documents → the end of their phrases without the body, which comes last
     phrase_field: Array
-    phrase_length: Array  # the length of the sum of its words' vectors
     word_start: Array  # phrases → their words
     phrase_words: Array
     words: Array  # hashes of all words, ascending
     word_term: Array  # words → terms
-    word_vectors: Array
     word_weight: Array
     word_documents: Array  # the number of documents that have each word
     terms: Array  # hashes of all terms, ascending
@@ -110,10 +101,9 @@ class Segment:
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
-def build_segment(entries: Entries, embedder: Embedder, vocabulary: Vocabulary) -> Segment:
+def build_segment(entries: Entries, vocabulary: Vocabulary) -> Segment:
     """Return the segment of these entries."""
     documents, fields, phrase_start = entries.documents, entries.fields, entries.phrase_start
-    vectors = embedder.embed(entries.texts)
     vocabulary.weigh(entries.words)
     table = _WordTable(vocabulary, entries.words)
     said = _PhraseWords(entries.word_start, phrase_start, fields, table)
@@ -125,18 +115,14 @@ def build_segment(entries: Entries, embedder: Embedder, vocabulary: Vocabulary) 
         locations=hash_words([document.location for document in documents]),
         keys=np.frombuffer(b"".join(map(_document_key, documents)), "<u8").astype(np.uint64).reshape(-1, 4),
         ranks=np.array([bool(document.description.strip()) for document in documents], np.bool_),
-        vectors=vectors,
         vector_keys=np.array(entries.vector_keys, np.uint64).reshape(-1, 2),
-        codes=sign_codes(vectors),
         phrase_start=phrase_start,
         said_end=phrase_start[1:] - has_body[phrase_start[1:]],
         phrase_field=fields,
-        phrase_length=said.lengths(),
         word_start=said.word_start,
         phrase_words=table.places,
         words=table.numbers,
         word_term=table.term,
-        word_vectors=table.vectors,
         word_weight=table.weights,
         word_documents=count_documents(table.places, said.documents, len(table.numbers)),
         terms=table.terms,
@@ -160,7 +146,6 @@ class _WordTable:
         moved[used] = np.arange(len(used), dtype=np.uint32)
         self.places = moved[learnt]
         self.numbers = vocabulary.numbers[used]
-        self.vectors = vocabulary.vectors[used]
         self.weights = vocabulary.weights[used]
         self.terms, term = np.unique(vocabulary.terms[used], return_inverse=True)
         self.term = term.astype(np.uint32)
@@ -174,18 +159,6 @@ class _PhraseWords:
         self._owners = np.repeat(np.arange(len(phrase_start) - 1), np.diff(phrase_start))
         self._sizes = np.diff(word_start)
         self.documents = np.repeat(self._owners, self._sizes)
-
-    def lengths(self) -> Array:
-        """Return the vector lengths of phrases with a meaning as a whole, and 0 for lists of words."""
-        lengths = np.zeros(len(self._fields), np.float32)
-        saying = np.flatnonzero(np.array(PURPOSE_FIELDS)[self._fields])
-        for first in range(0, len(saying), _BATCH):
-            some = saying[first : first + _BATCH]
-            places, starts = expand_slices(self.word_start[some], self.word_start[some + 1])
-            words = self._table.places[places]
-            sums = weighted_sums(self._table.vectors, self._table.weights, words, np.append(starts, len(words)))
-            lengths[some] = np.sqrt(np.square(sums, dtype=np.int64).sum(axis=1).astype(np.float64))
-        return lengths
 
     def postings(self) -> dict[str, Array]:
         """Return which documents have which terms, and the impact of each: BM25F over the weights and lengths of fields."""
@@ -231,16 +204,6 @@ def _group_by_tag(documents: Sequence[SearchDocument]) -> dict[str, Array]:
 def hash_tag(tag: str) -> int:
     """Return the hash of a tag, ignoring case and surrounding space."""
     return hash_word(tag.strip().casefold())
-
-
-def sign_codes(vectors: NDArray[np.int8]) -> NDArray[np.uint64]:
-    """Return the signs of the first dimensions as bits, one row of 64-bit numbers per 64 dimensions."""
-    vectors = vectors[:, :SIGN_BITS]
-    width = -(-vectors.shape[1] // 64) * 64
-    signs = np.zeros((len(vectors), width), np.bool_)
-    signs[:, : vectors.shape[1]] = vectors > 0
-    packed = np.packbits(signs, axis=1, bitorder="little").view("<u8")
-    return np.ascontiguousarray(packed.T)
 
 
 def _document_key(document: SearchDocument) -> bytes:

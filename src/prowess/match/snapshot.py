@@ -18,9 +18,9 @@ import numpy as np
 from prowess.errors import ProwessError
 from prowess.match.array_file import FileDamaged, open_regular, read_arrays, write_arrays
 from prowess.match.index import Index, LiveSegment
-from prowess.match.lexicon import static_embedder
 from prowess.match.segment import Segment
 from prowess.match.vectors.embedder import Embedder
+from prowess.match.vectors.encoder import default_encoder
 from prowess.skill.reader_version import reader_version
 from prowess.storage.files.folder_lock import try_lock_folder
 
@@ -38,7 +38,7 @@ def read_segment(path: Path) -> Segment:
         raise FileDamaged(path.name) from error
 
 
-SNAPSHOT_FORMAT = 5
+SNAPSHOT_FORMAT = 6
 """Raise it with every change to segments or to how words are read, so that older snapshots are rebuilt."""
 
 _CURRENT = "current"
@@ -176,7 +176,7 @@ def _text_version() -> str:
     import Stemmer
 
     library: Any = Stemmer
-    return f"{static_embedder().name} {library.version()} {unicodedata.unidata_version}"
+    return f"{default_encoder().name} {library.version()} {unicodedata.unidata_version}"
 
 
 def _dead_documents(part: LiveSegment) -> list[int]:

@@ -193,9 +193,9 @@ def _split_camel_case(word: str) -> list[str]:
 @cache
 def _is_one_word() -> Callable[[str], bool]:
     # Imported here, because that module imports this one.
-    from prowess.match.lexicon import static_embedder
+    from prowess.match.vectors.encoder import default_encoder
 
-    return static_embedder().knows
+    return default_encoder().pieces.knows
 
 
 def _strip_accents(found: re.Match[str]) -> str:

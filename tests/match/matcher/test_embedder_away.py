@@ -9,7 +9,7 @@ import pytest
 from prowess.errors import Unavailable
 from prowess.match.matcher import FRESHNESS_SECONDS, Matcher
 from prowess.match.snapshot import Snapshot
-from prowess.match.vectors.static import StaticEmbedder
+from prowess.match.vectors.encoder import Encoder
 
 
 def test_without_the_embedder_that_was_asked_for_the_static_one_is_used(near, clock, caplog, counting, best):
@@ -27,7 +27,7 @@ def test_without_the_embedder_that_was_asked_for_the_static_one_is_used(near, cl
     assert "does not answer" in caplog.text
 
 
-class Wavering(StaticEmbedder):
+class Wavering(Encoder):
     """An embedder whose server goes away."""
 
     away = False
@@ -37,10 +37,14 @@ class Wavering(StaticEmbedder):
             raise Unavailable("The server of embeddings does not answer.", hint="Start it.")
         return super().embed(texts)
 
+    def embed_parts(self, cards):
+        self.embed([])
+        return super().embed_parts(cards)
+
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_an_embedder_that_goes_away_later_does_not_stop_matching(near, clock, changed, pack, counting, best):
-    embedder, catalog = Wavering(dimensions=64), counting(near)
+    embedder, catalog = Wavering(), counting(near)
     matcher = Matcher(lambda: catalog, catalog, clock=clock, embedder=lambda: embedder)
     assert best(matcher, "slow database queries") == "sql-tuner"
     embedder.away = True
@@ -52,7 +56,7 @@ def test_an_embedder_that_goes_away_later_does_not_stop_matching(near, clock, ch
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_an_embedder_that_cannot_be_opened_does_not_stop_matching(near, clock, tmp_path, kept, counting, best):
-    def missing() -> StaticEmbedder:
+    def missing() -> Encoder:
         raise Unavailable("The library of the model is not installed.", hint="Install prowess[semantic].")
 
     catalog = counting(near)

@@ -8,12 +8,11 @@ import pytest
 from prowess.errors import Unavailable
 from prowess.match.card import card_of
 from prowess.match.index import Index
-from prowess.match.lexicon import static_embedder
 from prowess.match.matcher import IN_PLACE, Matcher
 from prowess.match.snapshot import Snapshot
 from prowess.match.vectors.card_vectors import CardVectors
 from prowess.match.vectors.embedder import embed_cards
-from prowess.match.vectors.static import StaticEmbedder
+from prowess.match.vectors.encoder import Encoder, default_encoder
 
 MANY = IN_PLACE + 8
 
@@ -46,7 +45,7 @@ def open_matcher(tmp_path, clock, counting, background):
             lambda: catalog,
             catalog,
             snapshot=Snapshot(tmp_path / "index"),
-            cards=lambda: CardVectors(tmp_path / "vectors", static_embedder()),
+            cards=lambda: CardVectors(tmp_path / "vectors", default_encoder()),
             background=given.get("background", background),
             clock=clock,
         )
@@ -95,7 +94,7 @@ def test_what_the_background_computes_is_used_after_the_next_look(
 ) -> None:
     matcher = open_matcher(many(pack, store))
     cards = list(matcher.index().missing_cards())
-    elsewhere = CardVectors(tmp_path / "vectors", static_embedder())
+    elsewhere = CardVectors(tmp_path / "vectors", default_encoder())
     elsewhere.add(cards[:4])
     clock.now += 5
     assert matcher.index().missing == MANY - 4
@@ -110,7 +109,7 @@ def test_what_the_background_computes_is_used_after_the_next_look(
 
 def test_the_last_few_are_computed_by_the_query(pack, store, open_matcher, clock, tmp_path) -> None:
     matcher = open_matcher(many(pack, store))
-    CardVectors(tmp_path / "vectors", static_embedder()).add(list(matcher.index().missing_cards())[:-IN_PLACE])
+    CardVectors(tmp_path / "vectors", default_encoder()).add(list(matcher.index().missing_cards())[:-IN_PLACE])
     clock.now += 5
     assert matcher.index().missing == 0
 
@@ -170,13 +169,17 @@ def test_documents_that_are_only_tried_out_are_not_kept(near, open_matcher, offi
 def test_while_the_embedder_is_away_words_decide_and_later_the_vectors_are_there(
     near, clock, counting, tmp_path
 ) -> None:
-    class Wavering(StaticEmbedder):
+    class Wavering(Encoder):
         away = False
 
         def embed(self, texts):
             if self.away:
                 raise Unavailable("away")
             return super().embed(texts)
+
+        def embed_parts(self, cards):
+            self.embed([])
+            return super().embed_parts(cards)
 
     embedder, catalog = Wavering(), counting(near)
     matcher = Matcher(

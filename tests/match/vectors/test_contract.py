@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 
 from prowess.match.vectors.embedder import SCALE, Embedder, quantize
-from prowess.match.vectors.encoder import Encoder
+from prowess.match.vectors.encoder import Encoder, default_encoder
 from prowess.match.vectors.endpoint import EndpointEmbedder
 from prowess.match.vectors.onnx import OnnxEmbedder
-from prowess.match.vectors.static import StaticEmbedder
 
 TEXTS = ["cats", "dogs and cats", "taxes", "", "cats", " \n\t"]
 
 
-@pytest.fixture(params=["static", "encoder", "onnx", "endpoint"])
+@pytest.fixture(params=["default", "encoder", "onnx", "endpoint"])
 def embedder(request) -> Embedder:
-    if request.param == "static":
-        return StaticEmbedder()
+    if request.param == "default":
+        return default_encoder()
     if request.param == "encoder":
         return Encoder(request.getfixturevalue("encoder_file"))
     if request.param == "onnx":

@@ -13,8 +13,8 @@ from prowess.catalog.catalog import Catalog
 from prowess.catalog.memory_store import MemoryStore
 from prowess.engine.matcher import open_embedder, open_matcher
 from prowess.errors import Invalid, Unavailable
-from prowess.match.lexicon import static_embedder
 from prowess.match.matcher import Matcher
+from prowess.match.vectors.encoder import default_encoder
 from prowess.settings import Settings, read_settings
 from prowess.skill.package import Package
 
@@ -32,9 +32,9 @@ def settings(tmp_path: Path, **variables: str) -> Settings:
 # Which one it is
 
 
-@pytest.mark.parametrize("variables", [{}, {"embedder": ""}, {"embedder": "static"}])
+@pytest.mark.parametrize("variables", [{}, {"embedder": ""}, {"embedder": "default"}])
 def test_the_vectors_that_ship_with_prowess_are_the_default(tmp_path: Path, variables: dict[str, str]) -> None:
-    assert open_embedder(settings(tmp_path, **variables)) is static_embedder()
+    assert open_embedder(settings(tmp_path, **variables)) is default_encoder()
 
 
 def test_a_sentence_model_is_named_by_its_folder(
@@ -62,7 +62,7 @@ def test_a_model_to_download_is_asked_of_fastembed(tmp_path: Path, monkeypatch: 
 
     def downloaded(model: str, *, cache: Path | None = None) -> object:
         asked.append((model, cache))
-        return static_embedder()
+        return default_encoder()
 
     from prowess.match.vectors.onnx import OnnxEmbedder
 
@@ -82,13 +82,13 @@ def test_an_embedder_is_opened_once_for_the_same_settings(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "named", ["nonsense", "onnx", "onnx:", "fastembed:", "endpoint:", "endpoint:m", "STATIC", "static:x", "x:y"]
+    "named", ["nonsense", "onnx", "onnx:", "fastembed:", "endpoint:", "endpoint:m", "DEFAULT", "default:x", "x:y"]
 )
 def test_what_names_no_embedder_is_refused_with_what_would(tmp_path: Path, named: str) -> None:
     with pytest.raises(Invalid, match="PROWESS_EMBEDDER is") as refused:
         open_embedder(settings(tmp_path, embedder=named, embedder_key=KEY))
     assert named in refused.value.message
-    for form in ("static", "onnx:FOLDER", "fastembed:NAME", "endpoint:MODEL", "PROWESS_EMBEDDER_URL"):
+    for form in ("default", "none", "onnx:FOLDER", "fastembed:NAME", "endpoint:MODEL", "PROWESS_EMBEDDER_URL"):
         assert form in refused.value.hint
 
 
@@ -166,7 +166,6 @@ def test_matching_goes_on_without_an_embedder_that_is_away(
     catalog = Catalog(lambda: [store])
     with caplog.at_level(logging.WARNING), Matcher(lambda: catalog, Always(), embedder=embedder) as matcher:
         assert [found.slug for found in matcher.match(MESSAGE)] == ["invoice-reader"]
-        assert matcher.index().embedder is static_embedder()
     assert "Matching without the embedder that was asked for: the " in caplog.text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,12 @@ class Encoder:
             for place, first, last in zip(chosen, ends, ends[1:], strict=False):
                 rows[place] = found[first:last]
         return rows
+
+
+@cache
+def default_encoder() -> Encoder:
+    """Return the encoder that ships with Prowess, loaded once."""
+    return Encoder()
 
 
 def _load(file: Path) -> tuple[Pieces, Network, str]:
