@@ -2,9 +2,8 @@
 
     python benchmarks/match_cold.py [--sizes 1000,10000] [--runs N] [--out FILE]
 
-The skills are recombined from real ones. They are kept in a workspace's database by another program, in its skill folders, and
-by `prowess import`, which indexes them (first column, the import itself). Otherwise the first call reads them all and builds
-the index. Then all vectors are computed, as the background process does; the later calls load both. The last column is a
+The skills are recombined from real ones. They are in the skill folders of a workspace, or imported into its database, which
+indexes them (first column, the import itself). From folders, the first call reads them all and builds the index. Then all vectors are computed, as the background process does; the later calls load both. The last column is a
 call after one skill was added. The figures are the CPU time of the child process, all its threads included: the least of
 several calls, since everything above that is the machine's other business.
 """
@@ -19,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 from typing import Any
@@ -35,7 +33,6 @@ HERE = Path(__file__).resolve().parent
 MESSAGE = "could you draft the release notes for the new version"
 PREPARE = "from prowess.engine.doctor import prepare_index; prepare_index()"
 PROWESS = str(Path(sys.executable).parent / "prowess")
-BATCH = 200
 HIDDEN = re.compile("[\ue000-\uf8ff\ufe00-\ufe0f]")
 """Hidden characters, which a skill may not have; some of the real texts are damaged."""
 GOALS = (
@@ -122,20 +119,6 @@ def skill_text(slug: str, card: Card) -> str:
     return "\n".join(["---", *lines, "---", "", f"# {card.name}", "", card.body, ""])
 
 
-def in_database(workspace: Path, skills: Iterator[Package]) -> float:
-    from prowess.catalog.database_store import DatabaseStore
-    from prowess.storage.database import open_database
-
-    (workspace / ".prowess").mkdir(exist_ok=True)
-    database = open_database(f"sqlite:///{workspace / '.prowess' / 'agents.db'}")
-    store = DatabaseStore(database, scope="workspace")
-    while batch := list(islice(skills, BATCH)):
-        if refused := [saved for saved in store.save_all(batch) if saved.skill is None]:
-            raise SystemExit(f"not kept: {refused[0]}")
-    database.close()
-    return 0.0
-
-
 def in_folders(workspace: Path, skills: Iterator[Package]) -> float:
     for package in skills:
         folder = workspace / "skills" / package.name
@@ -153,7 +136,6 @@ def by_import(workspace: Path, skills: Iterator[Package]) -> float:
 
 
 PLACES: dict[str, Callable[[Path, Iterator[Package]], float]] = {
-    "database": in_database,
     "folders": in_folders,
     "imported": by_import,
 }
