@@ -119,13 +119,14 @@ def make_matcher(
     """Return a matcher over the catalog of an organization, with the snapshot that these settings have."""
     # Plugins add kinds and forms, which are part of the reader version that a snapshot is checked against.
     working_plugins()
+    places = watch if isinstance(watch, Places) else watch.places
     return Matcher(
         catalog,
         watch,
         snapshot=Snapshot(snapshot_folder(settings, organization)),
         embedder=lambda: open_embedder(settings),
         cards=lambda: open_card_vectors(settings),
-        changed_folders=lambda saved: read_changed_folders(saved, Places(settings), catalog),
+        changed_folders=lambda saved: read_changed_folders(saved, places, catalog),
         background=(lambda: start_worker(settings)) if settings.background else None,
         close=close,
     )

@@ -17,8 +17,8 @@ from prowess.storage.files.freshness import (
     TreeChanges,
     fingerprint_changes,
     fingerprint_folders,
-    fingerprint_matches,
     fingerprint_sqlite,
+    first_difference,
 )
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Places:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self._checked = (b"", 0)
         # Before any skill is read: plugins add kinds and forms to the tables that readers look into.
         working_plugins()
 
@@ -127,7 +128,11 @@ class Places:
         False may also mean that something irrelevant has changed.
         """
         head = self._head(self.present())
-        return head != b"" and record.startswith(head) and fingerprint_matches(record[len(head) :])
+        if not head or not record.startswith(head):
+            return False
+        different = first_difference(record[len(head) :])
+        self._checked = (record, different or 0)
+        return different is None
 
     def changes(self, record: bytes) -> tuple[TreeChanges, dict[str, str]] | None:
         """Return what has changed in folders since a record, and the record's keys of these folders by their paths.
@@ -136,7 +141,10 @@ class Places:
         """
         places = self.present()
         head = self._head(places)
-        found = fingerprint_changes(record[len(head) :]) if head and record.startswith(head) else None
+        # `holds` has just found the beginning of this record unchanged, so it is not looked at again.
+        (checked, start), self._checked = self._checked, (b"", 0)
+        start = start if checked is record else 0
+        found = fingerprint_changes(record[len(head) :], start) if head and record.startswith(head) else None
         if found is None:
             return None
         now = head + found.fingerprint if found.fingerprint else b""

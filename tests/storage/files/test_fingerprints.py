@@ -11,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from prowess.storage.files import freshness
-from prowess.storage.files.freshness import fingerprint_folders, fingerprint_matches, fingerprint_sqlite
+from prowess.storage.files.freshness import fingerprint_folders, fingerprint_sqlite, first_difference
 
 HOUR = 3_600_000_000_000
+
+
+def fingerprint_matches(trace: bytes) -> bool:
+    return first_difference(trace) is None
 
 
 @pytest.fixture

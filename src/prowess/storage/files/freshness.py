@@ -124,23 +124,25 @@ class _Fingerprint:
             self.settled = False
 
 
-def fingerprint_matches(trace: bytes) -> bool:
-    """Return True if nothing has changed; an empty or malformed fingerprint never matches."""
+def first_difference(trace: bytes) -> int | None:
+    """Return the number of paths before the first one that has changed, or None if nothing has; 0 if it is malformed."""
     parsed = _parse(trace)
     if parsed is None:
-        return False
+        return 0
     places, figures = parsed
     four = iter(figures)
     lstat = os.lstat
+    count = 0
     try:
         # Inlined: this runs for every file of every skill at every start.
         for place, written, changed, length, inode in zip(places, four, four, four, four, strict=True):
             now = lstat(place)
             if now.st_ctime_ns != changed or now.st_mtime_ns != written or now.st_size != length or now.st_ino != inode:
-                return False
+                return count
+            count += 1
     except (OSError, ValueError):
-        return False
-    return True
+        return count
+    return None
 
 
 MAX_FEW_CHANGES = 256
@@ -159,17 +161,17 @@ class TreeChanges:
     """The fingerprint now; b'' if a later change could go unnoticed, so that the old one must be kept."""
 
 
-def fingerprint_changes(trace: bytes) -> TreeChanges | None:
+def fingerprint_changes(trace: bytes, start: int = 0) -> TreeChanges | None:
     """Return what has changed since a fingerprint was made, with one `lstat` per path; None if that is too much, or unknown.
 
-    Only folders that have changed are listed.
+    Only folders that have changed are listed. The paths before `start` were just found to be unchanged.
     """
     parsed = _parse(trace)
     if parsed is None:
         return None
     places, figures = parsed
     try:
-        found = _Differences(places, figures)
+        found = _Differences(places, figures, start)
     except (OSError, OverflowError):
         return None
     if found.overflow:
@@ -190,23 +192,23 @@ def fingerprint_changes(trace: bytes) -> TreeChanges | None:
 class _Differences:
     """The paths of a fingerprint that are different now; `figures` is updated in place."""
 
-    def __init__(self, places: Sequence[str], figures: array[int]) -> None:
+    def __init__(self, places: Sequence[str], figures: array[int], start: int) -> None:
         self.changed: list[int] = []
         self.gone: set[int] = set()
         self.new = _Fingerprint()
         """What is there now and was not before."""
         folders: list[str] = []
-        four = iter(figures.tolist())
+        four = iter(figures[_NUMBERS_PER_PATH * start :].tolist())
         lstat = os.lstat
         for number, (place, written, changed, length, inode) in enumerate(
-            zip(places, four, four, four, four, strict=True)
+            zip(places[start:], four, four, four, four, strict=True), start
         ):
             try:
                 now = lstat(place)
             except (FileNotFoundError, NotADirectoryError):
                 self.gone.add(number)
                 continue
-            # Inlined, as in `fingerprint_matches`.
+            # Inlined, as in `first_difference`.
             if now.st_ctime_ns != changed or now.st_mtime_ns != written or now.st_size != length or now.st_ino != inode:
                 self.changed.append(number)
                 first = _NUMBERS_PER_PATH * number
