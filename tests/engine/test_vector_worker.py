@@ -177,7 +177,7 @@ def test_one_that_cannot_begin_is_not_started_again_at_once(settings, monkeypatc
     assert missing(settings) == MANY
 
 
-@pytest.mark.parametrize("note", ["[]", '{"embedder": "static"}', '{"embedder": "static", "until": 1e300}'])
+@pytest.mark.parametrize("note", ["[]", '{"embedder": "default"}', '{"embedder": "default", "until": 1e300}'])
 def test_what_lies_in_the_lock_file_stops_nothing(settings, note: str) -> None:
     folder = vectors_folder(settings.home)
     folder.mkdir(parents=True)

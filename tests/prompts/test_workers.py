@@ -29,7 +29,7 @@ def children() -> set[int]:
     """The processes that this one has started."""
     found: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
-        with suppress(FileNotFoundError):  # the thread has ended
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
             found.update(map(int, (task / "children").read_text().split()))
     return found
 
@@ -194,11 +194,16 @@ def test_a_worker_that_does_not_get_ready_is_reported(monkeypatch):
 
 PARENT = """
 import asyncio, os, sys
+from contextlib import suppress
 from pathlib import Path
 from prowess.prompts.renderer import WorkerRenderer
 
 def children():
-    return [pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()]
+    found = []
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            found += (task / "children").read_text().split()
+    return found
 
 async def main():
     renderer = WorkerRenderer()

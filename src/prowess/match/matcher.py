@@ -178,7 +178,7 @@ class Matcher:
     @classmethod
     def of(cls, index: Index) -> Matcher:
         """Return a matcher over a fixed index."""
-        matcher = cls(_no_catalog, _StaticWatch())
+        matcher = cls(_no_catalog, _NothingChanges())
         matcher._saved = SavedIndex(index=index, positions={}, record=b"")
         matcher._due = float("inf")
         return matcher
@@ -386,7 +386,7 @@ def _no_catalog() -> CatalogReader:
     raise AssertionError("an index that stays as it is has no catalog")
 
 
-class _StaticWatch:
+class _NothingChanges:
     """A watch over places that never change."""
 
     def record(self) -> bytes:

@@ -12,7 +12,7 @@ from prowess.match.snapshot import Snapshot
 from prowess.match.vectors.encoder import Encoder
 
 
-def test_without_the_embedder_that_was_asked_for_the_static_one_is_used(near, clock, caplog, counting, best):
+def test_without_the_embedder_that_was_asked_for_words_alone_decide(near, clock, caplog, counting, best):
     class Away:
         name = "away"
         dimensions = 3

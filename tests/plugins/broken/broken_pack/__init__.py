@@ -45,7 +45,7 @@ def nameless_tool() -> Plugin:
 
 
 def plain_embedder() -> Plugin:
-    return Plugin(name="plain", embedders={"static": dict})
+    return Plugin(name="plain", embedders={"default": dict})
 
 
 def wrong_value() -> dict:
