@@ -160,7 +160,8 @@ def test_a_diff_ends_where_the_file_ends(prowess, sample):
     assert "No newline" not in added["text"]
 
 
-def test_ctrl_c_stops_an_import_and_keeps_what_was_kept(workspace, tmp_path, home):
+def test_ctrl_c_stops_an_import_and_keeps_what_was_kept(workspace, tmp_path, home, monkeypatch):
+    monkeypatch.setenv("PROWESS_EMBEDDER", "none")
     source = tmp_path / "source"
     for number in range(4000):
         folder = source / f"skill-{number}"
