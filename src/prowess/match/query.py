@@ -131,6 +131,8 @@ class Query:
     """The general weight of each word, 1 for an informative one."""
     total: float
     """The sum of the weights of all words."""
+    known: float
+    """The share of `total` that falls to words which some skill has: little if message and skills differ in language."""
     terms: list[int]
     """The terms to search for, strongest first: from the message, its corrections, and the context."""
     strengths: list[int]
@@ -159,13 +161,15 @@ def build_query(index: Index, message: str, context: str = "") -> Query:
         terms.around(extract_words(context)[-MAX_CONTEXT_WORDS:])
     strongest = terms.strongest()
     close = sorted(said, key=lambda known: -terms.rarity[known.term])[:MAX_COMPARED_WORDS]
+    weights = {known.term: known.weight for known in said}
     embedded = _embed(index, message, context)
     return Query(
         message=message,
         words={word: place for place, word in enumerate(counts)},
         word_terms=[known.term for known in close],
         weight=np.array([known.weight / FULL_WEIGHT for known in close]),
-        total=sum({known.term: known.weight for known in said}.values()) / FULL_WEIGHT,
+        total=sum(weights.values()) / FULL_WEIGHT,
+        known=sum(weight for term, weight in weights.items() if terms.is_used(term)) / max(sum(weights.values()), 1),
         terms=[term for term, _ in strongest],
         strengths=[strength for _, strength in strongest],
         lexical_weight=_lexical_weight(len(counts)),
@@ -223,6 +227,10 @@ class _TermCollector:
         meanings = find_meanings(self._index, word)
         self._add([meaning.term for meaning in meanings], _REPAIR_WEIGHT, word)
         return meanings[0] if meanings else known
+
+    def is_used(self, term: int) -> bool:
+        """Return True if some skill has this term."""
+        return self._counts.get(term, 0) > 0
 
     def around(self, words: Sequence[str]) -> list[Word]:
         """Add the words of the context."""

@@ -214,7 +214,7 @@ class _SegmentRanking:
         mentioned, fitted = document in named.mentioned, named.fitted.get(document, ())
         verbatim = any(contains_phrase(query.message, trigger) for trigger in hit.shown["triggers"])
         explicit = mentioned or document in named.fitted
-        score = compute_score(hit.signals, crowd=self._crowd, explicit=explicit, verbatim=verbatim)
+        score = compute_score(hit.signals, known=query.known, crowd=self._crowd, explicit=explicit, verbatim=verbatim)
         score = min(score, at_most)
         evidence = collect_evidence(self._segment, document, self._said, query.words, fitted)
         return _recommend(

@@ -106,7 +106,7 @@ DECLARED_WEIGHT = 0.2
 # More than all other weights together.
 _FIRST = 100.0
 
-OFFER_SCORE, MAYBE_SCORE = 0.5, 0.2
+OFFER_SCORE, MAYBE_SCORE = 0.5, 0.17
 """The lowest scores for the decisions `offer` and `maybe`."""
 _DIGITS = 4
 
@@ -124,22 +124,25 @@ class Weights(NamedTuple):
     part: float
     coverage: float
     lexical: float
+    known: float
 
 
-BY_MEANING = Weights(bias=-4.78, cosine=6.0, part=2.0, coverage=0.5, lexical=0.8)
-BY_WORDS = Weights(bias=-4.15, cosine=0.0, part=0.0, coverage=2.6, lexical=1.6)
-"""Fitted with whole sets of messages left out; `benchmarks/calibration.py` prints the fit."""
-CROWD_WEIGHT, USUAL_CROWD, SMALLEST_CROWD = 0.28, 170, 50
+BY_MEANING = Weights(bias=-5.25, cosine=6.7, part=3.1, coverage=1.2, lexical=1.1, known=-1.9)
+BY_WORDS = Weights(bias=-4.15, cosine=0.0, part=0.0, coverage=2.6, lexical=1.6, known=0.0)
+"""Fitted with whole sets of messages left out; `benchmarks/calibration.py` prints the fit.
+
+`known` is negative: in a language that the skills do not use, a skill that fits shares no words with the message."""
+CROWD_WEIGHT, USUAL_CROWD, SMALLEST_CROWD = 0.2, 170, 50
 """What a catalog with e times as many skills takes from the score: among many, one resembles any message by chance."""
 _MAX_COVERAGE = 1.5
 DECLARED_SCORE, EXPLICIT_SCORE = 4.0, 8.0
 """What a declared word or phrase, and a slug or a pattern in the message, add to the score."""
 
 
-def compute_score(signals: Signals, *, crowd: int, explicit: bool, verbatim: bool) -> float:
+def compute_score(signals: Signals, *, known: float, crowd: int, explicit: bool, verbatim: bool) -> float:
     """Return how likely the skill fits, from 0 to 1.
 
-    `crowd` is the number of skills in the catalog. `verbatim`: the message contains a trigger phrase literally. This is a
+    `known` is the share of the message whose words some skill has, `crowd` the number of skills. `verbatim`: the message contains a trigger phrase literally. This is a
     logistic regression. Ordering skills and deciding whether any of them fits are two questions: it is not the value to
     rank by.
     """
@@ -150,6 +153,7 @@ def compute_score(signals: Signals, *, crowd: int, explicit: bool, verbatim: boo
         + weights.part * signals.part
         + weights.coverage * min(signals.coverage, _MAX_COVERAGE)
         + weights.lexical * math.log1p(signals.lexical)
+        + weights.known * known
         - CROWD_WEIGHT * math.log(max(crowd, SMALLEST_CROWD) / USUAL_CROWD)
         + DECLARED_SCORE * (1.0 if verbatim else signals.declared)
         + (EXPLICIT_SCORE if explicit else 0.0)
