@@ -26,7 +26,7 @@ from prowess.match.vectors.card_vectors import KEPT_DAYS, CardVectors
 from prowess.match.vectors.vector_table import current_day, write_table
 from prowess.settings import Settings, read_settings
 
-MANY = 150
+MANY = BATCH + 16
 
 
 @pytest.fixture
