@@ -20,19 +20,20 @@ from typing import Any
 from prowess.catalog.store import SearchDocument
 from prowess.match.index import Index
 from prowess.match.snapshot import SavedIndex, Snapshot
-from prowess.match.vectors.encoder import default_encoder
+from prowess.match.vectors.embedder import WordsOnly
 
 STEPS = ("fsync", "mkdir", "rename", "replace", "unlink")
 
 
 def generation(number: int) -> Index:
     """An index of which every skill says which one it is of."""
-    return Index.build(
+    documents = (
         SearchDocument(
             slug=f"skill-{place}", description=f"Reads invoices, generation {number}.", digest=f"{number}-{place}"
         )
         for place in range(5 + number % 3)
     )
+    return Index.build(documents, WordsOnly())
 
 
 def saved(number: int) -> SavedIndex:
@@ -41,7 +42,7 @@ def saved(number: int) -> SavedIndex:
 
 def state(folder: Path) -> dict[str, Any]:
     """What a reader finds."""
-    found = Snapshot(folder).load(default_encoder())
+    found = Snapshot(folder).load(WordsOnly())
     if found is None:
         return {"number": None, "whole": True}
     number = int(found.positions["number"])

@@ -16,7 +16,7 @@ import pytest
 from prowess.match.index import Index
 from prowess.match.ranking import list_tagged, rank
 from prowess.match.snapshot import SavedIndex, Snapshot
-from prowess.match.vectors.encoder import default_encoder
+from prowess.match.vectors.embedder import WordsOnly
 
 WRITER = Path(__file__).with_name("snapshot_writer.py")
 
@@ -45,7 +45,7 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_index(tmp_path: Path) -> N
         number = max([number, *(int(line) for line in writer.stdout if line.endswith("\n"))])
         writer.stdout.close()
         assert writer.wait() == -signal.SIGKILL
-        saved = Snapshot(tmp_path).load(default_encoder())
+        saved = Snapshot(tmp_path).load(WordsOnly())
         assert saved is not None
         assert int(saved.positions["number"]) in (number, number + 1)
         assert_whole(saved)
@@ -60,7 +60,7 @@ def test_many_readers_beside_a_writer_always_find_a_whole_index(tmp_path: Path) 
         def read(_: int) -> int:
             seen: set[str] = set()
             while len(seen) < 12:
-                saved = Snapshot(tmp_path).load(default_encoder())
+                saved = Snapshot(tmp_path).load(WordsOnly())
                 if saved is not None:
                     assert_whole(saved)
                     seen.add(saved.positions["number"])
@@ -80,7 +80,7 @@ def test_two_writers_take_turns_and_neither_spoils_the_other(tmp_path: Path) -> 
         for _ in range(40):
             for writer in writers:
                 writer.stdout.readline()
-            saved = Snapshot(tmp_path).load(default_encoder())
+            saved = Snapshot(tmp_path).load(WordsOnly())
             if saved is not None:
                 assert_whole(saved)
     finally:
@@ -88,17 +88,17 @@ def test_two_writers_take_turns_and_neither_spoils_the_other(tmp_path: Path) -> 
             writer.kill()
             writer.stdout.close()
             writer.wait()
-    saved = Snapshot(tmp_path).load(default_encoder())
+    saved = Snapshot(tmp_path).load(WordsOnly())
     assert saved is not None
     assert_whole(saved)
 
 
 def test_threads_that_save_through_one_snapshot_leave_a_whole_index(tmp_path: Path, office) -> None:
     snapshot = Snapshot(tmp_path)
-    indexes = [Index.build(office[: 3 + number]) for number in range(8)]
+    indexes = [Index.build(office[: 3 + number], WordsOnly()) for number in range(8)]
     with ThreadPoolExecutor(4) as writers:
         list(writers.map(lambda index: snapshot.save(SavedIndex(index=index, positions={}, record=b"")), indexes * 5))
-    saved = Snapshot(tmp_path).load(default_encoder())
+    saved = Snapshot(tmp_path).load(WordsOnly())
     assert saved is not None
     assert saved.index.digest in {index.digest for index in indexes}
 
