@@ -244,8 +244,8 @@ class Training:
         return torch.from_numpy(rows).to(self.device)
 
     def half_precision(self) -> torch.autocast:
-        """Compute products in bfloat16."""
-        return torch.autocast(self.device.type, torch.bfloat16)
+        """Compute products in bfloat16 on a GPU."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type != "cpu")
 
 
 class Distillation(NamedTuple):
