@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,6 +74,17 @@ def read_set(name: str, folder: Path = SHARED / "bench") -> RetrievalSet:
         if not row.get("verbatim_trigger")
     ]
     return RetrievalSet(name, cards, queries)
+
+
+def present_sets(names: Sequence[str]) -> list[RetrievalSet]:
+    """Read the sets that are there; the others are named as skipped."""
+    found: list[RetrievalSet] = []
+    for name in names:
+        try:
+            found.append(read_set(name))
+        except Absent as reason:
+            print(f"skipped {reason}")
+    return found
 
 
 def read_requests(name: str) -> RetrievalSet:

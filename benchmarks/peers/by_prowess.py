@@ -20,12 +20,17 @@ from prowess.match.vectors.embedder import Embedder
 from prowess.match.vectors.encoder import default_encoder
 from prowess.skill.slug import slugify
 
+VECTORS = Path(__file__).resolve().parents[1] / "results" / "vectors"
+"""The vectors of cards are kept between runs: those of all sets take minutes to compute."""
+
 
 class ProwessPeer:
     """An index in memory, with the embedder of the default install where none is given."""
 
     def __init__(self, cards: Sequence[Card], embedder: Embedder | None = None) -> None:
-        self.matcher = Matcher.of(Index.build(documents_of(cards), embedder))
+        chosen = embedder or default_encoder()
+        vectors = CardVectors(VECTORS, chosen)
+        self.matcher = Matcher.of(Index.build(documents_of(cards), chosen, cards=vectors).with_all_vectors(vectors))
         self.numbers = {card.id: number for number, card in enumerate(cards)}
 
     def rank(self, message: str, limit: int = 10) -> list[int]:

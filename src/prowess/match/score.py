@@ -134,7 +134,7 @@ BY_WORDS = Weights(bias=-4.15, cosine=0.0, part=0.0, coverage=2.6, lexical=1.6, 
 `known` is negative: in a language that the skills do not use, a skill that fits shares no words with the message."""
 CROWD_WEIGHT, USUAL_CROWD, SMALLEST_CROWD = 0.2, 170, 50
 """What a catalog with e times as many skills takes from the score: among many, one resembles any message by chance."""
-_MAX_COVERAGE = 1.5
+MAX_COVERAGE = 1.5
 DECLARED_SCORE, EXPLICIT_SCORE = 4.0, 8.0
 """What a declared word or phrase, and a slug or a pattern in the message, add to the score."""
 
@@ -151,7 +151,7 @@ def compute_score(signals: Signals, *, known: float, crowd: int, explicit: bool,
         weights.bias
         + weights.cosine * signals.cosine
         + weights.part * signals.part
-        + weights.coverage * min(signals.coverage, _MAX_COVERAGE)
+        + weights.coverage * min(signals.coverage, MAX_COVERAGE)
         + weights.lexical * math.log1p(signals.lexical)
         + weights.known * known
         - CROWD_WEIGHT * math.log(max(crowd, SMALLEST_CROWD) / USUAL_CROWD)
