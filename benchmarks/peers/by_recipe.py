@@ -37,12 +37,12 @@ class Field(NamedTuple):
     b: float = 0.75
 
 
-class Recipe:
-    """Postings as three arrays, and one vector per card."""
+class RecipeWords:
+    """Its lexical part alone: postings as three arrays."""
 
     def __init__(self, cards: Sequence[Card]) -> None:
         self.count = len(cards)
-        said = [card._replace(description=NEGATED.sub(" ", card.description)) for card in cards]
+        said = without_negations(cards)
         self.spoken: Counter[str] = Counter()
         self._index(
             [
@@ -58,17 +58,10 @@ class Recipe:
             if 4 <= len(word) <= 20 and word.isascii():
                 for form in shortened(word):
                     self.near[form].append(word)
-        self.embedder = StaticEmbedder(DIMENSIONS)
-        self.vectors = self.embedder.embed([embedded_text(card) for card in said])
 
     def rank(self, message: str, limit: int = 10) -> list[int]:
-        """The best by both scores together."""
-        fused = standard(self.lexical(message)) + EMBEDDING_WEIGHT * standard(self.cosines(message))
-        return best(fused, limit)
-
-    def cosines(self, message: str) -> Scores:
-        """How near each card is to the message."""
-        return self.vectors @ self.embedder.embed([message])[0]
+        """The best by words."""
+        return best(self.lexical(message), limit)
 
     def lexical(self, message: str) -> Scores:
         """BM25F of each card."""
@@ -117,6 +110,29 @@ class Recipe:
         self.cards = np.array([number for (_, number), _ in postings])
         self.impacts = (rarity[terms] * (K1 + 1) * frequency / (K1 + frequency)).astype(np.float32)
         self.starts = np.concatenate([[0], np.cumsum(spread)])
+
+
+class Recipe(RecipeWords):
+    """The whole recipe, with one vector per card."""
+
+    def __init__(self, cards: Sequence[Card]) -> None:
+        self.embedder = StaticEmbedder(DIMENSIONS)
+        self.vectors = self.embedder.embed([embedded_text(card) for card in without_negations(cards)])
+        super().__init__(cards)
+
+    def rank(self, message: str, limit: int = 10) -> list[int]:
+        """The best by both scores together."""
+        fused = standard(self.lexical(message)) + EMBEDDING_WEIGHT * standard(self.cosines(message))
+        return best(fused, limit)
+
+    def cosines(self, message: str) -> Scores:
+        """How near each card is to the message."""
+        return self.vectors @ self.embedder.embed([message])[0]
+
+
+def without_negations(cards: Iterable[Card]) -> list[Card]:
+    """The cards without what they say they are not for."""
+    return [card._replace(description=NEGATED.sub(" ", card.description)) for card in cards]
 
 
 def body_terms(bodies: Iterable[str]) -> list[str]:
