@@ -15,12 +15,13 @@ def keys(*documents: SearchDocument) -> dict[str, tuple[int, int]]:
     return {segment.shown(place)["slug"]: tuple(segment.vector_keys[place].tolist()) for place in range(segment.size)}
 
 
-def test_a_card_is_the_name_then_the_clauses_then_the_trigger_phrases() -> None:
+def test_a_card_is_the_name_then_the_clauses_the_trigger_phrases_and_the_tags() -> None:
     document = SearchDocument(
         slug="invoice-reader",
         title="Invoice Reader Pro",
         description="Reads bills.  Extracts the totals. Not for payslips.",
         triggers=("what do we owe",),
+        tags=("billing", "office"),
     )
     segment = Index.build([document]).parts[0].segment
     assert card_of(segment.shown(0)) == [
@@ -28,6 +29,7 @@ def test_a_card_is_the_name_then_the_clauses_then_the_trigger_phrases() -> None:
         "Reads bills.",
         "Extracts the totals.",
         "what do we owe",
+        "billing office",
     ]
 
 
@@ -58,7 +60,7 @@ def test_a_skill_without_a_description_has_no_card() -> None:
 
 
 def test_only_the_text_of_a_card_decides_about_its_key() -> None:
-    one = SearchDocument(slug="a", description="Reads bills.", digest="1", body="One.", tags=("x",))
+    one = SearchDocument(slug="a", description="Reads bills.", digest="1", body="One.")
     other = SearchDocument(slug="a", description="Reads  bills.\n", digest="2", body="Two.", scope="account")
     third = SearchDocument(slug="a", description="Reads bills", digest="1")
     assert keys(one) == keys(other) != keys(third)
@@ -71,9 +73,9 @@ def test_text_moved_from_one_part_to_the_next_gives_another_key() -> None:
 def test_many_clauses_and_phrases_are_joined_with_their_neighbours_and_none_is_lost() -> None:
     clauses = [f"clause {number}" for number in range(20)]
     phrases = [f"phrase {number}" for number in range(40)]
-    card = make_card("head", clauses, phrases)
-    assert len(card) == 1 + MAX_CLAUSES + MAX_PHRASES
-    assert " ".join(card) == " ".join(["head", *clauses, *phrases])
+    card = make_card("head", clauses, phrases, "tag")
+    assert len(card) == 1 + MAX_CLAUSES + MAX_PHRASES + 1
+    assert " ".join(card) == " ".join(["head", *clauses, *phrases, "tag"])
 
 
 def test_a_lone_surrogate_in_a_text_is_no_error() -> None:

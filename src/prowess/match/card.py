@@ -31,19 +31,21 @@ def name_words(slug: str, title: str) -> str:
     return " ".join([words, *(word for word in extract_words(title) if word not in known)])
 
 
-def make_card(head: str, clauses: Sequence[str], phrases: Sequence[str]) -> list[str]:
-    """Return a card from the words of the name, the clauses of the description and the trigger phrases.
+def make_card(head: str, clauses: Sequence[str], phrases: Sequence[str], tags: str) -> list[str]:
+    """Return a card from the words of the name, the clauses of the description, the trigger phrases and the tags.
 
     [] without a clause: a skill that does not say what it is for is never ranked.
     """
     clauses = _joined(clauses, MAX_CLAUSES)
-    return [" ".join(head.split())[:_LONGEST_PART], *clauses, *_joined(phrases, MAX_PHRASES)] if clauses else []
+    if not clauses:
+        return []
+    return [" ".join(head.split())[:_LONGEST_PART], *clauses, *_joined(phrases, MAX_PHRASES), *_joined([tags], 1)]
 
 
 def card_of(shown: Mapping[str, Any]) -> list[str]:
     """Return the card of a skill from its public fields in a segment."""
     clauses = split_clauses(remove_exclusions(shown["description"]))
-    return make_card(name_words(shown["slug"], shown["title"]), clauses, shown["triggers"])
+    return make_card(name_words(shown["slug"], shown["title"]), clauses, shown["triggers"], " ".join(shown["tags"]))
 
 
 def card_key(card: Sequence[str]) -> tuple[int, int]:

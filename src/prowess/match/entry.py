@@ -84,7 +84,7 @@ def read_entries(documents: Sequence[SearchDocument], vocabulary: Vocabulary) ->
         fields += [_NAME, *[_DESCRIPTION] * len(clauses), _TAGS]
         fields += [*[_TRIGGERS] * len(triggers), *[_KEYWORDS] * len(keywords)]
         counts.append(len(own))
-        keys.append(card_key(make_card(called, clauses, triggers)))
+        keys.append(card_key(make_card(called, clauses, triggers, tags)))
     words, starts = vocabulary.read(lines)
     owners = np.repeat(np.arange(len(ordered)), counts)
     words, starts = _limit_fields(words, starts, owners, np.array(fields, np.uint8))

@@ -117,6 +117,7 @@ _SATURATION = 1.0
 _REPAIR_WEIGHT = 0.7
 _CONTEXT_WEIGHT, _CONTEXT_MEANING = 0.3, 0.5
 _MAX_REPAIRS = 32
+_FEW_SKILLS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,9 +194,12 @@ def _trim_middle(message: str) -> str:
 
 
 def compute_rarity(size: int, count: int) -> float:
-    """Return the rarity of a term that `count` of `size` skills have: ln((N + 1) / (n + ½)), to a thousandth."""
+    """Return the rarity of a term that `count` of `size` skills have: ln((N + 1) / (n + ½)), to a thousandth.
+
+    In a small catalog a term that few skills have is rarer than their number tells.
+    """
     # Rounded, because the last digit of a logarithm may differ between machines.
-    return round(math.log((size + 1) / (count + 0.5)), 3)
+    return round(math.log((max(size, _FEW_SKILLS) + 1) / (count + 0.5)), 3)
 
 
 class _TermCollector:
