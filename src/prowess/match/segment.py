@@ -28,6 +28,8 @@ IMPACT_SCALE = 100
 # The parameter k1 of BM25F.
 _SATURATION = 1.2
 _JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
+_PARSE = json.JSONDecoder().raw_decode
+"""Without the search for an encoding and for spaces, which take half the time of `json.loads`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -66,7 +68,8 @@ class Segment:
 
     def shown(self, document: int) -> dict[str, Any]:
         """Return the public fields of a document."""
-        return json.loads(self.meta[self.meta_start[document] : self.meta_start[document + 1]].tobytes())
+        text = self.meta[self.meta_start[document] : self.meta_start[document + 1]].tobytes()
+        return _PARSE(text.decode("ascii"))[0]
 
     def find(self, slug: str) -> int | None:
         """Return the position of a slug, or None."""
