@@ -40,7 +40,7 @@ class SentencesAndParts:
     def __init__(self, encoder: Encoder, cards: Sequence[Card]) -> None:
         self.encoder = encoder
         shown = [
-            {"slug": said.slug, "title": said.title, "description": said.description, "triggers": said.triggers}
+            {name: getattr(said, name) for name in ("slug", "title", "description", "tags", "triggers")}
             for said in documents_of(cards)
         ]
         texts = list(map(card_of, shown))
