@@ -249,6 +249,7 @@ def print_report(report: Mapping[str, Any]) -> None:
     print("\nDecision: AUROC by kind of stranger, and fitting messages kept at ≤ 5 % and ≤ 10 % false offers")
     print_separation("fitted on the other sets", report["left_out"])
     print_separation("as shipped", report["shipped"])
+    print_goals(report["shipped"])
     print("\nDecision as shipped: what the first skill is called")
     print(f"{'set':<16}{'messages':<20}{'n':>6}" + "".join(f"{name:>8}" for name in DECISIONS))
     for row in report["decisions"]:
@@ -260,6 +261,18 @@ def print_report(report: Mapping[str, Any]) -> None:
             if name != "correlation":
                 print(f"{name:<34}" + "".join(f"{value:>10.2f}" for value in row.values()))
         print(f"correlation of the evidence by both: {report['weights']['correlation']:.3f}")
+
+
+def print_goals(rows: Sequence[Mapping[str, Any]]) -> None:
+    """The goals of the decision as shipped: least and mean AUROC of all pairings, and fitting messages kept."""
+    pairings = [row[kind] for row in rows for kind in KINDS if kind in row]
+    kept = [row["kept_5%"] for row in rows]
+    for what, value, goal in (
+        ("least AUROC of a pairing", min(pairings), 0.90),
+        ("mean AUROC", sum(pairings) / len(pairings), 0.95),
+        ("kept at ≤ 5 % false offers, mean", sum(kept) / len(kept), 0.80),
+    ):
+        print(f"{'met' if value >= goal else 'NOT MET':<10}{what}: {100 * value:.1f}, at least {100 * goal:g}")
 
 
 def print_separation(heading: str, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -1,6 +1,6 @@
 """How fast phase 1 is and what it takes, from a thousand cards to a million, beside SQLite FTS5, bm25s and tantivy.
 
-    python benchmarks/match_speed.py [--sizes 1000,10000,100000,1000000] [--peers prowess,words,fts5,bm25s,tantivy] [--out FILE]
+    python benchmarks/match_speed.py [--sizes 161,1000,10000,100000,1000000] [--peers prowess,words,fts5,bm25s,tantivy] [--out FILE]
 
 `words` is Prowess without an embedder: words alone decide.
 
@@ -39,7 +39,7 @@ PEERS = {
     "bm25s": ("peers.by_bm25s", "Bm25s"),
     "tantivy": ("peers.by_tantivy", "Tantivy"),
 }
-SIZES = "1000,10000,100000"
+SIZES = "161,1000,10000,100000"
 """A million has to be asked for: it takes far longer than these together."""
 MESSAGES = {"short": short_messages, "long": long_messages}
 MESSAGE_COUNT = 500
