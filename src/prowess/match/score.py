@@ -15,6 +15,7 @@ from prowess.match.recommendation import FIELD_NAMES, Decision
 
 _TRIGGER_FIELD = FIELD_NAMES.index("triggers")
 _KEYWORD_FIELD = FIELD_NAMES.index("keywords")
+_KEYWORD_SHARE, _LEAST_TOTAL = 0.25, 0.1
 _NOWHERE = 0xFFFF_FFFF
 """The position of a term that a segment lacks."""
 
@@ -33,7 +34,8 @@ class Signals(NamedTuple):
     coverage: float
     """The words of the message that the skill has, by general weight, over the square root of the weight of all."""
     declared: float
-    """1 if the message has a keyword or a trigger phrase of the skill, ½ for a trigger of a single informative word."""
+    """1 if the message has a trigger phrase of the skill, ½ for one of a single informative word; for a keyword, the share of
+    the message that it makes up, at least ¼: a message that is a keyword gets 1."""
     compared: bool
     """False if meaning could not be compared: `cosine` and `part` are assumed."""
 
@@ -85,11 +87,13 @@ class _Comparison:
 
     def declared(self) -> Figures:
         """Return how much of what each candidate declares the message has."""
-        there = np.add.reduceat(self._found.any(axis=0), self._sizes.cumsum() - self._sizes, dtype=np.int64)
-        is_whole = there == self._sizes
+        begins = self._sizes.cumsum() - self._sizes
+        is_whole = np.add.reduceat(self._found.any(axis=0), begins, dtype=np.int64) == self._sizes
+        weights = np.max(self._found * self._query.weight[:, np.newaxis], axis=0, initial=0.0)
+        share = np.add.reduceat(weights, begins) / max(self._query.total, _LEAST_TOTAL)
         phrase = (self._fields == _TRIGGER_FIELD) * np.minimum(self._sizes / 2, 1.0)
-        found = np.where(is_whole, np.maximum(phrase, self._fields == _KEYWORD_FIELD), 0.0)
-        return np.maximum.reduceat(found, self._phrases)
+        keyword = (self._fields == _KEYWORD_FIELD) * np.clip(share, _KEYWORD_SHARE, 1.0)
+        return np.maximum.reduceat(np.where(is_whole, np.maximum(phrase, keyword), 0.0), self._phrases)
 
 
 def _slices(begins: Array, ends: Array) -> list[slice]:
