@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from peers.by_prowess import ProwessPeer
 
 from prowess.match import score as shipped
+from prowess.match.query import build_query
 
 HERE = Path(__file__).resolve().parent
 OTHERS = {
@@ -133,19 +134,20 @@ def ask(each: RetrievalSet, peer: ProwessPeer, sets: Sequence[RetrievalSet]) -> 
 def answer(each: RetrievalSet, peer: ProwessPeer, message: str, kind: str, relevant: frozenset[str]) -> Asked:
     """Ask one message."""
     found = peer.recommendations(message, CARDS)
+    known = build_query(peer.matcher.index(), message).known if found else 0.0
     return Asked(
         kind,
         [each.cards[number].id in relevant for number, _ in found],
-        [features(item.signals) for _, item in found],
+        [features(item.signals, known) for _, item in found],
         found[0][1].score if found else 0.0,
         found[0][1].decision if found else "no",
     )
 
 
-def features(signals: Mapping[str, float]) -> list[float]:
+def features(signals: Mapping[str, float], known: float) -> list[float]:
     """What the decision is made from, besides declared phrases and names in the message."""
     coverage = min(signals["coverage"], shipped.MAX_COVERAGE)
-    return [signals["cosine"], signals["part"], coverage, math.log1p(signals["lexical"])]
+    return [signals["cosine"], signals["part"], coverage, math.log1p(signals["lexical"]), known]
 
 
 def fit(sets: Sequence[Sequence[Asked]]) -> Weights:

@@ -65,9 +65,12 @@ class KeptProwess:
 
     def prepare(self) -> None:
         """Compute the vectors of all cards."""
+        self.prepared()
+
+    def prepared(self) -> Index:
+        """The index with the vectors of all cards."""
         index = self.matcher.index()
-        if index.cards is not None:
-            index.with_all_vectors(index.cards)
+        return index.with_all_vectors(index.cards) if index.cards is not None else index
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -83,8 +86,9 @@ class KeptProwess:
         return [int(item.digest) for item in self.matcher.rank(message, limit=limit)]
 
     def update(self, number: int, card: Card) -> None:
-        """Take in one changed skill and save the snapshot."""
+        """Take in one changed skill with its vectors, as a match does where few are missing, and save the snapshot."""
         self.matcher = Matcher.of(self.matcher.index().updated(documents_of([card._replace(id=str(number))])))
+        self.matcher = Matcher.of(self.prepared())
         self.save()
 
     def save(self) -> None:
@@ -101,8 +105,9 @@ class KeptWords(KeptProwess):
         """Zeros for every text."""
         return _NoEmbedder()
 
-    def prepare(self) -> None:
-        """Nothing: there are no vectors."""
+    def prepared(self) -> Index:
+        """The index as it is: there are no vectors."""
+        return self.matcher.index()
 
 
 class _NoEmbedder:
