@@ -191,3 +191,26 @@ def test_a_catalog_that_became_empty_finds_nothing(index, office):
     empty = index.updated([], [document.slug for document in office])
     assert rank(empty, INVOICE, limit=5) == list_tagged(empty, limit=5) == []
     assert empty.digest == Index.build([]).digest
+
+
+@pytest.mark.parametrize("message", ["zorbamat", "can you set up zorbamat for me"])
+def test_a_name_that_only_one_skill_has_finds_it(office, message):
+    named = SearchDocument(slug="kitchen-timer", description="Times the kitchen. Works with Zorbamat.")
+    found = rank(Index.build([*office, named]), message, limit=3)
+    assert found[0].slug == "kitchen-timer"
+    assert found[0].decision != "no"
+
+
+def test_an_everyday_word_that_only_one_skill_has_is_no_reason_to_offer_it(office):
+    working = SearchDocument(slug="kitchen-timer", description="Times the kitchen while you work.")
+    found = rank(Index.build([*office, working]), "thanks, that worked", limit=3)
+    assert {one.decision for one in found} == {"no"}
+
+
+def test_a_keyword_counts_by_its_share_of_the_message(office):
+    billing = SearchDocument(slug="ledger", description="Closes the books of the month.", keywords=("invoicing",))
+    index = Index.build([*office, billing])
+    (alone,) = [one for one in rank(index, "invoicing", limit=9) if one.slug == "ledger"]
+    longer = [one for one in rank(index, "plant tulips, roses and herbs, not invoicing", limit=9) if one.slug == "ledger"]
+    assert alone.decision == "offer"
+    assert all(one.score < alone.score for one in longer)

@@ -108,6 +108,8 @@ SHORT_MESSAGE, LONG_MESSAGE = 10, 40
 """Messages with up to so many different words are short; with this many or more, long."""
 SHORT_LEXICAL_WEIGHT, LONG_LEXICAL_WEIGHT = 0.044, 0.066
 """The weight of BM25F in short and long messages, where the cosine weighs 1."""
+WHOLE_WEIGHT = 0.5
+"""What a skill gains that has all words of a message: a name that only one skill has finds it, whatever it means."""
 STRENGTH_UNIT = 16
 """Term weights are integers, in this fraction of a unit of rarity."""
 
@@ -118,6 +120,7 @@ _REPAIR_WEIGHT = 0.7
 _CONTEXT_WEIGHT, _CONTEXT_MEANING = 0.3, 0.5
 _MAX_REPAIRS = 32
 _FEW_SKILLS = 100
+_RARE_COUNT, _RARE_SHARE, _RARE_WEIGHT = 2, 0.01, 850
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +133,8 @@ class Query:
     word_terms: list[int]
     weight: NDArray[np.float64]
     """The general weight of each word, 1 for an informative one."""
+    rare: NDArray[np.bool_]
+    """Whether the word is rare, in general and among the skills."""
     total: float
     """The sum of the weights of all words."""
     known: float
@@ -169,11 +174,12 @@ def build_query(index: Index, message: str, context: str = "") -> Query:
         words={word: place for place, word in enumerate(counts)},
         word_terms=[known.term for known in close],
         weight=np.array([known.weight / FULL_WEIGHT for known in close]),
+        rare=np.array([known.weight >= _RARE_WEIGHT and terms.is_rare(known.term) for known in close], np.bool_),
         total=sum(weights.values()) / FULL_WEIGHT,
         known=sum(weight for term, weight in weights.items() if terms.is_used(term)) / max(sum(weights.values()), 1),
         terms=[term for term, _ in strongest],
         strengths=[strength for _, strength in strongest],
-        lexical_weight=_lexical_weight(len(counts)),
+        lexical_weight=_lexical_weight(len(counts), sum(terms.rarity[term] for term in weights)),
         meant={term: terms.meant[term] for term, _ in strongest},
         places=terms.places,
         embedded=embedded,
@@ -181,11 +187,12 @@ def build_query(index: Index, message: str, context: str = "") -> Query:
     )
 
 
-def _lexical_weight(words: int) -> float:
-    """Return the weight of words beside meaning, between those of short and of long messages."""
+def _lexical_weight(words: int, rarity: float) -> float:
+    """Return the weight of words beside meaning, given their number and the sum of their rarities."""
     low, high = math.log(SHORT_MESSAGE), math.log(LONG_MESSAGE)
     share = min(max((math.log(max(words, 1)) - low) / (high - low), 0.0), 1.0)
-    return round(SHORT_LEXICAL_WEIGHT + share * (LONG_LEXICAL_WEIGHT - SHORT_LEXICAL_WEIGHT), 6)
+    by_length = SHORT_LEXICAL_WEIGHT + share * (LONG_LEXICAL_WEIGHT - SHORT_LEXICAL_WEIGHT)
+    return round(by_length + WHOLE_WEIGHT / max(rarity, 1.0), 6)
 
 
 def _trim_middle(message: str) -> str:
@@ -235,6 +242,10 @@ class _TermCollector:
     def is_used(self, term: int) -> bool:
         """Return True if some skill has this term."""
         return self._counts.get(term, 0) > 0
+
+    def is_rare(self, term: int) -> bool:
+        """Return True if few skills have this term, and some do."""
+        return 0 < self._counts.get(term, 0) <= max(_RARE_COUNT, self._index.size * _RARE_SHARE)
 
     def around(self, words: Sequence[str]) -> list[Word]:
         """Add the words of the context."""

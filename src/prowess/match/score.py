@@ -16,6 +16,7 @@ from prowess.match.recommendation import FIELD_NAMES, Decision
 _TRIGGER_FIELD = FIELD_NAMES.index("triggers")
 _KEYWORD_FIELD = FIELD_NAMES.index("keywords")
 _KEYWORD_SHARE, _LEAST_TOTAL = 0.25, 0.1
+_RARE_PART, _RARE_WEIGHT = 0.5, 0.75
 _NOWHERE = 0xFFFF_FFFF
 """The position of a term that a segment lacks."""
 
@@ -35,7 +36,8 @@ class Signals(NamedTuple):
     """The words of the message that the skill has, by general weight, over the square root of the weight of all."""
     declared: float
     """1 if the message has a trigger phrase of the skill, ½ for one of a single informative word; for a keyword, the share of
-    the message that it makes up, at least ¼: a message that is a keyword gets 1."""
+    the message that it makes up, at least ¼: a message that is a keyword gets 1. Words that few skills have count ¾ of a
+    keyword if they make up half of the message."""
     compared: bool
     """False if meaning could not be compared: `cosine` and `part` are assumed."""
 
@@ -54,7 +56,7 @@ def compute_signals(query: Query, candidates: Candidates) -> list[Signals]:
         candidates.cosine,
         candidates.part,
         look.coverage(),
-        look.declared(),
+        np.maximum(look.declared(), look.rare()),
         candidates.compared,
     )
     return list(map(Signals, *(column.tolist() for column in columns)))
@@ -75,15 +77,21 @@ class _Comparison:
         """Which words of the candidates (columns) are which words of the message (rows)."""
         lengths, counts = end - begin, last - first
         self._starts = lengths.cumsum() - lengths
+        # `reduceat` gives a wrong value for an empty list, but every candidate has a name.
+        self._has = np.logical_or.reduceat(self._found, self._starts, axis=1)
+        """Which candidates (columns) have which words of the message (rows)."""
         self._phrases = counts.cumsum() - counts
         self._fields = _concat_slices(segment.phrase_field, phrases)
         self._sizes = _concat_slices(segment.word_start[1:], phrases) - _concat_slices(segment.word_start, phrases)
 
     def coverage(self) -> Figures:
         """Return the weight of the message's words that each candidate has, over the square root of the total."""
-        # `reduceat` gives a wrong value for an empty list, but every candidate has a name.
-        has = np.logical_or.reduceat(self._found, self._starts, axis=1)
-        return self._query.weight @ has / math.sqrt(max(self._query.total, 1.0))
+        return self._query.weight @ self._has / math.sqrt(max(self._query.total, 1.0))
+
+    def rare(self) -> Figures:
+        """Return the share of the message that rare words make up which each candidate has, ¾ of it; 0 for a smaller part."""
+        share = (self._query.weight * self._query.rare) @ self._has / max(self._query.total, _LEAST_TOTAL)
+        return np.where(share >= _RARE_PART, _RARE_WEIGHT * share, 0.0)
 
     def declared(self) -> Figures:
         """Return how much of what each candidate declares the message has."""
