@@ -211,6 +211,8 @@ def test_a_keyword_counts_by_its_share_of_the_message(office):
     billing = SearchDocument(slug="ledger", description="Closes the books of the month.", keywords=("invoicing",))
     index = Index.build([*office, billing])
     (alone,) = [one for one in rank(index, "invoicing", limit=9) if one.slug == "ledger"]
-    longer = [one for one in rank(index, "plant tulips, roses and herbs, not invoicing", limit=9) if one.slug == "ledger"]
+    longer = [
+        one for one in rank(index, "plant tulips, roses and herbs, not invoicing", limit=9) if one.slug == "ledger"
+    ]
     assert alone.decision == "offer"
     assert all(one.score < alone.score for one in longer)
