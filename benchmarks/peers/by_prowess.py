@@ -6,9 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-import numpy as np
 from material.sets import Card
-from numpy.typing import NDArray
 
 from prowess.catalog.store import SearchDocument
 from prowess.match.index import Index
@@ -16,7 +14,7 @@ from prowess.match.matcher import Matcher
 from prowess.match.recommendation import Recommendation
 from prowess.match.snapshot import SavedIndex, Snapshot
 from prowess.match.vectors.card_vectors import CardVectors
-from prowess.match.vectors.embedder import Embedder
+from prowess.match.vectors.embedder import Embedder, WordsOnly
 from prowess.match.vectors.encoder import default_encoder
 from prowess.skill.slug import slugify
 
@@ -103,18 +101,11 @@ class KeptWords(KeptProwess):
     @classmethod
     def embedder(cls) -> Embedder:
         """Zeros for every text."""
-        return _NoEmbedder()
+        return WordsOnly()
 
     def prepared(self) -> Index:
         """The index as it is: there are no vectors."""
         return self.matcher.index()
-
-
-class _NoEmbedder:
-    name, dimensions = "none", 1
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.int8]:
-        return np.zeros((len(texts), self.dimensions), np.int8)
 
 
 def documents_of(cards: Iterable[Card]) -> Iterator[SearchDocument]:

@@ -9,7 +9,7 @@ import pytest
 
 from prowess.errors import Unavailable
 from prowess.match.vectors.embedder import SCALE
-from prowess.match.vectors.encoder import CARD_TOKENS, ENCODER_FILE, MESSAGE_TOKENS, Encoder
+from prowess.match.vectors.encoder import CARD_TOKENS, MESSAGE_TOKENS, Encoder
 from prowess.match.vectors.network import BRANCHES
 
 from .tiny_encoder import PIECES, SHAPES, WORDS, random_weights, write_encoder
@@ -170,8 +170,6 @@ def test_a_missing_file_is_unavailable(tmp_path):
 
 @pytest.fixture(scope="module")
 def shipped() -> Encoder:
-    if not ENCODER_FILE.exists():
-        pytest.skip("encoder.bin is not in the package yet; scripts/encoder/pack.py writes it")
     return Encoder()
 
 
