@@ -1,14 +1,15 @@
 """Settings: read once, at the edge, from the environment and the command line.
 
-Every setting is an environment variable `PROWESS_<NAME>` and is documented in docs/settings.md.
+Every setting is an environment variable `PROWESS_<NAME>`, listed in docs/settings.md.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from prowess.errors import Invalid
 
@@ -17,34 +18,88 @@ FOLDER = ".prowess"
 DATABASE = "agents.db"
 
 
+def _setting(meaning: str, *, default: Any = MISSING, shown: str = "not set", secret: bool = False) -> Any:
+    """Return a field with its line of docs/settings.md: what it means, and its default as a reader sees it."""
+    return field(default=default, repr=not secret, metadata={"meaning": meaning, "default": shown})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Where things are and how large they may be. Limits that are not set have the defaults of `skill/limits.py`."""
+    """Where things are and how large they may be. Limits that are not set have the defaults of `skill/limits.py`.
 
-    home: Path
-    workspace: Path
+    The field `home` is the variable `PROWESS_HOME`, and so on. `scripts/reference.py` writes docs/settings.md from here.
+    """
+
+    home: Path = _setting(  # noqa: RUF009  (it returns a field)
+        "The folder for the account's database, caches and tokens.", shown="`~/.prowess`"
+    )
+    workspace: Path = _setting(  # noqa: RUF009
+        "The folder whose skills come first. The option `--workspace` wins over it.", shown="the current folder"
+    )
     user_home: Path
-    database_url: str = field(default="", repr=False)
-    system_skills: bool = True
-    trusted_folders: tuple[str, ...] = ()
-    embedder: str = "default"
-    embedder_url: str = ""
-    embedder_key: str = field(default="", repr=False)
-    background: bool = True
-    model: str = ""
-    evaluation_model: str = ""
-    model_url: str = ""
-    model_key: str = field(default="", repr=False)
-    model_requests_per_minute: int | None = None
-    run_seconds: int | None = None
-    trace_days: int | None = None
-    telemetry: bool = False
-    max_archive_bytes: int | None = None
-    max_skill_bytes: int | None = None
-    max_file_bytes: int | None = None
-    max_files: int | None = None
-    approver_token: str = field(default="", repr=False)
-    safe_folders: tuple[str, ...] = ()
+    database_url: str = _setting(
+        "The account's [database](storage.md), for example `postgresql://user:password@host/name`.",
+        default="",
+        shown="a SQLite file in `PROWESS_HOME`",
+        secret=True,
+    )
+    system_skills: bool = _setting(
+        "Include the [skills that come with Prowess](roles.md): `on` or `off`.", default=True, shown="`on`"
+    )
+    trusted_folders: tuple[str, ...] = _setting(
+        "Folders whose skills, prompts and rubrics count as [accepted](trust.md), whatever they contain, separated by "
+        "`:`. For containers, CI and folders that only you write to.",
+        default=(),
+    )
+    safe_folders: tuple[str, ...] = _setting(
+        "Skill folders of other users of this machine to read as well, with everything below them, separated by `:`. "
+        "`*` means all.",
+        default=(),
+    )
+    approver_token: str = _setting(
+        "The approver's token, which answers [approvals](policy.md#approvals) without a terminal. Keep it from agents.",
+        default="",
+        secret=True,
+    )
+    embedder: str = _setting(
+        "The [embedder](embedders.md) that compares meanings: `default`, `none` (match by words alone), `onnx:FOLDER`, "
+        "`fastembed:NAME` or `endpoint:MODEL`.",
+        default="default",
+        shown="`default`",
+    )
+    embedder_url: str = _setting(
+        "The server of `endpoint:MODEL`, for example `https://api.example.com/v1`.", default=""
+    )
+    embedder_key: str = _setting("The key for that server, if it needs one.", default="", secret=True)
+    background: bool = _setting(
+        "Compute missing [vectors](matching.md#vectors) in a background process: `on` or `off`.",
+        default=True,
+        shown="`on`",
+    )
+    model: str = _setting(
+        "The [model](models.md) for runs, for example `anthropic:NAME`, `ollama:NAME` or `local:smollm2`.", default=""
+    )
+    evaluation_model: str = _setting(
+        "The model that judges, in reviews and semantic assertions.", default="", shown="`PROWESS_MODEL`"
+    )
+    model_url: str = _setting("The OpenAI-compatible server of `compatible:NAME`.", default="")
+    model_key: str = _setting("The key for that server, if it needs one.", default="", secret=True)
+    model_requests_per_minute: int | None = _setting(
+        "The limit of requests per minute to each model, for one process.", default=None, shown="no limit"
+    )
+    run_seconds: int | None = _setting(
+        "The timeout of an artifact, in seconds, unless the run or the skill sets one.", default=None, shown="120"
+    )
+    trace_days: int | None = _setting("How many days [traces](traces.md) are kept.", default=None, shown="30")
+    telemetry: bool = _setting(
+        "Send runs and requests to OpenTelemetry as [spans](telemetry.md) (extra `telemetry`): `on` or `off`.",
+        default=False,
+        shown="`off`",
+    )
+    max_archive_bytes: int | None = _setting("The size limit of an archive.", default=None, shown="16777216")
+    max_skill_bytes: int | None = _setting("The size limit of a skill.", default=None, shown="26214400")
+    max_file_bytes: int | None = _setting("The size limit of a file.", default=None, shown="5242880")
+    max_files: int | None = _setting("The limit of files in a skill.", default=None, shown="1000")
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @property

@@ -1,0 +1,59 @@
+"""The reference pages are what the code says today."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+from dataclasses import fields
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from prowess.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load_script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "scripts/reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+REFERENCE = load_script()
+JSON_PAGE = (ROOT / "docs/json.md").read_text()
+
+
+@pytest.mark.parametrize("name", REFERENCE.PAGES)
+def test_a_reference_page_is_current(name):
+    current = (ROOT / "docs" / f"{name}.md").read_text()
+    assert current == REFERENCE.PAGES[name](), "run: .venv/bin/python scripts/reference.py"
+
+
+def test_every_setting_has_a_meaning():
+    undocumented = {item.name for item in fields(Settings) if not item.metadata}
+    assert undocumented == {"user_home", "environment"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["list", "match", "lint", "skills --dead", "enable", "prompt", "index", "stats", "metrics", "model list", "events"],
+)
+def test_the_page_about_json_lists_the_keys_that_a_command_prints(command, prowess, tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "examples/workspace", tmp_path / "workspace")
+    monkeypatch.chdir(tmp_path / "workspace")
+    prowess("enable", "commit-messages")
+    words = {"match": ["write a commit message"], "skills --dead": ["1d", "--all"], "enable": ["release-notes"]}
+    ran = prowess(*command.split(), *words.get(command, []), "--json")
+    printed = json.loads(ran.out.splitlines()[0] if command == "events" else ran.out)
+    row = next(line for line in JSON_PAGE.splitlines() if line.startswith("| ") and f"`{command}`" in line)
+    first = printed[0] if isinstance(printed, list) else printed
+    listed = re.search(r"`{([^}]*)}`", row)
+    assert listed is not None
+    assert listed[1].split(", ") == list(first)
