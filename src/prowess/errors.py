@@ -26,9 +26,10 @@ Each interface translates the tree in one place, for example the command line to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
 
 Severity = Literal["error", "warning", "info"]
 
@@ -163,9 +164,13 @@ class TryLater(Unavailable):
 
 
 class RunFailed(ProwessError):
-    """The run gave no usable result."""
+    """The run gave no usable result.
+
+    `result` is what a failed generation or review still has to say, under the names that AgentLayerRules uses; usually empty.
+    """
 
     code = "run-failed"
+    result: Mapping[str, Any] = MappingProxyType({})
 
 
 class AnswerUnusable(RunFailed):

@@ -170,9 +170,6 @@ def test_a_threshold_in_a_binary_rubric_changes_nothing(review):
         (answer(entry("brief"), entry("kind", override="yes")), "not in the form"),
         (answer(entry("brief"), {"criterion_id": "kind", "verdict": "pass"}), "not in the form"),
         ('{"results": [{"confidence": NaN}]}', "no verdict on it"),
-        (Unavailable("It is overloaded."), "It could not be asked: It is overloaded."),
-        (RunFailed("It broke."), "It could not be asked: It broke."),
-        (TimedOut("It took too long."), "It could not be asked: It took too long."),
     ],
 )
 def test_what_is_not_judged_in_the_form_that_is_asked_for_is_undecided_and_never_passes(review, said, why):
@@ -261,6 +258,12 @@ def test_a_verdict_on_a_criterion_that_was_not_asked_for_counts_for_nothing(revi
     output, _, _ = review(answers, per_criterion=True)
 
     assert verdicts(output) == ["fail", "fail"]
+
+
+@pytest.mark.parametrize("error", [Unavailable("It is overloaded."), RunFailed("It broke."), TimedOut("Too long.")])
+def test_a_review_fails_if_no_request_was_answered(review, error):
+    with pytest.raises(type(error)):
+        review([error])
 
 
 def test_what_may_not_be_spent_is_no_review(review):

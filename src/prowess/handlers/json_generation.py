@@ -31,8 +31,8 @@ class JsonGenerationHandler:
     """Renders a prompt of the registry, asks a model, and checks the answer against the output schema.
 
     The states are VALIDATING, GENERATING, VALIDATING_OUT and COMPLETED. After an invalid answer they are RETRYING,
-    GENERATING, VALIDATING_OUT once more, then COMPLETED or FAILED. A failed generation raises `OutputInvalid`; its whole
-    result is in the call's notes.
+    GENERATING, VALIDATING_OUT once more, then COMPLETED or FAILED. A failed generation raises `OutputInvalid` with its
+    whole result.
     """
 
     kind: Kind = "json_generation"
@@ -140,5 +140,6 @@ def _output(call: Call, result: GenerationResult) -> Output:
         text = json.dumps(result.data, ensure_ascii=False, indent=2)
         return Output(kind="json_generation", text=text, data=result.data, result=result.as_json())
     call.enter("FAILED", attempts=result.attempts, errors=len(result.validation_errors))
-    call.notes.detail["result"] = result.as_json()
-    raise output_error(call, result.validation_errors, attempts=result.attempts, hint=_HINT)
+    error = output_error(call, result.validation_errors, attempts=result.attempts, hint=_HINT)
+    error.result = call.notes.detail["result"] = result.as_json()
+    raise error

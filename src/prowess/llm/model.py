@@ -103,7 +103,8 @@ class Request:
     """A request to a model.
 
     With a `schema`, the reply should be JSON that satisfies it. Providers that enforce schemas do so; for any other model
-    the schema is added to the prompt, so callers need not. Replies are not validated against it here.
+    the schema is added to the prompt, so callers need not. Replies are not validated against it here. `seconds` is the time
+    limit of the run that asks: the model gets at least that long.
     """
 
     messages: tuple[Message, ...]
@@ -111,6 +112,7 @@ class Request:
     tools: tuple[ToolSpec, ...] = ()
     temperature: float | None = None
     max_tokens: int | None = None
+    seconds: float = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ MAX_ANSWER_BYTES = 32 * 1024 * 1024
 
 _current_exchange: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
 # Only a safety net: `GuardedModel` has the configured timeout.
-_TIMEOUT = httpx2.Timeout(600, connect=10)
+_TIMEOUT = httpx2.Timeout(3_600, connect=10)
 
 
 def new_exchange() -> Exchange:

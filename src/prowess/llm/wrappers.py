@@ -71,7 +71,7 @@ class _OpenedStream:
 class GuardedModel(_WrapperModel):
     """Adds a timeout, retries after transient errors, and a rate limit to a model.
 
-    The timeout is for a whole reply, or for each chunk of a stream. Retries back off exponentially with jitter, and wait
+    The timeout is for a whole reply, or for each chunk of a stream; a request may ask for a longer one. Retries back off exponentially with jitter, and wait
     at least as long as the provider asks. A stream is retried only before its first chunk: the caller may have shown it.
     """
 
@@ -102,18 +102,18 @@ class GuardedModel(_WrapperModel):
         async with aclosing(pieces):
             while piece is not None:
                 yield piece
-                piece = await self._in_time(anext(pieces, None))
+                piece = await self._in_time(anext(pieces, None), request)
 
     async def _once(self, request: Request) -> Reply:
         # Outside the timeout: a request that waits for its turn has not been sent yet.
         await self._turn()
-        return await self._in_time(self.inner.complete(request))
+        return await self._in_time(self.inner.complete(request), request)
 
     async def _opened(self, request: Request) -> _OpenedStream:
         await self._turn()
         pieces = self.inner.stream(request)
         try:
-            first = await self._in_time(anext(pieces, None))
+            first = await self._in_time(anext(pieces, None), request)
         except BaseException:
             # Otherwise the connection stays open until the garbage collector finds the generator.
             await pieces.aclose()
@@ -126,13 +126,15 @@ class GuardedModel(_WrapperModel):
         if self._pace is not None:
             await self._pace.turn()
 
-    async def _in_time(self, answer: Awaitable[_T]) -> _T:
+    async def _in_time(self, answer: Awaitable[_T], request: Request) -> _T:
+        # A caller who gave the run more time than usual, for a slow model say, must not meet a shorter limit here.
+        seconds = max(self._timeout, request.seconds)
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(seconds):
                 return await answer
         except TimeoutError:
             raise TimedOut(
-                f"{self.name} did not answer within {self._timeout:g} seconds.",
+                f"{self.name} did not answer within {seconds:g} seconds.",
                 hint="Ask for less, use a faster model, or try again later.",
             ) from None
 

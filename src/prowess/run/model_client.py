@@ -121,7 +121,7 @@ class ModelClient:
         if notes_model or not notes.model:
             notes.model = model.name
         most = max_cost(model.name, _count_tokens(request), request.max_tokens)
-        request = _limited(model, request)
+        request = replace(_limited(model, request), seconds=call.run.limits.seconds)
         if most:
             reply, cost = await self._send_paid(call, model, request, most, stream=stream)
         else:

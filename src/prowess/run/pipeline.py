@@ -137,6 +137,8 @@ def _redact(error: ProwessError, redactor: Redactor) -> None:
     error.hint = redactor.text(error.hint)
     # `str(error)` and tracebacks show `args`, not `message`.
     error.args = (error.message,)
+    if isinstance(error, RunFailed) and error.result:
+        error.result = redactor.value(dict(error.result))
     if isinstance(error, (Invalid, OutputInvalid)):
         error.problems = tuple(
             replace(problem, message=redactor.text(problem.message), hint=redactor.text(problem.hint))
@@ -177,6 +179,7 @@ def _part(call: Call, began: float, error: ProwessError | DryRunEnded | None, re
         trace=call.id,
         traced=notes.traced,
         output=notes.output,
+        result=notes.output.result if notes.output else redactor.value(notes.detail.get("result", {})),
         verdicts=notes.verdicts,
         error=None if isinstance(error, DryRunEnded) else error,
         fallback_of=call.replaces.artifact.name if call.replaces else None,

@@ -108,6 +108,8 @@ class RunPart:
     traced: bool = True
     """True if the trace row is known to be stored."""
     output: Output | None = None
+    result: JsonObject = field(default_factory=dict[str, Any])
+    """The output's result in the terms of its kind; also of a generation or review that failed."""
     verdicts: tuple[Verdict, ...] = ()
     error: ProwessError | None = None
     fallback_of: str | None = None
@@ -137,7 +139,7 @@ class RunPart:
             "trace": self.trace,
             "traced": self.traced,
             "output": None if self.output is None else self.output.value,
-            "result": self.output.result if self.output else {},
+            "result": self.result,
             "verdicts": [verdict_json(verdict) for verdict in self.verdicts],
             "error": None if self.error is None else {"code": self.error.code, "message": self.error.message},
             "fallback_of": self.fallback_of,

@@ -161,11 +161,8 @@ def judge_decision(skill: Skill) -> Decision:
     parts = tuple(f"{one.kind} {one.name}" for one in (*templates, *handlers))
     hints = find_hints(f"{skill.title} {skill.description}")
     if templates and handlers:
-        why = "It declares a template type and an implementation."
-        against = [
-            "A template type is for skills without a handler of their own: drop template_type or implementation."
-        ]
-        return Decision(uses="both", parts=parts, why=why, against=(*against, *_objections_to_template(hints)))
+        why = "It declares a template type, which does the work, and an implementation, which runs only when named."
+        return Decision(uses="both", parts=parts, why=why, against=_objections_to_template(hints))
     if templates:
         why = "It declares a template type, so the shared flow does the work."
         return Decision(uses="template", parts=parts, why=why, against=_objections_to_template(hints))

@@ -176,4 +176,6 @@ def _describe_part(part: RunPart) -> dict[str, Any]:
     }
     if part.fallback_of:
         data["fallback_of"] = part.fallback_of
+    if part.error is not None and part.result:
+        data["result"] = part.result
     return data

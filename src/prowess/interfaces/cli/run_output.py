@@ -201,7 +201,9 @@ class RunScreen:
             self._head(part.artifact)
             _print_output(part.output)
         self._streaming = ""
-        _print_captured(part)
+        _print_captured("printed", part.printed)
+        if part.error is not None:
+            _print_captured("answer", str(part.result.get("rawResponse", "")))
         _print_facts(part, named=self._named)
         self._failed = part if part.error is not None else None
         self._warnings.show()
@@ -236,15 +238,15 @@ def _print_output(output: Output) -> None:
         click.echo(clean(output.text).rstrip("\n"))
 
 
-def _print_captured(part: RunPart) -> None:
-    """Print on stderr what the code printed, which is not part of its output. Long text is cut to its end."""
-    text = clean(part.printed).strip("\n")
+def _print_captured(label: str, text: str) -> None:
+    """Print on stderr text that is not part of the output: what code printed, or an answer that failed. Cut to its end."""
+    text = clean(text).strip("\n")
     if not text:
         return
     if len(text) > MAX_PRINTED_CHARS:
-        click.secho(f"  printed, of {len(text):,} characters the last:", dim=True, err=True)
+        click.secho(f"  {label}: last {MAX_PRINTED_CHARS:,} of {len(text):,} characters", dim=True, err=True)
     for line in text[-MAX_PRINTED_CHARS:].split("\n"):
-        click.secho(f"  printed: {line}", dim=True, err=True)
+        click.secho(f"  {label}: {line}", dim=True, err=True)
 
 
 def _print_facts(part: RunPart, *, named: bool) -> None:
@@ -258,7 +260,7 @@ def _print_facts(part: RunPart, *, named: bool) -> None:
     if part.usage.requests:
         facts.append(f"{part.usage.input_tokens:,} tokens in, {part.usage.output_tokens:,} out")
         facts.append("cost not known" if part.cost is None else f"${part.cost:.6f}")
-    result = part.output.result if part.output else {}
+    result = part.result
     if result.get("attempts") == 2:
         facts.append("at the second try")
     if result.get("truncated"):
