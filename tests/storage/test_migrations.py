@@ -191,6 +191,23 @@ def test_skills_from_before_the_sessions_are_kept_whole_on_the_way_up_and_down(
     database.close()
 
 
+def test_the_default_conversation_that_all_folders_shared_gets_a_name_of_its_own(empty_url: str) -> None:
+    database = open_database(empty_url)
+    viewer = sessions.SessionViewer(owner=Owner(), actor="ann", kind="person")
+    given = {"role": "", "model": "", "context_window": None, "budget_max": 16_000}
+    downgraded(database, "0009")
+    with database.write() as connection:
+        old = sessions.open_session(connection, viewer, conversation_id="default", **given)
+        other = sessions.open_session(connection, viewer, conversation_id="mine", **given)
+
+    database.migrate()
+
+    with database.read() as connection:
+        found = {row.id: row.conversation_id for row in sessions.list_sessions(connection, viewer, limit=9)}
+    assert found == {old.id: "default:shared", other.id: "mine"}
+    database.close()
+
+
 NEW = (
     *("sessions", "session_skills", "approvals", "audit", "events", "org_settings"),
     *("skill_execution_traces", "run_checkpoints", "spend", "registry_entries"),

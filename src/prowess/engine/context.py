@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
     from prowess.session.session import Session
     from prowess.session.sessions import Sessions
     from prowess.storage.database import Connections
+
+DEFAULT_CONVERSATION = "default"
+"""The conversation that each workspace has for itself. Every other name means the same session in all folders."""
+_FOLDER_CHARS = 180
 
 
 @dataclass(kw_only=True, eq=False)
@@ -219,9 +225,18 @@ class Context:
 
     def find_session(self, session: Session | str) -> Session | None:
         """Return a session as it is now, or None for ''. Blocking."""
-        return self.resources.sessions.get(self.actor, session_key(session)) if session else None
+        return self.resources.sessions.get(self.actor, self.session_key(session)) if session else None
+
+    def session_key(self, session: Session | str) -> str:
+        """Return the id or the stored conversation of a session, given as itself, by its id or by its conversation."""
+        if not isinstance(session, str):
+            return session.id
+        return _default_conversation(self.resources.workspace) if session == DEFAULT_CONVERSATION else session
 
 
-def session_key(session: Session | str) -> str:
-    """Return the id of a session. A session can be given as itself, by its id or by its conversation."""
-    return session if isinstance(session, str) else session.id
+def _default_conversation(workspace: Path) -> str:
+    """Return the stored name of a workspace's own conversation. A folder is the same through every link to it."""
+    folder = os.path.realpath(workspace)
+    if len(folder) > _FOLDER_CHARS or not folder.isprintable():
+        folder = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
+    return f"{DEFAULT_CONVERSATION}:{folder}"

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from prowess.catalog.catalog import Catalog
-from prowess.engine.context import Context, Resources, session_key
+from prowess.engine.context import Context, Resources
 from prowess.errors import RunFailed
 from prowess.policy.actor import Actor
 from prowess.threads import offload
@@ -182,13 +182,17 @@ class Engine:
         """
         context = self._context
         return await offload(
-            lambda: context.resources.activation.enable(context.actor, session_key(session), slug, reason=reason)
+            lambda: context.resources.activation.enable(
+                context.actor, context.session_key(session), slug, reason=reason
+            )
         )
 
     async def disable(self, slug: str, *, session: Session | str) -> Session:
         """Take a skill's text out of the prompt of a session; its budget is free again."""
         context = self._context
-        return await offload(lambda: context.resources.activation.disable(context.actor, session_key(session), slug))
+        return await offload(
+            lambda: context.resources.activation.disable(context.actor, context.session_key(session), slug)
+        )
 
     async def prompt(
         self,
@@ -214,7 +218,9 @@ class Engine:
         """
         from prowess.engine.sessions import load_text
 
-        return await load_text(self._context, slug, reference=reference, script=script, session=session_key(session))
+        return await load_text(
+            self._context, slug, reference=reference, script=script, session=self._context.session_key(session)
+        )
 
     async def run(
         self,
@@ -243,7 +249,7 @@ class Engine:
             slug=slug,
             artifacts=tuple(name for name in ([artifacts] if isinstance(artifacts, str) else artifacts) if name),
             inputs=inputs or {},
-            session=session_key(session),
+            session=self._context.session_key(session),
             model=model,
             evaluation_model=evaluation_model,
             timeout=timeout,

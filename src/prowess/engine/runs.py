@@ -109,7 +109,7 @@ class Runs:
         context = self._context
         gate, runner = context.resources.gate, context.resources.runner()
         with context.resources.snapshot():
-            inside = gate.inside(context.actor, request.session)
+            inside = gate.inside(context.actor, context.session_key(request.session))
             store, skill = context.catalog.find(request.slug)
             facts = runner.facts(skill)
             standing = read_standing(context.catalog, store, facts.outline)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prowess.engine.context import Context, session_key
+from prowess.engine.context import Context
 from prowess.policy.text import clean_text
 from prowess.threads import offload
 
@@ -23,7 +23,11 @@ _RECORDED_CHARS = 200
 
 
 class Sessions:
-    """The actor's sessions. A session is given as itself, by its id or by its conversation."""
+    """The actor's sessions. A session is given as itself, by its id or by its conversation.
+
+    The conversation `default` is that of the workspace: each folder has its own. Every other name means the same session
+    in all folders.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -44,7 +48,7 @@ class Sessions:
         context = self._context
         return await offload(
             lambda: context.resources.sessions.open(
-                context.actor, conversation, role=role, model=model, window=window, budget=budget
+                context.actor, context.session_key(conversation), role=role, model=model, window=window, budget=budget
             )
         )
 
@@ -62,7 +66,7 @@ class Sessions:
     async def get(self, session: Session | str) -> Session:
         """Return a session as it is now, or raise `NotFound`."""
         context = self._context
-        return await offload(lambda: context.resources.sessions.get(context.actor, session_key(session)))
+        return await offload(lambda: context.resources.sessions.get(context.actor, context.session_key(session)))
 
     async def find(self, conversation: str) -> Session | None:
         """Return the open session of a conversation, or None. Create nothing."""
@@ -72,7 +76,7 @@ class Sessions:
             if not context.resources.has_records():
                 return None
             # The gate finds open sessions only.
-            _, session = context.resources.gate.within(context.actor, conversation)
+            _, session = context.resources.gate.within(context.actor, context.session_key(conversation))
             return context.resources.sessions.get(context.actor, session) if session else None
 
         return await offload(read)
@@ -86,7 +90,7 @@ class Sessions:
             # third of a server's start.
             if not context.resources.has_records():
                 return context.actor
-            return context.resources.gate.within(context.actor, conversation)[0]
+            return context.resources.gate.within(context.actor, context.session_key(conversation))[0]
 
         return await offload(read)
 
@@ -102,14 +106,14 @@ class Sessions:
         context = self._context
         return await offload(
             lambda: context.resources.sessions.change(
-                context.actor, session_key(session), budget=budget, model=model, window=window
+                context.actor, context.session_key(session), budget=budget, model=model, window=window
             )
         )
 
     async def close(self, session: Session | str) -> None:
         """End a session and disable everything in it."""
         context = self._context
-        await offload(lambda: context.resources.sessions.close(context.actor, session_key(session)))
+        await offload(lambda: context.resources.sessions.close(context.actor, context.session_key(session)))
 
     async def enable_fetched(
         self, package: Package, *, session: Session | str, origin: str, reason: str = ""
@@ -119,7 +123,7 @@ class Sessions:
         return await offload(
             lambda: context.resources.activation.enable_fetched(
                 context.actor,
-                session_key(session),
+                context.session_key(session),
                 package,
                 origin=origin,
                 reason=reason,
@@ -133,7 +137,9 @@ class Sessions:
         Raise `NotFound` if the skill is not enabled, or may no longer be.
         """
         context, name = self._context, slug.rpartition(":")[2]
-        return await offload(lambda: context.resources.activation.text(context.actor, session_key(session), name))
+        return await offload(
+            lambda: context.resources.activation.text(context.actor, context.session_key(session), name)
+        )
 
     async def blocks(
         self, session: Session | str, *, policies: str = "", memory: str = "", graph_context: str = ""
@@ -146,7 +152,9 @@ class Sessions:
         from prowess.session.prompt import assemble_blocks
 
         context = self._context
-        _, skills = await offload(lambda: context.resources.activation.blocks(context.actor, session_key(session)))
+        _, skills = await offload(
+            lambda: context.resources.activation.blocks(context.actor, context.session_key(session))
+        )
         return assemble_blocks(policies=policies, memory=memory, graph_context=graph_context, skills=skills)
 
 

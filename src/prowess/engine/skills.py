@@ -21,7 +21,7 @@ from prowess.catalog.importer import (
 )
 from prowess.catalog.scans import FindingRow, count_dangers
 from prowess.catalog.store import Fault
-from prowess.engine.context import Context, session_key
+from prowess.engine.context import Context
 from prowess.errors import NotFound, ProwessError, Refused
 from prowess.skill.edit import FileChange, diff_packages
 from prowess.skill.kinds import Artifact, Kind, kind_info
@@ -141,7 +141,7 @@ class Skills:
         """Return one file of a skill by its exact path, through the gate, and record it as a load."""
         from prowess.engine.sessions import load_file
 
-        return await load_file(self._context, slug, path, session=session_key(session))
+        return await load_file(self._context, slug, path, session=self._context.session_key(session))
 
     async def part(self, slug: str, name: str, *, kind: Kind | None = None) -> tuple[Artifact, bytes]:
         """Return one artifact with its content, by name or by `name@variant`; with `kind`, only one of that kind."""

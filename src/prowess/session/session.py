@@ -84,6 +84,11 @@ class Session:
         }
 
     @property
+    def name(self) -> str:
+        """The conversation for a person to read: `default` without its folder."""
+        return "default" if self.conversation.startswith("default:") else self.conversation
+
+    @property
     def tokens(self) -> int:
         """An estimate of the tokens that the enabled skills take."""
         return sum(skill.tokens for skill in self.enabled)

@@ -30,6 +30,7 @@ FINGERPRINTS = {
     "0007": "4e9b550efc1380adff8b3ef62be7fe12",
     "0008": "7dfb2819d203a0baa0aa5f84e1be0dc2",
     "0009": "9e90e833581e11437506a8051ccdb430",
+    "0010": "9e90e833581e11437506a8051ccdb430",
 }
 """The fingerprint of each revision. `tests/storage/test_schema_check.py` prints the line to add for a new one."""
 

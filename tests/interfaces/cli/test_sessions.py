@@ -116,7 +116,40 @@ def test_an_unknown_conversation_is_said_to_be_unknown(prowess, sample):
 def test_what_is_given_before_a_further_command_counts_for_it(prowess, sample, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     prowess("enable", "commit-messages", "-w", sample)
-    assert prowess("sessions", "-w", sample, "--json", "show", "default").json["conversation"] == "default"
+    assert prowess("sessions", "-w", sample, "--json", "show", "default").json["conversation"] == f"default:{sample}"
+
+
+def test_the_default_conversation_of_a_folder_shows_in_no_other_folder(prowess, sample, tmp_path, monkeypatch):
+    prowess("enable", "commit-messages")
+    other = tmp_path / "other"
+    other.mkdir()
+    monkeypatch.chdir(other)
+    empty = prowess("prompt")
+    assert (empty.out, "Nothing is enabled in 'default'" in empty.err) == ("", True)
+    assert prowess("sessions", "show", "default").code == 4
+    assert "Commit messages" in prowess("prompt", "-w", sample).out
+    (other / "link").symlink_to(sample)
+    assert "Commit messages" in prowess("prompt", "-w", "link").out
+
+
+def test_a_conversation_with_a_name_of_its_own_is_the_same_in_every_folder(prowess, sample, tmp_path, monkeypatch):
+    prowess("enable", "commit-messages", "--session", "shared")
+    prowess("enable", "release-notes")
+    monkeypatch.chdir(tmp_path)
+    assert "Commit messages" in prowess("prompt", "--session", "shared").out
+    assert {session["conversation"] for session in prowess("sessions", "--json").json} == {
+        "shared",
+        f"default:{sample}",
+    }
+    assert "release notes" in prowess("prompt", "--session", f"default:{sample}").out
+
+
+def test_the_folder_of_a_default_conversation_may_have_any_name(prowess, tmp_path, monkeypatch):
+    deep = tmp_path / ("long" * 50) / "two\nlines"
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(deep)
+    assert prowess("sessions", "open", "default").out.startswith("default: 0 skills enabled")
+    assert prowess("sessions", "show", "default").code == 0
 
 
 def test_two_commands_at_once_on_a_fresh_home_both_succeed(prowess, sample):

@@ -30,7 +30,7 @@ def session_option(function: F) -> F:
         default=DEFAULT_SESSION,
         metavar="NAME",
         show_default=True,
-        help="The conversation; enabling a skill in it begins it.",
+        help="The conversation; enabling a skill in it begins it. Each folder has its own `default`.",
     )(function)
 
 
@@ -68,7 +68,7 @@ def format_budget(session: Session) -> str:
 
     count = len(session.enabled)
     return (
-        f"{clean(session.conversation)}: {count} skill{'s' * (count != 1)} enabled, "
+        f"{clean(session.name)}: {count} skill{'s' * (count != 1)} enabled, "
         f"{session.budget.used:,} of {session.budget.limit:,} characters (about {session.tokens:,} tokens)."
     )
 
