@@ -31,7 +31,7 @@ META = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 CALLS: dict[str, dict[str, Any]] = {
-    "load_skill": {"name": "skill-0007"},
+    "load_skill": {"skill": "skill-0007"},
     "search_skills": {"query": "invoices of customer 7", "limit": 5},
     "list_enabled_skills": {},
 }
@@ -62,9 +62,9 @@ async def serve_fastmcp(workspace: str, transport: str) -> None:
         server = FastMCP("bench")
 
         @server.tool
-        async def load_skill(name: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        async def load_skill(skill: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
             """Read a skill."""
-            return (await toolbox.call("load_skill", {"name": name})).data
+            return (await toolbox.call("load_skill", {"skill": skill})).data
 
         @server.tool
         async def search_skills(query: str, limit: int = 10) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]

@@ -49,7 +49,7 @@ async def test_the_typical_conversation_of_the_page(printed: Any, triage: Any):
         await engine.policy.set("skill_enablement_policy", "prompt-user")
         box = Toolbox(engine, actor=AGENT, conversation="checkout")
         found = (await box.call("search_skills", {"query": query[1]})).data["skills"]
-        assert found[0]["slug"] == SLUG
+        assert found[0]["skill"] == SLUG
 
         asked = await box.call("enable_skill", {"skill_slug": SLUG, "reason": reason[1]})
         assert asked.data["error"]["code"] == "approval-required"
@@ -174,7 +174,7 @@ async def test_skills_of_both_scopes_are_listed_by_default_and_by_scope(triage: 
         await engine.skills.import_path(given, scope="account")
         box = Toolbox(engine, actor=AGENT)
         everything = (await box.call("list_skills", {})).data
-        assert {(skill["slug"], skill["scope"]) for skill in everything["skills"]} == {
+        assert {(skill["skill"], skill["scope"]) for skill in everything["skills"]} == {
             (SLUG, "workspace"),
             ("comms.incident-style", "workspace"),
             ("shared", "account"),
@@ -182,4 +182,4 @@ async def test_skills_of_both_scopes_are_listed_by_default_and_by_scope(triage: 
         for scope, count in (("workspace", 2), ("account", 1), ("org", 0)):
             assert (await box.call("list_skills", {"scope": scope})).data["total"] == count
         tagged = (await box.call("list_skills", {"tags": ["SRE", "postgres"]})).data["skills"]
-        assert [skill["slug"] for skill in tagged] == [SLUG]
+        assert [skill["skill"] for skill in tagged] == [SLUG]

@@ -41,9 +41,10 @@ def fields(printed: Any) -> list[str]:
 async def test_the_tool_takes_the_printed_arguments(printed: Any):
     signature = printed("bernstein", "async def load_skill(\n", ") -> dict")
     names = re.findall(r"^(\w+):", signature, re.MULTILINE)
-    schema = builtin_tools()["load_skill"].parameters
-    assert list(schema["properties"]) == names
-    assert schema["required"] == ["name"]
+    tool = builtin_tools()["load_skill"]
+    # Every tool calls it `skill`; the name on the page is accepted too.
+    assert ["skill" if name in tool.aliases else name for name in names] == list(tool.parameters["properties"])
+    assert tool.parameters["required"] == ["skill"]
 
 
 async def test_each_kind_of_load_fills_its_field_and_the_lists_are_always_there(packs: Any, fields: list[str]):
@@ -101,5 +102,5 @@ async def test_a_name_claimed_twice_is_told_and_never_silently_exchanged(packs: 
     (other / "SKILL.md").write_text("---\nname: backend\ndescription: Another one of that name.\n---\n\nOther.\n")
     async with packs.open() as engine:
         listed = (await Toolbox(engine, actor=engine.actor).call("skill_list", {})).data["skills"]
-        assert [(skill["id"], skill["status"]) for skill in listed] == [("backend", "active"), ("backend", "error")]
+        assert [(skill["skill"], skill["status"]) for skill in listed] == [("backend", "active"), ("backend", "error")]
         assert (await engine.load("backend"))["body"].startswith("# Backend Engineering Skill")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from prowess.policy.actor import Actor, agent_of
-from prowess.tools.toolbox import Toolbox, builtin_tools
+from prowess.tools.toolbox import TOOL_ALIASES, Toolbox, builtin_tools
 
 pytestmark = pytest.mark.anyio
 
@@ -32,15 +32,18 @@ def box_of(engine: Any, agent: str) -> Toolbox:
 
 
 async def management(engine: Any, agent: str) -> set[str]:
-    return {tool.name for tool in await box_of(engine, agent).offered()} & MANAGEMENT
+    """Return the tools of the page that the agent has. `skill_list` is offered under the name `list_skills`."""
+    offered = {tool.name for tool in await box_of(engine, agent).offered()}
+    return {name for name in MANAGEMENT if TOOL_ALIASES.get(name, name) in offered}
 
 
 async def test_the_five_tools_of_the_page_are_there_with_their_arguments(page: str):
     assert set(re.findall(r"^\*\*`(\w+)`\*\*", page, re.MULTILINE)) == MANAGEMENT
     for name in ("skill_create", "skill_update", "skill_delete"):
         line = page[page.index(f"**`{name}`**") :].split("- Args: ")[1].splitlines()[0]
-        assert set(re.findall(r"`(\w+)\??`", line)) <= set(builtin_tools()[name].parameters["properties"])
-    assert [name for name in MANAGEMENT if builtin_tools()[name].effect == "destroys"] == ["skill_delete"]
+        tool = builtin_tools()[name]
+        assert set(re.findall(r"`(\w+)\??`", line)) <= {*tool.parameters["properties"], *tool.aliases}
+    assert [name for name, tool in builtin_tools().items() if tool.effect == "destroys"] == ["skill_delete"]
 
 
 async def test_each_agent_gets_the_tools_that_the_page_gives_it(page: str, place: Any):
@@ -55,9 +58,7 @@ async def test_each_agent_gets_the_tools_that_the_page_gives_it(page: str, place
         for agent in ("CHAPO", "SCOUT", "CAIO"):
             for name in ("skill_create", "skill_update", "skill_delete"):
                 arguments = {"id": "new", "name": "New", "description": "What it is for.", "instructions": "Do."}
-                given = {
-                    key: arguments[key] for key in arguments if key in builtin_tools()[name].parameters["properties"]
-                }
+                given = {key: value for key, value in arguments.items() if key in builtin_tools()[name].aliases}
                 refused = await box_of(engine, agent).call(name, given)
                 assert refused.data["error"]["code"] == "refused"
                 assert refused.data["hint"]
@@ -102,15 +103,15 @@ async def test_a_broken_skill_is_listed_as_an_error_and_harms_nobody(place: Any)
     async with place.open(ANN) as engine:
         box = box_of(engine, "CHAPO")
         listed = (await box.call("skill_list", {})).data["skills"]
-        [sound] = [skill for skill in listed if skill["id"] == "sound"]
-        assert sound == {"id": "sound", "name": "sound", "status": "active", "trust": "local"}
+        [sound] = [skill for skill in listed if skill["skill"] == "sound"]
+        assert (sound["title"], sound["status"], sound["trust"]) == ("sound", "active", "local")
         broken = [skill for skill in listed if skill["status"] == "error"]
         assert len(broken) == 2
         assert all(skill["error"] for skill in broken)
         reloaded = (await box.call("skill_reload", {})).data
         assert (reloaded["active"], reloaded["errors"]) == (1, 2)
-        assert "skill_list" in reloaded["hint"]
+        assert "list_skills" in reloaded["hint"]
         assert (await box.call("enable_skill", {"skill_slug": "sound"})).ok
-        assert (await box.call("search_skills", {"query": "what sound is for"})).data["skills"][0]["slug"] == "sound"
+        assert (await box.call("search_skills", {"query": "what sound is for"})).data["skills"][0]["skill"] == "sound"
         refused = await box.call("enable_skill", {"skill_slug": "empty"})
         assert "cannot be served" in refused.data["error"]["message"]

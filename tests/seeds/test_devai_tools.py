@@ -108,7 +108,9 @@ async def test_the_list_has_every_skill_with_its_tool_and_the_broken_ones_with_t
     async with place.open(ANN) as engine:
         chapo = box_of(engine, "CHAPO")
         assert (await chapo.call("skill_reload", {})).data["errors"] == 1
-        told = {skill["id"].rpartition("/")[2]: skill for skill in (await chapo.call("skill_list", {})).data["skills"]}
+        told = {
+            skill["skill"].rpartition("/")[2]: skill for skill in (await chapo.call("skill_list", {})).data["skills"]
+        }
         assert (told["generate-image"]["status"], told["generate-image"]["tool"]) == ("active", "skill_generate_image")
         assert (told["broken"]["status"], bool(told["broken"]["error"])) == ("error", True)
         assert await skills_of(engine, "CHAPO") == ["skill_generate_image"]

@@ -209,7 +209,7 @@ async def test_two_skills_of_one_name_are_told_apart_and_the_other_says_why(
     async with place.open(ann) as engine:
         toolbox = box(engine)
         assert await listed(toolbox) == ["skill_a_b"]
-        told = {skill["id"]: skill for skill in (await toolbox.call("skill_list", {})).data["skills"]}
+        told = {skill["skill"]: skill for skill in (await toolbox.call("skill_list", {})).data["skills"]}
         assert told["a-b"]["tool"] == "skill_a_b"
         assert "'a-b'" in told["a.b"]["no_tool"]
         assert "skill_create" in told["create"]["no_tool"]

@@ -31,13 +31,13 @@ async def test_a_skill_that_an_agent_made_is_found_and_used_at_once(
         toolbox = box(engine)
         made = await toolbox.call("skill_create", NEW)
         skill = await engine.skills.get("resize-image")
-        told = {"id": "resize-image", "name": "Resize", "digest": skill.digest, "status": "active"}
+        told = {"skill": "resize-image", "title": "Resize", "digest": skill.digest, "status": "active"}
         assert made.data == {**told, "tool": "skill_resize_image"}
         assert skill.parameters["required"] == ["width"]
         assert {artifact.kind for artifact in skill.artifacts} == {"instructions", "function"}
         assert [version.actor for version in await engine.skills.history("resize-image")] == ["agent:agent"]
         found = (await toolbox.call("search_skills", {"query": "resize an image"})).data["skills"]
-        assert found[0]["slug"] == "resize-image"
+        assert found[0]["skill"] == "resize-image"
         assert (await toolbox.call("enable_skill", {"skill_slug": "resize-image"})).ok
         assert "Ask for the width." in await engine.prompt("chat")
         told = [(row.action, row.outcome, row.digest) for row in await engine.audit.rows() if row.action == "install"]
@@ -168,7 +168,10 @@ async def test_a_skill_is_deleted_once_a_person_agrees_and_can_come_back(
         waits = await toolbox.call("skill_delete", {"id": "resize-image"})
         assert [card.slug for card in await engine.skills.cards()] == ["resize-image"]
         await engine.approvals.resolve(waits.data["approval_id"], approved=True)
-        assert (await toolbox.call("skill_delete", {"id": "resize-image"})).data == {"deleted": "resize-image"}
+        assert (await toolbox.call("skill_delete", {"id": "resize-image"})).data == {
+            "skill": "resize-image",
+            "status": "deleted",
+        }
         assert await engine.skills.cards() == []
         assert await engine.prompt("chat") == ""
         await engine.skills.rollback("resize-image", 1)

@@ -21,8 +21,9 @@ async def test_an_agent_enables_lists_and_disables(each_place: Any, box: Callabl
         length = len(await engine.prompt("chat"))
         assert told.pop("hint")
         assert told == {
-            "enabled": "triage",
-            "name": "triage",
+            "skill": "triage",
+            "status": "enabled",
+            "title": "triage",
             "content_length": length,
             "budget_used_chars": length,
             "budget_max_chars": 16_000,
@@ -36,7 +37,8 @@ async def test_an_agent_enables_lists_and_disables(each_place: Any, box: Callabl
         }
         assert 0 < listed["budget_used_tokens"] < length
         assert (await toolbox.call("disable_skill", {"skill_slug": "triage"})).data == {
-            "disabled": "triage",
+            "skill": "triage",
+            "status": "disabled",
             "budget_used_chars": 0,
             "budget_max_chars": 16_000,
             "budget_left_chars": 16_000,
@@ -158,4 +160,4 @@ async def test_a_skill_is_disabled_by_the_address_it_was_enabled_by(
             refused = await toolbox.call("disable_skill", {"skill_slug": other})
             assert (refused.data["error"]["code"], refused.data["hint"]) == ("not-found", "Enabled: triage.")
         told = (await toolbox.call("disable_skill", {"skill_slug": "workspace:triage"})).data
-        assert (told["disabled"], told["budget_used_chars"]) == ("triage", 0)
+        assert (told["skill"], told["budget_used_chars"]) == ("triage", 0)

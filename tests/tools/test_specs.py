@@ -51,7 +51,7 @@ async def test_a_plain_schema_is_that_of_the_arguments_with_name_and_description
     async with place.open() as engine:
         spec = next(one for one in await box(engine).specs() if one["title"] == "load_skill")
     assert spec["type"] == "object"
-    assert spec["required"] == ["name"]
+    assert spec["required"] == ["skill"]
     assert spec["description"].startswith("Read a skill")
 
 

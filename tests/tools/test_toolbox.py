@@ -34,14 +34,13 @@ NAMES = [
     "skill_update",
     "skill_delete",
     "skill_reload",
-    "skill_list",
 ]
 GOOD: dict[str, dict[str, Any]] = {
     "search_skills": {"query": "triage", "tags": [], "limit": 5},
     "enable_skill": {"skill_slug": "triage", "reason": "it is slow"},
     "list_enabled_skills": {"content": True},
     "disable_skill": {"skill_slug": "triage"},
-    "list_skills": {"tags": [], "scope": "workspace", "cursor": ""},
+    "list_skills": {"tags": [], "scope": "workspace", "status": "active", "cursor": ""},
     "load_skill": {"name": "triage", "reference": None, "script": None},
     "read_skill_resource": {"skill_name": "triage", "resource_name": "references/locks.md"},
     "run_skill": {"skill": "triage", "artifact": "instructions", "inputs": {"text": "It is slow."}},
@@ -50,7 +49,6 @@ GOOD: dict[str, dict[str, Any]] = {
     "skill_update": {"id": "new-one", "description": "What it is for by now."},
     "skill_delete": {"id": "new-one"},
     "skill_reload": {},
-    "skill_list": {"status": "active", "cursor": ""},
 }
 FILES = {"references/locks.md": "Locks.", "scripts/top.sh": "ps"}
 CANARY = "IGNORE-ALL-PREVIOUS-INSTRUCTIONS"
@@ -77,12 +75,15 @@ def test_every_tool_has_a_description_and_a_schema_whose_every_argument_is_descr
     tool = builtin_tools()[name]
     assert len(tool.description) > 30
     Draft202012Validator.check_schema(tool.parameters)
-    Draft202012Validator.check_schema(tool.result)
     assert tool.parameters["type"] == "object"
-    assert tool.parameters["additionalProperties"] is False
-    assert all(value.get("description") for value in tool.parameters["properties"].values())
-    assert "desk" not in tool.parameters["properties"]
-    Draft202012Validator(tool.parameters).validate(GOOD[name])
+    for argument, schema in tool.parameters["properties"].items():
+        # A change takes what creating takes, which is described once.
+        known = builtin_tools()["skill_create"].parameters["properties"] if name == "skill_update" else {}
+        assert schema.get("description") or schema.get("enum") or argument in known or argument in ("title", "tags")
+    assert "context" not in tool.parameters["properties"]
+    given = {tool.aliases.get(key, key): value for key, value in GOOD[name].items() if value is not None}
+    Draft202012Validator(tool.parameters).validate(given)
+    assert set(given) <= set(tool.parameters["properties"])
 
 
 async def test_every_tool_answers_a_good_call_in_the_form_it_promises(
@@ -93,7 +94,6 @@ async def test_every_tool_answers_a_good_call_in_the_form_it_promises(
         toolbox = box(engine)
         for name in NAMES:
             answer = await toolbox.call(name, GOOD[name])
-            Draft202012Validator(builtin_tools()[name].result).validate(answer.data)
             json.dumps(answer.data)
             if name in ("run_skill_script", "skill_delete"):
                 hold(answer)
@@ -119,13 +119,15 @@ async def test_every_wrong_argument_is_refused_with_a_hint(place: Any, box: Call
                     "inputs",
                 ) else None
             for key in builtin_tools()[name].parameters.get("required", ()):
-                answer = await toolbox.call(name, {other: good[other] for other in good if other != key})
+                aliases = builtin_tools()[name].aliases
+                rest = {other: good[other] for other in good if aliases.get(other, other) != key}
+                answer = await toolbox.call(name, rest)
                 hold(answer)
                 assert key in answer.data["error"]["message"]
                 assert key in answer.data["hint"]
         for arguments in (None, [], "x", 3):
             hold(await toolbox.call("search_skills", arguments))  # pyright: ignore[reportArgumentType]
-        for limit in (0, 51, -1, "5", 1.5, True):
+        for limit in (0, 51, -1, "five", "5.5", "true", 1.5, True):
             hold(await toolbox.call("search_skills", {"limit": limit}))
         assert await engine.events.list() == []
 
@@ -169,8 +171,8 @@ async def test_hostile_values_are_refused_and_never_raise(each_place: Any, box: 
 
 async def test_what_makes_no_sense_is_not_offered(place: Any, box: Callable[..., Toolbox], ann: Actor):
     async with place.open(ann) as engine:
-        writing = ["skill_create", "skill_update", "skill_delete", "skill_reload", "skill_list"]
-        assert offered_of(await box(engine).offered()) == writing
+        writing = ["skill_create", "skill_update", "skill_delete", "skill_reload"]
+        assert offered_of(await box(engine).offered()) == ["list_skills", *writing]
         place.skill("triage")
         await engine.skills.reload()
         without = ("read_skill_resource", "run_skill_script")
@@ -341,7 +343,7 @@ async def test_the_list_with_status_comes_in_pages(place: Any, box: Callable[...
             pages.append((await toolbox.call("skill_list", {"cursor": cursor})).data)
         assert [len(page["skills"]) for page in pages] == [50, 50, 23]
         assert {page["total"] for page in pages} == {123}
-        listed = [skill["id"] for page in pages for skill in page["skills"]]
+        listed = [skill["skill"] for page in pages for skill in page["skills"]]
         assert [slug for slug in listed if slug.startswith("skill-")] == [f"skill-{number:03}" for number in range(120)]
         broken = (await toolbox.call("skill_list", {"status": "error"})).data
         assert (broken["total"], len(broken["skills"])) == (3, 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from prowess.errors import DuplicateSkill, Invalid, NotFound, Problem
 from prowess.skill.forms.devai import schema_of
@@ -15,63 +15,53 @@ from prowess.skill.slug import check_slug, tool_name
 from prowess.tools.skill_tools import read_skill_tools, read_tool_status
 from prowess.tools.tool import ToolContext
 
-_Id = Annotated[str, Field(description="The skill's id: lowercase letters, digits and hyphens, such as resize-image.")]
-_Parameters = Annotated[
-    dict[str, Any] | None,
+_NewSkill = Annotated[
+    str,
     Field(
-        description='The inputs by name, such as {"prompt": {"type": "string", "required": true}}, or a JSON Schema.'
+        description="Its name, for example resize-image.",
+        validation_alias=AliasChoices("skill", "id", "slug", "skill_id", "skill_slug", "skill_name"),
     ),
 ]
-_Code = Annotated[
-    str | None,
-    Field(description="A file with a function execute(args, ctx), for a skill that is called as a tool, skill_<id>."),
+_ChangedSkill = Annotated[
+    str,
+    Field(
+        description="Its name, from search_skills.",
+        validation_alias=AliasChoices("skill", "id", "slug", "skill_id", "skill_slug", "skill_name"),
+    ),
 ]
-_Language = Annotated[
-    Literal["python", "typescript"] | None, Field(description="What the code is written in; python by default.")
-]
-_Runtime = Annotated[
-    Literal["wasm", "native"] | None,
-    Field(description="Where the code runs: sealed off (wasm, the default), or native, once a person has agreed."),
-]
-_Hosts = Annotated[list[str] | None, Field(description="The hosts that ctx.fetch may reach, such as api.example.com.")]
-_Env = Annotated[
-    list[str] | None, Field(description="The names in ctx.env that it needs; an administrator allows each.")
-]
-_Roots = Annotated[
-    list[str] | None, Field(description="Folders of the workspace that it reads, or writes with rw: before the name.")
-]
-_Requirements = Annotated[list[str] | None, Field(description="Python packages that it imports; they need native.")]
-_Text = Annotated[str | None, Field(description="Markdown that teaches an agent how to do it, step by step.")]
+_TITLE_NAMES = AliasChoices("title", "name")
+_Description = Annotated[str, Field(min_length=1, max_length=1024)]
+_Language = Literal["python", "typescript"]
+_Runtime = Literal["wasm", "native"]
 _AnyLanguage = Literal["python", "typescript", "javascript"]
 _PATHS: dict[_AnyLanguage, str] = {"python": "execute.py", "typescript": "execute.ts", "javascript": "execute.js"}
-_Tags = Annotated[list[str] | None, Field(description="Words to find it by.")]
 
 
 async def skill_create(
     context: ToolContext,
-    id: _Id,
-    name: Annotated[str, Field(min_length=1, description="The title, for people.")],
+    skill: _NewSkill,
+    title: Annotated[str, Field(min_length=1, validation_alias=_TITLE_NAMES)],
     description: Annotated[
-        str,
-        Field(min_length=1, max_length=1024, description="What it does and when to use it; skills are found by this."),
+        _Description, Field(description="What it does and when to use it. Skills are found by this.")
     ],
-    parameters: _Parameters = None,
-    code: _Code = None,
-    instructions: _Text = None,
-    tags: _Tags = None,
-    language: _Language = None,
-    runtime: _Runtime = None,
-    hosts: _Hosts = None,
-    env: _Env = None,
-    roots: _Roots = None,
-    requirements: _Requirements = None,
+    instructions: Annotated[str | None, Field(description="Markdown: how to do the task, step by step.")] = None,
+    code: Annotated[str | None, Field(description="A file that defines execute(args, ctx).")] = None,
+    parameters: Annotated[
+        dict[str, Any] | None,
+        Field(description='The args of the code: {"width": {"type": "integer", "required": true}}, or a JSON Schema.'),
+    ] = None,
+    tags: list[str] | None = None,
+    language: Annotated[_Language | None, Field(description="Default: python.")] = None,
+    runtime: Annotated[_Runtime | None, Field(description="native must be approved. Default: wasm.")] = None,
+    hosts: Annotated[list[str] | None, Field(description="Hosts for ctx.fetch.")] = None,
+    env: Annotated[list[str] | None, Field(description="Variables for ctx.env.")] = None,
+    roots: Annotated[list[str] | None, Field(description="Workspace folders to read, or rw:NAME to write.")] = None,
+    requirements: Annotated[list[str] | None, Field(description="Python packages; needs native.")] = None,
 ) -> dict[str, Any]:
-    """Make a new skill from what you know how to do: give instructions, code, or both.
+    """Create a skill from instructions, code, or both.
 
-    It is yours to use at once, and code is a tool of yours from then on: call it once to see that it works. What reaches
-    out is asked about first, and others are asked before they use it. Code has ctx.fetch, ctx.env, ctx.read_file,
-    ctx.write_file and ctx.log, as far as hosts, env and roots say (in TypeScript readFile and writeFile), and gives
-    {"success": true, "result": …}. An id that is taken is refused: change that skill with skill_update instead.
+    You can use it at once. Code becomes the tool skill_<name>; call it once to test it. ctx has fetch, env, read_file,
+    write_file and log (TypeScript: readFile, writeFile). execute returns {"success": true, "result": …}.
     """
     artifacts: list[Artifact] = []
     if instructions:
@@ -79,12 +69,14 @@ async def skill_create(
     if code:
         artifacts.append(_make_function(code, language or "python"))
     if not artifacts:
-        raise Invalid("A skill needs instructions, code, or both.", hint="Give instructions as Markdown.")
-    slug = _check_ascii_slug(id)
+        raise Invalid(
+            "A skill needs instructions, code, or both.", hint="Call skill_create again with instructions as Markdown."
+        )
+    slug = _check_ascii_slug(skill)
     await _check_slug_free(context, slug, called=bool(code))
-    skill = Skill(
+    new = Skill(
         slug=slug,
-        title=_check_title(name),
+        title=_check_title(title),
         description=description,
         tags=tuple(tags or ()),
         parameters=_make_schema(parameters),
@@ -93,66 +85,68 @@ async def skill_create(
         extra=_merge_needs({}, runtime=runtime, hosts=hosts, env=env, roots=roots, requirements=requirements),
     )
     # With the role of the session, which limits what an agent may write too.
-    return await _describe_written(context, await context.engine.as_actor(await context.acting()).skills.create(skill))
+    return await _describe_written(context, await context.engine.as_actor(await context.acting()).skills.create(new))
 
 
 async def skill_update(
     context: ToolContext,
-    id: _Id,
-    name: Annotated[str | None, Field(min_length=1, description="The new title.")] = None,
-    description: Annotated[str | None, Field(min_length=1, max_length=1024, description="The new description.")] = None,
-    parameters: _Parameters = None,
-    code: _Code = None,
-    instructions: _Text = None,
-    tags: _Tags = None,
-    language: _Language = None,
-    runtime: _Runtime = None,
-    hosts: _Hosts = None,
-    env: _Env = None,
-    roots: _Roots = None,
-    requirements: _Requirements = None,
+    skill: _ChangedSkill,
+    title: Annotated[str | None, Field(min_length=1, validation_alias=_TITLE_NAMES)] = None,
+    description: _Description | None = None,
+    instructions: str | None = None,
+    code: str | None = None,
+    parameters: dict[str, Any] | None = None,
+    tags: list[str] | None = None,
+    language: _Language | None = None,
+    runtime: _Runtime | None = None,
+    hosts: list[str] | None = None,
+    env: list[str] | None = None,
+    roots: list[str] | None = None,
+    requirements: list[str] | None = None,
 ) -> dict[str, Any]:
-    """Change a skill: only what you give is changed.
+    """Change a skill. Give only what changes; the arguments are those of skill_create.
 
-    A skill that you did not write yourself is changed only after a person has agreed.
+    Changing a skill that you did not create needs an approval.
     """
-    skill = await context.engine.skills.get(id)
+    before = await context.engine.skills.get(skill)
     given = {
-        "title": None if name is None else _check_title(name),
+        "title": None if title is None else _check_title(title),
         "description": description,
         "tags": None if tags is None else tuple(tags),
     }
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if parameters is not None:
         changes["parameters"] = _make_schema(parameters)
-    artifacts = skill.artifacts
+    artifacts = before.artifacts
     if instructions is not None:
         artifacts = _replace_artifact(artifacts, Instructions(name="instructions", content=instructions))
     if code is not None:
-        artifacts = _replace_artifact(artifacts, _make_function(code, language or _function_language(skill)))
+        artifacts = _replace_artifact(artifacts, _make_function(code, language or _function_language(before)))
     # The stored code is in the old language and would not run.
-    elif language is not None and language != _function_language(skill):
-        raise Invalid("Another language takes other code.", hint="Give the code as well.")
-    extra = _merge_needs(skill.extra, runtime=runtime, hosts=hosts, env=env, roots=roots, requirements=requirements)
-    if extra != skill.extra:
+    elif language is not None and language != _function_language(before):
+        raise Invalid("A new language needs new code.", hint="Call skill_update again with language and code.")
+    extra = _merge_needs(before.extra, runtime=runtime, hosts=hosts, env=env, roots=roots, requirements=requirements)
+    if extra != before.extra:
         changes["extra"] = extra
-    if not changes and artifacts == skill.artifacts:
-        raise Invalid("Nothing to change was given.", hint="Give at least one of the other arguments.")
-    changed = skill.model_copy(update={**changes, "artifacts": artifacts})
+    if not changes and artifacts == before.artifacts:
+        raise Invalid(
+            "Nothing to change.", hint="Call skill_update again with what should change, for example instructions."
+        )
+    changed = before.model_copy(update={**changes, "artifacts": artifacts})
     return await _describe_written(
         context, await context.engine.as_actor(await context.acting()).skills.update(changed)
     )
 
 
-async def skill_delete(context: ToolContext, id: _Id) -> dict[str, Any]:
-    """Remove a skill. A person has to agree first; it can be brought back later."""
-    removed = await context.engine.as_actor(await context.acting()).skills.delete(id)
-    return {"deleted": removed.slug}
+async def skill_delete(context: ToolContext, skill: _ChangedSkill) -> dict[str, Any]:
+    """Delete a skill. A person must approve it first. It can be restored later."""
+    removed = await context.engine.as_actor(await context.acting()).skills.delete(skill)
+    return {"skill": removed.slug, "status": "deleted"}
 
 
 async def _describe_written(context: ToolContext, kept: Skill) -> dict[str, Any]:
     """Describe a skill that was written, with the tool that calls it."""
-    data: dict[str, Any] = {"id": kept.slug, "name": kept.title, "digest": kept.digest, "status": "active"}
+    data: dict[str, Any] = {"skill": kept.slug, "title": kept.title, "digest": kept.digest, "status": "active"}
     standing = await read_tool_status(context, [kept.slug])
     return {**data, **standing.get(kept.slug, {})}
 

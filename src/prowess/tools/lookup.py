@@ -7,153 +7,137 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from prowess.catalog.store import Fault
 from prowess.match.recommendation import Recommendation
 from prowess.skill.model import SkillCard
 from prowess.tools.skill_tools import read_tool_status
-from prowess.tools.tool import ToolContext
+from prowess.tools.tool import SkillName, ToolContext
 
 PAGE_SIZE = 50
+
+_Tags = Annotated[list[str], Field(description="Only skills with these tags. Usually left out.")]
 
 
 async def search_skills(
     context: ToolContext,
-    query: Annotated[str, Field(description="What you need help with, in a few words.")] = "",
-    tags: Annotated[list[str], Field(description="Only skills that have all of these tags.")] = [],  # noqa: B006
+    query: Annotated[str, Field(description="What you want to do, in a few words.")] = "",
+    tags: _Tags = [],  # noqa: B006
     limit: Annotated[int, Field(ge=1, le=50, description="How many to return.")] = 10,
 ) -> dict[str, Any]:
-    """Find skills: written know-how for one kind of task.
+    """Find skills. A skill is a set of written instructions for one kind of task.
 
-    Call this when a task needs knowledge or a procedure that you do not have. The best come first, each with why it was
-    found; `decision` is "offer" for a good fit, "maybe" for a possible one and "no" for a poor one. Then call
-    enable_skill to work with one for the rest of the conversation, or load_skill to read it once.
+    Call this first when a task may need steps or knowledge that you do not have. The best skill comes first; `decision`
+    is "offer" (good), "maybe" or "no" (poor). Then call enable_skill with the `skill` that you chose.
     """
     found = await context.engine.skills.search(query, limit=limit, tags=tags)
     data: dict[str, Any] = {"skills": [_describe_match(item, scored=bool(query.strip())) for item in found]}
     if not found:
-        data["hint"] = "Nothing was found. Try other words, or list_skills to see everything."
+        data["hint"] = "No matching skill. Call search_skills with other words, or list_skills to see all skills."
     return data
 
 
 async def list_skills(
     context: ToolContext,
-    tags: Annotated[list[str], Field(description="Only skills that have all of these tags.")] = [],  # noqa: B006
-    scope: Annotated[str, Field(description="Only skills of this scope, such as workspace, user or system.")] = "",
+    tags: _Tags = [],  # noqa: B006
+    scope: Annotated[str, Field(description="For example workspace, user or system.")] = "",
+    status: Literal["", "active", "error"] = "",
     cursor: Annotated[str, Field(description="next_cursor of the page before.")] = "",
 ) -> dict[str, Any]:
-    """List the skills there are, by name, a page at a time.
+    """List all skills by name, 50 per page. To find one for a task, call search_skills instead.
 
-    Prefer search_skills when you know what you need; there may be thousands.
-    """
-    wanted = {tag.casefold() for tag in tags}
-    cards = [
-        card
-        for card in await context.engine.skills.cards()
-        if (not scope or card.scope == scope) and wanted <= {tag.casefold() for tag in card.tags}
-    ]
-    # The cursor is a slug, not a position, so skills that come or go between two pages do no harm.
-    after = [card for card in cards if card.slug > cursor]
-    data: dict[str, Any] = {"skills": [_describe_card(card) for card in after[:PAGE_SIZE]], "total": len(cards)}
-    if len(after) > PAGE_SIZE:
-        data["next_cursor"] = after[PAGE_SIZE - 1].slug
-    return data
-
-
-async def load_skill(
-    context: ToolContext,
-    name: Annotated[str, Field(description="The skill's slug, as search_skills or list_skills gave it.")],
-    reference: Annotated[str | None, Field(description="Load this reference instead of the instructions.")] = None,
-    script: Annotated[str | None, Field(description="Load the text of this script instead.")] = None,
-) -> dict[str, Any]:
-    """Read a skill: its instructions, or one of its references or scripts, by exact name.
-
-    Load the instructions first; they say when a reference is worth reading. A script is only shown, not run. `error`
-    says why nothing was loaded.
-    """
-    return await context.engine.load(name, reference=reference, script=script, session=context.conversation)
-
-
-async def read_skill_resource(
-    context: ToolContext,
-    skill_name: Annotated[str, Field(description="The skill's slug.")],
-    resource_name: Annotated[
-        str, Field(description="The exact path of the file in the skill, such as assets/logo.svg.")
-    ],
-) -> dict[str, Any]:
-    """Read one file of a skill by its exact path. Text comes as `text`, anything else as base64 in `data`."""
-    content = await context.engine.skills.resource(skill_name, resource_name, session=context.conversation)
-    data: dict[str, Any] = {"skill": skill_name, "path": resource_name, "size": len(content)}
-    try:
-        return {**data, "text": content.decode()}
-    except UnicodeDecodeError:
-        return {**data, "data": base64.b64encode(content).decode()}
-
-
-async def skill_list(
-    context: ToolContext,
-    status: Annotated[Literal["", "active", "error"], Field(description="Only skills of this status.")] = "",
-    cursor: Annotated[str, Field(description="next_cursor of the page before.")] = "",
-) -> dict[str, Any]:
-    """List all skills by id with their status, a page at a time: active, or error with what is wrong.
-
-    A skill that you can call as a tool has the name of that `tool`; `no_tool` says why another that is for calling is none.
+    `error` says what is wrong with a skill; `tool` is the tool that calls it.
     """
     cards, faults = await context.engine.skills.look()
     disabled = (await context.engine.policy.get()).disabled_skills
-    skills = [_describe_status(card, disabled) for card in cards] + [_describe_fault(fault) for fault in faults]
+    wanted = {tag.casefold() for tag in tags}
+    skills = [
+        _describe_card(card, disabled)
+        for card in cards
+        if (not scope or card.scope == scope) and wanted <= {tag.casefold() for tag in card.tags}
+    ]
+    # The scope and tags of a skill that cannot be read are unknown, so a filter leaves it out.
+    skills += [] if scope or wanted else [_describe_fault(fault) for fault in faults]
     keyed = _sort_by_key([skill for skill in skills if status in ("", skill["status"])])
+    # The cursor is a key, not a position, so skills that come or go between two pages do no harm.
     after = [(key, skill) for key, skill in keyed if key > cursor]
     page = [skill for _, skill in after[:PAGE_SIZE]]
-    standing = await read_tool_status(context, {skill["id"] for skill in page if skill["status"] == "active"})
-    listed = [{**skill, **standing.get(skill["id"], {})} if skill["status"] == "active" else skill for skill in page]
+    tools = await read_tool_status(context, {skill["skill"] for skill in page if skill["status"] == "active"})
+    listed = [{**skill, **tools.get(skill["skill"], {})} if skill["status"] == "active" else skill for skill in page]
     data: dict[str, Any] = {"skills": listed, "total": len(keyed)}
     if len(after) > PAGE_SIZE:
         data["next_cursor"] = after[PAGE_SIZE - 1][0]
     return data
 
 
+async def load_skill(
+    context: ToolContext,
+    skill: SkillName,
+    reference: Annotated[str | None, Field(description="Read this one of its available_references.")] = None,
+    script: Annotated[str | None, Field(description="Read this one of its available_scripts.")] = None,
+) -> dict[str, Any]:
+    """Read a skill once, without enabling it: its instructions, or one of its references or scripts.
+
+    Read the instructions first; they say which reference you need. A script is only shown, not run.
+    """
+    return await context.engine.load(skill, reference=reference, script=script, session=context.conversation)
+
+
+async def read_skill_resource(
+    context: ToolContext,
+    skill: SkillName,
+    path: Annotated[
+        str,
+        Field(
+            min_length=1,
+            description="For example assets/logo.svg.",
+            validation_alias=AliasChoices("path", "resource_name", "resource", "file"),
+        ),
+    ],
+) -> dict[str, Any]:
+    """Read one file of a skill. Text is returned as `text`, other files as base64 in `data`."""
+    content = await context.engine.skills.resource(skill, path, session=context.conversation)
+    data: dict[str, Any] = {"skill": skill, "path": path, "size": len(content)}
+    try:
+        return {**data, "text": content.decode()}
+    except UnicodeDecodeError:
+        return {**data, "data": base64.b64encode(content).decode()}
+
+
 async def skill_reload(context: ToolContext) -> dict[str, Any]:
-    """Look at all skill folders again. Call it after skill files were changed by hand; all other changes are seen at once."""
+    """Read all skill folders again. Needed only after skill files were edited by hand."""
     cards, faults = await context.engine.skills.reload()
     data: dict[str, Any] = {"active": len(cards), "errors": len(faults)}
     if faults:
-        data["hint"] = "skill_list says what is wrong with the others."
+        data["hint"] = 'Call list_skills with {"status": "error"} to see what is wrong.'
     return data
-
-
-def _describe_status(card: SkillCard, disabled: Collection[str] | None) -> dict[str, Any]:
-    """Describe a skill with its status. If the list of disabled skills is unreadable (None), all count as disabled."""
-    data = {"id": card.slug, "name": card.title, "status": "active", "trust": card.trust}
-    if disabled is not None and card.slug not in disabled:
-        return data
-    return {**data, "status": "error", "error": "An administrator has disabled this skill."}
 
 
 def _describe_fault(fault: Fault) -> dict[str, Any]:
     first = fault.problems[0] if fault.problems else None
     where = f" (line {first.line})" if first and first.line else ""
     data = f"{first.message.removesuffix('.')}{where}." if first else "It cannot be read."
-    return {"id": fault.slug or fault.location, "status": "error", "error": data}
+    return {"skill": fault.slug or fault.location, "status": "error", "error": data}
 
 
 def _sort_by_key(skills: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the skills with a unique key each, sorted by it: the id, and a number if several share the id."""
+    """Return the skills with a unique key each, sorted by it: the slug, and a number if several share the slug."""
     seen: Counter[str] = Counter()
     keyed: list[tuple[str, dict[str, Any]]] = []
     for skill in skills:
-        # Broken skills may share an id. The cursor is a key, so with equal keys a page break could skip some.
-        number = seen[skill["id"]]
-        seen[skill["id"]] += 1
-        keyed.append((f"{skill['id']} {number:06}" if number else skill["id"], skill))
+        # Broken skills may share a slug. The cursor is a key, so with equal keys a page break could skip some.
+        slug: str = skill["skill"]
+        number = seen[slug]
+        seen[slug] += 1
+        keyed.append((f"{slug} {number:06}" if number else slug, skill))
     return sorted(keyed, key=lambda pair: pair[0])
 
 
 def _describe_match(item: Recommendation, *, scored: bool) -> dict[str, Any]:
     data: dict[str, Any] = {
-        "slug": item.slug,
-        "name": item.title,
+        "skill": item.slug,
+        "title": item.title,
         "description": item.description,
         "tags": list(item.tags),
         "scope": item.scope,
@@ -164,10 +148,11 @@ def _describe_match(item: Recommendation, *, scored: bool) -> dict[str, Any]:
     return {**data, "score": item.score, "decision": item.decision, "why": item.why} if scored else data
 
 
-def _describe_card(card: SkillCard) -> dict[str, Any]:
-    return {
-        "slug": card.slug,
-        "name": card.title,
+def _describe_card(card: SkillCard, disabled: Collection[str] | None) -> dict[str, Any]:
+    """Describe a skill with its status. If the list of disabled skills is unreadable (None), all count as disabled."""
+    data: dict[str, Any] = {
+        "skill": card.slug,
+        "title": card.title,
         "description": card.description,
         "tags": list(card.tags),
         "scope": card.scope,
@@ -175,4 +160,8 @@ def _describe_card(card: SkillCard) -> dict[str, Any]:
         "kinds": list(card.kinds),
         "trust": card.trust,
         **({"hides": [hidden.scope for hidden in card.hides]} if card.hides else {}),
+        "status": "active",
     }
+    if disabled is not None and card.slug not in disabled:
+        return data
+    return {**data, "status": "error", "error": "An administrator has disabled this skill."}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast, get_type_hints
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from prowess.engine.engine import Engine
 from prowess.errors import Invalid, Problem, ProwessError
@@ -98,6 +101,17 @@ class ToolContext:
             )
 
 
+SkillName = Annotated[
+    str,
+    Field(
+        min_length=1,
+        description="Its name, from search_skills.",
+        validation_alias=AliasChoices("skill", "skill_slug", "skill_name", "skill_id", "slug", "name", "id"),
+    ),
+]
+"""The argument that names a skill: its slug, or `scope:slug` for one that a nearer scope hides. It has one name in all
+tools; the names that other products give it are accepted too."""
+
 PROBLEM_LIMIT = 20
 """How many wrong arguments are reported at once."""
 
@@ -109,31 +123,59 @@ def make_arguments_model(function: Any) -> type[BaseModel]:
         name: (hints[name], ... if parameter.default is parameter.empty else parameter.default)
         for name, parameter in list(inspect.signature(function).parameters.items())[1:]
     }
-    # A wrong argument is reported instead of converted or ignored, so that the agent can correct its call.
+    # Unknown arguments are reported instead of ignored, so that the agent can correct its call.
     config = ConfigDict(extra="forbid", strict=True)
     return create_model(function.__name__, __config__=config, **fields)
 
 
 def make_arguments_schema(arguments: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON Schema that an agent sees."""
-    schema = arguments.model_json_schema()
-    # Pydantic derives titles from the names; agents would pay tokens for them.
-    schema.pop("title", None)
-    for value in schema.get("properties", {}).values():
-        value.pop("title", None)
-    return schema
+    """Return the JSON Schema that an agent sees, without the parts that only cost tokens.
+
+    Titles repeat the names, and an optional argument is simply left out instead of null.
+    """
+    schema = arguments.model_json_schema(by_alias=False)
+    properties = {name: _shorten_property(value) for name, value in schema.get("properties", {}).items()}
+    required = {"required": schema["required"]} if schema.get("required") else {}
+    definitions = {"$defs": schema["$defs"]} if "$defs" in schema else {}
+    return {"type": "object", "properties": properties, **required, **definitions}
+
+
+def _shorten_property(schema: dict[str, Any]) -> dict[str, Any]:
+    short = {key: value for key, value in schema.items() if key not in ("title", "minLength")}
+    if short.get("default") in (None, "", [], {}):
+        short.pop("default", None)
+    kinds = [kind for kind in short.get("anyOf", []) if kind != {"type": "null"}]
+    if len(kinds) == 1:
+        del short["anyOf"]
+        short = {**kinds[0], **short}
+    short.pop("minLength", None)
+    if short.get("additionalProperties") is True:
+        del short["additionalProperties"]
+    return short
+
+
+@cache
+def argument_aliases(arguments: type[BaseModel]) -> dict[str, str]:
+    """Return the other names that arguments are accepted under, with the name that each stands for."""
+    return {
+        str(alias): name
+        for name, field in arguments.model_fields.items()
+        if isinstance(field.validation_alias, AliasChoices)
+        for alias in field.validation_alias.choices
+        if alias != name
+    }
 
 
 def check_arguments(arguments: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values to call with, or raise `Invalid` with what is wrong and what the tool takes."""
     try:
-        model = arguments.model_validate(given)
+        model = arguments.model_validate(_convert_arguments(arguments, given))
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False)[:PROBLEM_LIMIT]
         problems = [_make_problem(fault["loc"], fault["msg"]) for fault in faults]
         messages = "; ".join(problem.message for problem in problems)
         raise Invalid(
-            f"{arguments.__name__} cannot be called like this: {messages}.",
+            f"Wrong arguments for {arguments.__name__}: {messages}.",
             hint=_describe_arguments(arguments),
             problems=problems,
         ) from error
@@ -142,18 +184,56 @@ def check_arguments(arguments: type[BaseModel], given: Mapping[str, Any]) -> dic
     return values
 
 
+def _convert_arguments(arguments: type[BaseModel], given: Any) -> Any:
+    """Convert what small models get wrong without a doubt about what they mean.
+
+    They write null for an argument that they leave out, one text where a list of texts is expected, and a list, an object,
+    a number or a truth value as text.
+    """
+    if not isinstance(given, Mapping):
+        return given
+    aliases = argument_aliases(arguments)
+    converted: dict[str, Any] = {}
+    for key, value in cast("Mapping[str, Any]", given).items():
+        field = arguments.model_fields.get(aliases.get(key, key))
+        if field is None:
+            converted[key] = value
+        elif value is not None or field.is_required():
+            converted[key] = _convert_text(field.annotation, value) if isinstance(value, str) else value
+    return converted
+
+
+def _convert_text(annotation: Any, text: str) -> Any:
+    is_union = get_origin(annotation) in (Union, UnionType)
+    kinds = {get_origin(kind) or kind for kind in (get_args(annotation) if is_union else (annotation,))}
+    if str in kinds or not kinds & {list, dict, int, bool}:
+        return text
+    try:
+        value: Any = json.loads(text) if text.strip() else None
+    except (ValueError, RecursionError):
+        value = None
+    if list in kinds and not isinstance(value, list):
+        return [text] if text.strip() else []
+    fits = any(kind in kinds and type(cast("object", value)) is kind for kind in (list, dict, int, bool))
+    return value if fits else text
+
+
 def check_text(tool: str, values: Mapping[str, Any]) -> None:
     """Raise `Invalid` if a text at any depth cannot be encoded or stored."""
     for name, value in values.items():
         if any(map(_is_broken_text, _walk_texts([name, value]))):
             raise Invalid(
-                f"{tool} cannot be called like this: {clean_text(name, limit=80)} has a NUL or half of a surrogate pair, which is no text.",
-                hint="Write the whole character, or leave it out.",
+                f"Wrong arguments for {tool}: {clean_text(name, limit=80)} contains a NUL or half of a surrogate pair.",
+                hint="Remove that character and call again.",
             )
 
 
 def _describe_arguments(arguments: type[BaseModel]) -> str:
-    return f"It takes {', '.join(arguments.model_fields) or 'no arguments'}."
+    """Say how to call a tool."""
+    required = [name for name, field in arguments.model_fields.items() if field.is_required()]
+    optional = [name for name in arguments.model_fields if name not in required]
+    call = f"Call {arguments.__name__} with {', '.join(required) or 'no arguments'}."
+    return f"{call} Optional: {', '.join(optional)}." if optional else call
 
 
 def _make_problem(place: tuple[int | str, ...], said: str) -> Problem:
@@ -193,24 +273,6 @@ DEFAULT_HINT = "Go on without this, or ask the person you work for."
 """The hint for an error that has none."""
 
 HINT_SCHEMA: dict[str, Any] = {"description": "What to do next.", "anyOf": [{"type": "string"}, {"type": "null"}]}
-_RESULT_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "error": {
-            "description": "What went wrong, where the tool refused; absent or null otherwise.",
-            "anyOf": [
-                {"type": "null"},
-                {"type": "string"},
-                {
-                    "type": "object",
-                    "properties": {"code": {"type": "string"}, "message": {"type": "string"}},
-                    "required": ["code", "message"],
-                },
-            ],
-        },
-        "hint": HINT_SCHEMA,
-    },
-}
 
 
 def error_data(error: ProwessError) -> dict[str, Any]:
@@ -220,9 +282,11 @@ def error_data(error: ProwessError) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One tool. It is offered only if what it `needs` exists; `result` is the JSON Schema of its answer.
+    """One tool. It is offered only if what it `needs` exists.
 
-    The tool of a skill has the skill's `title` and `digest`, and how far a run reaches.
+    `result` is the JSON Schema of its answer; tools of Prowess have none, because every list of tools would repeat it.
+    `aliases` are other names of its arguments, with the name that each stands for. The tool of a skill has the skill's
+    `title` and `digest`, and how far a run reaches.
     """
 
     name: str
@@ -231,7 +295,8 @@ class Tool:
     effect: Effect
     needs: Need = ""
     call: Callable[[ToolContext, Mapping[str, Any]], Awaitable[ToolAnswer]]
-    result: dict[str, Any] = field(default_factory=lambda: _RESULT_SCHEMA)
+    result: dict[str, Any] | None = None
+    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
     describe_error: Callable[[ProwessError], dict[str, Any]] = error_data
     title: str = ""
     digest: str = ""

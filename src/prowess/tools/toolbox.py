@@ -6,7 +6,6 @@ be called are separate tools beside them.
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
@@ -31,6 +30,7 @@ from prowess.tools.tool import (
     Tool,
     ToolAnswer,
     ToolContext,
+    argument_aliases,
     check_arguments,
     error_data,
     make_arguments_model,
@@ -46,7 +46,7 @@ _TOOL_TABLE: tuple[tuple[ToolFunction, Effect, Need], ...] = (
     (use.enable_skill, "changes", "conversation"),
     (use.list_enabled_skills, "reads", "conversation"),
     (use.disable_skill, "changes", "conversation"),
-    (lookup.list_skills, "reads", "skills"),
+    (lookup.list_skills, "reads", ""),
     (lookup.load_skill, "reads", "skills"),
     (lookup.read_skill_resource, "reads", "files"),
     (running.run_skill, "runs", "skills"),
@@ -55,8 +55,10 @@ _TOOL_TABLE: tuple[tuple[ToolFunction, Effect, Need], ...] = (
     (edit.skill_update, "changes", "writing"),
     (edit.skill_delete, "destroys", "writing"),
     (lookup.skill_reload, "reads", ""),
-    (lookup.skill_list, "reads", ""),
 )
+
+TOOL_ALIASES = {"skill_list": "list_skills"}
+"""Other names of tools, as roles and agents of other products use them. They can be called, but are not offered."""
 
 
 class Toolbox:
@@ -78,7 +80,7 @@ class Toolbox:
             return_content=return_content,
             on_step=on_step,
             fallback_model=fallback_model,
-            reserved=frozenset(builtin_tools()),
+            reserved=frozenset([*builtin_tools(), *TOOL_ALIASES]),
         )
 
     async def offered(self, inventory: Inventory | None = None) -> list[Tool]:
@@ -96,7 +98,7 @@ class Toolbox:
         ours = [
             tool
             for tool in builtin_tools().values()
-            if (not tool.needs or tool.needs in there) and (role is None or role.offers(tool.name))
+            if (not tool.needs or tool.needs in there) and (role is None or _role_offers(role, tool))
         ]
         return ours + await self._functions(held, acting, role)
 
@@ -153,8 +155,9 @@ class Toolbox:
 
     async def _find_tool(self, name: str) -> Tool:
         """Return the tool with this name, offered or not, or raise `NotFound`."""
-        if name in builtin_tools():
-            return builtin_tools()[name]
+        own = builtin_tools().get(TOOL_ALIASES.get(name, name))
+        if own is not None:
+            return own
         self.context.actor.require("skills.read")
         skill = await find_callable(self.context, name) if name.startswith("skill_") else None
         if skill is None:
@@ -174,7 +177,7 @@ class Toolbox:
             raise Refused(f"{actor.name} may not write skills.", hint="Ask a person with the permission skills.write.")
         # Checked again at the call: a model can name a tool that it was not offered.
         role = await self._role(await self.context.acting())
-        if role is not None and not (role_offers_skill(role, tool.name) if tool.digest else role.offers(tool.name)):
+        if role is not None and not _role_offers(role, tool):
             raise Refused(
                 f"The role {role.name} does not have the tool {tool.name}.",
                 hint="Hand this to an agent whose role has it.",
@@ -196,6 +199,17 @@ def builtin_tools() -> dict[str, Tool]:
     }
 
 
+def _role_offers(role: Role, tool: Tool) -> bool:
+    """Return True if the role has the tool, under any of its names."""
+    if tool.digest:
+        return role_offers_skill(role, tool.name)
+    return any(role.offers(name) for name in (tool.name, *_other_names(tool.name)))
+
+
+def _other_names(tool: str) -> list[str]:
+    return [alias for alias, name in TOOL_ALIASES.items() if name == tool]
+
+
 def _default_agent(actor: Actor) -> Actor:
     """Return an agent that works for a person; tools are called by a model, which must not act with a person's rights."""
     return agent_of(actor) if actor.is_person else actor
@@ -214,11 +228,12 @@ def _make_tool(function: ToolFunction, effect: Effect, needs: Need) -> Tool:
 
     return Tool(
         name=function.__name__,
-        description=inspect.cleandoc(function.__doc__ or ""),
+        description=" ".join((function.__doc__ or "").split()),
         parameters=make_arguments_schema(arguments),
         effect=effect,
         needs=needs,
         call=call,
+        aliases=argument_aliases(arguments),
     )
 
 

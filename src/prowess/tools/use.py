@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from prowess.errors import NotFound
 from prowess.session.session import EnabledSkill, Session
-from prowess.tools.tool import ToolAnswer, ToolContext
+from prowess.tools.tool import SkillName, ToolAnswer, ToolContext
 
 if TYPE_CHECKING:
     from prowess.run.result import RunPart, RunResult
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 async def enable_skill(
     context: ToolContext,
-    skill_slug: Annotated[str, Field(description="The slug of the skill, or scope:slug for one that is hidden.")],
-    reason: Annotated[str, Field(description="Why you need it; a person who is asked to approve reads this.")] = "",
+    skill: SkillName,
+    reason: Annotated[str, Field(description="Why, for the person who approves it.")] = "",
 ) -> dict[str, Any]:
-    """Work with a skill from now on: its instructions join your system prompt until it is disabled.
+    """Use a skill for the rest of this conversation: its instructions become part of your prompt. Follow them.
 
-    It takes room of a limited prompt budget. Where the budget has no room, the answer names the skills that would make
-    it; disable one of them first. Where a person has to approve, the answer says so: go on with something else and call
-    again later.
+    The prompt has limited space. If it is full, the answer names skills to disable; disable one and call again. If a
+    person must approve first, the answer says so: go on with other work, then call again.
     """
-    session = await context.engine.enable(skill_slug, session=await context.session(), reason=reason)
-    enabled = next(skill for skill in session.enabled if skill.slug == skill_slug.rpartition(":")[2])
+    session = await context.engine.enable(skill, session=await context.session(), reason=reason)
+    enabled = next(one for one in session.enabled if one.slug == skill.rpartition(":")[2])
     data: dict[str, Any] = {
-        "enabled": enabled.slug,
-        "name": enabled.title,
+        "skill": enabled.slug,
+        "status": "enabled",
+        "title": enabled.title,
         "content_length": enabled.content_length,
         **_describe_budget(session),
     }
@@ -38,28 +38,25 @@ async def enable_skill(
     return {**data, "hint": "Its instructions are part of your system prompt from the next turn on."}
 
 
-async def disable_skill(
-    context: ToolContext,
-    skill_slug: Annotated[str, Field(description="The slug of a skill that is enabled, or scope:slug.")],
-) -> dict[str, Any]:
-    """Stop working with a skill: its text leaves your system prompt and its room is free again."""
+async def disable_skill(context: ToolContext, skill: SkillName) -> dict[str, Any]:
+    """Stop using a skill: its instructions leave your prompt and free their space."""
     context.require_conversation()
     session = await context.find_session()
-    held = _find_enabled(session, skill_slug)
+    held = _find_enabled(session, skill)
     if session is None or held is None:
-        there = ", ".join(skill.slug for skill in session.enabled) if session else ""
+        there = ", ".join(one.slug for one in session.enabled) if session else ""
         raise NotFound(
-            f"The skill {skill_slug[:80]!r} is not enabled in this conversation.", hint=f"Enabled: {there or 'none'}."
+            f"The skill {skill[:80]!r} is not enabled in this conversation.", hint=f"Enabled: {there or 'none'}."
         )
     after = await context.engine.disable(held.slug, session=session)
-    return {"disabled": held.slug, **_describe_budget(after)}
+    return {"skill": held.slug, "status": "disabled", **_describe_budget(after)}
 
 
 async def list_enabled_skills(
     context: ToolContext,
-    content: Annotated[bool, Field(description="Also return the text of each, as after your context was cut.")] = False,
+    content: Annotated[bool, Field(description="Also return their instructions.")] = False,
 ) -> dict[str, Any]:
-    """The skills that are enabled in this conversation, and how much of the prompt budget they use."""
+    """List the skills that are enabled in this conversation, and the prompt space that they use."""
     context.require_conversation()
     session = await context.find_session()
     if session is None:
@@ -102,19 +99,19 @@ def _describe_budget(session: Session) -> dict[str, int]:
 
 async def run_skill(
     context: ToolContext,
-    skill: Annotated[
-        str, Field(min_length=1, description="The skill's slug, as search_skills or list_skills gave it.")
-    ],
-    artifact: Annotated[str, Field(description="Run only the part of this name; without it, the whole skill.")] = "",
+    skill: SkillName,
+    artifact: Annotated[str, Field(description="Run only this part.")] = "",
     inputs: Annotated[
-        dict[str, Any], Field(description='What the skill works on, by name, such as {"text": "…"}.')
+        dict[str, Any],
+        Field(
+            description='By name, for example {"text": "…"}.',
+            validation_alias=AliasChoices("inputs", "params", "parameters", "arguments"),
+        ),
     ] = {},  # noqa: B006
 ) -> ToolAnswer:
-    """Run a skill and get what comes out, checked.
+    """Run a skill that can run (a prompt, JSON generation, a review, code) and return its checked `output`.
 
-    Only skills with parts that run can be run, such as prompts, JSON generation and reviews; others are read with
-    load_skill. `output` is what the last part gave; `parts` tells how each fared, and which checks did not pass. This may
-    take a while and cost money.
+    Skills that are only instructions cannot run; enable those. A run can take a while and cost money.
     """
     result = await context.engine.runs.attempt(context.run_request(skill, artifact, inputs))
     return ToolAnswer(data=_describe_run(result), error=result.error)
@@ -122,17 +119,21 @@ async def run_skill(
 
 async def run_skill_script(
     context: ToolContext,
-    skill: Annotated[
-        str, Field(min_length=1, description="The skill's slug, as search_skills or list_skills gave it.")
+    skill: SkillName,
+    script: Annotated[
+        str,
+        Field(
+            min_length=1,
+            description="One of its available_scripts.",
+            validation_alias=AliasChoices("script", "script_name"),
+        ),
     ],
-    script: Annotated[str, Field(min_length=1, description="The script's exact name, as load_skill lists it.")],
-    args: Annotated[list[str], Field(description="Its arguments, one by one; no shell reads them.")] = [],  # noqa: B006
-    stdin: Annotated[str, Field(description="What it reads on its standard input.")] = "",
+    args: Annotated[list[str], Field(description="Its arguments, one per item.")] = [],  # noqa: B006
+    stdin: Annotated[str, Field(description="Its standard input.")] = "",
 ) -> ToolAnswer:
-    """Run a script of a skill, confined, in an empty folder that has the skill's files, and get what it printed.
+    """Run a script of a skill in a sandbox and return what it printed. A person must approve it first.
 
-    A person agrees first, to exactly these files. The script has no network, and of this machine only what its skill
-    declares and was granted. Read it before with load_skill; the skill's instructions say when it is of use.
+    The script has no network, and only the files of its skill.
     """
     outline = await context.engine.skills.outline(skill)
     if outline is None:

@@ -10,6 +10,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, BlobResourceContents, TextResourceContents
 
+from prowess.tools.toolbox import builtin_tools
+
 OWN = ("skill://invoice-reader/", "skill://release-notes/")
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("mode", ["auto", "legacy"])]
 
@@ -21,15 +23,24 @@ async def test_tools_are_listed_with_schemas_and_hints(connect, mode):
     for tool in tools.values():
         assert tool.description
         assert tool.input_schema["type"] == "object"
-        assert tool.output_schema is not None
-        assert tool.output_schema["type"] == "object"
         assert tool.annotations is not None
-        assert tool.annotations.read_only_hint is not None
+        assert tool.annotations.open_world_hint is not None
     assert tools["search_skills"].annotations.read_only_hint
     assert tools["skill_delete"].annotations.destructive_hint
+    assert not tools["enable_skill"].annotations.destructive_hint
+    assert tools["enable_skill"].annotations.idempotent_hint
 
 
-async def test_a_tool_answers_with_structured_content_that_its_schema_allows(connect, mode):
+async def test_all_tools_together_take_at_most_8_kb_of_a_models_context(in_memory, mode):
+    async with in_memory(mode) as client:
+        tools = (await client.list_tools()).tools
+    # The workspace has skills with files and scripts, so everything is offered.
+    assert [tool.name for tool in tools] == list(builtin_tools())
+    sent = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
+    assert len(json.dumps({"tools": sent}, ensure_ascii=False, separators=(",", ":")).encode()) <= 8 * 1024
+
+
+async def test_a_tool_answers_with_structured_content(connect, mode):
     async with connect(mode) as client:
         await client.list_tools()
         answer = await client.call_tool("load_skill", {"name": "invoice-reader"})

@@ -103,19 +103,26 @@ async def list_tools(backend: Backend, context: Context, params: PaginatedReques
 
 
 def _tool_definition(tool: Tool) -> WireTool:
-    """Return a tool as MCP describes it. The effects of a skill's tool are unknown, so its hints assume the worst."""
-    skill = bool(tool.digest)
+    """Return a tool as MCP describes it."""
     return WireTool(
         name=tool.name,
         title=tool.title or None,
         description=tool.description,
         input_schema=tool.parameters,
         output_schema=tool.result,
-        annotations=ToolAnnotations(
-            read_only_hint=tool.effect == "reads",
-            destructive_hint=tool.effect == "destroys" or bool(tool.reach),
-            open_world_hint=bool(tool.reach) if skill else tool.effect == "runs",
-        ),
+        annotations=_annotations(tool),
+    )
+
+
+def _annotations(tool: Tool) -> ToolAnnotations:
+    """Return the hints about a tool. Clients use them to decide what they may call without asking, and in parallel."""
+    if tool.effect == "reads":
+        return ToolAnnotations(read_only_hint=True, open_world_hint=False)  # the other hints are about changes
+    # What a skill's tool does is unknown, so its hints assume the worst.
+    return ToolAnnotations(
+        destructive_hint=tool.effect == "destroys" or bool(tool.reach),
+        idempotent_hint=True if tool.effect == "changes" and tool.needs == "conversation" else None,
+        open_world_hint=bool(tool.reach) if tool.digest else tool.effect == "runs",
     )
 
 
