@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCKS := requirements/uv.txt pyproject.toml scripts/setup
 
-.PHONY: setup run test test-all test-local coverage check bench wheel clean
+.PHONY: setup run test test-all test-local coverage check docs bench wheel clean
 
 setup: $(VENV)/.ready
 
@@ -32,6 +32,9 @@ coverage: setup
 check: setup
 	@scripts/check
 
+docs:
+	@PYTHON="$(PYTHON)" scripts/docs
+
 bench: setup
 	@scripts/bench
 
@@ -40,4 +43,4 @@ wheel: setup
 	@$(BIN)/python -m build --wheel --no-isolation
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	rm -rf $(VENV) site .cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage

@@ -130,11 +130,6 @@ def test_every_event_is_documented_with_its_fields(tmp_path):
         assert all(f"`{field}`" in section for field in data), (name, set(data))
 
 
-def test_every_page_is_in_the_index():
-    pages = {path.name for path in DOCS.glob("*.md")} - {"README.md"}
-    assert pages == set(re.findall(r"\(([a-z-]+\.md)\)", page("README")))
-
-
 def snippets() -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for path in sorted([*DOCS.glob("*.md"), ROOT / "README.md"]):
