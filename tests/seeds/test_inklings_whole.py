@@ -36,10 +36,10 @@ def sample(place, sandbox_home: Path) -> Callable[[], Prowess]:
 
 async def test_it_collects_claims_from_the_pages_and_asks_about_them(sample):
     answers = [
-        Answer(when="Keeper of the [[Grey Light]]", reply="Mara was born in 388."),
-        Answer(when="| 391 |", reply="Mara was born in 391."),
+        Answer(when="Keeper of the [[Grey Light]]", reply={"claims": ["Mara was born in 388."]}),
+        Answer(when="| 391 |", reply={"claims": ["Mara was born in 391."]}),
         Answer(when="These claims are all about", reply="Claims 1 and 2 cannot both be true: 388 or 391."),
-        *[Answer(when="List the factual claims", reply="") for _ in range(3)],
+        *[Answer(when="list its factual claims", reply={"claims": []}) for _ in range(3)],
     ]
     async with sample() as prowess:
         with ScriptedModel(answers, unordered=True) as model:

@@ -10,12 +10,14 @@ from typing import Any, cast
 from pydantic import ConfigDict, ValidationError, validate_call
 
 from prowess.errors import Invalid, NotFound, ProwessError, Refused, Unavailable
-from prowess.llm.model import Message, Request
+from prowess.llm.model import Message, Reply, Request
 from prowess.policy.subject import Trust
+from prowess.run.answers import correct_request, output_error, read_answer
 from prowess.run.call import Call
 from prowess.run.model_client import ModelClient
 from prowess.sandbox.protocol import HostFunction
 from prowess.skill.model import Skill
+from prowess.skill.schema import compile_schema
 from prowess.skill.slug import tool_name
 from prowess.threads import offload
 from prowess.workspace.workspace import Workspace
@@ -129,25 +131,42 @@ class HostFunctions:
         """Return the commits that changed a page."""
         return await offload(self._module.workspace.get_history, slug, limit)
 
-    async def llm_query(self, prompt: str, max_tokens: int | None = None) -> str:
-        """Return a model's answer."""
-        self._count(1)
-        reply = await self._module.models.ask(self._call, _request(prompt, max_tokens))
-        self._receipt.touch("models", self._call.notes.model)
-        return reply.text
+    async def llm_query(self, prompt: str, max_tokens: int | None = None, schema: dict[str, Any] | None = None) -> Any:
+        """Return a model's answer: text, or with a `schema` the data in it, which satisfies that schema."""
+        [answer] = await self.llm_query_batched([prompt], max_tokens, schema)
+        return answer
 
-    async def llm_query_batched(self, prompts: list[str], max_tokens: int | None = None) -> list[str]:
+    async def llm_query_batched(
+        self, prompts: list[str], max_tokens: int | None = None, schema: dict[str, Any] | None = None
+    ) -> list[Any]:
         """Return a model's answers to several questions, asked concurrently."""
-        self._count(len(prompts))
-        requests = [_request(prompt, max_tokens) for prompt in prompts]
+        wanted = None if schema is None else compile_schema(schema)
+        requests = [_request(prompt, max_tokens, schema) for prompt in prompts]
+        replies = await self._ask(requests)
+        if wanted is None:
+            return [reply.text for reply in replies]
+        read = [await read_answer(reply.text, wanted) for reply in replies]
+        again = [place for place, (_, errors) in enumerate(read) if errors]
+        if again:
+            corrections = [correct_request(requests[place], replies[place].text, read[place][1]) for place in again]
+            for place, reply in zip(again, await self._ask(corrections), strict=True):
+                read[place] = await read_answer(reply.text, wanted)
+        failed = next((errors for _, errors in read if errors), ())
+        if failed:
+            raise output_error(self._call, failed, attempts=2, hint="Ask for less, or use a stronger model.")
+        return [data for data, _ in read]
+
+    async def _ask(self, requests: list[Request]) -> list[Reply]:
+        self._count(len(requests))
         replies = await self._module.models.ask_all(
             self._call, requests, purpose="answer", at_once=MAX_CONCURRENT_QUERIES
         )
         failed = [reply for reply in replies if isinstance(reply, ProwessError)]
         if failed:
             raise failed[0]
-        self._receipt.touch("models", self._call.notes.model)
-        return [reply.text for reply in replies if not isinstance(reply, ProwessError)]
+        if requests:
+            self._receipt.touch("models", self._call.notes.model)
+        return [reply for reply in replies if not isinstance(reply, ProwessError)]
 
     async def run_skill(self, skill_id: str, params: dict[str, Any] | None = None) -> Any:
         """Return the output of another skill."""
@@ -211,5 +230,5 @@ def _check_depth(depth: int, slug: str) -> None:
         raise Refused(f"Skills run each other at most {MAX_SKILL_DEPTH} deep.", hint=f"Run {slug[:60]!r} on its own.")
 
 
-def _request(prompt: str, max_tokens: int | None) -> Request:
-    return Request(messages=(Message(role="user", text=prompt),), max_tokens=max_tokens)
+def _request(prompt: str, max_tokens: int | None, schema: dict[str, Any] | None) -> Request:
+    return Request(messages=(Message(role="user", text=prompt),), max_tokens=max_tokens, schema=schema)

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
 
 from prowess.errors import Invalid
 from prowess.handlers.results import GenerationResult, Stopwatch
-from prowess.llm.model import Message, Request
+from prowess.llm.model import Request
 from prowess.prompts.prompt import Prompt, choose_variant, prompt_from_artifact
 from prowess.prompts.registry import SKILL_ORIGIN, Registry, check_used
 from prowess.prompts.renderer import Renderer
-from prowess.run.answers import note_reply, output_error, read_answer, write_correction
+from prowess.run.answers import correct_request, note_reply, output_error, read_answer
 from prowess.run.call import Call, Output
 from prowess.run.model_client import ModelClient
 from prowess.run.preamble import build_request
 from prowess.run.schema_checks import check_inputs
 from prowess.skill.kinds import JsonGeneration, JsonObject, Kind, PromptTemplate
-from prowess.skill.schema import Schema, SchemaError, compile_schema
+from prowess.skill.schema import Schema, compile_schema
 from prowess.threads import offload
 
 _HINT = "Say in the prompt what is wanted, loosen the schema, or use a stronger model."
 _TOLD = 3
-_LONGEST_REPEATED = 50_000
-"""Characters of an invalid answer that the model sees again."""
 
 
 class JsonGenerationHandler:
@@ -99,7 +95,7 @@ class JsonGenerationHandler:
                     timings_ms=watch.timings_ms(),
                 )
             call.enter("RETRYING", errors=[str(error) for error in errors[:_TOLD]])
-            request = _again(request, reply.text, errors)
+            request = correct_request(request, reply.text, errors)
             attempt += 1
 
 
@@ -123,13 +119,6 @@ def _output_schema(call: Call, artifact: JsonGeneration, prompt: Prompt) -> Json
         f"The generation {artifact.name!r} has no output schema to be held to.",
         hint="Add output_schema to the artifact, to its prompt or to the skill.",
     )
-
-
-def _again(request: Request, answer: str, errors: Sequence[SchemaError]) -> Request:
-    """Return the request again, followed by the invalid answer and its errors."""
-    # An empty answer is not repeated to the model.
-    shown = (Message(role="assistant", text=answer[:_LONGEST_REPEATED]),) if answer.strip() else ()
-    return replace(request, messages=(*request.messages, *shown, Message(role="user", text=write_correction(errors))))
 
 
 def _output(call: Call, result: GenerationResult) -> Output:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, cast
 
 from prowess.errors import OutputInvalid, Problem
-from prowess.llm.model import Reply
+from prowess.llm.model import Message, Reply, Request
 from prowess.run.call import Call
 from prowess.skill.kinds import JsonObject
 from prowess.skill.schema import Schema, SchemaError, measure_depth
@@ -22,6 +23,8 @@ MAX_TEXT_CHARS = 2 * 1024 * 1024
 MAX_VALUES = 64
 MAX_VALUE_DEPTH = 128
 
+_LONGEST_REPEATED = 50_000
+"""Characters of an invalid answer that the model sees again."""
 MAX_TRIED = 16
 """Values that `prefer` is asked about."""
 
@@ -268,6 +271,13 @@ def write_correction(errors: Sequence[SchemaError]) -> str:
         f"That answer does not satisfy the schema:\n{faults}\n\n"
         "Answer once more, with the whole JSON and nothing else, and with these faults mended."
     )
+
+
+def correct_request(request: Request, answer: str, errors: Sequence[SchemaError]) -> Request:
+    """Return the request again, followed by the invalid answer and its errors."""
+    # An empty answer is not repeated to the model.
+    shown = (Message(role="assistant", text=answer[:_LONGEST_REPEATED]),) if answer.strip() else ()
+    return replace(request, messages=(*request.messages, *shown, Message(role="user", text=write_correction(errors))))
 
 
 def output_error(call: Call, errors: Sequence[SchemaError], *, attempts: int = 1, hint: str) -> OutputInvalid:

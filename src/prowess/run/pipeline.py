@@ -29,7 +29,7 @@ from prowess.run.record import PublishEvent, with_record
 from prowess.run.result import RunPart
 from prowess.run.selection import select_artifacts
 from prowess.run.telemetry import Telemetry, with_telemetry
-from prowess.skill.kinds import Kind, kind_info
+from prowess.skill.kinds import Artifact, Kind, kind_info
 from prowess.traces.trace_recorder import TraceRecorder
 
 log = logging.getLogger(__name__)
@@ -65,8 +65,7 @@ def run_handler(handlers: Mapping[Kind, Handler]) -> RunArtifact:
         kind = call.artifact.kind
         handler = handlers.get(kind)
         if handler is None:
-            known = ", ".join(sorted(handlers))
-            raise NoHandler(f"Nothing here runs artifacts of the kind {kind}.", hint=f"These are run: {known}.")
+            raise _no_handler(call.artifact, sorted(handlers))
         if call.request.dry_run and not kind_info(kind).describes_dry_run:
             raise DryRunEnded
         # Noted before the assertions run, so that the trace has an output that fails one.
@@ -74,6 +73,18 @@ def run_handler(handlers: Mapping[Kind, Handler]) -> RunArtifact:
         return output
 
     return handled
+
+
+def _no_handler(artifact: Artifact, known: list[Kind]) -> NoHandler:
+    if artifact.kind == "dspy_module":
+        return NoHandler(
+            f"{artifact.name!r} runs in the DSPy sidecar, which this version of Prowess does not include yet.",
+            hint="Give it a `fallback` that names a prompt_template of the same skill: that one runs instead.",
+        )
+    return NoHandler(
+        f"No handler runs artifacts of the kind {artifact.kind}.",
+        hint=f"Install a plugin that does (`prowess plugins` lists them). Supported here: {', '.join(known)}.",
+    )
 
 
 def with_deadline(run: RunArtifact) -> RunArtifact:

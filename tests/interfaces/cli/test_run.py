@@ -245,7 +245,7 @@ def test_the_parts_of_a_run_are_shown_in_the_order_in_which_they_ended(prowess, 
     told = [line.split(" · ")[:2] for line in ran.err.splitlines()]
     assert told == [
         ["unavailable", "tuned"],
-        ["  Nothing here runs artifacts of the kind dspy_module."],
+        ["  'tuned' runs in the DSPy sidecar, which this version of Prowess does not include yet."],
         ["── greet"],
         ["greet", "in place of tuned"],
         ["── answer"],
@@ -286,9 +286,11 @@ def test_what_is_logged_meanwhile_stands_after_the_answer(capfd):
 
 
 def test_a_second_try_and_an_answer_that_was_cut_off_are_told(capfd):
-    output = Output(kind="json_generation", text="{}", result={"attempts": 2, "truncated": True})
+    result = {"attempts": 2, "truncated": True}
+    output = Output(kind="json_generation", text="{}", result=result)
+    part = RunPart(artifact="greet", kind="json_generation", status="ok", trace="1", output=output, result=result)
     with RunScreen(named=False) as screen:
-        screen.part(RunPart(artifact="greet", kind="json_generation", status="ok", trace="1", output=output))
+        screen.part(part)
     assert "at the second try · cut off where its tokens ended" in capfd.readouterr().err
 
 

@@ -28,6 +28,7 @@ PENDING_CHARS, PROMPT_LINES = 512, 100
 The first lines are prompt because somebody may watch; after that a call for each line would cost more than the script.
 """
 ANSWERING = frozenset({"llm_query", "llm_query_batched"})
+FENCE = re.compile(r"```[a-z]*\n(.*?)\n```", re.DOTALL)
 BULLET = re.compile(r"^\s*(?:[-*\u2022]|\d{1,3}[.)])\s+")
 
 to_json = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
@@ -46,7 +47,8 @@ class HostError(Exception):
 class Answer(str):
     """The answer of a model: a text, except that iterating gives the items that it lists, not its characters.
 
-    These are the items of a JSON array, or else the non-empty lines without bullets and numbers.
+    These are the items of a JSON array, alone or in a code fence, or else the lines with bullets or numbers, or else all
+    non-empty lines. A line before the list that ends with a colon introduces it and is not an item.
     """
 
     __slots__ = ()
@@ -55,13 +57,19 @@ class Answer(str):
         return iter(self._items())
 
     def _items(self) -> list[Any]:
+        text = str(self).strip()
+        fence = FENCE.search(text)
         try:
-            items = from_json(str(self).strip())
+            items = from_json(fence[1] if fence else text)
         except ValueError:
             items = None
         if isinstance(items, list):
             return cast("list[Any]", items)
-        return [BULLET.sub("", line).strip() for line in str(self).splitlines() if line.strip()]
+        lines = [line for line in text.splitlines() if line.strip()]
+        listed = [line for line in lines if BULLET.match(line)]
+        if not listed:
+            listed = lines[1:] if len(lines) > 1 and lines[0].rstrip().endswith(":") else lines
+        return [BULLET.sub("", line).strip() for line in listed]
 
 
 class Printed(io.TextIOBase):

@@ -12,7 +12,7 @@ from prowess.errors import Problem
 from prowess.skill.forms.data import parse_json
 from prowess.skill.forms.form import error, warning
 from prowess.skill.forms.sidecar_file import unknown_field_problem
-from prowess.skill.kinds import KINDS, Artifact, DspyModule, JsonObject, is_plugin_kind, kind_info
+from prowess.skill.kinds import KINDS, Artifact, DspyModule, JsonObject, PromptTemplate, is_plugin_kind, kind_info
 
 MAX_ARTIFACTS = 400
 """The maximum number of artifacts per skill."""
@@ -76,8 +76,11 @@ def check_artifacts(artifacts: Iterable[Artifact], problems: list[Problem]) -> l
         else:
             kept[key] = artifact
     names = {name for name, _ in kept}
+    others = names - {one.name for one in kept.values() if isinstance(one, PromptTemplate)}
     for artifact in kept.values():
         _check_fallback(artifact, names, problems)
+        if isinstance(artifact, DspyModule):
+            _check_dspy(artifact, others, problems)
     _check_cycles(list(kept.values()), problems)
     return list(kept.values())
 
@@ -97,8 +100,6 @@ def _check_fallback(artifact: Artifact, names: set[str], problems: list[Problem]
         others = sorted(names - {artifact.name})[:_SHOWN]
         hint = f"Use for example: {', '.join(others)}." if others else "Add the artifact that it names."
         problems.append(error("unknown-fallback", message, hint, field=artifact.name))
-    if isinstance(artifact, DspyModule):
-        _check_dspy(artifact, problems)
 
 
 def _check_cycles(artifacts: Sequence[Artifact], problems: list[Problem]) -> None:
@@ -133,7 +134,11 @@ def _find_circle(start: str, after: Mapping[str, set[str]], done: set[str]) -> l
     return []
 
 
-def _check_dspy(artifact: DspyModule, problems: list[Problem]) -> None:
+def _check_dspy(artifact: DspyModule, not_templates: set[str], problems: list[Problem]) -> None:
+    if artifact.fallback in not_templates:
+        message = f"The fallback of the dspy_module {artifact.name!r} is {artifact.fallback!r}, not a prompt_template."
+        hint = "Name a prompt_template of this skill."
+        problems.append(error("dspy-fallback-kind", message, hint, field=artifact.name))
     if artifact.fallback is None:
         message = f"{artifact.name!r} is a dspy_module without a fallback."
         hint = "Name a prompt_template of this skill that serves where DSPy is not available."

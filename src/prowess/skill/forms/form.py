@@ -93,6 +93,7 @@ CODES: dict[str, str] = {
     "duplicate-artifact": "Two artifacts have the same name and variant; the first one counts.",
     "fallback-cycle": "Artifacts name each other as fallbacks, in a circle.",
     "unknown-fallback": "A fallback names an artifact that does not exist.",
+    "dspy-fallback-kind": "The fallback of a dspy_module is not a prompt_template.",
     "dspy-without-fallback": "A dspy_module has no fallback to serve where DSPy is not available.",
     "dspy-content-invalid": "A dspy_module's content is not a JSON object with a template_id.",
     "too-many-artifacts": "There are more artifacts than a skill may have; the rest was not read.",

@@ -6,7 +6,13 @@ export class HostError extends Error {
 }
 export function run_skill(skill: string, params?: Record<string, unknown>): Promise<unknown>;
 export function llm_query(prompt: string, max_tokens?: number): Promise<string>;
+export function llm_query(prompt: string, max_tokens: number | null | undefined, schema: object): Promise<unknown>;
 export function llm_query_batched(prompts: string[], max_tokens?: number): Promise<string[]>;
+export function llm_query_batched(
+  prompts: string[],
+  max_tokens: number | null | undefined,
+  schema: object,
+): Promise<unknown[]>;
 export function workspace_search(query: string, limit?: number): Promise<unknown[]>;
 export function search(query: string, limit?: number): Promise<unknown[]>;
 export function get_page(slug: string): Promise<unknown>;
