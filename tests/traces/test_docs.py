@@ -22,4 +22,4 @@ def test_every_status_is_told_of():
 
 def test_the_limits_are_those_that_hold():
     assert f"up to {MAX_TEXT_CHARS:,} characters" in PAGE
-    assert f"\n{RETENTION_DAYS} days, or as many" in PAGE
+    assert f"kept for {RETENTION_DAYS} days, or for" in PAGE
