@@ -213,7 +213,7 @@ def _convert_text(annotation: Any, text: str) -> Any:
     except (ValueError, RecursionError):
         value = None
     if list in kinds and not isinstance(value, list):
-        return [text] if text.strip() else []
+        return [text] if text.strip() else list[str]()
     fits = any(kind in kinds and type(cast("object", value)) is kind for kind in (list, dict, int, bool))
     return value if fits else text
 
