@@ -165,24 +165,24 @@ async def test_the_sdk_keeps_the_connection_of_a_session_where_it_is_looked_for(
 
 async def test_entries_are_made_again_only_of_what_changed(engine, write_skill):
     write_skill("tools.sharp", "---\nname: sharp\nslug: tools.sharp\ndescription: Cuts.\n---\n\nCut.\n")
-    shelf = EntryIndex(engine)
-    before = {entry.slug: entry async for entry in shelf.entries()}
-    again = {entry.slug: entry async for entry in shelf.entries()}
+    index = EntryIndex(engine)
+    before = {entry.slug: entry async for entry in index.entries()}
+    again = {entry.slug: entry async for entry in index.entries()}
     assert all(again[slug] is entry for slug, entry in before.items())
     write_skill("release-notes", "---\nname: release-notes\ndescription: New.\n---\n\nNew.\n")
     write_skill("tools")
-    after = {entry.slug: entry async for entry in shelf.entries()}
+    after = {entry.slug: entry async for entry in index.entries()}
     assert {slug for slug in after if after[slug] is not before.get(slug)} == {"release-notes", "tools", "tools.sharp"}
     assert after["tools.sharp"].root == "skill://~/tools.sharp/sharp"
 
 
 async def test_a_skill_is_found_by_its_address_as_soon_as_it_is_there_and_no_longer(engine, write_skill):
-    shelf, uri = EntryIndex(engine), "skill://acme/refunds/SKILL.md"
-    assert await shelf.find(uri) is None
+    index, uri = EntryIndex(engine), "skill://acme/refunds/SKILL.md"
+    assert await index.find(uri) is None
     folder = write_skill("refunds", "---\nname: acme.refunds\ndescription: Pays back.\n---\n\nPay.\n")
-    found = await shelf.find(uri)
+    found = await index.find(uri)
     assert found is not None
     assert found[1] == "SKILL.md"
     (folder / "SKILL.md").unlink()
-    assert await shelf.find(uri) is None
-    assert await shelf.find("skill://a/b/c/d/e/SKILL.md") is None
+    assert await index.find(uri) is None
+    assert await index.find("skill://a/b/c/d/e/SKILL.md") is None

@@ -28,7 +28,7 @@ class Backend:
     """The engine, its skills as entries, and the caller on a transport that identifies nobody."""
 
     engine: Engine
-    shelf: EntryIndex
+    index: EntryIndex
     caller: Caller
     notices: ChangeNotifier
     relays: SamplingRelays
@@ -43,12 +43,12 @@ class Backend:
 
     async def find(self, context: Context, uri: str) -> tuple[SkillEntry, str] | None:
         """Return the entry of an address and the path inside it, or None if the caller sees nothing there."""
-        return await self.shelf.find(uri) if self.may_read(context) else None
+        return await self.index.find(uri) if self.may_read(context) else None
 
     async def entries(self, context: Context, after: str = "") -> AsyncIterator[SkillEntry]:
         """Yield the entries after a slug as the caller may see them: of skills that nobody accepted, only the address."""
         portion: list[SkillEntry] = []
-        async for entry in self.shelf.entries(after):
+        async for entry in self.index.entries(after):
             portion.append(entry)
             if len(portion) == _PORTION:
                 for seen in await self._as_seen(context, portion):
@@ -63,7 +63,7 @@ class Backend:
         return ((await self._as_seen(context, [found[0]]))[0], found[1]) if found else None
 
     async def _as_seen(self, context: Context, entries: list[SkillEntry]) -> list[SkillEntry]:
-        served = self.shelf.listing.remembered
+        served = self.index.listing.remembered
         cards = [
             served[entry.slug][1].model_copy(update={"digest": entry.digest})
             for entry in entries
@@ -73,11 +73,13 @@ class Backend:
         shown = await engine.skills.shown(cards) if cards else set[str]()
         return [entry if entry.slug in shown else hide_entry(entry) for entry in entries]
 
-    def toolbox(self, context: Context, *, watch: StepListener = ignore_step, spare: Model | None = None) -> Toolbox:
+    def toolbox(
+        self, context: Context, *, on_step: StepListener = ignore_step, fallback_model: Model | None = None
+    ) -> Toolbox:
         """Return the tools of the caller of a request, in the conversation of the request.
 
         Enabling a skill also returns its text, because we do not write the client's system prompt. If no model is
-        configured, runs use `spare`, or else the client's model if it can be asked while the call waits.
+        configured, runs use `fallback_model`, or else the client's model if it can be asked while the call waits.
         """
         caller = self.caller_of(context)
         conversation = conversation_of(context, caller)
@@ -86,8 +88,8 @@ class Backend:
             actor=caller.actor,
             conversation=conversation,
             return_content=True,
-            on_step=watch,
-            fallback_model=spare or waiting_client_model(context),
+            on_step=on_step,
+            fallback_model=fallback_model or waiting_client_model(context),
         )
 
     async def leave(self, caller: Caller, conversation: str) -> None:

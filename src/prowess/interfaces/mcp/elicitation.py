@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -25,12 +26,15 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from prowess.errors import ProwessError
+from prowess.errors import ApprovalDenied, ApprovalRequired, ProwessError
 from prowess.interfaces.auth.caller import Caller, agent_name
 from prowess.interfaces.mcp.backend import Backend
+from prowess.interfaces.mcp.protocol import protocol_error
 from prowess.interfaces.mcp.request import Context
 from prowess.policy.actor import Actor
 from prowess.policy.consent import FORM_LIMIT, consent_text
+
+T = TypeVar("T")
 
 Answered = Literal["approved", "denied", "open", "too-long"]
 
@@ -81,6 +85,38 @@ async def _ask_while_waiting(context: Context, form: _Form) -> Answered:
     except MCPError:
         return "open"
     return await form.record(answer)
+
+
+async def read_with_approval(
+    backend: Backend,
+    context: Context,
+    params: InputResponseRequestParams,
+    read: Callable[[], Awaitable[T]],
+    *,
+    uri: str = "",
+) -> T | InputRequiredResult:
+    """Read something through the gate. If that needs an approval and the client can ask its user, ask and read again.
+
+    Raise `MCPError` if it stays refused; `uri` is named in the error.
+    """
+    try:
+        return await read()
+    except ApprovalRequired as refused:
+        verdict = await request_approval(backend, context, params, refused.approval_id)
+        if isinstance(verdict, InputRequiredResult):
+            return verdict
+        if verdict == "too-long":
+            refused.hint = too_long_hint(refused.approval_id)
+        if verdict in ("open", "too-long"):
+            raise protocol_error(refused, uri) from refused
+        if verdict == "denied":
+            raise protocol_error(ApprovalDenied("A person denied this."), uri) from refused
+    except ProwessError as error:
+        raise protocol_error(error, uri) from error
+    try:
+        return await read()
+    except ProwessError as error:
+        raise protocol_error(error, uri) from error
 
 
 def too_long_hint(approval_id: str) -> str:

@@ -20,6 +20,7 @@ from mcp.server.connection import Connection
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
+    PromptsListChanged,
     ResourcesListChanged,
     ResourceUpdated,
     ServerEvent,
@@ -66,9 +67,9 @@ class _Listener:
 class ChangeNotifier:
     """Sends each listener the notifications that concern it. A failing listener does not affect the others."""
 
-    def __init__(self, engine: Engine, shelf: EntryIndex, *, poll_seconds: float = POLL_SECONDS) -> None:
+    def __init__(self, engine: Engine, index: EntryIndex, *, poll_seconds: float = POLL_SECONDS) -> None:
         self._engine = engine
-        self._shelf = shelf
+        self._index = index
         self._poll_seconds = poll_seconds
         self._listeners: dict[Connection | ListenHandler, _Listener] = {}
         self._anyone = asyncio.Event()
@@ -107,7 +108,7 @@ class ChangeNotifier:
     async def mark(self) -> None:
         """Record the state of the catalog, so that later changes are noticed. Call it before listing skills."""
         if self._told is None:
-            self._told = await self._shelf.listing.look()
+            self._told = await self._index.listing.look()
 
     async def announce(self, event: ServerEvent) -> None:
         """Send an event to every listener. The SDK drops it for streams that did not subscribe to that kind."""
@@ -173,7 +174,7 @@ class ChangeNotifier:
             and uri not in listener.watched
             and len(listener.watched) < _MAX_WATCHED_FILES
         ):
-            listener.watched[uri] = await self._shelf.digest_at(uri)
+            listener.watched[uri] = await self._index.digest_at(uri)
 
     async def _tools(self, toolbox: Toolbox) -> object:
         """Return a value that changes if the tools of a listener change: names and digests, or an error code."""
@@ -209,7 +210,7 @@ class ChangeNotifier:
 
     async def _rest(self) -> None:
         """Wait until the next check is due. An event ends the wait early, but not before a minimum pause."""
-        cost = self._shelf.listing.cost
+        cost = self._index.listing.cost
         breath = min(cost / _BUSY_CPU_SHARE, self._poll_seconds)
         await asyncio.sleep(breath)
         longest = min(max(self._poll_seconds, cost / _IDLE_CPU_SHARE), MAX_POLL_SECONDS)
@@ -221,7 +222,7 @@ class ChangeNotifier:
     async def _check(self) -> None:
         listeners = list(self._listeners.values())
         try:
-            moves = await self._shelf.listing.look()
+            moves = await self._index.listing.look()
             decided = await self._decided({listener.toolbox.context.actor for listener in listeners})
         except Exception:  # noqa: BLE001  a failing store must not end the watch
             _log.exception("The skills cannot be looked at.")
@@ -267,6 +268,9 @@ class ChangeNotifier:
         if moved and _may_read(actor):
             await listener.tell(ResourcesListChanged())
             await self._tell_of_files(listener)
+        if (moved or decided) and _may_read(actor):
+            # An answer or another policy may show the text of a skill or hide it, and with it the prompt.
+            await listener.tell(PromptsListChanged())
         if not (moved or decided or listener.is_due):
             return  # the tools depend only on the skills, the policy and the approvals
         if actor not in tools:
@@ -277,7 +281,7 @@ class ChangeNotifier:
 
     async def _tell_of_files(self, listener: _Listener) -> None:
         for uri, seen in list(listener.watched.items()):
-            digest = await self._shelf.digest_at(uri)
+            digest = await self._index.digest_at(uri)
             # The client may have unsubscribed while the digest was computed.
             if digest != seen and uri in listener.watched:
                 listener.watched[uri] = digest
@@ -291,6 +295,8 @@ def _may_read(actor: Actor) -> bool:
 async def _send_notification(connection: Connection, event: ServerEvent) -> None:
     if isinstance(event, ToolsListChanged):
         await connection.send_tool_list_changed()
+    elif isinstance(event, PromptsListChanged):
+        await connection.send_prompt_list_changed()
     elif isinstance(event, ResourcesListChanged):
         await connection.send_resource_list_changed()
     elif isinstance(event, ResourceUpdated):

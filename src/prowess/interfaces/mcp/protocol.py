@@ -16,6 +16,7 @@ from prowess.skill.text.hidden import show_controls
 from prowess.view import error_answer
 
 SKILLS_PER_PAGE = 50
+PROMPTS_PER_PAGE = 100
 FILES_PER_PAGE = 250
 TOOLS_PER_PAGE = 250
 """More than the built-in tools, so that these are all on the first page."""

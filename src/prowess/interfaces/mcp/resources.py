@@ -22,13 +22,11 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from prowess.errors import ApprovalDenied, ApprovalRequired, ProwessError
 from prowess.interfaces.mcp.backend import Backend
-from prowess.interfaces.mcp.elicitation import request_approval, too_long_hint
+from prowess.interfaces.mcp.elicitation import read_with_approval
 from prowess.interfaces.mcp.protocol import (
     SKILLS_PER_PAGE,
     make_cursor,
-    protocol_error,
     read_cursor,
     resource_not_found,
 )
@@ -118,35 +116,14 @@ async def read_resource(
         raise resource_not_found(uri)
     entry, path = found
     if entry.file(path) is not None:
-        content = await _read_file(backend, context, params, entry, path)
+        caller = backend.caller_of(context)
+        content = await read_with_approval(
+            backend, context, params, lambda: backend.read(caller, entry.slug, path), uri=uri
+        )
         return content if isinstance(content, InputRequiredResult) else _file_contents(uri, path, content)
     if path == MANIFEST_PATH and (seen := await backend.find_seen(context, uri)):
         return _json_contents(uri, _manifest_document(seen[0]))
     raise resource_not_found(uri)
-
-
-async def _read_file(
-    backend: Backend, context: Context, params: ReadResourceRequestParams, entry: SkillEntry, path: str
-) -> bytes | InputRequiredResult:
-    caller = backend.caller_of(context)
-    try:
-        return await backend.read(caller, entry.slug, path)
-    except ApprovalRequired as refused:
-        verdict = await request_approval(backend, context, params, refused.approval_id)
-        if isinstance(verdict, InputRequiredResult):
-            return verdict
-        if verdict == "too-long":
-            refused.hint = too_long_hint(refused.approval_id)
-        if verdict in ("open", "too-long"):
-            raise protocol_error(refused, params.uri) from refused
-        if verdict == "denied":
-            raise protocol_error(ApprovalDenied("A person said no."), params.uri) from refused
-    except ProwessError as error:
-        raise protocol_error(error, params.uri) from error
-    try:
-        return await backend.read(caller, entry.slug, path)
-    except ProwessError as error:
-        raise protocol_error(error, params.uri) from error
 
 
 def _file_contents(uri: str, path: str, content: bytes) -> ReadResourceResult:

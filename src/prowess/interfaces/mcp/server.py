@@ -25,7 +25,7 @@ from mcp_types import (
 from prowess.engine.engine import Engine
 from prowess.errors import ProwessError
 from prowess.interfaces.auth.caller import Caller
-from prowess.interfaces.mcp import resources, skills_extension, tools
+from prowess.interfaces.mcp import prompts, resources, skills_extension, tools
 from prowess.interfaces.mcp.backend import Backend
 from prowess.interfaces.mcp.entry_index import EntryCache, EntryIndex
 from prowess.interfaces.mcp.notifications import ChangeNotifier, connection_of
@@ -57,7 +57,9 @@ class ProwessServer(Server[dict[str, Any]]):
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
         """Return the answer to `initialize`."""
-        announced = notification_options or NotificationOptions(resources_changed=True, tools_changed=True)
+        announced = notification_options or NotificationOptions(
+            prompts_changed=True, resources_changed=True, tools_changed=True
+        )
         return super().create_initialization_options(announced, experimental_capabilities, extensions)
 
 
@@ -91,6 +93,8 @@ def make_server(
         get_tool_input_schema=lambda _: None,  # no argument of ours travels as a header
         on_list_tools=_bind(backends, tools.list_tools),
         on_call_tool=_bind(backends, tools.call_tool),
+        on_list_prompts=_bind(backends, prompts.list_prompts),
+        on_get_prompt=_bind(backends, prompts.get_prompt),
         on_list_resources=_bind(backends, resources.list_resources),
         on_list_resource_templates=_bind(backends, resources.list_templates),
         on_read_resource=_bind(backends, resources.read_resource),
@@ -154,9 +158,9 @@ class _Backends:
         return found
 
     def _make(self, engine: Engine) -> Backend:
-        shelf = EntryIndex(engine, self._cache)
-        notices = ChangeNotifier(engine, shelf)
-        return Backend(engine=engine, shelf=shelf, caller=self._caller, notices=notices, relays=self._relays)
+        index = EntryIndex(engine, self._cache)
+        notices = ChangeNotifier(engine, index)
+        return Backend(engine=engine, index=index, caller=self._caller, notices=notices, relays=self._relays)
 
 
 def _bind(

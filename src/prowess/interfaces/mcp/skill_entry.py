@@ -149,7 +149,10 @@ _TYPES = {"md": "text/markdown", "yaml": "application/yaml", "yml": "application
 
 @dataclass(frozen=True, kw_only=True)
 class SkillEntry:
-    """One skill as it is served. `frontmatter` is None if it is not a valid skill by the MCP skills extension."""
+    """One skill as it is served. `frontmatter` is None if it is not a valid skill by the MCP skills extension.
+
+    `hidden` is True if nobody has accepted the skill, so that none of its text is shown.
+    """
 
     slug: str
     root: str
@@ -158,6 +161,7 @@ class SkillEntry:
     digest: str
     frontmatter: dict[str, Any] | None
     files: tuple[FileEntry, ...]
+    hidden: bool = False
     _by_path: dict[str, FileEntry] = field(default_factory=dict[str, FileEntry], repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -203,6 +207,7 @@ def hide_entry(entry: SkillEntry) -> SkillEntry:
         digest=entry.digest,
         frontmatter=None,
         files=(main,) if main else (),
+        hidden=True,
     )
 
 

@@ -130,17 +130,17 @@ async def call_tool(
     backend: Backend, context: Context, params: CallToolRequestParams
 ) -> CallToolResult | InputRequiredResult:
     """Call a tool. If the call needs an approval and the client can ask its user, ask."""
-    async with report_progress(context) as watch:
+    async with report_progress(context) as on_step:
         if not _may_use_sampling(context, params):
-            return await _call_with_approval(backend, context, params, backend.toolbox(context, watch=watch))
+            return await _call_with_approval(backend, context, params, backend.toolbox(context, on_step=on_step))
 
         async def begin(relay: SamplingRelay) -> CallToolResult | InputRequiredResult:
             model = SamplingModel(context, relay.ask)
             return await _call_with_approval(
-                backend, context, params, backend.toolbox(context, watch=relay.tell, spare=model)
+                backend, context, params, backend.toolbox(context, on_step=relay.tell, fallback_model=model)
             )
 
-        return await backend.relays.round(backend.caller_of(context).key, params, watch, begin)
+        return await backend.relays.round(backend.caller_of(context).key, params, on_step, begin)
 
 
 def _may_use_sampling(context: Context, params: CallToolRequestParams) -> bool:

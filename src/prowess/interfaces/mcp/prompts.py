@@ -1,0 +1,275 @@
+"""Skills as prompts: `prompts/list` and `prompts/get`. Clients show prompts to people as slash commands.
+
+A skill is a prompt if it has instructions or a prompt template, unless its frontmatter says `user-invocable: false`. Skills
+with `disable-model-invocation` are prompts too: they are meant for people only. The packs of roles that come with Prowess
+are left out, because nobody starts a role in the middle of a conversation.
+
+A prompt passes the same gate as loading the skill, and its text enters the conversation once, without being enabled.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    GetPromptRequestParams,
+    GetPromptResult,
+    InputRequiredResult,
+    ListPromptsResult,
+    PaginatedRequestParams,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    TextContent,
+)
+
+from prowess.errors import ApprovalRequired, Invalid, NotFound, ProwessError, Refused
+from prowess.interfaces.mcp.backend import Backend
+from prowess.interfaces.mcp.elicitation import read_with_approval
+from prowess.interfaces.mcp.protocol import PROMPTS_PER_PAGE, make_cursor, read_cursor
+from prowess.interfaces.mcp.request import Context, conversation_of
+from prowess.interfaces.mcp.skill_entry import SkillEntry
+from prowess.policy.text import clean_text
+from prowess.run.request import RunRequest
+from prowess.session.prompt import skill_block
+from prowess.skill.filenames import SIDECAR
+from prowess.skill.kinds import Kind, PromptTemplate
+from prowess.skill.model import Skill, SkillCard
+from prowess.skill.template import find_variables
+
+FREE_ARGUMENT = "arguments"
+"""The argument of a skill that declares none: anything that the person adds."""
+
+_TEXT_KINDS: frozenset[Kind] = frozenset({"instructions", "approach"})
+_MAX_ARGUMENTS = 50
+_MAX_DESCRIPTION_CHARS = 200
+
+
+async def list_prompts(backend: Backend, context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
+    """Return a page of the skills that a person can start, by slug."""
+    after = read_cursor(params.cursor if params else None)
+    if not backend.may_read(context):
+        return ListPromptsResult(prompts=[])
+    await backend.notices.mark()
+    prompts: list[Prompt] = []
+    async for entry in backend.entries(context, after):
+        if len(prompts) == PROMPTS_PER_PAGE:
+            return ListPromptsResult(prompts=prompts, next_cursor=make_cursor(after))
+        after = entry.slug
+        form = None if entry.hidden else await _read_form(backend, entry)
+        if form is not None:
+            prompts.append(_make_prompt(entry, form))
+    return ListPromptsResult(prompts=prompts)
+
+
+async def get_prompt(
+    backend: Backend, context: Context, params: GetPromptRequestParams
+) -> GetPromptResult | InputRequiredResult:
+    """Return the text of a skill with the arguments filled in, through the gate."""
+    caller = backend.caller_of(context)
+    engine = backend.engine.as_actor(caller.actor)
+    outline = await engine.skills.outline(params.name) if backend.may_read(context) else None
+    skill = await engine.skills.get(params.name) if outline is not None else None
+    form = _form_of(skill.card, skill.extra, skill) if skill is not None else None
+    if skill is None or form is None:
+        raise _unknown_prompt(params.name)
+    given = params.arguments or {}
+    conversation = conversation_of(context, caller)
+
+    async def read() -> list[PromptMessage]:
+        if form.template:
+            request = RunRequest(
+                slug=params.name,
+                artifacts=(form.template,),
+                inputs=_convert_values(given, form.schema),
+                session=conversation,
+                dry_run=True,
+            )
+            result = await engine.runs.attempt(request)
+            if result.error is not None:
+                raise result.error
+            sent = [message for part in result.parts for one in part.sent for message in one.request.messages]
+            # MCP has no system messages in prompts.
+            return [_message(one.text, assistant=one.role == "assistant") for one in sent if one.text]
+        loaded = await engine.load(params.name, session=conversation)
+        if loaded["error"]:
+            raise _load_error(loaded)
+        body = fill_arguments(loaded["body"] or "", form.names, given)
+        block = skill_block(skill.title, body, slug=skill.slug, origin=skill.scope, digest=skill.digest)
+        return [_message(block)]
+
+    messages = await read_with_approval(backend, context, params, read)
+    if isinstance(messages, InputRequiredResult):
+        return messages
+    return GetPromptResult(description=clean_text(skill.description, limit=_MAX_DESCRIPTION_CHARS), messages=messages)
+
+
+def _unknown_prompt(name: str) -> MCPError:
+    return MCPError(
+        code=INVALID_PARAMS,
+        message=f"Unknown prompt {clean_text(name, limit=80)!r}. prompts/list has the prompts that exist.",
+    )
+
+
+def _load_error(loaded: Mapping[str, Any]) -> ProwessError:
+    if loaded.get("approval_id"):
+        return ApprovalRequired(loaded["error"], approval_id=loaded["approval_id"], hint=loaded.get("hint") or "")
+    return Refused(loaded["error"], hint=loaded.get("hint") or "")
+
+
+def _message(text: str, *, assistant: bool = False) -> PromptMessage:
+    return PromptMessage(role="assistant" if assistant else "user", content=TextContent(text=text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptForm:
+    """What a person fills in to start a skill. `template` is the prompt template to render; '' for instructions.
+
+    `names` are the arguments in the order in which instructions number them.
+    """
+
+    names: tuple[str, ...]
+    schema: Mapping[str, Any]
+    template: str = ""
+    hint: str = ""
+
+
+async def _read_form(backend: Backend, entry: SkillEntry) -> PromptForm | None:
+    """Return the form of a skill, or None if the skill is not a prompt."""
+    card = backend.index.listing.remembered[entry.slug][1]
+    if not _may_be_prompt(card):
+        return None
+    # The frontmatter is known without reading the skill; only a template or a sidecar may declare more.
+    if entry.frontmatter is not None and entry.file(SIDECAR) is None and _TEXT_KINDS & set(card.kinds):
+        return _form_of(card, entry.frontmatter)
+    try:
+        skill = await backend.engine.skills.get(entry.slug)
+    except (NotFound, Invalid):
+        return None
+    return _form_of(card, skill.extra, skill)
+
+
+def _may_be_prompt(card: SkillCard) -> bool:
+    return card.scope != "system" and bool({*_TEXT_KINDS, "prompt_template"} & set(card.kinds))
+
+
+def _form_of(card: SkillCard, fields: Mapping[str, Any], skill: Skill | None = None) -> PromptForm | None:
+    if not _may_be_prompt(card) or str(fields.get("user-invocable", True)).lower() == "false":
+        return None
+    schema = _object(skill.parameters) if skill else {}
+    if not _TEXT_KINDS & set(card.kinds) and skill is not None:
+        template = next((one for one in skill.artifacts if isinstance(one, PromptTemplate)), None)
+        return _template_form(template, schema) if template else None
+    named = _claude_arguments(fields.get("arguments")) or tuple(_object(schema.get("properties")))
+    hint = str(fields.get("argument-hint") or "")
+    return PromptForm(names=named[:_MAX_ARGUMENTS] or (FREE_ARGUMENT,), schema=schema, hint=hint)
+
+
+def _template_form(template: PromptTemplate, schema: Mapping[str, Any]) -> PromptForm | None:
+    declared = {**_object(schema.get("properties")), **_object(_object(template.vars_schema).get("properties"))}
+    try:
+        used = sorted(find_variables(template.content, template.syntax)) if not declared else []
+    except Invalid:
+        return None
+    required = [*_list(schema.get("required")), *_list(_object(template.vars_schema).get("required")), *used]
+    return PromptForm(
+        names=tuple([*declared, *used][:_MAX_ARGUMENTS]),
+        schema={"properties": declared, "required": required},
+        template=template.name,
+    )
+
+
+def _make_prompt(entry: SkillEntry, form: PromptForm) -> Prompt:
+    properties, required = _object(form.schema.get("properties")), _list(form.schema.get("required"))
+    arguments = [
+        PromptArgument(
+            name=name,
+            description=_argument_description(name, _object(properties.get(name)), form),
+            required=name in required,
+        )
+        for name in form.names
+    ]
+    return Prompt(
+        name=entry.slug,
+        title=entry.title,
+        description=clean_text(entry.description, limit=_MAX_DESCRIPTION_CHARS),
+        arguments=arguments,
+    )
+
+
+def _argument_description(name: str, schema: Mapping[str, Any], form: PromptForm) -> str | None:
+    text = schema.get("description") or form.hint or ("What to work on." if name == FREE_ARGUMENT else "")
+    return clean_text(str(text), limit=_MAX_DESCRIPTION_CHARS) or None
+
+
+def _claude_arguments(given: object) -> tuple[str, ...]:
+    """Return the argument names of Claude's frontmatter: a list, or a text with spaces."""
+    names = given.split() if isinstance(given, str) else _list(given)
+    return tuple(str(name) for name in names if str(name).isidentifier())
+
+
+_PLACEHOLDER = re.compile(r"\$(?:ARGUMENTS\[(\d{1,2})\]|(ARGUMENTS)\b|(\d{1,2})\b|([A-Za-z_]\w*))")
+
+
+def fill_arguments(body: str, names: Sequence[str], given: Mapping[str, str]) -> str:
+    """Return instructions with `$ARGUMENTS`, `$ARGUMENTS[0]`, `$0` and `$name` filled in, as Claude does.
+
+    Arguments that the text does not mention are added at its end.
+    """
+    if not given:
+        return body
+    values = [given[name] for name in names if name in given]
+    # A single free argument is split, so that its parts can be numbered.
+    parts = values[0].split() if tuple(names) == (FREE_ARGUMENT,) and values else values
+    is_used = False
+
+    def fill(found: re.Match[str]) -> str:
+        nonlocal is_used
+        at, everything, number, name = found.groups()
+        if everything:
+            value = " ".join(values)
+        elif at or number:
+            value = parts[int(at or number)] if int(at or number) < len(parts) else ""
+        elif name in given:
+            value = given[name]
+        else:
+            return found[0]
+        is_used = True
+        return value
+
+    filled = _PLACEHOLDER.sub(fill, body)
+    if is_used:
+        return filled
+    if tuple(names) == (FREE_ARGUMENT,):
+        return f"{body}\n\nARGUMENTS: {' '.join(values)}"
+    listed = "\n".join(f"- {name}: {value}" for name, value in given.items())
+    return f"{body}\n\nARGUMENTS:\n{listed}"
+
+
+def _convert_values(given: Mapping[str, str], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments with the types that the schema declares; prompts are given texts only."""
+    properties = _object(schema.get("properties"))
+    return {name: _convert(text, _object(properties.get(name)).get("type")) for name, text in given.items()}
+
+
+def _convert(text: str, kind: object) -> Any:
+    if kind in (None, "string") or (isinstance(kind, list) and "string" in kind):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text  # the check of the inputs says what is wrong
+
+
+def _object(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
