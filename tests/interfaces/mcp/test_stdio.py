@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -82,6 +84,22 @@ def test_the_end_of_the_input_ends_it_cleanly(start):
     assert greet(process)["result"]["serverInfo"]["name"] == "prowess"
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, b"", b"")
+
+
+def test_in_a_terminal_it_says_what_it_waits_for_and_ctrl_d_ends_it(workspace, environment):
+    terminal, given = pty.openpty()
+    command = [sys.executable, "-m", "prowess", "mcp", "--workspace", str(workspace)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdin=given, stdout=pipe, stderr=pipe, text=True) as process:
+        told = [process.stderr.readline() for _ in range(4)]
+        os.write(terminal, b"\x04")
+        out, rest = process.communicate(timeout=60)
+    os.close(terminal)
+    os.close(given)
+    assert told[0].startswith("Waiting for an MCP client on stdin.")
+    assert "prowess mcp --install claude-code --write" in told[1]
+    assert told[3] == "Press Ctrl+C to stop.\n"
+    assert (process.returncode, out, rest) == (0, "", "")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 0)])

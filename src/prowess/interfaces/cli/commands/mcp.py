@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 CLIENTS = ("claude-code", "codex", "cursor", "vscode")
 
+_WAITING = """\
+Waiting for an MCP client on stdin. Clients start this command themselves, so you need not run it here.
+To set up a client, run:  prowess mcp --install claude-code --write   (or codex, cursor, vscode)
+To serve over HTTP, run:  prowess mcp --http
+Press Ctrl+C to stop."""
+
 
 @click.command("mcp")
 @click.option("--http", is_flag=True, help="Serve over HTTP instead of stdin and stdout.")
@@ -146,6 +152,8 @@ def _serve_stdio(agent: _Agent, approvers: tuple[str, ...], workspace: str | Non
         # has to unseal the request state.
         security = make_security([secrets.token_bytes(32)], caller)
         server = make_server(prowess, caller, security=security, cache=cache)
+        if sys.stdin.isatty():
+            click.echo(_WAITING, err=True)
         code = await serve_stdio(server)
         if not agent.conversation:
             # The generated conversation id is used by this process only, so its session would never be closed. The person
